@@ -1,0 +1,46 @@
+//! The commands, one file each: their options, and what they run.
+
+mod bench;
+mod capture;
+mod clocks;
+mod doctor;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::CliError;
+
+/// Time in virtual machines: diagnose it, measure it, keep it right.
+#[derive(Debug, Parser)]
+#[command(name = "parachron", version, arg_required_else_help = true)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say what is wrong with this machine's time, and what to do about it
+    Doctor(doctor::Args),
+    /// Measure what reading each clock costs
+    Bench(bench::Args),
+    /// List all clock sources in order of cost
+    Clocks(clocks::Args),
+    /// Show updates, steps and changes of the clock as they happen
+    Watch(watch::Args),
+    /// Save what this machine says about its clocks, to be read elsewhere
+    Capture(capture::Args),
+}
+
+/// Runs the command asked for.
+pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
+    match command_line.command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Clocks(args) => clocks::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Capture(args) => capture::run(&args),
+    }
+}

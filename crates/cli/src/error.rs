@@ -1,0 +1,59 @@
+//! What can go wrong in a command, and how a person is told.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code when the command could not do what was asked.
+pub(crate) const COULD_NOT: u8 = 2;
+
+/// A command's failure: cause, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// Whoever read our output has left; there is nobody to tell.
+    #[error("the reader of the output has gone")]
+    ClosedPipe,
+    /// Standard output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(std::io::Error),
+    /// A file could not be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// Anything else: the cause, and the remedy.
+    #[error("{cause}")]
+    Failed {
+        /// What went wrong.
+        cause: String,
+        /// What the person can do.
+        remedy: String,
+    },
+}
+
+impl CliError {
+    /// Tells the person, and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            // As a program ended by SIGPIPE would: silently.
+            Self::ClosedPipe => return ExitCode::SUCCESS,
+            Self::Failed { cause, remedy } => {
+                eprintln!("parachron: {cause}");
+                eprintln!("  try: {remedy}");
+            }
+            other => eprintln!("parachron: {other}"),
+        }
+        ExitCode::from(COULD_NOT)
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ => Self::Output(error),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Rules: facts and measurements in, findings out.
+
+pub mod finding;

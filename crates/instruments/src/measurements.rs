@@ -1,0 +1,141 @@
+//! What the instruments found, in plain units: the types that reports,
+//! rules and files share.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// All that was measured on a machine in one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurements {
+    /// Clock source in use meanwhile, where known.
+    pub clocksource: Option<String>,
+    /// Cost of each call.
+    pub costs: Vec<CallCost>,
+    /// Granularity of each clock.
+    pub granularity: Vec<Granularity>,
+    /// TSC of one CPU against another's.
+    pub skews: Vec<Skew>,
+    /// Backward steps seen.
+    pub order: Vec<Order>,
+    /// The TSC's rate against the kernel's raw clock.
+    pub tsc_rate: Option<TscRate>,
+    /// What was asked for and could not be measured.
+    pub not_measured: Vec<NotMeasured>,
+}
+
+/// A distribution's landmarks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// Smallest.
+    pub min: f64,
+    /// Half are at most this.
+    pub median: f64,
+    /// 99 of 100 are at most this.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What one way of reading a clock costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallCost {
+    /// `clock_gettime(CLOCK_MONOTONIC)`, `gettimeofday`, `rdtsc`.
+    pub call: String,
+    /// Nanoseconds a call.
+    pub ns: Spread,
+    /// TSC cycles a call, where the TSC can be read.
+    pub cycles: Option<Spread>,
+    /// Samples taken; each is the mean of `calls_per_sample` calls.
+    pub samples: u64,
+    /// Calls in one sample.
+    pub calls_per_sample: u64,
+    /// Samples beyond the outlier fence (third quartile + 3 quartile ranges).
+    pub outliers: u64,
+    /// How the calls went: counted, not guessed.
+    pub path: ReadPath,
+    /// Histogram of the samples: (lower edge, ns; samples), empty bins left out.
+    pub histogram: Vec<(f64, u64)>,
+}
+
+/// Where a clock call was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "path")]
+pub enum ReadPath {
+    /// An instruction, no call into anything.
+    Instruction,
+    /// `entered` of `calls` trial calls went into the kernel.
+    Counted {
+        /// Trial calls.
+        calls: u64,
+        /// Of them, those that entered the kernel.
+        entered: u64,
+    },
+    /// Could not be counted here.
+    NotCounted,
+}
+
+impl ReadPath {
+    /// Whether every trial call entered the kernel.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::Counted { calls, entered } if entered == calls && calls > 0)
+    }
+}
+
+/// The smallest step by which a clock moves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Granularity {
+    /// `CLOCK_MONOTONIC`
+    pub clock: String,
+    /// Smallest non-zero difference of two readings, ns.
+    pub smallest_step_ns: Option<u64>,
+    /// What `clock_getres` claims, ns.
+    pub claimed_ns: Option<u64>,
+}
+
+/// TSC of one CPU against another's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Skew {
+    /// First CPU.
+    pub cpu_a: u32,
+    /// Second CPU.
+    pub cpu_b: u32,
+    /// Estimated TSC of `cpu_b` minus TSC of `cpu_a` at one instant, ns.
+    pub offset_ns: f64,
+    /// The truth is within ± this of the estimate, ns.
+    pub bound_ns: f64,
+    /// Round trips the estimate rests on.
+    pub round_trips: u64,
+}
+
+/// Whether a clock ever stepped back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Order {
+    /// `rdtsc across CPUs`, `CLOCK_MONOTONIC`
+    pub clock: String,
+    /// Readings compared.
+    pub readings: u64,
+    /// Of them, those smaller than the one before.
+    pub backward: u64,
+    /// The largest step back, ns.
+    pub largest_backward_ns: f64,
+}
+
+/// TSC frequency measured against CLOCK_MONOTONIC_RAW.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TscRate {
+    /// Measured, Hz.
+    pub hz: f64,
+    /// The truth, as the reference has it, is within ± this, ppm.
+    pub bound_ppm: f64,
+    /// Length of the measurement, s.
+    pub over_s: f64,
+}
+
+/// A figure that could not be had, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotMeasured {
+    /// What.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}

@@ -1,0 +1,100 @@
+//! A fact, or why it could not be had.
+//!
+//! What is absent or forbidden is worth as much to a diagnosis as what is
+//! there: "no RTC device" and "RTC not readable: needs root" lead a person to
+//! different remedies. So no fact is an `Option`; each says why it is unknown.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A fact about a machine, or the reason it is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fact<T> {
+    /// The machine said so.
+    Known(T),
+    /// The machine did not say.
+    Unknown(Unknown),
+}
+
+/// Why a fact is unknown. The text form is a whole clause:
+/// `not there: /sys/class/rtc`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "reason")]
+pub enum Unknown {
+    /// Neither file nor device nor program of that name exists.
+    #[error("not there: {what}")]
+    NotThere {
+        /// The path or program asked for.
+        what: String,
+    },
+    /// It exists, and this user may not read it.
+    #[error("not readable: {what} needs root")]
+    NeedsRoot {
+        /// The path or call refused.
+        what: String,
+    },
+    /// It exists, and reading it failed.
+    #[error("not readable: {what}: {error}")]
+    Unreadable {
+        /// The path or call.
+        what: String,
+        /// The system's own words.
+        error: String,
+    },
+    /// It was read, and makes no sense.
+    #[error("malformed: {what}: expected {expected}, found {found:?}")]
+    Malformed {
+        /// The path or call.
+        what: String,
+        /// What would have been right.
+        expected: String,
+        /// The first of what came instead, shortened.
+        found: String,
+    },
+    /// This kind of machine does not have it: not an error.
+    #[error("does not apply: {why}")]
+    NotApplicable {
+        /// What rules it out.
+        why: String,
+    },
+}
+
+impl<T> Fact<T> {
+    /// The value, where known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// The reason, where unknown.
+    pub fn unknown(&self) -> Option<&Unknown> {
+        match self {
+            Self::Known(_) => None,
+            Self::Unknown(why) => Some(why),
+        }
+    }
+
+    /// The fact under a reading of its value; the reason stays.
+    pub fn map<U>(self, reading: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Self::Known(value) => Fact::Known(reading(value)),
+            Self::Unknown(why) => Fact::Unknown(why),
+        }
+    }
+
+    /// As [`Fact::map`], for a reading that can find the value malformed.
+    pub fn and_then<U>(self, reading: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Self::Known(value) => reading(value),
+            Self::Unknown(why) => Fact::Unknown(why),
+        }
+    }
+
+    /// Whether the value is known and `test` holds for it.
+    pub fn is_known_and(&self, test: impl FnOnce(&T) -> bool) -> bool {
+        self.known().is_some_and(test)
+    }
+}

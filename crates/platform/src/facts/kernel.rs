@@ -1,0 +1,105 @@
+//! The kernel: version, command line, configuration, and what it logged.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::Fact;
+
+/// The kernel's facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Kernel {
+    /// `6.1.0-18-amd64`, from `/proc/sys/kernel/osrelease`.
+    pub release: Fact<String>,
+    /// Words of `/proc/cmdline`, in order (quotes kept together).
+    pub command_line: Fact<Vec<String>>,
+    /// Options that concern time (`CONFIG_` left off): `y`, `m`, a number;
+    /// an option that is not set is not in the map.
+    pub configuration: Fact<BTreeMap<String, String>>,
+    /// Lines of the kernel log about clocks, in order.
+    pub log: Fact<Vec<LogLine>>,
+}
+
+/// One kernel log line about clocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogLine {
+    /// Seconds since boot by the kernel's stamp, where it has one.
+    pub at_s: Option<f64>,
+    /// The line without its stamp.
+    pub text: String,
+    /// What it tells.
+    pub event: LogEvent,
+}
+
+/// What a kernel log line tells about time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum LogEvent {
+    /// `Marking clocksource 'tsc' as unstable because …` and its kin.
+    MarkedUnstable {
+        /// Which source.
+        clocksource: String,
+        /// What follows "because", or older kernels' `delta = N ns`.
+        because: String,
+    },
+    /// The watchdog's own numbers for the interval it judged.
+    WatchdogInterval {
+        /// `'hpet' wd_nsec: 503… wd_now: …`: the watchdog's source.
+        watchdog: bool,
+        /// Which source.
+        clocksource: String,
+        /// Interval by that source, ns, where the line gives it.
+        interval_ns: Option<u64>,
+    },
+    /// `Clocksource 'tsc' skewed N ns (M ms) over watchdog … interval of …`
+    Skew {
+        /// Which source.
+        clocksource: String,
+        /// Skew over the interval, ns, signed.
+        skew_ns: i64,
+        /// Length of the interval, ns.
+        interval_ns: u64,
+    },
+    /// The watchdog was read too late, or its read was delayed, under load:
+    /// `timekeeping watchdog on CPU…: … read-back delay of …`.
+    WatchdogDelayed {
+        /// Delay, ns, where the line gives it.
+        delay_ns: Option<u64>,
+    },
+    /// `clocksource: Switched to clocksource X`
+    Switched {
+        /// To which source.
+        to: String,
+    },
+    /// `tsc: Detected 2445.428 MHz processor` and the refined calibration.
+    TscFrequency {
+        /// Hz.
+        hz: u64,
+        /// Refined against another clock later in boot.
+        refined: bool,
+    },
+    /// `kvm-clock: Using msrs 4b564d01 and 4b564d00`
+    KvmClock,
+    /// `TSC doesn't count with P0 frequency`, `Fast TSC calibration failed`,
+    /// `TSC synchronization … failed`, `TSC_ADJUST` differences.
+    TscFault,
+    /// The machine was restored from a snapshot or forked:
+    /// `random: crng reseeded due to virtual machine fork`.
+    Restored,
+    /// The machine slept: `PM: suspend exit`, `ACPI: PM: Waking up …`.
+    Resumed,
+    /// `hrtimer: interrupt took N ns`: the vCPU was away.
+    HrtimerLate {
+        /// Duration, ns.
+        took_ns: u64,
+    },
+    /// `Clock: inserting leap second …`, `deleting`.
+    LeapSecond,
+    /// `rtc_cmos …`, `setting system clock to …`.
+    Rtc,
+    /// `watchdog: BUG: soft lockup`, `rcu: INFO: … stall`: often a pause.
+    Stall,
+    /// About clocks, and no more is known of it.
+    Other,
+}
