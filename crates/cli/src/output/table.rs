@@ -1,0 +1,225 @@
+//! A table, described once; text, Markdown and CSV are made from it.
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+    Width,
+};
+
+use super::{Format, printable};
+
+/// Tables for people are at most this wide, whatever the terminal: they land
+/// in tickets and mails.
+pub(crate) const WIDTH: u16 = 80;
+
+/// No lines but a rule under the heading; the blank a line would have taken
+/// and one of padding part the columns.
+const STYLE: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none())
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .content_lines(ContentLineStyle::none());
+
+/// A table with its title and notes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Table {
+    title: String,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    notes: Vec<String>,
+}
+
+/// One column: its heading, its unit, and whether figures stand in it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    heading: String,
+    unit: Option<String>,
+    figures: bool,
+    keep: bool,
+}
+
+impl Column {
+    /// A column of words, set left, wrapped where the table gets too wide.
+    pub(crate) fn words(heading: impl Into<String>) -> Self {
+        Self { heading: heading.into(), unit: None, figures: false, keep: false }
+    }
+
+    /// A column of names, set left and never broken.
+    pub(crate) fn names(heading: impl Into<String>) -> Self {
+        Self { keep: true, ..Self::words(heading) }
+    }
+
+    /// A column of figures, set right and never broken.
+    pub(crate) fn figures(heading: impl Into<String>, unit: &str) -> Self {
+        let unit = (!unit.is_empty()).then(|| unit.to_owned());
+        Self { unit, figures: true, ..Self::names(heading) }
+    }
+
+    fn heading_with(&self, open: &str, close: &str) -> String {
+        match &self.unit {
+            Some(unit) => format!("{}{open}{unit}{close}", self.heading),
+            None => self.heading.clone(),
+        }
+    }
+}
+
+/// One cell: what a person reads, and what a program does.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cell {
+    shown: String,
+    exact: String,
+}
+
+impl Cell {
+    /// A figure: `digits` after the point for people, all of them in CSV.
+    pub(crate) fn figure(value: f64, digits: usize) -> Self {
+        Self { shown: format!("{value:.digits$}"), exact: format!("{value}") }
+    }
+
+    /// A figure that people read as `shown`.
+    pub(crate) fn figure_as(shown: impl Into<String>, value: f64) -> Self {
+        Self { shown: shown.into(), exact: format!("{value}") }
+    }
+
+    /// No figure: a dash for people, empty in CSV. A note says why.
+    pub(crate) fn none() -> Self {
+        Self { shown: "–".into(), exact: String::new() }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(words: T) -> Self {
+        let shown = printable(&words.into());
+        Self { exact: shown.clone(), shown }
+    }
+}
+
+impl Table {
+    /// An empty table; an empty `title` is left out.
+    pub(crate) fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a row, which has a cell for each column.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<_> = cells.into_iter().collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// Adds a line below the table.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(printable(&note.into()));
+    }
+
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table in `format`; JSON is not a table's business.
+    pub(crate) fn render(&self, format: Format) -> String {
+        match format {
+            Format::Text | Format::Json => self.text(),
+            Format::Markdown => self.markdown(),
+            Format::Csv => self.csv(),
+        }
+    }
+
+    /// For people: at most [`WIDTH`] columns.
+    pub(crate) fn text(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(STYLE).set_width(WIDTH);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(self.columns.iter().map(|column| column.heading_with("\n", "")));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|cell| cell.shown.as_str()));
+        }
+        for (column, drawn) in self.columns.iter().zip(table.column_iter_mut()) {
+            drawn.set_padding((0, 1));
+            if column.figures {
+                drawn.set_cell_alignment(CellAlignment::Right);
+            }
+            if column.keep {
+                drawn.set_constraint(ColumnConstraint::ContentWidth);
+            } else {
+                drawn.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+            }
+        }
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            text.extend([self.title.as_str(), "\n"]);
+        }
+        text.push_str(&table.trim_fmt());
+        text.push('\n');
+        for note in &self.notes {
+            text.extend([wrap(note, usize::from(WIDTH)).as_str(), "\n"]);
+        }
+        text
+    }
+
+    /// For a report.
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut text = String::new();
+        if !self.title.is_empty() {
+            text.push_str(&format!("**{}**\n\n", self.title));
+        }
+        text.push_str(&line(self.columns.iter().map(|c| c.heading_with(" (", ")")).collect()));
+        let rule = |c: &Column| if c.figures { "---:".to_owned() } else { "---".to_owned() };
+        text.push_str(&line(self.columns.iter().map(rule).collect()));
+        for row in &self.rows {
+            text.push_str(&line(row.iter().map(|c| c.shown.replace('|', "\\|")).collect()));
+        }
+        for note in &self.notes {
+            text.push_str(&format!("\n{note}\n"));
+        }
+        text
+    }
+
+    /// For a program: RFC 4180, one heading line; title and notes left out.
+    pub(crate) fn csv(&self) -> String {
+        let line = |cells: Vec<String>| format!("{}\r\n", cells.join(","));
+        let heading =
+            |c: &Column| quoted(&c.heading_with("_", "").replace('%', "percent").replace(' ', "_"));
+        let mut text = line(self.columns.iter().map(heading).collect());
+        for row in &self.rows {
+            text.push_str(&line(row.iter().map(|cell| quoted(&cell.exact)).collect()));
+        }
+        text
+    }
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// `text` broken between words into lines of at most `width` characters; a
+/// word longer than that stays whole, so that a command can be copied.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            wrapped.push('\n');
+            used = 0;
+        } else if used > 0 {
+            wrapped.push(' ');
+            used += 1;
+        }
+        wrapped.push_str(word);
+        used += length;
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests;
