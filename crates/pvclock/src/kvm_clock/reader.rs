@@ -1,0 +1,200 @@
+//! Reading the time page.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::page::{Flags, TimeInfo, TimePage, pack, unpack};
+use crate::counter::Counter;
+use crate::sequence::{self, DEFAULT_TRIES, OddWhileWriting};
+use crate::shared::{Aligned, Memory, Word};
+use crate::{Nanos, ReadError, Scale, Ticks};
+
+/// How often a counter that is behind the page's time stamp is read again.
+/// An unordered read may take the counter before an update and the page after
+/// it; one more look mends that, and a counter behind for good stays behind.
+const BEHIND_TRIES: u32 = 8;
+
+/// Reads one time page.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeReader<'p, M: Memory = Aligned> {
+    page: &'p TimePage<M>,
+    tries: u32,
+}
+
+impl<'p, M: Memory> TimeReader<'p, M> {
+    /// A reader of `page`.
+    pub const fn new(page: &'p TimePage<M>) -> Self {
+        Self { page, tries: DEFAULT_TRIES }
+    }
+
+    /// Gives up after `tries` tries instead of [`DEFAULT_TRIES`].
+    #[must_use]
+    pub const fn with_tries(self, tries: u32) -> Self {
+        Self { tries, ..self }
+    }
+
+    /// The page's contents as one whole.
+    ///
+    /// # Errors
+    /// [`ReadError::NeverFinished`].
+    pub fn info(&self) -> Result<TimeInfo, ReadError> {
+        let (version, (mut info, _)) = self.read_with(|| 0)?;
+        info.version = version;
+        Ok(info)
+    }
+
+    /// The system time, by a counter read that the CPU may reorder: right for
+    /// time stamps, not for deciding what came first.
+    ///
+    /// # Errors
+    /// All of [`ReadError`] that the page can cause.
+    #[inline(always)]
+    pub fn nanos(&self, counter: &impl Counter) -> Result<Nanos, ReadError> {
+        Ok(self.time_and_flags(|| counter.read())?.0)
+    }
+
+    /// The system time, by a counter read that comes after every earlier load.
+    ///
+    /// # Errors
+    /// As [`TimeReader::nanos`].
+    #[inline(always)]
+    pub fn nanos_ordered(&self, counter: &impl Counter) -> Result<Nanos, ReadError> {
+        Ok(self.time_and_flags(|| counter.read_ordered())?.0)
+    }
+
+    /// The system time, never less than any reader of `last` was given
+    /// before: for pages without [`Flags::TSC_STABLE`]. With the flag the
+    /// page alone keeps the order, and `last` is left alone.
+    ///
+    /// # Errors
+    /// As [`TimeReader::nanos`].
+    #[inline]
+    pub fn nanos_monotonic(
+        &self,
+        counter: &impl Counter,
+        last: &LastTime,
+    ) -> Result<Nanos, ReadError> {
+        let (now, flags) = self.time_and_flags(|| counter.read_ordered())?;
+        Ok(if flags.contains(Flags::TSC_STABLE) { now } else { last.at_least(now) })
+    }
+
+    /// The counter alone, to be converted by [`TimeReader::nanos_at`] if
+    /// anyone ever asks.
+    #[inline(always)]
+    pub fn ticks(&self, counter: &impl Counter) -> Ticks {
+        Ticks(counter.read())
+    }
+
+    /// The system time at which the counter showed `ticks`, before or after
+    /// the page's last update, by that update's scale.
+    ///
+    /// # Errors
+    /// As [`TimeReader::nanos`]; [`ReadError::CounterBehind`] where `ticks`
+    /// lies before the clock's zero.
+    pub fn nanos_at(&self, ticks: Ticks) -> Result<Nanos, ReadError> {
+        let info = self.info()?;
+        let since = ticks.0.wrapping_sub(info.tsc_timestamp);
+        if since.cast_signed() >= 0 {
+            return time_after(info.system_time, since, info.scale);
+        }
+        let before = since.wrapping_neg();
+        info.scale
+            .nanos(before)
+            .and_then(|nanos| info.system_time.0.checked_sub(nanos.0))
+            .map(Nanos)
+            .ok_or(ReadError::CounterBehind { counter: ticks.0, timestamp: info.tsc_timestamp })
+    }
+
+    /// Takes GUEST_STOPPED: whether it was set, and clears it. Only the guest
+    /// whose page this is may do so, and only in memory mapped writable.
+    pub fn take_guest_stopped(&self) -> bool {
+        let mask = !pack(0, Flags::GUEST_STOPPED);
+        let (_, was) = unpack(self.page.shift_and_flags.fetch_and(mask));
+        was.contains(Flags::GUEST_STOPPED)
+    }
+
+    #[inline(always)]
+    fn time_and_flags(
+        &self,
+        mut read_counter: impl FnMut() -> u64,
+    ) -> Result<(Nanos, Flags), ReadError> {
+        let (_, (info, counter)) = self.read_with(&mut read_counter)?;
+        let delta = counter.wrapping_sub(info.tsc_timestamp);
+        if delta.cast_signed() >= 0 && info.scale.mul() != 0 {
+            return Ok((time_after(info.system_time, delta, info.scale)?, info.flags));
+        }
+        self.time_of_odd_page(read_counter)
+    }
+
+    /// [`TimeReader::time_and_flags`] once a read found the page unwritten or
+    /// the counter behind it.
+    #[cold]
+    #[inline(never)]
+    fn time_of_odd_page(
+        &self,
+        mut read_counter: impl FnMut() -> u64,
+    ) -> Result<(Nanos, Flags), ReadError> {
+        let mut tries_left = BEHIND_TRIES;
+        loop {
+            let (version, (info, counter)) = self.read_with(&mut read_counter)?;
+            let delta = counter.wrapping_sub(info.tsc_timestamp);
+            if info.scale.mul() == 0 {
+                return Err(ReadError::SwitchedOff { version });
+            } else if delta.cast_signed() >= 0 {
+                return Ok((time_after(info.system_time, delta, info.scale)?, info.flags));
+            } else if tries_left == 0 {
+                return Err(ReadError::CounterBehind { counter, timestamp: info.tsc_timestamp });
+            }
+            tries_left -= 1;
+        }
+    }
+
+    /// The fields, and the counter read between them and the version check.
+    #[inline(always)]
+    fn read_with(
+        &self,
+        mut read_counter: impl FnMut() -> u64,
+    ) -> Result<(u32, (TimeInfo, u64)), ReadError> {
+        let page = self.page;
+        sequence::read::<M, OddWhileWriting, _>(&page.version, self.tries, || {
+            let tsc_timestamp = page.tsc_timestamp.load();
+            let system_time = Nanos(page.system_time.load());
+            let mul = page.tsc_to_system_mul.load();
+            let (shift, flags) = unpack(page.shift_and_flags.load());
+            let counter = read_counter();
+            let scale = Scale::from_parts(mul, shift);
+            (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, counter)
+        })
+    }
+}
+
+#[inline(always)]
+fn time_after(base: Nanos, delta: u64, scale: Scale) -> Result<Nanos, ReadError> {
+    match scale.nanos(delta) {
+        Some(nanos) => match base.0.checked_add(nanos.0) {
+            Some(sum) => Ok(Nanos(sum)),
+            None => Err(ReadError::Overflow { base, delta, scale }),
+        },
+        None => Err(ReadError::Overflow { base, delta, scale }),
+    }
+}
+
+/// The largest time that any reader was given: shared by the readers of all
+/// pages of a guest without [`Flags::TSC_STABLE`].
+#[derive(Debug, Default)]
+pub struct LastTime(AtomicU64);
+
+impl LastTime {
+    /// Nobody has read yet.
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// `now`, or the larger time that somebody was given already.
+    ///
+    /// Relaxed is enough: all changes of one atomic have one order, and who
+    /// learns of another's read by other means synchronises by those means.
+    #[inline]
+    fn at_least(&self, now: Nanos) -> Nanos {
+        Nanos(self.0.fetch_max(now.0, Ordering::Relaxed).max(now.0))
+    }
+}

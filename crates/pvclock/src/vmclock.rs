@@ -1,0 +1,22 @@
+//! VMClock: a page that tells a guest, and its user space, the precise real
+//! time with error bounds, and that it was migrated or restored
+//! (include/uapi/linux/vmclock-abi.h; ACPI device "VMCLOCK").
+//!
+//! ```text
+//! time = time_sec.time_frac + (counter − counter_value) · period
+//! ```
+//!
+//! with the fraction in units of 2^−64 s and the period in 2^−(64+shift) s.
+//! A reader that keeps calibrations of its own watches
+//! [`VmClockInfo::disruption_marker`]: another value means that the counter
+//! was disrupted, and all that was learnt about it is void.
+
+mod page;
+mod reader;
+mod writer;
+
+pub use page::{
+    ClockStatus, CounterId, LAYOUT_VERSION, MAGIC, TimeType, VmClockFlags, VmClockInfo, VmClockPage,
+};
+pub use reader::{VmClockReader, VmClockTime};
+pub use writer::VmClockWriter;

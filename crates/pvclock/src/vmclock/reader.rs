@@ -1,0 +1,143 @@
+//! Reading the VMClock page.
+
+use super::page::{VmClockFlags, VmClockInfo, VmClockPage, check_identity};
+use crate::counter::Counter;
+use crate::sequence::{self, DEFAULT_TRIES, OddWhileWriting};
+use crate::shared::{Aligned, Memory, Word};
+use crate::{Nanos, PageError, ReadError};
+
+/// A time from the page, with what is known of its error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VmClockTime {
+    /// Whole seconds of the page's time scale.
+    pub seconds: u64,
+    /// Their fraction, in units of 2^−64 s.
+    pub fraction: u64,
+    /// The truth is within ± this, where the host vouches for it.
+    pub max_error: Option<Nanos>,
+    /// The page as it was read.
+    pub info: VmClockInfo,
+}
+
+impl VmClockTime {
+    /// The fraction in nanoseconds, truncated.
+    pub const fn subsecond_nanos(&self) -> u32 {
+        ((self.fraction as u128 * 1_000_000_000) >> 64) as u32
+    }
+}
+
+/// Reads a VMClock page.
+#[derive(Debug, Clone, Copy)]
+pub struct VmClockReader<'p, M: Memory = Aligned> {
+    page: &'p VmClockPage<M>,
+    tries: u32,
+}
+
+impl<'p, M: Memory> VmClockReader<'p, M> {
+    /// A reader of `page`.
+    ///
+    /// # Errors
+    /// The page is none, or of a layout this crate does not know.
+    pub fn new(page: &'p VmClockPage<M>) -> Result<Self, PageError> {
+        check_identity(page.magic.load(), page.size.load(), page.identity.load())?;
+        Ok(Self { page, tries: DEFAULT_TRIES })
+    }
+
+    /// Gives up after `tries` tries instead of [`DEFAULT_TRIES`].
+    #[must_use]
+    pub const fn with_tries(self, tries: u32) -> Self {
+        Self { tries, ..self }
+    }
+
+    /// The page's contents as one whole.
+    ///
+    /// # Errors
+    /// [`ReadError::NeverFinished`].
+    pub fn info(&self) -> Result<VmClockInfo, ReadError> {
+        Ok(self.read_with(|| 0)?.0)
+    }
+
+    /// The time now, by a counter read that comes after every earlier load.
+    ///
+    /// The caller checks [`VmClockInfo::counter_id`] and `time_type` in the
+    /// result: the page says whose cycles and which scale these are.
+    ///
+    /// # Errors
+    /// [`ReadError::NeverFinished`], [`ReadError::CounterBehind`],
+    /// [`ReadError::VmClockOverflow`]; [`ReadError::SwitchedOff`] where the
+    /// page gives no period.
+    pub fn time(&self, counter: &impl Counter) -> Result<VmClockTime, ReadError> {
+        let (info, counter) = self.read_with(|| counter.read_ordered())?;
+        if info.period == 0 {
+            return Err(ReadError::SwitchedOff { version: info.seq_count });
+        }
+        let delta = counter.wrapping_sub(info.counter_value);
+        if delta.cast_signed() < 0 {
+            return Err(ReadError::CounterBehind { counter, timestamp: info.counter_value });
+        }
+        let base = u128::from(info.time_sec) << 64 | u128::from(info.time_frac);
+        let elapsed = seconds_times_2_64(delta, info.period, info.period_shift);
+        let now = base.checked_add(elapsed).ok_or(ReadError::VmClockOverflow {
+            seconds: info.time_sec,
+            delta,
+            period: info.period,
+            period_shift: info.period_shift,
+        })?;
+        let max_error = max_error(&info, delta);
+        Ok(VmClockTime { seconds: (now >> 64) as u64, fraction: now as u64, max_error, info })
+    }
+
+    fn read_with(
+        &self,
+        mut read_counter: impl FnMut() -> u64,
+    ) -> Result<(VmClockInfo, u64), ReadError> {
+        let page = self.page;
+        let (seq_count, (mut info, counter)) =
+            sequence::read::<M, OddWhileWriting, _>(&page.seq_count, self.tries, || {
+                let info = VmClockInfo {
+                    disruption_marker: page.disruption_marker.load(),
+                    flags: VmClockFlags(page.flags.load()),
+                    counter_value: page.counter_value.load(),
+                    period: page.period.load(),
+                    period_est_error: page.period_est_error.load(),
+                    period_max_error: page.period_max_error.load(),
+                    time_sec: page.time_sec.load(),
+                    time_frac: page.time_frac.load(),
+                    time_est_error: Nanos(page.time_est_error_ns.load()),
+                    time_max_error: Nanos(page.time_max_error_ns.load()),
+                    vm_generation: page.vm_generation.load(),
+                    ..VmClockInfo::from_words(
+                        page.size.load(),
+                        page.identity.load(),
+                        page.status.load(),
+                        page.leap_and_shift.load(),
+                    )
+                };
+                (info, read_counter())
+            })?;
+        info.seq_count = seq_count;
+        Ok((info, counter))
+    }
+}
+
+/// `cycles` of `period` · 2^−(64+shift) s, in units of 2^−64 s.
+const fn seconds_times_2_64(cycles: u64, period: u64, shift: u8) -> u128 {
+    let product = cycles as u128 * period as u128;
+    if shift < 128 { product >> shift } else { 0 }
+}
+
+/// The error at the update, grown by the period's error since, rounded up.
+fn max_error(info: &VmClockInfo, delta: u64) -> Option<Nanos> {
+    let valid = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
+    if !info.flags.contains(valid) {
+        return None;
+    }
+    let grown = seconds_times_2_64(delta, info.period_max_error, info.period_shift);
+    let (seconds, fraction) = ((grown >> 64) as u64, grown as u64);
+    let below_second = (u128::from(fraction) * 1_000_000_000).div_ceil(1 << 64) as u64;
+    let nanos = seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(below_second)
+        .saturating_add(info.time_max_error.0);
+    Some(Nanos(nanos))
+}
