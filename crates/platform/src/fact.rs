@@ -60,6 +60,42 @@ pub enum Unknown {
     },
 }
 
+/// Characters of a malformed text that an [`Unknown`] carries.
+const FOUND_LIMIT: usize = 60;
+
+impl Unknown {
+    /// [`Unknown::Malformed`], with the first of what was found.
+    pub fn malformed(what: &str, expected: &str, found: &str) -> Self {
+        let mut shortened: String = found.chars().take(FOUND_LIMIT).collect();
+        if shortened.len() < found.len() {
+            shortened.push('…');
+        }
+        Self::Malformed { what: what.to_owned(), expected: expected.to_owned(), found: shortened }
+    }
+
+    /// [`Unknown::NotThere`].
+    pub fn not_there(what: &str) -> Self {
+        Self::NotThere { what: what.to_owned() }
+    }
+
+    /// [`Unknown::NotApplicable`].
+    pub fn not_applicable(why: &str) -> Self {
+        Self::NotApplicable { why: why.to_owned() }
+    }
+
+    /// The reason behind an error of the system, in reading `what`.
+    pub fn from_io(what: &str, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::not_there(what),
+            // Told to root, this would be a wrong remedy.
+            std::io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+                Self::NeedsRoot { what: what.to_owned() }
+            }
+            _ => Self::Unreadable { what: what.to_owned(), error: error.to_string() },
+        }
+    }
+}
+
 impl<T> Fact<T> {
     /// The value, where known.
     pub fn known(&self) -> Option<&T> {

@@ -2,3 +2,4 @@
 
 pub mod fact;
 pub mod facts;
+pub mod tree;

@@ -1,0 +1,248 @@
+//! Where facts are read from: this machine, or a folder that holds what
+//! another said.
+//!
+//! # The form of a tree
+//!
+//! A tree is a folder with the files of a Linux system at their own paths
+//! (`proc/cmdline`, `sys/class/ptp/ptp0/clock_name`), and one folder more,
+//! `parachron`, for what is not in any file: one text file for each
+//! [`Tree::probe`] and [`Tree::digest`], named and described where it is read
+//! (and all together in `testdata/machines/README.md`).
+//!
+//! A captured tree also has [`manifest::PATH`], which keeps the reason of
+//! each fact that could not be had, so that "needs root" is still that when
+//! read elsewhere. A tree made by hand does without.
+//!
+//! # One path for live and captured
+//!
+//! Each fact goes from text through one pure parser, whether that text comes
+//! from the running kernel or a file. What is taken from a file is reduced
+//! (see [`Tree::reduced`]) *before* it is parsed, live too: what a capture
+//! does not keep, no reader ever depends on.
+
+mod files;
+pub mod manifest;
+mod recording;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+pub use files::Files;
+pub use recording::{Entry, Outcome, Recording, WriteError};
+
+use crate::fact::{Fact, Unknown};
+use manifest::Manifest;
+
+/// No file that a fact is read from whole comes near this.
+const TEXT_LIMIT_BYTES: u64 = 1 << 20;
+
+/// A source of facts.
+#[derive(Debug)]
+pub struct Tree {
+    files: Files,
+    index: Index,
+    recording: Option<RefCell<Recording>>,
+}
+
+/// What a tree knows of how it was taken.
+#[derive(Debug)]
+enum Index {
+    /// Live, or made by hand: it is what it is.
+    None,
+    /// Captured.
+    Manifest(Manifest),
+    /// Captured, and the manifest cannot be read.
+    Damaged(Unknown),
+}
+
+/// Why a folder is no tree to read facts from.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// It cannot be opened as a folder.
+    #[error("cannot open the folder {}: {error}", path.display())]
+    Open {
+        /// Which folder.
+        path: PathBuf,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// A later version of the program wrote it.
+    #[error("{} was captured in format {found}; this version reads up to {}", path.display(), manifest::FORMAT)]
+    Newer {
+        /// Which folder.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+impl Tree {
+    /// The machine this runs on.
+    pub fn live() -> Self {
+        Self { files: Files::live(), index: Index::None, recording: None }
+    }
+
+    /// A folder that [`Recording::write`] wrote, or one made by hand.
+    pub fn captured(path: &Path) -> Result<Self, TreeError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|error| TreeError::Open { path: path.to_owned(), error: error.into() })?;
+        let files = Files::below(folder);
+        let index = match files.bytes(manifest::PATH, TEXT_LIMIT_BYTES) {
+            Fact::Unknown(Unknown::NotThere { .. }) => Index::None,
+            Fact::Unknown(why) => Index::Damaged(why),
+            Fact::Known(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                match Manifest::parse(&text) {
+                    Ok(manifest) if manifest.format > manifest::FORMAT => {
+                        let found = manifest.format;
+                        return Err(TreeError::Newer { path: path.to_owned(), found });
+                    }
+                    Ok(manifest) => Index::Manifest(manifest),
+                    Err(error) => {
+                        let expected = format!("a manifest ({error})");
+                        Index::Damaged(Unknown::malformed(manifest::PATH, &expected, &text))
+                    }
+                }
+            }
+        };
+        Ok(Self { files, index, recording: None })
+    }
+
+    /// The same tree, noting all that is read from it.
+    pub fn recording(self) -> Self {
+        Self { recording: Some(RefCell::default()), ..self }
+    }
+
+    /// All that was read since [`Tree::recording`].
+    pub fn into_recording(self) -> Recording {
+        self.recording.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Whether this is the running machine.
+    pub fn is_live(&self) -> bool {
+        self.files.is_live()
+    }
+
+    /// A file's text.
+    pub fn text(&self, path: &str) -> Fact<String> {
+        let read = self.read(path);
+        self.note(path, None, read)
+    }
+
+    /// The part of a file's text that concerns time and may leave the
+    /// machine. `keep` says for people what that is; `reduce` applied to its
+    /// own result must change nothing, since a captured file is reduced
+    /// again when it is read.
+    pub fn reduced(
+        &self,
+        path: &str,
+        keep: &'static str,
+        reduce: impl FnOnce(&str) -> String,
+    ) -> Fact<String> {
+        let read = self.read(path).map(|text| reduce(&text));
+        self.note(path, Some(keep), read)
+    }
+
+    /// The names in a folder, sorted.
+    pub fn names(&self, path: &str) -> Fact<Vec<String>> {
+        let mut names = self.settle(path, self.files.names(path));
+        if let Index::Manifest(manifest) = &self.index
+            && let Some(listed) = manifest.listed.get(path)
+        {
+            // A folder that was empty may have been lost on the way here.
+            let mut all = names.known().cloned().unwrap_or_default();
+            all.extend(listed.iter().cloned());
+            all.sort();
+            all.dedup();
+            names = Fact::Known(all);
+        }
+        if let Some(recording) = &self.recording {
+            recording.borrow_mut().note_names(path, &names);
+        }
+        names
+    }
+
+    /// What only the running kernel or a program answers: `live` asks it; in
+    /// a captured tree the answer is the file `parachron/<name>`.
+    pub fn probe(&self, name: &str, live: impl FnOnce() -> Fact<String>) -> Fact<String> {
+        let path = format!("parachron/{name}");
+        let answer = if self.is_live() {
+            live().map(|text| clean(text.as_bytes()))
+        } else {
+            self.read(&path)
+        };
+        self.note(&path, None, answer)
+    }
+
+    /// What is made of files too large, binary or private to be taken as they
+    /// are: `make` does so from the running machine's files, or from a
+    /// hand-made tree's; a captured tree has it in `parachron/<name>`.
+    pub fn digest(
+        &self,
+        name: &str,
+        keep: &'static str,
+        make: impl FnOnce(&Files) -> Fact<String>,
+    ) -> Fact<String> {
+        let path = format!("parachron/{name}");
+        let mut made = None;
+        if !self.is_live() {
+            made = match (self.read(&path), &self.index) {
+                // Nothing says that this was ever asked for.
+                (Fact::Unknown(Unknown::NotThere { what }), _) if what == path => None,
+                (answer, _) => Some(answer),
+            };
+        }
+        let made = made.unwrap_or_else(|| make(&self.files).map(|text| clean(text.as_bytes())));
+        self.note(&path, Some(keep), made)
+    }
+
+    fn read(&self, path: &str) -> Fact<String> {
+        let read = self.files.bytes(path, TEXT_LIMIT_BYTES).map(|bytes| clean(&bytes));
+        self.settle(path, read)
+    }
+
+    /// Replaces "not there" by what the manifest knows better.
+    fn settle<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
+        match (&read, &self.index) {
+            (Fact::Unknown(Unknown::NotThere { .. }), Index::Damaged(why)) => {
+                Fact::Unknown(why.clone())
+            }
+            (Fact::Unknown(Unknown::NotThere { .. }), Index::Manifest(manifest)) => {
+                if let Some(why) = manifest.not_taken.get(path) {
+                    return Fact::Unknown(why.clone());
+                }
+                if manifest.taken.contains_key(path) {
+                    return Fact::Unknown(Unknown::Unreadable {
+                        what: path.to_owned(),
+                        error: "captured, and since lost from the tree".to_owned(),
+                    });
+                }
+                read
+            }
+            _ => read,
+        }
+    }
+
+    fn note(&self, path: &str, keep: Option<&'static str>, read: Fact<String>) -> Fact<String> {
+        if let Some(recording) = &self.recording {
+            recording.borrow_mut().note_text(path, keep, &read);
+        }
+        read
+    }
+}
+
+/// Text of any bytes: what is not UTF-8 is replaced, and so are control
+/// characters, which would act on the terminal of whoever reads a report.
+pub(crate) fn clean(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .replace("\r\n", "\n")
+        .chars()
+        .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

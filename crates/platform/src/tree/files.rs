@@ -1,0 +1,193 @@
+//! Bounded reads below a root folder.
+//!
+//! What lies below a captured root is a stranger's: a link may point out of
+//! it, a name may be a FIFO, a device or a terabyte. So below a captured root
+//! the kernel resolves each path with that folder as `/`
+//! (`openat2(2)`, `RESOLVE_IN_ROOT`), only regular files are opened, and no
+//! more than the stated bytes are read.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::fact::{Fact, Unknown};
+
+/// More entries of one folder than any fact needs.
+const MAX_NAMES: usize = 4096;
+
+/// The files below a root: this machine's, or a captured folder's.
+#[derive(Debug)]
+pub struct Files {
+    /// The captured folder; `None` for the live machine.
+    folder: Option<OwnedFd>,
+}
+
+impl Files {
+    /// This machine's own files.
+    pub(super) fn live() -> Self {
+        Self { folder: None }
+    }
+
+    /// The files below an open folder.
+    pub(super) fn below(folder: OwnedFd) -> Self {
+        Self { folder: Some(folder) }
+    }
+
+    /// Whether these are the running machine's.
+    pub fn is_live(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    /// A file's bytes; one of more than `limit` is malformed.
+    pub fn bytes(&self, path: &str, limit_bytes: u64) -> Fact<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = self
+            .open(path)
+            .and_then(|file| file.take(limit_bytes + 1).read_to_end(&mut bytes).map_err(errno));
+        match read {
+            Err(error) => Fact::Unknown(self.why(path, error)),
+            Ok(read) if read as u64 > limit_bytes => Fact::Unknown(Unknown::Malformed {
+                what: path.to_owned(),
+                expected: format!("at most {limit_bytes} bytes"),
+                found: "more".to_owned(),
+            }),
+            Ok(_) => Fact::Known(bytes),
+        }
+    }
+
+    /// The last `limit` bytes of a file, whole lines only: for logs, whose
+    /// end is what matters.
+    pub fn tail(&self, path: &str, limit_bytes: u64) -> Fact<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = self.open(path).and_then(|mut file| {
+            let length = file.metadata().map_err(errno)?.len();
+            let start = length.saturating_sub(limit_bytes);
+            file.seek(SeekFrom::Start(start)).map_err(errno)?;
+            file.take(limit_bytes).read_to_end(&mut bytes).map_err(errno)?;
+            Ok(start > 0)
+        });
+        match read {
+            Err(error) => Fact::Unknown(self.why(path, error)),
+            Ok(cut) => {
+                if let (true, Some(end)) = (cut, bytes.iter().position(|&byte| byte == b'\n')) {
+                    bytes.drain(..=end);
+                }
+                Fact::Known(bytes)
+            }
+        }
+    }
+
+    /// The names in a folder, sorted.
+    pub fn names(&self, path: &str) -> Fact<Vec<String>> {
+        let listed = self.open_any(path, OFlags::RDONLY | OFlags::DIRECTORY).and_then(|folder| {
+            let mut names = Vec::new();
+            for entry in Dir::read_from(&folder)?.take(MAX_NAMES) {
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                if name != "." && name != ".." {
+                    names.push(name);
+                }
+            }
+            names.sort();
+            Ok(names)
+        });
+        match listed {
+            Ok(names) => Fact::Known(names),
+            Err(error) => Fact::Unknown(self.why(path, error)),
+        }
+    }
+
+    /// Whether anything of that name is there.
+    pub fn exists(&self, path: &str) -> bool {
+        match self.folder {
+            None => rustix::fs::accessat(CWD, path, Access::EXISTS, AtFlags::empty()).is_ok(),
+            Some(_) => self.open_any(path, OFlags::PATH).is_ok(),
+        }
+    }
+
+    /// A regular file, open for reading.
+    fn open(&self, path: &str) -> Result<File, Errno> {
+        if !self.is_live() {
+            // Opening a device can act on it (a watchdog starts, a tape
+            // rewinds): look at a stranger's file before opening it.
+            must_be_regular(&self.open_any(path, OFlags::PATH)?)?;
+        }
+        let file = self.open_any(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        must_be_regular(&file)?;
+        Ok(File::from(file))
+    }
+
+    fn open_any(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        let Some(root) = &self.folder else {
+            return rustix::fs::open(path, flags, Mode::empty());
+        };
+        let inside = path.trim_start_matches('/');
+        match rustix::fs::openat2(root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // Kernels before 5.6, and container filters that do not know it.
+            Err(Errno::NOSYS | Errno::PERM) => open_without_links(root, inside, flags),
+            other => other,
+        }
+    }
+
+    /// The reason that stands for an error.
+    fn why(&self, path: &str, error: Errno) -> Unknown {
+        match error {
+            Errno::NOENT | Errno::NOTDIR | Errno::NODEV | Errno::NXIO => {
+                Unknown::NotThere { what: path.to_owned() }
+            }
+            Errno::ACCESS | Errno::PERM
+                if self.is_live() && !rustix::process::geteuid().is_root() =>
+            {
+                Unknown::NeedsRoot { what: path.to_owned() }
+            }
+            other => Unknown::Unreadable {
+                what: path.to_owned(),
+                error: match other {
+                    NOT_REGULAR => "not a regular file".to_owned(),
+                    Errno::LOOP => "a symbolic link that is not followed".to_owned(),
+                    other => std::io::Error::from(other).to_string(),
+                },
+            },
+        }
+    }
+}
+
+/// How [`Files::open`] says "not a regular file" in the alphabet of errors:
+/// one that no file system gives on opening.
+const NOT_REGULAR: Errno = Errno::MEDIUMTYPE;
+
+fn must_be_regular(file: &OwnedFd) -> Result<(), Errno> {
+    match FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) {
+        FileType::RegularFile => Ok(()),
+        _ => Err(NOT_REGULAR),
+    }
+}
+
+/// Walks a path folder by folder and follows no link at all: safe on any
+/// kernel, and enough for trees that `parachron capture` wrote.
+fn open_without_links(root: &OwnedFd, inside: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut parts = Path::new(inside).components().peekable();
+    let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else { return Err(Errno::LOOP) };
+        let wanted = match parts.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            None => flags,
+        };
+        let opened = rustix::fs::openat(&folder, name, wanted | OFlags::NOFOLLOW, Mode::empty())?;
+        // With O_PATH, O_NOFOLLOW opens the link itself (open(2)).
+        if FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+        folder = opened;
+    }
+    Ok(folder)
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
