@@ -4,4 +4,11 @@
 //! arguments, so that a simulated clock of known error calibrates each
 //! instrument.
 
+pub mod cost;
+pub mod distribution;
+pub mod granularity;
 pub mod measurements;
+pub mod offset;
+pub mod order;
+pub mod primes;
+pub mod rate;

@@ -36,6 +36,18 @@ pub struct Spread {
     pub max: f64,
 }
 
+impl Spread {
+    /// The same landmarks in another unit, `factor` of which make one.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            min: self.min * factor,
+            median: self.median * factor,
+            p99: self.p99 * factor,
+            max: self.max * factor,
+        }
+    }
+}
+
 /// What one way of reading a clock costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallCost {
@@ -53,7 +65,8 @@ pub struct CallCost {
     pub outliers: u64,
     /// How the calls went: counted, not guessed.
     pub path: ReadPath,
-    /// Histogram of the samples: (lower edge, ns; samples), empty bins left out.
+    /// Histogram of the samples: (lower edge, ns; samples), empty bins left
+    /// out. A bin reaches 2.2 % (a 32nd of a doubling) above its lower edge.
     pub histogram: Vec<(f64, u64)>,
 }
 
@@ -86,7 +99,8 @@ impl ReadPath {
 pub struct Granularity {
     /// `CLOCK_MONOTONIC`
     pub clock: String,
-    /// Smallest non-zero difference of two readings, ns.
+    /// Smallest step seen, ns, within one: the greatest that all differences
+    /// of readings are whole numbers of, so reading may take longer than it.
     pub smallest_step_ns: Option<u64>,
     /// What `clock_getres` claims, ns.
     pub claimed_ns: Option<u64>,
@@ -118,6 +132,23 @@ pub struct Order {
     pub backward: u64,
     /// The largest step back, ns.
     pub largest_backward_ns: f64,
+}
+
+/// Work done per second, by one process (or pair, or thread) or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// `pipe-based context switching`, `primes below 10000`
+    pub load: String,
+    /// What is counted: `loops/s`, `events/s`.
+    pub unit: String,
+    /// Copies that ran at once.
+    pub copies: u32,
+    /// All copies together, over the whole run: the figure to quote.
+    pub per_s: f64,
+    /// The same for each slice of the run, in order: its spread.
+    pub slices: Vec<f64>,
+    /// Length of the run, s.
+    pub over_s: f64,
 }
 
 /// TSC frequency measured against CLOCK_MONOTONIC_RAW.
