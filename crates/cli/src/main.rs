@@ -2,6 +2,7 @@
 
 mod commands;
 mod error;
+mod measure;
 mod output;
 
 use std::process::ExitCode;

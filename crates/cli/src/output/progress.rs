@@ -1,50 +1,52 @@
-//! Progress bars on long work: on a terminal's standard error, else nowhere.
+//! Progress on long work: a bar on a terminal's standard error, else nothing.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Bar, then what is being done; redrawn ten times a second at most.
+/// Bar, then what is being done.
 const TEMPLATE: &str = "{bar:30} {percent:>3} %  {wide_msg}";
 
-/// A bar that steps through `steps` pieces of work; gone when dropped.
-pub(crate) struct Progress(ProgressBar);
+/// Redrawn this often at most: drawing takes time from what is measured.
+const DRAWS_PER_S: u8 = 10;
+
+/// A bar over work of known length in time; gone when dropped.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    expected: Duration,
+}
 
 impl Progress {
-    /// A bar at its start.
-    pub(crate) fn new(steps: u64) -> Self {
-        let target = ProgressDrawTarget::stderr_with_hz(10);
-        let bar = ProgressBar::with_draw_target(Some(steps), target);
+    /// A bar at its start, over work that should take `expected`.
+    pub(crate) fn new(expected: Duration) -> Self {
+        let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
+        let bar = ProgressBar::with_draw_target(Some(milliseconds(expected)), target);
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style.progress_chars("━╸ "));
         }
         bar.tick();
-        Self(bar)
+        Self { bar, expected }
     }
 
     /// Says what is being done now.
     pub(crate) fn doing(&self, what: &str) {
-        self.0.set_message(super::printable(what));
+        self.bar.set_message(super::printable(what));
+        self.tick();
     }
 
-    /// One more step is done.
-    pub(crate) fn step(&self) {
-        self.0.inc(1);
-    }
-
-    /// Takes the bar away; what comes next is printed on a clean line.
-    pub(crate) fn finish(&self) {
-        self.0.finish_and_clear();
-    }
-
-    /// How long the work has taken so far.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.0.elapsed()
+    /// Moves the bar to where the time is.
+    pub(crate) fn tick(&self) {
+        self.bar.set_position(milliseconds(self.bar.elapsed().min(self.expected)));
     }
 }
 
 impl Drop for Progress {
+    /// What comes next is printed on a clean line.
     fn drop(&mut self) {
-        self.finish();
+        self.bar.finish_and_clear();
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,49 @@
+//! How each clock moves: by which steps, and whether ever back.
+
+use std::time::{Duration, Instant};
+
+use instruments::granularity::Steps;
+use instruments::measurements::{Granularity, Measurements, NotMeasured};
+use instruments::order::OrderCount;
+use platform::call::Call;
+use platform::clock::Clock;
+
+use super::Plan;
+
+/// Changes of a clock after which its step is known.
+const CHANGES: u64 = 5000;
+
+/// Readings between two looks at the time.
+const READINGS: u32 = 64;
+
+/// Looks at the clocks among `plan.calls`.
+pub(super) fn measure(plan: &Plan, found: &mut Measurements, tell: &dyn Fn(&str)) {
+    for call in &plan.calls {
+        let Call::ClockGettime(clock) = *call else { continue };
+        tell(&format!("watching {} move", clock.name()));
+        look(clock, plan.moving, found);
+    }
+}
+
+fn look(clock: Clock, limit: Duration, found: &mut Measurements) {
+    let (mut steps, mut order) = (Steps::new(), OrderCount::new());
+    let started = Instant::now();
+    while steps.changes() < CHANGES && started.elapsed() < limit {
+        for reading in (0..READINGS).filter_map(|_| clock.read_ns()) {
+            steps.observe(reading);
+            order.observe(reading);
+        }
+    }
+    let smallest_step_ns = steps.step_ns();
+    if smallest_step_ns.is_none() {
+        let why = format!("the clock did not move within {} ms", limit.as_millis());
+        let what = format!("granularity of {}", clock.name());
+        found.not_measured.push(NotMeasured { what, why });
+    }
+    found.granularity.push(Granularity {
+        clock: clock.name().into(),
+        smallest_step_ns,
+        claimed_ns: clock.claimed_resolution_ns(),
+    });
+    found.order.push(order.result(clock.name(), 1.0));
+}

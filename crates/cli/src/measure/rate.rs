@@ -1,0 +1,71 @@
+//! The TSC's rate against CLOCK_MONOTONIC_RAW, over the whole run.
+
+use std::time::Duration;
+
+use instruments::measurements::{NotMeasured, TscRate};
+use instruments::rate::{Pair, rate};
+use platform::clock::Clock;
+use platform::counter::{self, Counter, Tsc};
+
+const REFERENCE: Clock = Clock::MonotonicRaw;
+
+/// Pairs to choose the tightest from.
+const TRIES: u32 = 64;
+
+/// Long enough to know the rate to some ppm, before the run's own end.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+
+/// A measurement under way.
+pub(super) struct RateMeasurement {
+    first: Option<Pair>,
+    /// ns a cycle, roughly: to plan with, and where the run is too short.
+    ns_per_cycle: Option<f64>,
+}
+
+impl RateMeasurement {
+    /// Takes the first pair, and a first look at the rate.
+    pub(super) fn start() -> Self {
+        let first = counter::is_readable().then(pair).flatten();
+        let ns_per_cycle = first.and_then(|first| {
+            std::thread::sleep(FIRST_LOOK);
+            Some(1e9 / rate(first, pair()?, resolution_ns())?.hz)
+        });
+        Self { first, ns_per_cycle }
+    }
+
+    /// ns a cycle; `None` where there is no TSC to read.
+    pub(super) fn ns_per_cycle(&self) -> Option<f64> {
+        self.ns_per_cycle
+    }
+
+    /// Takes the last pair.
+    pub(super) fn finish(&self, not_measured: &mut Vec<NotMeasured>) -> Option<TscRate> {
+        let found =
+            self.first.zip(pair()).and_then(|(first, last)| rate(first, last, resolution_ns()));
+        if found.is_none() {
+            let why = match (counter::is_readable(), self.first) {
+                (false, _) => "reading the TSC is forbidden to this process",
+                (true, None) => "this kernel has no CLOCK_MONOTONIC_RAW",
+                (true, Some(_)) => "the TSC or CLOCK_MONOTONIC_RAW did not advance",
+            };
+            not_measured.push(NotMeasured { what: "TSC rate".into(), why: why.into() });
+        }
+        found
+    }
+}
+
+/// The counter between two readings of the reference.
+fn pair() -> Option<Pair> {
+    REFERENCE.read_ns()?;
+    // The reading succeeded once, so the clock is there.
+    let reference = || REFERENCE.read_ns().unwrap_or_default();
+    Some(Pair::tightest(TRIES, || Pair {
+        before_ns: reference(),
+        tsc: Tsc.read_ordered(),
+        after_ns: reference(),
+    }))
+}
+
+fn resolution_ns() -> u64 {
+    REFERENCE.claimed_resolution_ns().unwrap_or(1)
+}

@@ -1,0 +1,161 @@
+//! The ways a program asks for the time, each as a call to be timed and
+//! counted.
+//!
+//! # Invariants
+//! 1. `clock_gettime`, `gettimeofday` and `time` write at most one structure
+//!    to the pointer they are given and keep nothing; ours is a live local,
+//!    or null where that is allowed.
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use crate::clock::Clock;
+use crate::counter::{Counter, Tsc, has_rdtscp, is_readable, rdtscp};
+
+/// One way of asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// The RDTSC instruction.
+    Rdtsc,
+    /// The RDTSCP instruction.
+    Rdtscp,
+    /// RDTSC behind LFENCE: not before earlier loads.
+    OrderedRdtsc,
+    /// `std::time::Instant::now()`.
+    Instant,
+    /// `gettimeofday` of libc.
+    Gettimeofday,
+    /// `time` of libc.
+    Time,
+    /// `clock_gettime` of libc.
+    ClockGettime(Clock),
+}
+
+impl Call {
+    /// Every call that works here.
+    pub fn all() -> Vec<Self> {
+        let mut calls = Vec::new();
+        if is_readable() {
+            calls.extend([Self::Rdtsc, Self::OrderedRdtsc]);
+            calls.extend(has_rdtscp().then_some(Self::Rdtscp));
+        }
+        calls.extend([Self::Instant, Self::Gettimeofday, Self::Time]);
+        let known = Clock::ALL.into_iter().filter(|clock| clock.read_ns().is_some());
+        calls.extend(known.map(Self::ClockGettime));
+        calls
+    }
+
+    /// Its name: `clock_gettime(CLOCK_MONOTONIC)`, `rdtsc`.
+    pub fn name(self) -> String {
+        match self {
+            Self::Rdtsc => "rdtsc".into(),
+            Self::Rdtscp => "rdtscp".into(),
+            Self::OrderedRdtsc => "lfence; rdtsc".into(),
+            Self::Instant => "Instant::now".into(),
+            Self::Gettimeofday => "gettimeofday".into(),
+            Self::Time => "time".into(),
+            Self::ClockGettime(clock) => format!("clock_gettime({})", clock.name()),
+        }
+    }
+
+    /// Whether it is an instruction rather than a call into libc.
+    pub fn is_instruction(self) -> bool {
+        matches!(self, Self::Rdtsc | Self::Rdtscp | Self::OrderedRdtsc)
+    }
+
+    /// Makes the call `times` times, answers thrown away.
+    pub fn repeat(self, times: u64) {
+        match self {
+            Self::Rdtsc => each(times, || Tsc.read()),
+            Self::Rdtscp => each(times, rdtscp),
+            Self::OrderedRdtsc => each(times, || Tsc.read_ordered()),
+            Self::Instant => each(times, Instant::now),
+            Self::Gettimeofday => each(times, gettimeofday),
+            Self::Time => each(times, time),
+            // The id known at compile time, as it is in a program.
+            Self::ClockGettime(clock) => match clock {
+                Clock::Realtime => each(times, || clock_gettime(Clock::Realtime)),
+                Clock::Monotonic => each(times, || clock_gettime(Clock::Monotonic)),
+                Clock::MonotonicRaw => each(times, || clock_gettime(Clock::MonotonicRaw)),
+                Clock::RealtimeCoarse => each(times, || clock_gettime(Clock::RealtimeCoarse)),
+                Clock::MonotonicCoarse => each(times, || clock_gettime(Clock::MonotonicCoarse)),
+                Clock::Boottime => each(times, || clock_gettime(Clock::Boottime)),
+                Clock::Tai => each(times, || clock_gettime(Clock::Tai)),
+                Clock::ProcessCputime => each(times, || clock_gettime(Clock::ProcessCputime)),
+                Clock::ThreadCputime => each(times, || clock_gettime(Clock::ThreadCputime)),
+            },
+        }
+    }
+
+    /// Makes the call once; the error number it failed with, if any.
+    ///
+    /// A failed call comes back as −1 with `errno` set, or, where libc jumps
+    /// straight into the vDSO (glibc's `time` and `gettimeofday` on x86), as
+    /// the negative error number itself.
+    pub(crate) fn errno(self) -> Option<i32> {
+        let result = match self {
+            Self::Rdtsc | Self::Rdtscp | Self::OrderedRdtsc => 0,
+            Self::Gettimeofday => i64::from(gettimeofday()),
+            Self::Time => time(),
+            Self::ClockGettime(clock) => i64::from(clock_gettime(clock)),
+            // std documents clock_gettime(CLOCK_MONOTONIC) as what Instant
+            // calls on Linux, and panics where that fails.
+            Self::Instant => i64::from(clock_gettime(Clock::Monotonic)),
+        };
+        match result {
+            0.. => None,
+            -1 => std::io::Error::last_os_error().raw_os_error(),
+            negative => i32::try_from(-negative).ok(),
+        }
+    }
+}
+
+#[inline(always)]
+fn each<T>(times: u64, call: impl Fn() -> T) {
+    for _ in 0..times {
+        black_box(call());
+    }
+}
+
+#[inline(always)]
+fn clock_gettime(clock: Clock) -> libc::c_int {
+    let mut reading = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: invariant 1.
+    let result = unsafe { libc::clock_gettime(clock.id(), &raw mut reading) };
+    black_box(reading);
+    result
+}
+
+#[inline(always)]
+fn gettimeofday() -> libc::c_int {
+    let mut reading = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    // SAFETY: invariant 1; the second argument, a time zone, may be null.
+    let result = unsafe { libc::gettimeofday(&raw mut reading, std::ptr::null_mut()) };
+    black_box(reading);
+    result
+}
+
+#[inline(always)]
+fn time() -> i64 {
+    // SAFETY: invariant 1; `time` only returns its answer when given null.
+    unsafe { libc::time(std::ptr::null_mut()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_works_and_has_its_own_name() {
+        let calls = Call::all();
+        let mut names: Vec<String> = calls.iter().map(|call| call.name()).collect();
+        assert_eq!(names.len(), names.iter().collect::<std::collections::HashSet<_>>().len());
+        names.retain(|name| name.starts_with("clock_gettime("));
+        assert_eq!(names.len(), Clock::ALL.len());
+        for call in calls {
+            assert_eq!(call.errno(), None, "{call:?}");
+            call.repeat(10);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The CPU's time stamp counter, as far as `pvclock` has no use for it.
+//!
+//! # Invariants
+//! 1. RDTSCP reads registers; through its argument it writes one `u32`, here
+//!    a live local. x86-64 CPUs without it (before 2008) are told apart by
+//!    CPUID, which is what [`has_rdtscp`] asks; it is asked once before use.
+#![allow(unsafe_code)]
+
+pub use pvclock::counter::{Counter, Tsc};
+use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+
+/// Whether this thread may execute RDTSC; where `prctl(PR_SET_TSC)` forbade
+/// it, doing so is a SIGSEGV.
+pub fn is_readable() -> bool {
+    // A kernel without the call does not forbid either.
+    time_stamp_counter_readability()
+        .is_ok_and(|readability| readability == TimeStampCounterReadability::Readable)
+}
+
+/// Whether the CPU has RDTSCP.
+pub fn has_rdtscp() -> bool {
+    raw_cpuid::CpuId::new()
+        .get_extended_processor_and_feature_identifiers()
+        .is_some_and(|features| features.has_rdtscp())
+}
+
+/// The counter by RDTSCP, which waits for earlier instructions, and the CPU
+/// it was read on: Linux keeps `node << 12 | cpu` in IA32_TSC_AUX
+/// (arch/x86/include/asm/segment.h, `VDSO_CPUNODE_BITS`).
+#[inline(always)]
+pub fn rdtscp() -> (u64, u32) {
+    let mut aux = 0;
+    // SAFETY: invariant 1.
+    let tsc = unsafe { core::arch::x86_64::__rdtscp(&raw mut aux) };
+    (tsc, aux & 0xfff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rdtscp_counts_on_the_cpu_it_names() {
+        assert!(is_readable());
+        if !has_rdtscp() {
+            return crate::cpus::skipped("this CPU has no RDTSCP");
+        }
+        let _pin = crate::cpus::pin(crate::cpus::allowed().unwrap()[0]).unwrap();
+        let (first, cpu) = rdtscp();
+        assert_eq!(cpu as usize, rustix::thread::sched_getcpu());
+        assert!(rdtscp().0 >= first);
+    }
+}

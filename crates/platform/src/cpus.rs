@@ -1,0 +1,103 @@
+//! Which CPUs this process may use, and staying on one of them.
+
+use std::marker::PhantomData;
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Why a thread could not be bound to a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PinError {
+    /// The kernel did not tell which CPUs are allowed.
+    #[error("sched_getaffinity: {0}")]
+    Ask(Errno),
+    /// The kernel did not bind the thread.
+    #[error("sched_setaffinity to CPU {cpu}: {error}")]
+    Bind {
+        /// Which CPU.
+        cpu: u32,
+        /// The kernel's answer.
+        error: Errno,
+    },
+    /// CPUs beyond what the system call's usual set holds.
+    #[error("CPU {cpu} is beyond the {} that sched_setaffinity takes", CpuSet::MAX_CPU)]
+    Beyond {
+        /// Which CPU.
+        cpu: u32,
+    },
+}
+
+/// The CPUs this thread may run on, in order.
+///
+/// # Errors
+/// [`PinError::Ask`].
+pub fn allowed() -> Result<Vec<u32>, PinError> {
+    let set = sched_getaffinity(None).map_err(PinError::Ask)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect())
+}
+
+/// This thread stays on one CPU until this is dropped.
+#[derive(Debug)]
+#[must_use = "the thread is free again as soon as this is dropped"]
+pub struct Pinned {
+    before: CpuSet,
+    /// The binding is the thread's own, so it must end on that thread.
+    not_send: PhantomData<*const ()>,
+}
+
+/// Binds this thread to `cpu`.
+///
+/// # Errors
+/// [`PinError`], for a CPU that is not there or not allowed.
+pub fn pin(cpu: u32) -> Result<Pinned, PinError> {
+    let before = sched_getaffinity(None).map_err(PinError::Ask)?;
+    let index = usize::try_from(cpu)
+        .ok()
+        .filter(|index| *index < CpuSet::MAX_CPU)
+        .ok_or(PinError::Beyond { cpu })?;
+    let mut only = CpuSet::new();
+    only.set(index);
+    sched_setaffinity(None, &only).map_err(|error| PinError::Bind { cpu, error })?;
+    Ok(Pinned { before, not_send: PhantomData })
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // A CPU taken offline meanwhile is the only way to fail; the kernel
+        // has then moved the thread itself.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// Says that a test found nothing to test, past the capture of its output.
+#[cfg(test)]
+pub(crate) fn skipped(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_is_on_its_cpu_and_free_afterwards() {
+        let all = allowed().unwrap();
+        for &cpu in &all {
+            let pinned = pin(cpu).unwrap();
+            assert_eq!(rustix::thread::sched_getcpu(), cpu as usize);
+            assert_eq!(allowed().unwrap(), [cpu]);
+            drop(pinned);
+        }
+        assert_eq!(allowed().unwrap(), all);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused() {
+        assert_eq!(pin(100_000).unwrap_err(), PinError::Beyond { cpu: 100_000 });
+        assert!(matches!(pin(1023), Err(PinError::Bind { cpu: 1023, .. })));
+    }
+}

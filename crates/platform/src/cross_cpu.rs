@@ -1,0 +1,144 @@
+//! A token passed between two CPUs, a clock read at each hand-over.
+//!
+//! The hand-overs order the readings: each was taken after the one before
+//! it, whichever CPU took it. So readings that go back show a clock that
+//! disagrees between CPUs, and round trips bound by how much.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::cpus::{PinError, pin};
+
+/// `TOKEN.turn` when the first CPU has given up.
+const OVER: u64 = u64::MAX;
+
+/// Fruitless looks at the token between two looks at the time limit.
+const LOOKS: u32 = 1024;
+
+/// The token, alone in its cache lines (two: adjacent-line prefetch).
+#[repr(align(128))]
+#[derive(Default)]
+struct Token {
+    /// Odd: the second CPU holds it; even: the first does, trip `turn / 2`.
+    turn: AtomicU64,
+    /// What the second CPU read.
+    stamp: AtomicU64,
+}
+
+/// Readings of one round trip: on the first CPU, on the second, on the first.
+pub type Stamps = [u64; 3];
+
+/// Passes a token between `first` and `second`, at most `trips` times and for
+/// at most `limit`, reading `clock` at each hand-over. What was had when the
+/// time was up is the answer, even if it is none.
+///
+/// # Errors
+/// [`PinError`] when a CPU is not ours to use.
+pub fn round_trips(
+    first: u32,
+    second: u32,
+    trips: u32,
+    limit: Duration,
+    clock: impl Fn() -> u64 + Sync,
+) -> Result<Vec<Stamps>, PinError> {
+    let token = Token::default();
+    std::thread::scope(|scope| {
+        let partner = scope.spawn(|| turn_around(&token, second, &clock));
+        let stamps = pin(first).map(|_pinned| pass(&token, trips, limit, &clock));
+        token.turn.store(OVER, Ordering::Release);
+        match partner.join() {
+            Ok(turned) => turned.and(stamps),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The first CPU's side.
+fn pass(token: &Token, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> Vec<Stamps> {
+    let deadline = Instant::now() + limit;
+    let mut stamps = Vec::with_capacity(trips as usize);
+    for trip in 0..u64::from(trips) {
+        let sent = clock();
+        token.turn.store(2 * trip + 1, Ordering::Release);
+        if !is_back(token, 2 * trip + 2, deadline) {
+            break;
+        }
+        let back = clock();
+        stamps.push([sent, token.stamp.load(Ordering::Relaxed), back]);
+    }
+    stamps
+}
+
+/// Waits for the token to be `turn`; false when time is up first.
+fn is_back(token: &Token, turn: u64, deadline: Instant) -> bool {
+    loop {
+        for _ in 0..LOOKS {
+            if token.turn.load(Ordering::Acquire) == turn {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+    }
+}
+
+/// The second CPU's side, until the first says it is over.
+fn turn_around(token: &Token, cpu: u32, clock: impl Fn() -> u64) -> Result<(), PinError> {
+    let _pinned = pin(cpu)?;
+    loop {
+        match token.turn.load(Ordering::Acquire) {
+            OVER => return Ok(()),
+            turn if turn % 2 == 1 => {
+                token.stamp.store(clock(), Ordering::Relaxed);
+                // The first CPU may have given up meanwhile: then OVER stays.
+                let _ = token.turn.compare_exchange(
+                    turn,
+                    turn + 1,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                );
+            }
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_shared_counter_is_read_in_order() {
+        let cpus = crate::cpus::allowed().unwrap();
+        let &[first, second, ..] = &cpus[..] else {
+            return crate::cpus::skipped("one CPU");
+        };
+        let counter = AtomicU64::new(0);
+        let read = || counter.fetch_add(1, Ordering::Relaxed);
+        let stamps = round_trips(first, second, 50, LONG, read).unwrap();
+        let expected: Vec<Stamps> =
+            (0..50).map(|trip| [3 * trip, 3 * trip + 1, 3 * trip + 2]).collect();
+        assert_eq!(stamps, expected);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_ends_the_trip() {
+        let here = crate::cpus::allowed().unwrap()[0];
+        for (first, second) in [(here, 100_000), (100_000, here)] {
+            let refused = round_trips(first, second, 5, Duration::from_millis(1), || 0);
+            assert_eq!(refused.unwrap_err(), PinError::Beyond { cpu: 100_000 });
+        }
+    }
+
+    #[test]
+    fn no_time_is_no_hang() {
+        let cpus = crate::cpus::allowed().unwrap();
+        let (first, second) = (cpus[0], cpus[cpus.len() - 1]);
+        let stamps = round_trips(first, second, 1 << 16, Duration::ZERO, || 0).unwrap();
+        assert!(stamps.len() < 1 << 16);
+    }
+}

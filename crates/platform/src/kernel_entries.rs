@@ -1,0 +1,99 @@
+//! How many calls enter the kernel: counted, not guessed.
+//!
+//! A thread of its own asks the kernel to refuse it `clock_gettime`,
+//! `gettimeofday` and `time` with an error number that nothing else uses
+//! (seccomp, SECCOMP_RET_ERRNO). Then it makes the calls: one that comes back
+//! with that number entered the kernel, any other was answered by the vDSO.
+//! The filter ends with the thread; no other thread is concerned, and no
+//! privilege is needed, only `no_new_privs` on that same thread.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+use crate::call::Call;
+
+/// The error number of the refusal: below 4096, as seccomp wants it, and far
+/// above any that Linux has.
+const MARK: i32 = 3691;
+
+/// Why calls could not be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// The filter could not be made or installed: no seccomp in the kernel,
+    /// or a sandbox that forbids it.
+    #[error("seccomp refused: {0}")]
+    Seccomp(String),
+    /// No thread to count on.
+    #[error("no thread to count on: {0}")]
+    Thread(std::io::Error),
+    /// A refusal did not come back: this libc or sandbox hides it.
+    #[error("a clock_gettime made by system call was not refused, so nothing can be counted")]
+    Unseen,
+}
+
+/// How many of `times` calls of each of `calls` enter the kernel, in order.
+///
+/// # Errors
+/// [`CountError`].
+pub fn count(calls: &[Call], times: u64) -> Result<Vec<u64>, CountError> {
+    let filter = filter().map_err(|error| CountError::Seccomp(error.to_string()))?;
+    std::thread::scope(|scope| {
+        let counting =
+            std::thread::Builder::new().name("kernel-entries".into()).spawn_scoped(scope, || {
+                seccompiler::apply_filter(&filter)
+                    .map_err(|error| CountError::Seccomp(error.to_string()))?;
+                if !is_refused() {
+                    return Err(CountError::Unseen);
+                }
+                Ok(calls.iter().map(|call| entered(*call, times)).collect())
+            });
+        match counting.map_err(CountError::Thread)?.join() {
+            Ok(counted) => counted,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn entered(call: Call, times: u64) -> u64 {
+    (0..times).map(|_| u64::from(call.errno() == Some(MARK))).sum()
+}
+
+/// Whether a true system call is refused: the counting's own calibration.
+fn is_refused() -> bool {
+    // No vDSO answers CPU time (lib/vdso/gettimeofday.c, VDSO_HRES and others).
+    Call::ClockGettime(crate::clock::Clock::ThreadCputime).errno() == Some(MARK)
+}
+
+fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
+    let refused = [libc::SYS_clock_gettime, libc::SYS_gettimeofday, libc::SYS_time];
+    SeccompFilter::new(
+        BTreeMap::from(refused.map(|call| (call, Vec::new()))),
+        SeccompAction::Allow,
+        SeccompAction::Errno(MARK.unsigned_abs()),
+        std::env::consts::ARCH.try_into()?,
+    )?
+    .try_into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn cpu_time_enters_the_kernel_and_instructions_do_not() {
+        let calls = [Call::Rdtsc, Call::ClockGettime(Clock::ProcessCputime), Call::Time];
+        match count(&calls, 100) {
+            // `time` is answered from memory on every x86 kernel.
+            Ok(entered) => assert_eq!(entered, [0, 100, 0]),
+            Err(error) => crate::cpus::skipped(&error.to_string()),
+        }
+    }
+
+    #[test]
+    fn no_other_thread_is_refused_anything() {
+        let _ = count(&[Call::Gettimeofday], 1);
+        assert_eq!(Call::ClockGettime(Clock::ThreadCputime).errno(), None);
+    }
+}
