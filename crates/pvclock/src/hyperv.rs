@@ -196,7 +196,23 @@ impl<'p, M: Memory> ReferenceReader<'p, M> {
     }
 
     #[inline(always)]
-    fn units_by(&self, read_counter: impl FnMut() -> u64) -> Result<u64, ReadError> {
+    fn units_by(&self, mut read_counter: impl FnMut() -> u64) -> Result<u64, ReadError> {
+        let page = self.page;
+        if let Some((_, (info, counter))) =
+            sequence::read_once::<M, ZeroWhileWriting, _>(&page.sequence, || {
+                load_fields(page, &mut read_counter)
+            })
+            && let units = info.scale.units(counter)
+            && let Some(time) = units.checked_add_signed(info.offset_100ns)
+        {
+            return Ok(time);
+        }
+        self.units_by_retry(read_counter)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn units_by_retry(&self, read_counter: impl FnMut() -> u64) -> Result<u64, ReadError> {
         let (info, counter) = self.read_with(read_counter)?;
         // A wrapped sum would read as a jump of 58 000 years: an error instead.
         info.scale.units(counter).checked_add_signed(info.offset_100ns).ok_or(
@@ -208,19 +224,29 @@ impl<'p, M: Memory> ReferenceReader<'p, M> {
         )
     }
 
-    #[inline(always)]
     fn read_with(
         &self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(ReferenceInfo, u64), ReadError> {
         let page = self.page;
-        let (sequence, (scale, offset, counter)) =
+        let (sequence, (mut info, counter)) =
             sequence::read::<M, ZeroWhileWriting, _>(&page.sequence, self.tries, || {
-                (page.scale.load(), page.offset.load(), read_counter())
+                load_fields(page, &mut read_counter)
             })?;
-        let scale = ReferenceScale(scale);
-        Ok((ReferenceInfo { sequence, scale, offset_100ns: offset.cast_signed() }, counter))
+        info.sequence = sequence;
+        Ok((info, counter))
     }
+}
+
+/// The fields, then the counter. The sequence is the caller's to fill in.
+#[inline(always)]
+fn load_fields<M: Memory>(
+    page: &ReferencePage<M>,
+    read_counter: &mut impl FnMut() -> u64,
+) -> (ReferenceInfo, u64) {
+    let scale = ReferenceScale(page.scale.load());
+    let offset_100ns = page.offset.load().cast_signed();
+    (ReferenceInfo { sequence: 0, scale, offset_100ns }, read_counter())
 }
 
 /// Writes the reference TSC page.

@@ -127,16 +127,26 @@ impl Scale {
     /// assert_eq!(scale.nanos(u64::MAX), None);
     /// # Ok::<(), pvclock::ScaleError>(())
     /// ```
-    #[inline(always)]
+    #[inline]
     pub const fn nanos(self, cycles: u64) -> Option<Nanos> {
-        let right = self.shift.wrapping_neg() as u8;
-        if right < 64 {
-            // Every TSC above 1 GHz: no step can overflow.
-            let product = (cycles >> right) as u128 * self.mul as u128;
-            Some(Nanos((product >> 32) as u64))
-        } else {
-            self.nanos_of_slow_counter(cycles)
+        match self.nanos_of_fast_counter(cycles) {
+            Some(nanos) => Some(nanos),
+            None => self.nanos_of_slow_counter(cycles),
         }
+    }
+
+    /// [`Scale::nanos`] for every counter above 1 GHz, where no step can
+    /// overflow: what a hot path needs. `None` for other shifts.
+    #[inline(always)]
+    pub(crate) const fn nanos_of_fast_counter(self, cycles: u64) -> Option<Nanos> {
+        let right = self.shift.wrapping_neg() as u8;
+        if right >= 64 {
+            return None;
+        }
+        // mul in the high half: the upper word of the product is the result,
+        // and no shift follows the multiplication.
+        let product = (cycles >> right) as u128 * ((self.mul as u64) << 32) as u128;
+        Some(Nanos((product >> 64) as u64))
     }
 
     /// [`Scale::nanos`] for a left shift, and for shifts that only a foreign

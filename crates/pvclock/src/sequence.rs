@@ -83,55 +83,44 @@ impl Marking for ZeroWhileWriting {
     }
 }
 
+/// One try: the fields guarded by `version` and that version, if they are one
+/// whole. It is all a hot path needs, with the loop of [`read`] out of line.
+#[inline(always)]
+pub(crate) fn read_once<M: Memory, S: Marking, T>(
+    version: &M::U32,
+    fields: impl FnOnce() -> T,
+) -> Option<(u32, T)> {
+    let before = version.load();
+    M::fence_acquire();
+    let value = fields();
+    M::fence_acquire();
+    (version.load() == before && S::is_steady(before)).then_some((before, value))
+}
+
 /// Reads the fields guarded by `version` as one whole.
 ///
 /// # Errors
 /// [`ReadError::NeverFinished`] after `tries`, [`ReadError::SwitchedOff`].
-#[inline(always)]
 pub(crate) fn read<M: Memory, S: Marking, T>(
     version: &M::U32,
     tries: u32,
     mut fields: impl FnMut() -> T,
 ) -> Result<(u32, T), ReadError> {
-    let before = version.load();
-    M::fence_acquire();
-    let value = fields();
-    M::fence_acquire();
-    if version.load() == before && S::is_steady(before) {
-        return Ok((before, value));
-    }
-    read_again::<M, S, T>(version, tries, fields)
-}
-
-/// The tries after the first; out of line, so that the usual read stays small.
-#[cold]
-#[inline(never)]
-fn read_again<M: Memory, S: Marking, T>(
-    version: &M::U32,
-    tries: u32,
-    mut fields: impl FnMut() -> T,
-) -> Result<(u32, T), ReadError> {
-    let mut before = version.load();
-    for _ in 1..tries {
+    for _ in 0..tries {
+        if let Some(whole) = read_once::<M, S, T>(version, &mut fields) {
+            return Ok(whole);
+        }
+        if S::is_off(version.load()) {
+            break;
+        }
         M::pause();
-        before = version.load();
-        if S::is_off(before) {
-            return Err(ReadError::SwitchedOff { version: before });
-        }
-        if !S::is_steady(before) {
-            continue;
-        }
-        M::fence_acquire();
-        let value = fields();
-        M::fence_acquire();
-        if version.load() == before {
-            return Ok((before, value));
-        }
     }
-    if S::is_off(before) {
-        return Err(ReadError::SwitchedOff { version: before });
-    }
-    Err(ReadError::NeverFinished { version: before, tries })
+    let version = version.load();
+    Err(if S::is_off(version) {
+        ReadError::SwitchedOff { version }
+    } else {
+        ReadError::NeverFinished { version, tries }
+    })
 }
 
 /// Changes the fields guarded by `version`, whose last steady value (or

@@ -180,9 +180,9 @@ unsafe impl Page for steal_time::StealPage<Aligned> {}
 /// use pvclock::kvm_clock::{TimePage, TimeReader};
 /// use pvclock::{ReadError, shared};
 ///
-/// let memory = [0u64; 4];
+/// let mut memory = [0u64; 4];
 /// // SAFETY: `memory` is 32 bytes, and outlives the page.
-/// let page: &TimePage = unsafe { shared::page_at(memory.as_ptr().cast()) }?;
+/// let page: &TimePage = unsafe { shared::page_at(memory.as_mut_ptr().cast()) }?;
 /// assert_eq!(TimeReader::new(page).nanos(&|| 1), Err(ReadError::SwitchedOff { version: 0 }));
 /// # Ok::<(), pvclock::PageError>(())
 /// ```
@@ -196,7 +196,7 @@ unsafe impl Page for steal_time::StealPage<Aligned> {}
 /// [`take_guest_stopped`](kvm_clock::TimeReader::take_guest_stopped) is to
 /// use them), and nobody accesses them in this process but by atomics of the
 /// same sizes.
-pub unsafe fn page_at<'a, P: Page>(address: *const u8) -> Result<&'a P, PageError> {
+pub unsafe fn page_at<'a, P: Page>(address: *mut u8) -> Result<&'a P, PageError> {
     let align = align_of::<P>();
     if address.is_null() || !address.addr().is_multiple_of(align) {
         return Err(PageError::Misaligned { address: address.addr(), align });

@@ -112,28 +112,36 @@ impl<'p, M: Memory> TimeReader<'p, M> {
         was.contains(Flags::GUEST_STOPPED)
     }
 
+    /// The usual case in line and in registers; everything else in
+    /// [`TimeReader::time_by_retry`].
     #[inline(always)]
     fn time_and_flags(
         &self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(Nanos, Flags), ReadError> {
-        let (_, (info, counter)) = self.read_with(&mut read_counter)?;
-        let delta = counter.wrapping_sub(info.tsc_timestamp);
-        if delta.cast_signed() >= 0 && info.scale.mul() != 0 {
-            return Ok((time_after(info.system_time, delta, info.scale)?, info.flags));
+        let page = self.page;
+        if let Some((_, (info, counter))) =
+            sequence::read_once::<M, OddWhileWriting, _>(&page.version, || {
+                load_fields(page, &mut read_counter)
+            })
+            && let delta = counter.wrapping_sub(info.tsc_timestamp)
+            && delta.cast_signed() >= 0
+            && info.scale.mul() != 0
+            && let Some(elapsed) = info.scale.nanos_of_fast_counter(delta)
+            && let Some(now) = info.system_time.0.checked_add(elapsed.0)
+        {
+            return Ok((Nanos(now), info.flags));
         }
-        self.time_of_odd_page(read_counter)
+        self.time_by_retry(read_counter)
     }
 
-    /// [`TimeReader::time_and_flags`] once a read found the page unwritten or
-    /// the counter behind it.
     #[cold]
     #[inline(never)]
-    fn time_of_odd_page(
+    fn time_by_retry(
         &self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(Nanos, Flags), ReadError> {
-        let mut tries_left = BEHIND_TRIES;
+        let mut behind_tries_left = BEHIND_TRIES;
         loop {
             let (version, (info, counter)) = self.read_with(&mut read_counter)?;
             let delta = counter.wrapping_sub(info.tsc_timestamp);
@@ -141,41 +149,45 @@ impl<'p, M: Memory> TimeReader<'p, M> {
                 return Err(ReadError::SwitchedOff { version });
             } else if delta.cast_signed() >= 0 {
                 return Ok((time_after(info.system_time, delta, info.scale)?, info.flags));
-            } else if tries_left == 0 {
+            } else if behind_tries_left == 0 {
                 return Err(ReadError::CounterBehind { counter, timestamp: info.tsc_timestamp });
             }
-            tries_left -= 1;
+            behind_tries_left -= 1;
         }
     }
 
     /// The fields, and the counter read between them and the version check.
-    #[inline(always)]
     fn read_with(
         &self,
         mut read_counter: impl FnMut() -> u64,
     ) -> Result<(u32, (TimeInfo, u64)), ReadError> {
         let page = self.page;
         sequence::read::<M, OddWhileWriting, _>(&page.version, self.tries, || {
-            let tsc_timestamp = page.tsc_timestamp.load();
-            let system_time = Nanos(page.system_time.load());
-            let mul = page.tsc_to_system_mul.load();
-            let (shift, flags) = unpack(page.shift_and_flags.load());
-            let counter = read_counter();
-            let scale = Scale::from_parts(mul, shift);
-            (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, counter)
+            load_fields(page, &mut read_counter)
         })
     }
 }
 
+/// The fields, then the counter. The version is the caller's to fill in.
 #[inline(always)]
+fn load_fields<M: Memory>(
+    page: &TimePage<M>,
+    read_counter: &mut impl FnMut() -> u64,
+) -> (TimeInfo, u64) {
+    let tsc_timestamp = page.tsc_timestamp.load();
+    let system_time = Nanos(page.system_time.load());
+    let mul = page.tsc_to_system_mul.load();
+    let (shift, flags) = unpack(page.shift_and_flags.load());
+    let scale = Scale::from_parts(mul, shift);
+    (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, read_counter())
+}
+
 fn time_after(base: Nanos, delta: u64, scale: Scale) -> Result<Nanos, ReadError> {
-    match scale.nanos(delta) {
-        Some(nanos) => match base.0.checked_add(nanos.0) {
-            Some(sum) => Ok(Nanos(sum)),
-            None => Err(ReadError::Overflow { base, delta, scale }),
-        },
-        None => Err(ReadError::Overflow { base, delta, scale }),
-    }
+    scale
+        .nanos(delta)
+        .and_then(|elapsed| base.0.checked_add(elapsed.0))
+        .map(Nanos)
+        .ok_or(ReadError::Overflow { base, delta, scale })
 }
 
 /// The largest time that any reader was given: shared by the readers of all
