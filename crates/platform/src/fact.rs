@@ -134,3 +134,12 @@ impl<T> Fact<T> {
         self.known().is_some_and(test)
     }
 }
+
+impl<T> From<Result<T, Unknown>> for Fact<T> {
+    fn from(result: Result<T, Unknown>) -> Self {
+        match result {
+            Ok(value) => Self::Known(value),
+            Err(why) => Self::Unknown(why),
+        }
+    }
+}

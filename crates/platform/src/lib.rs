@@ -9,4 +9,5 @@ pub mod cross_cpu;
 pub mod fact;
 pub mod facts;
 pub mod kernel_entries;
+mod probes;
 pub mod tree;

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Fact;
+use crate::fact::{Fact, Unknown};
+use crate::tree::Tree;
 
 /// What `/sys/devices/system/clocksource/clocksource0` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -12,4 +13,42 @@ pub struct Clocksources {
     pub available: Fact<Vec<String>>,
     /// The source in use.
     pub current: Fact<String>,
+}
+
+const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// The kernel's own limit (`CS_NAME_LEN`, kernel/time/clocksource.c).
+const MAX_NAME: usize = 32;
+
+impl Clocksources {
+    pub(super) fn read(tree: &Tree) -> Self {
+        Self {
+            available: tree.text(AVAILABLE).and_then(|text| parse_available(&text)),
+            current: tree.text(CURRENT).and_then(|text| parse_current(&text)),
+        }
+    }
+}
+
+/// The names in `available_clocksource`.
+pub fn parse_available(text: &str) -> Fact<Vec<String>> {
+    let names: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+    if names.is_empty() || !names.iter().all(|name| is_name(name)) {
+        return Fact::Unknown(Unknown::malformed(AVAILABLE, "names of clock sources", text));
+    }
+    Fact::Known(names)
+}
+
+/// The name in `current_clocksource`.
+pub fn parse_current(text: &str) -> Fact<String> {
+    let name = text.trim();
+    if !is_name(name) {
+        return Fact::Unknown(Unknown::malformed(CURRENT, "the name of a clock source", text));
+    }
+    Fact::Known(name.to_owned())
+}
+
+/// Whether it could be a source's name; which ones exist is for kernels to say.
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }

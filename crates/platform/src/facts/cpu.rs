@@ -3,7 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Fact;
+use crate::fact::{Fact, Unknown};
+use crate::tree::Tree;
+
+pub mod cpuid;
+
+const CPUINFO: &str = "/proc/cpuinfo";
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The processor's facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,3 +113,107 @@ pub struct HypervFeatures {
     /// Bit 15: invariant TSC can be had.
     pub invariant_tsc: bool,
 }
+
+impl Cpu {
+    pub(super) fn read(tree: &Tree) -> Self {
+        let cpuinfo = tree.reduced(CPUINFO, "model name, flags", reduce_cpuinfo);
+        let flags = cpuinfo.clone().and_then(|text| parse_flags(&text));
+        let cpuid = tree.probe("cpuid", crate::probes::cpuid::leaves);
+        let hypervisor = match &flags {
+            Fact::Known(flags) if !flags.hypervisor => Fact::Unknown(Unknown::not_applicable(
+                "the kernel sees no hypervisor (no such flag in /proc/cpuinfo)",
+            )),
+            _ => cpuid.clone().and_then(|text| cpuid::parse_hypervisor(&text)),
+        };
+        Self {
+            model: cpuinfo.clone().and_then(|text| parse_model(&text)),
+            logical_cpus: match tree.text(ONLINE).and_then(|text| parse_online(&text)) {
+                Fact::Unknown(_) if cpuinfo.known().is_some() => {
+                    cpuinfo.and_then(|text| count_processors(&text))
+                }
+                online => online,
+            },
+            flags,
+            hypervisor,
+            cpuid_tsc_hz: cpuid.and_then(|text| cpuid::parse_tsc_hz(&text)),
+        }
+    }
+}
+
+/// What is kept of `/proc/cpuinfo`: a line for each processor, and the first
+/// one's model name and flags.
+pub fn reduce_cpuinfo(text: &str) -> String {
+    let mut kept = String::new();
+    let (mut model, mut flags) = (false, false);
+    for line in text.lines() {
+        let keep = match key(line) {
+            "processor" => true,
+            "model name" => !std::mem::replace(&mut model, true),
+            "flags" => !std::mem::replace(&mut flags, true),
+            _ => false,
+        };
+        if keep {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+fn key(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default().trim()
+}
+
+fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let line = text.lines().find(|line| key(line) == name)?;
+    line.split_once(':').map(|(_, value)| value.trim())
+}
+
+/// `model name` of `/proc/cpuinfo`.
+pub fn parse_model(text: &str) -> Fact<String> {
+    match value(text, "model name").filter(|name| !name.is_empty()) {
+        Some(name) => Fact::Known(name.to_owned()),
+        None => Fact::Unknown(Unknown::malformed(CPUINFO, "a line `model name`", text)),
+    }
+}
+
+/// The flags in `/proc/cpuinfo` that concern the TSC.
+pub fn parse_flags(text: &str) -> Fact<TscFlags> {
+    let Some(flags) = value(text, "flags") else {
+        return Fact::Unknown(Unknown::malformed(CPUINFO, "a line `flags`", text));
+    };
+    let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+    Fact::Known(TscFlags {
+        tsc: has("tsc"),
+        constant_tsc: has("constant_tsc"),
+        nonstop_tsc: has("nonstop_tsc"),
+        tsc_known_freq: has("tsc_known_freq"),
+        tsc_adjust: has("tsc_adjust"),
+        rdtscp: has("rdtscp"),
+        hypervisor: has("hypervisor"),
+    })
+}
+
+/// How many CPUs a list such as `0-3,8` names.
+pub fn parse_online(text: &str) -> Fact<u32> {
+    let count = text.trim().split(',').try_fold(0u32, |count, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        count.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    });
+    match count {
+        Some(count) => Fact::Known(count),
+        None => Fact::Unknown(Unknown::malformed(ONLINE, "a list such as `0-3`", text)),
+    }
+}
+
+fn count_processors(cpuinfo: &str) -> Fact<u32> {
+    let count = cpuinfo.lines().filter(|line| key(line) == "processor").count();
+    match u32::try_from(count) {
+        Ok(count @ 1..) => Fact::Known(count),
+        _ => Fact::Unknown(Unknown::malformed(CPUINFO, "a line `processor`", cpuinfo)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Fact;
+use super::clocksource::Clocksources;
+use super::parse::{self, Fields};
+use crate::fact::{Fact, Unknown};
+use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
+use crate::tree::Tree;
+
+const ADJTIME: &str = "/etc/adjtime";
 
 /// The battery-backed clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +27,7 @@ pub struct Rtc {
 pub struct RtcDevice {
     /// `rtc0`
     pub device: String,
-    /// `rtc_cmos 00:04`
+    /// `rtc_cmos 00:04`; empty where unreadable.
     pub name: String,
     /// The kernel set its time from this one at boot.
     pub hctosys: bool,
@@ -42,7 +48,8 @@ pub enum RtcConvention {
 pub struct Phc {
     /// `/dev/ptp0`
     pub device: String,
-    /// `KVM virtual PTP`, `hyperv`, `vmclock`, a network card's name.
+    /// `KVM virtual PTP`, `hyperv`, `vmclock`, a network card's name; empty
+    /// where unreadable.
     pub clock_name: String,
     /// The device file can be opened by this user.
     pub readable: bool,
@@ -61,7 +68,8 @@ pub struct VmClock {
     pub clock_status: u8,
 }
 
-/// The kvm-clock page that this kernel reads.
+/// The kvm-clock page that this kernel reads, or would read if it were told
+/// to use kvm-clock again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PvclockPage {
     /// Twice the number of updates.
@@ -90,3 +98,149 @@ pub struct KvmHost {
     /// `KVM_CAP_TSC_CONTROL`: guests can be given another TSC frequency.
     pub tsc_scaling: bool,
 }
+
+/// More clocks of one kind than any machine has.
+const MAX_DEVICES: usize = 64;
+
+impl Rtc {
+    pub(super) fn read(tree: &Tree) -> Self {
+        let devices = tree.names("/sys/class/rtc").map(|names| -> Vec<_> {
+            names
+                .into_iter()
+                .take(MAX_DEVICES)
+                .map(|device| RtcDevice::read(tree, device))
+                .collect()
+        });
+        let minus_system_s = match devices.known().and_then(|devices| preferred(devices)) {
+            Some(device) => tree
+                .probe("rtc-minus-system", || rtc::minus_system(&device.device))
+                .and_then(|text| parse::number("parachron/rtc-minus-system", &text)),
+            None => Fact::Unknown(match devices.unknown() {
+                Some(why) => why.clone(),
+                None => Unknown::not_there("an RTC"),
+            }),
+        };
+        Self {
+            devices,
+            convention: tree.text(ADJTIME).and_then(|text| parse_convention(&text)),
+            minus_system_s,
+        }
+    }
+}
+
+/// The RTC that the kernel set its time from, or else the first.
+fn preferred(devices: &[RtcDevice]) -> Option<&RtcDevice> {
+    devices.iter().find(|device| device.hctosys).or(devices.first())
+}
+
+impl RtcDevice {
+    fn read(tree: &Tree, device: String) -> Self {
+        let text = |file: &str| {
+            let text = tree.text(&format!("/sys/class/rtc/{device}/{file}"));
+            text.known().map(|text| text.trim().to_owned()).unwrap_or_default()
+        };
+        Self { name: text("name"), hctosys: text("hctosys") == "1", device }
+    }
+}
+
+/// Line 3 of `/etc/adjtime` (`man 5 adjtime_config`); a file without it means
+/// UTC, as does an empty one.
+pub fn parse_convention(text: &str) -> Fact<RtcConvention> {
+    match text.lines().nth(2).unwrap_or("UTC").trim() {
+        "UTC" => Fact::Known(RtcConvention::Utc),
+        "LOCAL" => Fact::Known(RtcConvention::Local),
+        other => Fact::Unknown(Unknown::malformed(ADJTIME, "`UTC` or `LOCAL` in line 3", other)),
+    }
+}
+
+/// The PTP clocks.
+pub(super) fn read_phcs(tree: &Tree) -> Fact<Vec<Phc>> {
+    tree.names("/sys/class/ptp").map(|mut names| {
+        names.truncate(MAX_DEVICES);
+        let readable = tree.probe("ptp-readable", || ptp::readable(&names));
+        let readable = readable.known().cloned().unwrap_or_default();
+        names
+            .into_iter()
+            .map(|name| Phc {
+                clock_name: tree
+                    .text(&format!("/sys/class/ptp/{name}/clock_name"))
+                    .known()
+                    .map(|text| text.trim().to_owned())
+                    .unwrap_or_default(),
+                readable: readable.lines().any(|line| line.trim() == name),
+                device: format!("/dev/{name}"),
+            })
+            .collect()
+    })
+}
+
+/// The VMClock page.
+pub(super) fn read_vmclock(tree: &Tree) -> Fact<VmClock> {
+    tree.probe("vmclock", vmclock::page).and_then(|text| parse_vmclock(&text))
+}
+
+/// The fields of `parachron/vmclock`.
+pub fn parse_vmclock(text: &str) -> Fact<VmClock> {
+    let fields = Fields::new("parachron/vmclock", text);
+    let parse = || {
+        Ok(VmClock {
+            device: fields.word("device").unwrap_or("/dev/vmclock0").to_owned(),
+            disruption_marker: fields.integer("disruption_marker")?,
+            vm_generation: fields.optional("vm_generation")?,
+            clock_status: fields.integer("clock_status")?,
+        })
+    };
+    parse().into()
+}
+
+/// The kvm-clock page. The kernel keeps it mapped, and the host keeps writing
+/// it, also after another source was chosen.
+pub(super) fn read_pvclock_page(tree: &Tree, sources: &Clocksources) -> Fact<PvclockPage> {
+    match &sources.available {
+        Fact::Known(names) if !names.iter().any(|name| name == "kvm-clock") => {
+            Fact::Unknown(Unknown::not_applicable("this kernel has no clock source kvm-clock"))
+        }
+        _ => tree
+            .probe("pvclock-page", pvclock_page::fields)
+            .and_then(|text| parse_pvclock_page(&text)),
+    }
+}
+
+/// The fields of `parachron/pvclock-page`.
+pub fn parse_pvclock_page(text: &str) -> Fact<PvclockPage> {
+    let fields = Fields::new("parachron/pvclock-page", text);
+    let parse = || {
+        Ok(PvclockPage {
+            version: fields.integer("version")?,
+            tsc_timestamp: fields.integer("tsc_timestamp")?,
+            system_time_ns: fields.integer("system_time_ns")?,
+            tsc_to_system_mul: fields.integer("tsc_to_system_mul")?,
+            tsc_shift: fields.integer("tsc_shift")?,
+            flags: fields.integer("flags")?,
+        })
+    };
+    parse().into()
+}
+
+/// KVM's clock on this machine.
+pub(super) fn read_kvm_host(tree: &Tree) -> Fact<KvmHost> {
+    tree.probe("kvm-host", kvm::host).and_then(|text| parse_kvm_host(&text))
+}
+
+/// The fields of `parachron/kvm-host`.
+pub fn parse_kvm_host(text: &str) -> Fact<KvmHost> {
+    let fields = Fields::new("parachron/kvm-host", text);
+    let parse = || {
+        let khz: Option<u32> = fields.optional("tsc_khz")?;
+        Ok(KvmHost {
+            clock_ns: fields.integer("clock_ns")?,
+            flags: fields.integer("flags")?,
+            tsc_hz: khz.map(|khz| u64::from(khz) * 1000),
+            tsc_scaling: fields.integer::<u8>("tsc_control")? != 0,
+        })
+    };
+    parse().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,14 +5,25 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::parse;
 use crate::fact::Fact;
+use crate::probes::kernel_log::KernelLog;
+use crate::tree::Tree;
+
+pub mod command_line;
+pub mod configuration;
+pub mod event;
+pub mod log;
+
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// The kernel's facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kernel {
     /// `6.1.0-18-amd64`, from `/proc/sys/kernel/osrelease`.
     pub release: Fact<String>,
-    /// Words of `/proc/cmdline`, in order (quotes kept together).
+    /// Words of `/proc/cmdline` that concern time, in order (quotes kept
+    /// together); each run of others is [`command_line::WITHHELD`].
     pub command_line: Fact<Vec<String>>,
     /// Options that concern time (`CONFIG_` left off): `y`, `m`, a number;
     /// an option that is not set is not in the map.
@@ -87,7 +98,8 @@ pub enum LogEvent {
     /// The machine was restored from a snapshot or forked:
     /// `random: crng reseeded due to virtual machine fork`.
     Restored,
-    /// The machine slept: `PM: suspend exit`, `ACPI: PM: Waking up …`.
+    /// The machine slept: `PM: suspend exit`, `PM: hibernation: hibernation exit`;
+    /// one for each time.
     Resumed,
     /// `hrtimer: interrupt took N ns`: the vCPU was away.
     HrtimerLate {
@@ -103,3 +115,29 @@ pub enum LogEvent {
     /// About clocks, and no more is known of it.
     Other,
 }
+
+impl Kernel {
+    pub(super) fn read(tree: &Tree, log: &KernelLog) -> Self {
+        let release = tree.text(RELEASE).and_then(|text| parse::line(RELEASE, &text));
+        let configuration = tree
+            .digest("kernel-config", "options about time", |files| {
+                configuration::find(files, &release)
+            })
+            .and_then(|text| configuration::parse(&text));
+        let kept = "lines about clocks, no program names";
+        let log = tree
+            .digest("kernel-log", kept, |files| log.text(files).map(|text| log::reduce(&text)))
+            .and_then(|text| log::parse(&text));
+        Self {
+            release,
+            command_line: tree
+                .reduced("/proc/cmdline", "words about time", command_line::reduce)
+                .and_then(|text| command_line::parse(&text)),
+            configuration,
+            log,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Fact;
+use super::kernel::command_line::WITHHELD;
+use super::parse::Fields;
+use crate::fact::{Fact, Unknown};
+use crate::probes::{adjtimex, chrony, time_keepers};
+use crate::tree::Tree;
 
 /// What `adjtimex` answers, in plain units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -89,7 +93,8 @@ pub enum TimeKeeperKind {
 /// `chronyc -c tracking`, in plain units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChronyTracking {
-    /// Name or address of the reference, `` when unsynchronised.
+    /// The reference clock's name, a link-local address, or `withheld` for
+    /// any other address; empty when unsynchronised.
     pub reference: String,
     /// Stratum; 0 when unsynchronised.
     pub stratum: u8,
@@ -123,3 +128,176 @@ pub struct Steering {
     /// chronyd's own view.
     pub chrony: Fact<ChronyTracking>,
 }
+
+const ADJTIMEX: &str = "parachron/adjtimex";
+const KEEPERS: &str = "parachron/time-keepers";
+const TRACKING: &str = "parachron/chrony-tracking";
+
+/// `timex.freq` is in units of 2^-16 ppm (`man 2 adjtimex`).
+const FREQUENCY_UNIT_PPM: f64 = 1.0 / 65536.0;
+
+impl Steering {
+    pub(super) fn read(tree: &Tree) -> Self {
+        let keepers = tree
+            .digest("time-keepers", "time keepers among the programs", time_keepers::find)
+            .and_then(|text| parse_keepers(&text));
+        let chrony_runs = keepers.is_known_and(|found| {
+            found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running)
+        });
+        let chrony = if chrony_runs {
+            tree.probe("chrony-tracking", || chrony::tracking().map(|text| reduce_tracking(&text)))
+                .and_then(|text| parse_tracking(&text))
+        } else {
+            match &keepers {
+                Fact::Known(_) => Fact::Unknown(Unknown::not_applicable("chronyd does not run")),
+                Fact::Unknown(why) => Fact::Unknown(why.clone()),
+            }
+        };
+        Self {
+            adjtimex: tree
+                .probe("adjtimex", adjtimex::state)
+                .and_then(|text| parse_adjtimex(&text)),
+            keepers,
+            chrony,
+        }
+    }
+}
+
+/// The fields of `parachron/adjtimex`, which are in the kernel's units.
+pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
+    let fields = Fields::new(ADJTIMEX, text);
+    let parse = || {
+        let status: u32 = fields.integer("status")?;
+        let offset: i64 = fields.integer("offset")?;
+        let frequency: i64 = fields.integer("frequency")?;
+        // Without STA_NANO the offset is in microseconds.
+        let unit_ns = if status & Adjtimex::STA_NANO != 0 { 1 } else { 1000 };
+        Ok(Adjtimex {
+            offset_ns: offset.saturating_mul(unit_ns),
+            frequency_ppm: frequency as f64 * FREQUENCY_UNIT_PPM,
+            max_error_us: fields.integer("maxerror")?,
+            estimated_error_us: fields.integer("esterror")?,
+            status,
+            tick_us: fields.integer("tick")?,
+            tai_s: fields.integer("tai")?,
+            state: fields.integer("state")?,
+        })
+    };
+    parse().into()
+}
+
+/// The lines of `parachron/time-keepers`: a name, then `installed`,
+/// `running` or both. No line is an answer too: none was found.
+pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let kind = TimeKeeperKind::from_name(words.next()?)?;
+        let words: Vec<_> = words.collect();
+        let (installed, running) = (words.contains(&"installed"), words.contains(&"running"));
+        (installed || running).then_some(TimeKeeper { kind, installed, running })
+    };
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|text| {
+            let expected = "a line such as `chrony installed running`";
+            line(text).ok_or_else(|| Unknown::malformed(KEEPERS, expected, text))
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .into()
+}
+
+impl TimeKeeperKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Chrony,
+        Self::Ntpd,
+        Self::SystemdTimesyncd,
+        Self::NtpdRs,
+        Self::Openntpd,
+        Self::LinuxPtp,
+        Self::VirtualBoxService,
+        Self::VmwareTools,
+        Self::QemuGuestAgent,
+        Self::HypervUtils,
+    ];
+
+    /// Its name in captured trees, the same as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chrony => "chrony",
+            Self::Ntpd => "ntpd",
+            Self::SystemdTimesyncd => "systemd-timesyncd",
+            Self::NtpdRs => "ntpd-rs",
+            Self::Openntpd => "openntpd",
+            Self::LinuxPtp => "linux-ptp",
+            Self::VirtualBoxService => "virtual-box-service",
+            Self::VmwareTools => "vmware-tools",
+            Self::QemuGuestAgent => "qemu-guest-agent",
+            Self::HypervUtils => "hyperv-utils",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Fields of `chronyc -c tracking`, in its order (chrony's client.c): id,
+/// name, stratum, time, offsets (3), frequency, residual, skew, root delay,
+/// root dispersion, interval, leap status.
+const TRACKING_FIELDS: usize = 14;
+
+/// What is kept of `chronyc -c tracking`: all but addresses of servers.
+/// Link-local ones stay, for they tell a cloud's own clock and no person;
+/// so do reference clocks' names, which are no addresses.
+pub fn reduce_tracking(text: &str) -> String {
+    let mut fields: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
+    if let [id, name, ..] = &mut fields[..] {
+        let stays = match name.parse::<std::net::IpAddr>() {
+            Ok(std::net::IpAddr::V4(address)) => address.is_link_local(),
+            Ok(std::net::IpAddr::V6(address)) => address.is_unicast_link_local(),
+            // At most four characters make a reference clock's name.
+            Err(_) => name.len() <= 4,
+        };
+        if !stays {
+            (*id, *name) = (WITHHELD, WITHHELD);
+        }
+    }
+    fields.join(",") + "\n"
+}
+
+/// The line of `chronyc -c tracking`.
+pub fn parse_tracking(text: &str) -> Fact<ChronyTracking> {
+    let malformed = || {
+        let expected = format!("{TRACKING_FIELDS} fields of `chronyc -c tracking`");
+        Unknown::malformed(TRACKING, &expected, text)
+    };
+    let parse = || {
+        let fields: Vec<&str> =
+            text.lines().next().unwrap_or_default().split(',').map(str::trim).collect();
+        if fields.len() != TRACKING_FIELDS {
+            return Err(malformed());
+        }
+        let number = |index: usize| {
+            let value: f64 = fields[index].parse().map_err(|_| malformed())?;
+            if value.is_finite() { Ok(value) } else { Err(malformed()) }
+        };
+        Ok(ChronyTracking {
+            reference: fields[1].to_owned(),
+            stratum: fields[2].parse().map_err(|_| malformed())?,
+            system_offset_s: number(4)?,
+            last_offset_s: number(5)?,
+            rms_offset_s: number(6)?,
+            frequency_ppm: number(7)?,
+            residual_frequency_ppm: number(8)?,
+            skew_ppm: number(9)?,
+            root_delay_s: number(10)?,
+            root_dispersion_s: number(11)?,
+            leap_status: fields[13].to_owned(),
+        })
+    };
+    parse().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Fact;
+use super::parse;
+use crate::fact::{Fact, Unknown};
+use crate::probes::kernel_log::KernelLog;
+use crate::probes::{acpi, container};
+use crate::tree::Tree;
 
 /// Which machine this is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,3 +35,142 @@ pub struct Load {
     /// Part of all CPU time since boot that the host gave to others, 0 to 1.
     pub steal_since_boot: Fact<f64>,
 }
+
+const PRODUCT: &str = "/sys/class/dmi/id/product_name";
+const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
+const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+const UPTIME: &str = "/proc/uptime";
+const LOADAVG: &str = "/proc/loadavg";
+const STAT: &str = "/proc/stat";
+
+impl System {
+    pub(super) fn read(tree: &Tree, log: &KernelLog) -> Self {
+        let line = |path: &str| tree.text(path).and_then(|text| parse::line(path, &text));
+        let release = |path: &str| {
+            tree.reduced(path, "ID, VERSION_ID, PRETTY_NAME", reduce_os_release)
+                .and_then(|text| parse_distribution(&text))
+        };
+        let distribution = match release(OS_RELEASE[0]) {
+            Fact::Unknown(Unknown::NotThere { .. }) => release(OS_RELEASE[1]),
+            found => found,
+        };
+        Self {
+            product: line(PRODUCT),
+            vendor: line(VENDOR),
+            acpi_oem: tree
+                .digest("acpi-oem", "the maker's name", |files| acpi::oem(files, log))
+                .and_then(|text| parse::line("parachron/acpi-oem", &text)),
+            distribution,
+            container: tree
+                .digest("container", "signs of a container", container::hints)
+                .and_then(|text| parse_container(&text)),
+        }
+    }
+}
+
+/// What is kept of `os-release`.
+pub fn reduce_os_release(text: &str) -> String {
+    let keys = ["ID=", "VERSION_ID=", "PRETTY_NAME="];
+    let kept = |line: &&str| keys.iter().any(|key| line.starts_with(key));
+    text.lines().filter(kept).map(|line| format!("{line}\n")).collect()
+}
+
+/// `PRETTY_NAME` of `os-release`, or `ID` and `VERSION_ID`.
+pub fn parse_distribution(text: &str) -> Fact<String> {
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        let value = line.trim().trim_matches(['"', '\'']);
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let plain = || match (value("ID="), value("VERSION_ID=")) {
+        (Some(id), Some(version)) => Some(format!("{id} {version}")),
+        (id, _) => id,
+    };
+    match value("PRETTY_NAME=").or_else(plain) {
+        Some(name) => Fact::Known(name),
+        None => Fact::Unknown(Unknown::malformed(OS_RELEASE[0], "PRETTY_NAME or ID", text)),
+    }
+}
+
+/// The lines of `parachron/container`. A file left behind by a container's
+/// image is no container where the namespaces are the machine's own.
+pub fn parse_container(text: &str) -> Fact<String> {
+    let not_in_one = |why| Fact::Unknown(Unknown::not_applicable(why));
+    let hint = |start: &str| {
+        text.lines().find_map(|line| line.trim().strip_prefix(start)).map(|rest| rest.trim())
+    };
+    if hint("namespaces") == Some("initial") {
+        return not_in_one("no container: these are the machine's first namespaces");
+    }
+    let named = ["/run/systemd/container", "/proc/1/environ", "/proc/1/cgroup"];
+    if let Some(name) = named.iter().find_map(|start| hint(start)).filter(|name| !name.is_empty()) {
+        return Fact::Known(name.to_owned());
+    }
+    if hint("/.dockerenv").is_some() {
+        Fact::Known("docker".to_owned())
+    } else if hint("/run/.containerenv").is_some() {
+        Fact::Known("podman".to_owned())
+    } else if hint("namespaces") == Some("own") {
+        Fact::Known("unrecognised".to_owned())
+    } else {
+        not_in_one("no sign of a container")
+    }
+}
+
+impl Load {
+    pub(super) fn read(tree: &Tree) -> Self {
+        Self {
+            uptime_s: tree.text(UPTIME).and_then(|text| parse_uptime(&text)),
+            load_average: tree
+                .reduced(LOADAVG, "the three averages", reduce_loadavg)
+                .and_then(|text| parse_loadavg(&text)),
+            steal_since_boot: tree
+                .reduced(STAT, "cpu lines, btime", reduce_stat)
+                .and_then(|text| parse_steal(&text)),
+        }
+    }
+}
+
+/// The first number in `/proc/uptime`.
+pub fn parse_uptime(text: &str) -> Fact<f64> {
+    parse::word_f64(UPTIME, text, 0).into()
+}
+
+/// What is kept of `/proc/loadavg`: not the number of the last process.
+pub fn reduce_loadavg(text: &str) -> String {
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// The averages in `/proc/loadavg`.
+pub fn parse_loadavg(text: &str) -> Fact<[f64; 3]> {
+    let at = |index| parse::word_f64(LOADAVG, text, index);
+    at(0).and_then(|one| Ok([one, at(1)?, at(2)?])).into()
+}
+
+/// What is kept of `/proc/stat`.
+pub fn reduce_stat(text: &str) -> String {
+    let kept = |line: &&str| line.starts_with("cpu") || line.starts_with("btime ");
+    text.lines().filter(kept).map(|line| format!("{line}\n")).collect()
+}
+
+/// Steal as a part of all time in the line `cpu` of `/proc/stat`.
+pub fn parse_steal(text: &str) -> Fact<f64> {
+    let malformed = || Unknown::malformed(STAT, "a line `cpu` with eight numbers", text);
+    let parse = || {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).ok_or_else(malformed)?;
+        // user nice system idle iowait irq softirq steal; guest time, which
+        // follows, is counted in user already (`man 5 proc_stat`).
+        let ticks: Vec<u64> =
+            line.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
+        let [.., steal] = ticks[..] else { return Err(malformed()) };
+        if ticks.len() < 8 {
+            return Err(malformed());
+        }
+        let total: f64 = ticks.iter().map(|&ticks| ticks as f64).sum();
+        Ok(if total > 0.0 { steal as f64 / total } else { 0.0 })
+    };
+    parse().into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! (`openat2(2)`, `RESOLVE_IN_ROOT`), only regular files are opened, and no
 //! more than the stated bytes are read.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -18,6 +19,9 @@ use crate::fact::{Fact, Unknown};
 
 /// More entries of one folder than any fact needs.
 const MAX_NAMES: usize = 4096;
+
+/// More processes than a machine of clocks to diagnose runs.
+const MAX_PROCESSES: usize = 1 << 16;
 
 /// The files below a root: this machine's, or a captured folder's.
 #[derive(Debug)]
@@ -97,6 +101,30 @@ impl Files {
         match listed {
             Ok(names) => Fact::Known(names),
             Err(error) => Fact::Unknown(self.why(path, error)),
+        }
+    }
+
+    /// The names of the processes, as far as the kernel keeps them (15
+    /// characters); not there when `/proc` shows none.
+    pub fn process_names(&self) -> Fact<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        let walked =
+            self.open_any("/proc", OFlags::RDONLY | OFlags::DIRECTORY).and_then(|folder| {
+                for entry in Dir::read_from(&folder)?.take(MAX_PROCESSES) {
+                    let entry = entry?;
+                    let pid = entry.file_name().to_string_lossy();
+                    if pid.bytes().all(|byte| byte.is_ascii_digit())
+                        && let Fact::Known(name) = self.bytes(&format!("/proc/{pid}/comm"), 64)
+                    {
+                        names.insert(String::from_utf8_lossy(&name).trim().to_owned());
+                    }
+                }
+                Ok(())
+            });
+        match walked {
+            Err(error) => Fact::Unknown(self.why("/proc", error)),
+            Ok(()) if names.is_empty() => Fact::Unknown(Unknown::not_there("/proc/*/comm")),
+            Ok(()) => Fact::Known(names),
         }
     }
 

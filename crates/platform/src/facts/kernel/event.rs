@@ -1,0 +1,229 @@
+//! What one line of the kernel's log tells about time.
+//!
+//! The forms are those of kernel/time/clocksource.c from 2.6 to 7.2 (its
+//! watchdog was rewritten for 7.2), arch/x86/kernel/{tsc,tsc_sync}.c,
+//! kernel/time/{hrtimer,ntp}.c, drivers/char/random.c and kernel/power.
+
+use super::LogEvent;
+
+/// Starts of lines that are about clocks.
+const ABOUT_CLOCKS: &[&str] = &[
+    "clocksource:",
+    "clockevents:",
+    "tsc:",
+    "TSC",
+    "kvm-clock:",
+    "hpet",
+    "ACPI: PM-Timer",
+    "acpi_pm:",
+    "pmtmr",
+    "rtc",
+    "sched_clock:",
+    "Hypervisor detected:",
+    "Booting paravirtualized",
+    "PTP clock support",
+    "ptp_",
+    "vmclock",
+    "vmgenid",
+    "hv_utils: ",
+    "Hyper-V: ",
+    "Hyper-V TSC",
+    "hyperv: ",
+    "xen: using vcpuop",
+    "installing Xen timer",
+    "Xen: using vcpu",
+    "vmware: TSC freq",
+    "vmware: using clock",
+    "vmware: Host bus clock",
+    "x86/hpet:",
+    "PM-Timer",
+    "timekeeping",
+    "Timekeeping suspended",
+    "NOHZ",
+    "Switched to high resolution mode",
+    "Fast TSC calibration",
+    "Override clocksource ",
+];
+
+/// What a line (without its stamp) tells; `None` when not about clocks.
+pub fn of(text: &str) -> Option<LogEvent> {
+    if is_of_program(text) {
+        return None;
+    }
+    let text = text.strip_prefix("[Firmware Bug]: ").unwrap_or(text);
+    let body = text.strip_prefix("clocksource:").unwrap_or(text).trim();
+    marked(text, body)
+        .or_else(|| watchdog(body))
+        .or_else(|| frequency(text))
+        .or_else(|| fault(text, body))
+        .or_else(|| outside(text))
+        .or_else(|| about_clocks(text).then_some(LogEvent::Other))
+}
+
+/// Programs write to the kernel's log too: `systemd[1]: …`.
+fn is_of_program(text: &str) -> bool {
+    let number = || text.split_once("]:")?.0.split_once('[');
+    number().is_some_and(|(_, pid)| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn about_clocks(text: &str) -> bool {
+    ABOUT_CLOCKS.iter().any(|start| text.starts_with(start))
+}
+
+/// `Marking clocksource 'tsc' as unstable because the skew is too large:`,
+/// `Marking clocksource tsc unstable due to frequency skew` (7.2),
+/// `tsc: Marking TSC unstable due to clocksource watchdog` and
+/// `Clocksource tsc unstable (delta = -250013288 ns)` (before 4.0).
+fn marked(text: &str, body: &str) -> Option<LogEvent> {
+    if let Some((_, rest)) = text.split_once("Marking TSC unstable due to") {
+        return Some(marked_as("tsc", rest));
+    }
+    if let Some((_, rest)) = body.split_once("Marking clocksource ") {
+        let (name, rest) = rest.split_once(' ')?;
+        let because = rest.split_once("because ").or_else(|| rest.split_once("due to "))?.1;
+        return Some(marked_as(name, because));
+    }
+    let (name, rest) = body.strip_prefix("Clocksource ")?.split_once(" unstable (")?;
+    Some(marked_as(name, rest.trim_end_matches(')')))
+}
+
+fn marked_as(name: &str, because: &str) -> LogEvent {
+    LogEvent::MarkedUnstable {
+        clocksource: unquoted(name).to_owned(),
+        because: because.trim_matches([' ', ':', '.']).to_owned(),
+    }
+}
+
+fn unquoted(name: &str) -> &str {
+    name.trim().trim_matches('\'')
+}
+
+/// The watchdog's own numbers, and its complaints of being late.
+fn watchdog(body: &str) -> Option<LogEvent> {
+    if body.contains("read-back delay") {
+        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "delay of ") });
+    }
+    if body.contains("times before success") || body.contains("read timed out") {
+        return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "sequence took: ") });
+    }
+    if body.contains("kipping watchdog check:") {
+        let (clock, watchdog) = (after(body, "cs_nsec: "), after(body, "wd_nsec: "));
+        return Some(LogEvent::WatchdogDelayed { delay_ns: clock.max(watchdog) });
+    }
+    skew(body).or_else(|| interval(body)).or_else(|| interval_since_7_2(body))
+}
+
+/// `Clocksource 'tsc' skewed 1723424 ns (1 ms) over watchdog 'hpet' interval
+/// of 495997815 ns (495 ms)`
+fn skew(body: &str) -> Option<LogEvent> {
+    let (name, rest) = body.strip_prefix("Clocksource ")?.split_once(" skewed ")?;
+    Some(LogEvent::Skew {
+        clocksource: unquoted(name).to_owned(),
+        skew_ns: rest.split_once(" ns")?.0.parse().ok()?,
+        interval_ns: after(rest, "interval of ")?,
+    })
+}
+
+/// `'hpet' wd_nsec: 495997815 wd_now: 36f24f3 wd_last: 302c799 mask: ffffffff`
+/// and the same with `cs_` for the source it judges; before 5.13 without
+/// nanoseconds.
+fn interval(body: &str) -> Option<LogEvent> {
+    let (name, rest) = body.strip_prefix('\'')?.split_once("' ")?;
+    let watchdog = rest.starts_with("wd_");
+    (watchdog || rest.starts_with("cs_")).then(|| LogEvent::WatchdogInterval {
+        watchdog,
+        clocksource: name.to_owned(),
+        interval_ns: after(rest, "_nsec: "),
+    })
+}
+
+/// `Watchdog               kvm-clock interval:        503995129ns`
+fn interval_since_7_2(body: &str) -> Option<LogEvent> {
+    let (head, rest) = body.split_once(" interval:")?;
+    let (kind, name) = head.split_once(' ')?;
+    let watchdog = kind == "Watchdog";
+    (watchdog || kind == "Clocksource").then(|| LogEvent::WatchdogInterval {
+        watchdog,
+        clocksource: name.trim().to_owned(),
+        interval_ns: digits(rest.trim()),
+    })
+}
+
+/// `tsc: Detected 2445.428 MHz processor`,
+/// `tsc: Refined TSC clocksource calibration: 2659.981 MHz`
+fn frequency(text: &str) -> Option<LogEvent> {
+    if let Some((_, rest)) = text.split_once("Refined TSC clocksource calibration: ") {
+        return Some(LogEvent::TscFrequency { hz: mhz(rest)?, refined: true });
+    }
+    let rest = text.strip_prefix("tsc: ").unwrap_or(text).strip_prefix("Detected ")?;
+    let hz = mhz(rest)?;
+    // Where the two differ, a line `Detected 1496.210 MHz TSC` follows.
+    (rest.contains("processor") || rest.contains("TSC"))
+        .then_some(LogEvent::TscFrequency { hz, refined: false })
+}
+
+fn mhz(rest: &str) -> Option<u64> {
+    let (number, _) = rest.split_once(" MHz")?;
+    let mhz: f64 = number.trim().parse().ok()?;
+    // No TSC runs outside 1 MHz to 1 THz.
+    (1.0..1e6).contains(&mhz).then(|| (mhz * 1e6).round() as u64)
+}
+
+fn fault(text: &str, body: &str) -> Option<LogEvent> {
+    let failed_sync = text.contains("TSC synchronization [CPU") && !text.contains("passed");
+    (failed_sync
+        || text.contains("TSC warp between CPUs")
+        || text.contains("TSC doesn't count with P0 frequency")
+        || text.contains("TSC calibration failed")
+        || text.contains("TSC found unstable after boot")
+        || text.contains("TSC ADJUST")
+        || text.contains("TSC_ADJUST")
+        || (body.starts_with("CPU") && body.ends_with("(cycles)")))
+    .then_some(LogEvent::TscFault)
+}
+
+/// What befell the machine, the CPU or the clock from outside.
+fn outside(text: &str) -> Option<LogEvent> {
+    let body = text.strip_prefix("clocksource: ").unwrap_or(text);
+    if let Some(to) = ["Switched to clocksource ", "Switching to clocksource "]
+        .iter()
+        .find_map(|start| body.strip_prefix(start))
+    {
+        return Some(LogEvent::Switched { to: to.trim().to_owned() });
+    }
+    if let Some(rest) = text.strip_prefix("hrtimer: interrupt took ") {
+        return Some(LogEvent::HrtimerLate { took_ns: digits(rest)? });
+    }
+    let starts = |start: &str| text.starts_with(start);
+    if starts("kvm-clock: Using msrs") {
+        Some(LogEvent::KvmClock)
+    } else if starts("random: crng reseeded due to virtual machine fork") {
+        Some(LogEvent::Restored)
+    } else if starts("PM: suspend exit") || starts("PM: hibernation: hibernation exit") {
+        Some(LogEvent::Resumed)
+    } else if starts("Clock: inserting leap second") || starts("Clock: deleting leap second") {
+        Some(LogEvent::LeapSecond)
+    } else if starts("rtc_cmos") || starts("rtc-") || text.contains("setting system clock to ") {
+        Some(LogEvent::Rtc)
+    } else if text.contains("BUG: soft lockup - CPU#")
+        || (text.contains("INFO: rcu") && text.contains("detected"))
+    {
+        Some(LogEvent::Stall)
+    } else {
+        None
+    }
+}
+
+/// The whole number after `label`.
+fn after(text: &str, label: &str) -> Option<u64> {
+    digits(text.split_once(label)?.1)
+}
+
+/// The whole number at the start.
+fn digits(text: &str) -> Option<u64> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

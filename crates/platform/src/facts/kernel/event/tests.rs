@@ -1,0 +1,240 @@
+//! Messages as kernels of each generation wrote them.
+
+use super::*;
+
+fn unstable(clocksource: &str, because: &str) -> Option<LogEvent> {
+    let (clocksource, because) = (clocksource.to_owned(), because.to_owned());
+    Some(LogEvent::MarkedUnstable { clocksource, because })
+}
+
+fn interval(watchdog: bool, clocksource: &str, interval_ns: Option<u64>) -> Option<LogEvent> {
+    let clocksource = clocksource.to_owned();
+    Some(LogEvent::WatchdogInterval { watchdog, clocksource, interval_ns })
+}
+
+#[test]
+fn the_watchdog_before_4_0() {
+    assert_eq!(
+        of("Clocksource tsc unstable (delta = -250013288 ns)"),
+        unstable("tsc", "delta = -250013288 ns")
+    );
+    assert_eq!(
+        of("Marking TSC unstable due to cpufreq changes"),
+        unstable("tsc", "cpufreq changes")
+    );
+    assert_eq!(
+        of("Marking TSC unstable due to: possible TSC halt in C2."),
+        unstable("tsc", "possible TSC halt in C2")
+    );
+    assert_eq!(of("Switching to clocksource hpet"), Some(LogEvent::Switched { to: "hpet".into() }));
+    assert_eq!(
+        of(
+            "Override clocksource acpi_pm is not HRT compatible. Cannot switch while in HRT/NOHZ mode"
+        ),
+        Some(LogEvent::Other)
+    );
+}
+
+#[test]
+fn the_watchdog_from_4_0_to_5_12() {
+    assert_eq!(
+        of(
+            "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:"
+        ),
+        unstable("tsc", "the skew is too large")
+    );
+    assert_eq!(
+        of(
+            "clocksource:                       'hpet' wd_now: 24f422b8 wd_last: 247dea41 mask: ffffffff"
+        ),
+        interval(true, "hpet", None)
+    );
+    assert_eq!(
+        of(
+            "clocksource:                       'tsc' cs_now: 144d927c4e cs_last: 140ba6e2a0 mask: ffffffffffffffff"
+        ),
+        interval(false, "tsc", None)
+    );
+    assert_eq!(
+        of("tsc: Marking TSC unstable due to clocksource watchdog"),
+        unstable("tsc", "clocksource watchdog")
+    );
+    assert_eq!(
+        of("TSC found unstable after boot, most likely due to broken BIOS. Use 'tsc=unstable'."),
+        Some(LogEvent::TscFault)
+    );
+    assert_eq!(
+        of("sched_clock: Marking unstable (26553416234, 4203921)<-(26567277071, -9656937)"),
+        Some(LogEvent::Other)
+    );
+}
+
+#[test]
+fn the_watchdog_from_5_13_to_7_1() {
+    assert_eq!(
+        of(
+            "clocksource:                       'hpet' wd_nsec: 495997815 wd_now: 36f24f3 wd_last: 302c799 mask: ffffffff"
+        ),
+        interval(true, "hpet", Some(495_997_815))
+    );
+    assert_eq!(
+        of(
+            "clocksource:                       'tsc' cs_nsec: 497721239 cs_now: 1ea2752100 cs_last: 1e43b3e700 mask: ffffffffffffffff"
+        ),
+        interval(false, "tsc", Some(497_721_239))
+    );
+    assert_eq!(
+        of(
+            "clocksource:                       Clocksource 'tsc' skewed 1723424 ns (1 ms) over watchdog 'hpet' interval of 495997815 ns (495 ms)"
+        ),
+        Some(LogEvent::Skew {
+            clocksource: "tsc".into(),
+            skew_ns: 1_723_424,
+            interval_ns: 495_997_815
+        })
+    );
+    // Kernels before 6.5 print a negative skew's milliseconds as 2^64.
+    assert_eq!(
+        of(
+            "clocksource:                       Clocksource 'tsc' skewed -878159 ns (18446744073708 ms) over watchdog 'hpet' interval of 511999996 ns (511 ms)"
+        ),
+        Some(LogEvent::Skew {
+            clocksource: "tsc".into(),
+            skew_ns: -878_159,
+            interval_ns: 511_999_996
+        })
+    );
+    assert_eq!(
+        of("clocksource:                       'hpet' (not 'tsc') is current clocksource."),
+        Some(LogEvent::Other)
+    );
+}
+
+#[test]
+fn a_watchdog_that_came_late() {
+    let delayed = |delay_ns| Some(LogEvent::WatchdogDelayed { delay_ns });
+    assert_eq!(
+        of(
+            "clocksource: timekeeping watchdog on CPU0: wd-tsc-wd excessive read-back delay of 1000880ns vs. limit of 125000ns, wd-wd read-back delay only 46ns, attempt 3, marking tsc unstable"
+        ),
+        delayed(Some(1_000_880))
+    );
+    assert_eq!(
+        of(
+            "clocksource: timekeeping watchdog on CPU2: hpet read-back delay of 216533ns, attempt 4, marking unstable"
+        ),
+        delayed(Some(216_533))
+    );
+    assert_eq!(
+        of("clocksource: timekeeping watchdog on CPU1: hpet wd-wd read-back delay of 125713ns"),
+        delayed(Some(125_713))
+    );
+    assert_eq!(
+        of("clocksource: wd-tsc-wd read-back delay of 239619ns, clock-skew test skipped!"),
+        delayed(Some(239_619))
+    );
+    assert_eq!(
+        of("clocksource: timekeeping watchdog on CPU0: kvm-clock retried 2 times before success"),
+        delayed(None)
+    );
+    assert_eq!(
+        of(
+            "clocksource: Long readout interval, skipping watchdog check: cs_nsec: 2247936849 wd_nsec: 2247937071"
+        ),
+        delayed(Some(2_247_937_071))
+    );
+    assert_eq!(
+        of("clocksource: Watchdog hpet read timed out. Readout sequence took: 78900ns"),
+        delayed(Some(78_900))
+    );
+    assert_eq!(of("clocksource: Watchdog remote CPU 3 read timed out"), delayed(None));
+}
+
+#[test]
+fn the_watchdog_since_7_2() {
+    assert_eq!(
+        of("clocksource: Marking clocksource tsc unstable due to frequency skew"),
+        unstable("tsc", "frequency skew")
+    );
+    assert_eq!(
+        of("clocksource: Watchdog               kvm-clock interval:        503995129ns"),
+        interval(true, "kvm-clock", Some(503_995_129))
+    );
+    assert_eq!(
+        of("clocksource: Clocksource                  tsc interval:       1894661885ns"),
+        interval(false, "tsc", Some(1_894_661_885))
+    );
+    assert_eq!(
+        of("clocksource: Marking clocksource tsc unstable due to inter CPU skew"),
+        unstable("tsc", "inter CPU skew")
+    );
+    assert_eq!(
+        of("clocksource: CPU1     203498172390 < CPU0     203498172881 (cycles)"),
+        Some(LogEvent::TscFault)
+    );
+}
+
+#[test]
+fn frequencies_and_faults_of_the_tsc() {
+    let frequency = |hz, refined| Some(LogEvent::TscFrequency { hz, refined });
+    assert_eq!(of("tsc: Detected 2445.428 MHz processor"), frequency(2_445_428_000, false));
+    assert_eq!(of("Detected 3199.964 MHz processor."), frequency(3_199_964_000, false));
+    assert_eq!(of("tsc: Detected 2899.886 MHz TSC"), frequency(2_899_886_000, false));
+    assert_eq!(
+        of("tsc: Refined TSC clocksource calibration: 2659.981 MHz"),
+        frequency(2_659_981_000, true)
+    );
+    assert_eq!(of("tsc: Detected nan MHz processor"), Some(LogEvent::Other));
+    assert_eq!(of("tsc: Detected 1e300 MHz processor"), Some(LogEvent::Other));
+    for fault in [
+        "[Firmware Bug]: TSC doesn't count with P0 frequency!",
+        "tsc: Fast TSC calibration failed",
+        "Fast TSC calibration failed",
+        "TSC synchronization [CPU#0 -> CPU#1]:",
+        "Measured 84135 cycles TSC warp between CPUs, turning off TSC clock.",
+        "[Firmware Bug]: TSC ADJUST differs: CPU15 45960750 --> 78394770. Restoring",
+        "[Firmware Bug]: TSC ADJUST: CPU0: -4611686018427387904 force to 0",
+    ] {
+        assert_eq!(of(fault), Some(LogEvent::TscFault), "{fault}");
+    }
+    assert_eq!(of("checking TSC synchronization [CPU#0 -> CPU#1]: passed."), None);
+}
+
+#[test]
+fn what_befell_the_machine() {
+    let cases = [
+        ("kvm-clock: Using msrs 4b564d01 and 4b564d00", LogEvent::KvmClock),
+        ("random: crng reseeded due to virtual machine fork", LogEvent::Restored),
+        ("PM: suspend exit", LogEvent::Resumed),
+        ("PM: suspend exit 2016-08-28 13:31:32.679217193 UTC", LogEvent::Resumed),
+        ("hrtimer: interrupt took 30841560 ns", LogEvent::HrtimerLate { took_ns: 30_841_560 }),
+        ("Clock: inserting leap second 23:59:60 UTC", LogEvent::LeapSecond),
+        (
+            "rtc_cmos 00:01: setting system clock to 2025-10-13T17:07:56 UTC (1760375276)",
+            LogEvent::Rtc,
+        ),
+        ("watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [withheld]", LogEvent::Stall),
+        ("BUG: soft lockup - CPU#0 stuck for 61s! [mv:5593]", LogEvent::Stall),
+        ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", LogEvent::Stall),
+        ("INFO: rcu_sched detected stalls on CPUs/tasks:", LogEvent::Stall),
+        ("rcu: INFO: rcu_sched self-detected stall on CPU", LogEvent::Stall),
+        ("clocksource: Switched to clocksource tsc", LogEvent::Switched { to: "tsc".into() }),
+    ];
+    for (text, event) in cases {
+        assert_eq!(of(text), Some(event), "{text}");
+    }
+}
+
+#[test]
+fn what_programs_write_and_other_lines_are_left_out() {
+    for text in [
+        "systemd[1]: Set hostname to <secret>.",
+        "systemd[1]: clocksource: Switched to clocksource tsc",
+        "EXT4-fs (vda): mounted filesystem r/w",
+        "usb 1-1.2: SerialNumber: 00e04c000001",
+        "random: crng init done",
+        "",
+    ] {
+        assert_eq!(of(text), None, "{text}");
+    }
+}

@@ -1,0 +1,93 @@
+use super::*;
+
+const STAMPED: &str = "[    0.386268] clocksource: Switched to clocksource kvm-clock";
+
+#[test]
+fn every_form_of_a_log_line_gives_the_same_line() {
+    for line in [
+        STAMPED,
+        "<6>[    0.386268] clocksource: Switched to clocksource kvm-clock",
+        "[    0.386268][    T1] clocksource: Switched to clocksource kvm-clock",
+        "6,339,386268,-;clocksource: Switched to clocksource kvm-clock",
+        "Nov 21 04:26:01 secret-host kernel: [    0.386268] clocksource: Switched to clocksource kvm-clock",
+        "2026-11-21T04:26:01.123456+00:00 secret-host kernel: [    0.386268] clocksource: Switched to clocksource kvm-clock",
+    ] {
+        assert_eq!(log::reduce(line), format!("{STAMPED}\n"), "{line}");
+    }
+    for line in [
+        "[Wed May 25 05:27:59 2022] clocksource: Switched to clocksource kvm-clock",
+        "Nov 21 04:26:01 secret-host kernel: clocksource: Switched to clocksource kvm-clock",
+        "clocksource: Switched to clocksource kvm-clock",
+    ] {
+        assert_eq!(log::reduce(line), "clocksource: Switched to clocksource kvm-clock\n", "{line}");
+    }
+}
+
+#[test]
+fn only_the_last_boot_and_only_clocks_are_kept() {
+    let kept = log::reduce(
+        "[    0.1] tsc: Detected 2000.000 MHz processor\n\
+         [    0.0] Linux version 6.1.0 (builder@secret-host)\n\
+         [    0.2] usb 1-1: SerialNumber: 123\n\
+         [    9.9] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [secret:77]\n\
+         [   10.0] hrtimer: interrupt took 5 ns\n",
+    );
+    assert_eq!(
+        kept,
+        "[    9.900000] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [withheld]\n\
+         [   10.000000] hrtimer: interrupt took 5 ns\n"
+    );
+    assert_eq!(log::reduce(&kept), kept);
+    let lines = log::parse(&kept).known().unwrap().clone();
+    assert_eq!(lines[1].at_s, Some(10.0));
+    assert_eq!(lines[1].event, LogEvent::HrtimerLate { took_ns: 5 });
+}
+
+#[test]
+fn the_command_line_keeps_words_about_time_and_nothing_else() {
+    let reduced = command_line::reduce(
+        "BOOT_IMAGE=/vmlinuz root=UUID=secret ro quiet tsc=reliable password=x key=y \
+         processor.max_cstate=1 \"xen.independent_wallclock=1\" no_kvmclock -- clocksource=init\n",
+    );
+    assert_eq!(
+        reduced,
+        "withheld quiet tsc=reliable withheld processor.max_cstate=1 withheld no_kvmclock withheld\n"
+            .replacen("withheld no", "\"xen.independent_wallclock=1\" no", 1)
+    );
+    assert_eq!(command_line::reduce(&reduced), reduced);
+    let words = command_line::parse("a \"b c\" d=\"e f\" g\n").known().unwrap().clone();
+    assert_eq!(words, ["a", "\"b c\"", "d=\"e f\"", "g"]);
+    assert_eq!(command_line::parse("\n"), Fact::Known(vec![]));
+}
+
+#[test]
+fn the_configuration_keeps_options_about_time_that_are_set() {
+    let text = "# a comment\nCONFIG_HZ=250\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_KVM_GUEST=y\n\
+                CONFIG_DEFAULT_HOSTNAME=\"secret\"\nCONFIG_PTP_1588_CLOCK_KVM=m\n";
+    let reduced = configuration::reduce(text);
+    assert_eq!(reduced, "CONFIG_HZ=250\nCONFIG_KVM_GUEST=y\nCONFIG_PTP_1588_CLOCK_KVM=m\n");
+    let options = configuration::parse(&reduced).known().unwrap().clone();
+    assert_eq!(options["HZ"], "250");
+    assert_eq!(options["PTP_1588_CLOCK_KVM"], "m");
+    assert!(!options.contains_key("NO_HZ_FULL"));
+    assert!(configuration::parse("\u{fffd}").unknown().is_some());
+}
+
+#[test]
+fn a_packed_configuration_is_unpacked_within_bounds() {
+    use std::io::Write;
+    let pack = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    };
+    let packed = pack(b"CONFIG_HZ=250\n");
+    assert_eq!(configuration::unpack(&packed), Fact::Known("CONFIG_HZ=250\n".into()));
+    for bad in [&packed[..packed.len() / 2], b"plain text", b""] {
+        assert!(configuration::unpack(bad).unknown().is_some());
+    }
+    let bomb = pack(&vec![0; 64 << 20]);
+    assert!(bomb.len() < 1 << 17);
+    let why = configuration::unpack(&bomb).unknown().unwrap().to_string();
+    assert_eq!(why, "malformed: /proc/config.gz: expected gzip, found \"more than 4 MiB\"");
+}

@@ -1,0 +1,73 @@
+//! What the parsers share.
+//!
+//! Each parser takes text and gives a fact: it never panics, and what makes
+//! no sense to it becomes [`Unknown::Malformed`] with the first of what it
+//! found.
+
+use std::str::FromStr;
+
+use crate::fact::{Fact, Unknown};
+
+/// Text of one line, such as a name: `what` is where it was read.
+pub(super) fn line(what: &str, text: &str) -> Fact<String> {
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() || line.contains('\u{fffd}') {
+        return Fact::Unknown(Unknown::malformed(what, "a line of text", text));
+    }
+    Fact::Known(line.to_owned())
+}
+
+/// A number alone.
+pub(super) fn number<T: FromStr>(what: &str, text: &str) -> Fact<T> {
+    match text.trim().parse() {
+        Ok(value) => Fact::Known(value),
+        Err(_) => Fact::Unknown(Unknown::malformed(what, "a number", text)),
+    }
+}
+
+/// A finite number among words: the `index`th, counting from 0.
+pub(super) fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unknown> {
+    text.split_whitespace()
+        .nth(index)
+        .and_then(|word| word.parse().ok())
+        .filter(|value: &f64| value.is_finite())
+        .ok_or_else(|| Unknown::malformed(what, "numbers", text))
+}
+
+/// Lines of name and value, as the `parachron` folder holds them.
+pub(super) struct Fields<'t> {
+    what: &'static str,
+    text: &'t str,
+}
+
+impl<'t> Fields<'t> {
+    /// The fields in the file `what`.
+    pub(super) fn new(what: &'static str, text: &'t str) -> Self {
+        Self { what, text }
+    }
+
+    /// The value of a field.
+    pub(super) fn word(&self, name: &str) -> Option<&'t str> {
+        self.text.lines().find_map(|line| {
+            let (key, value) = line.trim().split_once(char::is_whitespace)?;
+            (key == name).then(|| value.trim())
+        })
+    }
+
+    /// A whole number, decimal or `0x…`, that fits `T`.
+    pub(super) fn integer<T: TryFrom<i128>>(&self, name: &str) -> Result<T, Unknown> {
+        let malformed =
+            |found: &str| Unknown::malformed(self.what, &format!("a field `{name}`"), found);
+        let word = self.word(name).ok_or_else(|| malformed(self.text))?;
+        let value = match word.strip_prefix("0x") {
+            Some(digits) => i128::from_str_radix(digits, 16),
+            None => word.parse(),
+        };
+        value.ok().and_then(|value| T::try_from(value).ok()).ok_or_else(|| malformed(word))
+    }
+
+    /// As [`Fields::integer`], where the field may be left out.
+    pub(super) fn optional<T: TryFrom<i128>>(&self, name: &str) -> Result<Option<T>, Unknown> {
+        self.word(name).map(|_| self.integer(name)).transpose()
+    }
+}

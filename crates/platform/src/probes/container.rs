@@ -1,0 +1,56 @@
+//! Signs that this is a container.
+
+use crate::fact::{Fact, Unknown};
+use crate::tree::Files;
+
+/// The initial namespaces' numbers are fixed (include/linux/proc_ns.h).
+const FIRST_PID: &str = "pid:[4026531836]";
+const FIRST_UTS: &str = "uts:[4026531838]";
+const FIRST_IPC: &str = "ipc:[4026531839]";
+
+const LIMIT_BYTES: u64 = 1 << 16;
+
+/// Words in the first process's control group that give a runtime away.
+const CGROUPS: &[&str] = &["docker", "kubepods", "libpod", "lxc", "garden"];
+
+/// The lines of [`crate::facts::system::parse_container`].
+pub(crate) fn hints(files: &Files) -> Fact<String> {
+    let mut hints = Vec::new();
+    if files.is_live() {
+        hints.push(format!("namespaces {}", if first_namespaces() { "initial" } else { "own" }));
+    }
+    for path in ["/.dockerenv", "/run/.containerenv"] {
+        if files.exists(path) {
+            hints.push(path.to_owned());
+        }
+    }
+    let text = |path: &str| {
+        let bytes = files.bytes(path, LIMIT_BYTES);
+        bytes.known().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    if let Some(name) = text("/run/systemd/container") {
+        hints.push(format!("/run/systemd/container {}", name.trim()));
+    }
+    let environment = text("/proc/1/environ").unwrap_or_default();
+    if let Some(name) = environment.split('\0').find_map(|word| word.strip_prefix("container=")) {
+        hints.push(format!("/proc/1/environ {name}"));
+    }
+    let groups = text("/proc/1/cgroup").unwrap_or_default();
+    if let Some(name) = CGROUPS.iter().find(|name| groups.contains(**name)) {
+        hints.push(format!("/proc/1/cgroup {name}"));
+    }
+    if hints.is_empty() && !files.exists("/proc/1") {
+        return Fact::Unknown(Unknown::not_there("parachron/container"));
+    }
+    Fact::Known(hints.join("\n") + "\n")
+}
+
+/// Whether this process is where the machine's first one is. A service of its
+/// own host name (`ProtectHostname=`) is still no container.
+fn first_namespaces() -> bool {
+    let is = |kind: &str, first: &str| {
+        let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));
+        link.is_ok_and(|link| link.as_os_str() == first)
+    };
+    is("pid", FIRST_PID) && (is("uts", FIRST_UTS) || is("ipc", FIRST_IPC))
+}

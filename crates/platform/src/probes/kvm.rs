@@ -1,0 +1,34 @@
+//! KVM's clock, asked in a virtual machine made for the question.
+
+use kvm_ioctls::{Cap, Kvm};
+
+use crate::fact::{Fact, Unknown};
+
+const DEVICE: &str = "/dev/kvm";
+
+/// The fields of [`crate::facts::hardware::parse_kvm_host`].
+pub(crate) fn host() -> Fact<String> {
+    match ask() {
+        Ok(text) => Fact::Known(text),
+        Err(error) => {
+            let error = std::io::Error::from_raw_os_error(error.errno());
+            Fact::Unknown(Unknown::from_io(DEVICE, &error))
+        }
+    }
+}
+
+fn ask() -> Result<String, kvm_ioctls::Error> {
+    let kvm = Kvm::new()?;
+    let vm = kvm.create_vm()?;
+    let clock = vm.get_clock()?;
+    let scaling = u8::from(kvm.check_extension(Cap::TscControl));
+    let mut text =
+        format!("clock_ns {}\nflags {}\ntsc_control {scaling}\n", clock.clock, clock.flags);
+    // Only a virtual CPU has a frequency on kernels before 5.17.
+    if kvm.check_extension(Cap::GetTscKhz)
+        && let Ok(khz) = vm.create_vcpu(0).and_then(|vcpu| vcpu.get_tsc_khz())
+    {
+        text.push_str(&format!("tsc_khz {khz}\n"));
+    }
+    Ok(text)
+}

@@ -1,0 +1,100 @@
+//! Which programs that keep time are installed, and which run.
+
+use crate::fact::{Fact, Unknown};
+use crate::facts::steering::TimeKeeperKind::{self, *};
+use crate::tree::Files;
+
+/// How a time keeper shows itself.
+struct Signs {
+    kind: TimeKeeperKind,
+    /// Any of these files means that it is installed.
+    files: &'static [&'static str],
+    /// A process of any of these names means that it runs; the kernel keeps
+    /// 15 characters.
+    processes: &'static [&'static str],
+}
+
+const SIGNS: &[Signs] = &[
+    Signs { kind: Chrony, files: &["/usr/sbin/chronyd"], processes: &["chronyd"] },
+    Signs {
+        kind: SystemdTimesyncd,
+        files: &["/usr/lib/systemd/systemd-timesyncd", "/lib/systemd/systemd-timesyncd"],
+        processes: &["systemd-timesyn"],
+    },
+    Signs {
+        kind: NtpdRs,
+        files: &["/usr/bin/ntp-daemon", "/usr/sbin/ntp-daemon"],
+        processes: &["ntp-daemon"],
+    },
+    Signs {
+        kind: LinuxPtp,
+        files: &["/usr/sbin/phc2sys", "/usr/bin/phc2sys"],
+        processes: &["ptp4l", "phc2sys"],
+    },
+    Signs {
+        kind: VirtualBoxService,
+        files: &["/usr/sbin/VBoxService", "/usr/bin/VBoxService"],
+        processes: &["VBoxService"],
+    },
+    Signs {
+        kind: VmwareTools,
+        files: &["/usr/bin/vmtoolsd", "/usr/sbin/vmtoolsd"],
+        processes: &["vmtoolsd"],
+    },
+    Signs {
+        kind: QemuGuestAgent,
+        files: &["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"],
+        processes: &["qemu-ga"],
+    },
+];
+
+/// Both ntpd and OpenNTPD run as `ntpd`; OpenNTPD comes with this one.
+const OPENNTPD: &[&str] = &["/usr/sbin/ntpctl", "/usr/bin/ntpctl"];
+const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
+
+/// Bound to the VMBus, hv_utils answers the host's time synchronisation.
+const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
+
+/// The lines of [`crate::facts::steering::parse_keepers`].
+pub(crate) fn find(files: &Files) -> Fact<String> {
+    let processes = match files.process_names() {
+        Fact::Known(processes) => processes,
+        Fact::Unknown(_) if !files.is_live() => {
+            return Fact::Unknown(Unknown::not_there("parachron/time-keepers"));
+        }
+        Fact::Unknown(why) => return Fact::Unknown(why),
+    };
+    if files.is_live() && !is_first_pid_namespace() {
+        return Fact::Unknown(Unknown::Unreadable {
+            what: "the machine's processes".to_owned(),
+            error: "this is a container with processes of its own".to_owned(),
+        });
+    }
+    let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
+    let mut text = String::new();
+    let mut put = |kind: TimeKeeperKind, installed: bool, running: bool| {
+        if installed || running {
+            text.push_str(kind.name());
+            text.push_str(if installed { " installed" } else { "" });
+            text.push_str(if running { " running\n" } else { "\n" });
+        }
+    };
+    for Signs { kind, files, processes: names } in SIGNS {
+        put(*kind, any(files), names.iter().any(|name| processes.contains(*name)));
+    }
+    let (openntpd, ntpd_runs) = (any(OPENNTPD), processes.contains("ntpd"));
+    put(Openntpd, openntpd, openntpd && ntpd_runs);
+    put(Ntpd, !openntpd && any(NTPD), !openntpd && ntpd_runs);
+    let hv_utils = files.exists(HV_UTILS);
+    put(HypervUtils, hv_utils, hv_utils);
+    Fact::Known(text)
+}
+
+/// In a namespace of its own, a container sees none of the host's daemons
+/// (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+fn is_first_pid_namespace() -> bool {
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(link) => link.as_os_str() == "pid:[4026531836]",
+        Err(_) => true,
+    }
+}
