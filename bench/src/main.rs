@@ -1,2 +1,51 @@
-//! x
-fn main() {}
+//! Parachron beside its peers, answers asserted: `cargo xtask bench NAME`.
+
+mod doctor;
+mod read;
+mod rounds;
+mod sources;
+
+use std::process::ExitCode;
+
+/// Exit code when a bar is not met.
+const NOT_MET: u8 = 1;
+/// Exit code when it could not be measured.
+const COULD_NOT: u8 = 2;
+
+const USAGE: &str = "\
+usage: cargo xtask bench NAME
+  read [--each-source] [--rounds N]   a clock read, beside the peers'
+  doctor [--runs N]                   `parachron doctor` as a whole process
+--each-source switches the kernel's clocksource meanwhile (root), and restores it.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let met = match words.as_slice() {
+        ["read", options @ ..] => read::Options::parse(options).map(|options| read::run(&options)),
+        ["doctor"] => Some(doctor::run(10)),
+        ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
+        [sources::GUARD, source] => Some(sources::stand_guard(source)),
+        _ => None,
+    };
+    match met {
+        Some(Ok(true)) => ExitCode::SUCCESS,
+        Some(Ok(false)) => ExitCode::from(NOT_MET),
+        Some(Err(error)) => {
+            eprintln!("bench: {error}");
+            ExitCode::from(COULD_NOT)
+        }
+        None => {
+            eprintln!("{USAGE}");
+            ExitCode::from(COULD_NOT)
+        }
+    }
+}
+
+/// Prints how a figure stands to its bar; whether it is met.
+fn judge(what: &str, figure: f64, bar: f64, unit: &str) -> bool {
+    let met = figure <= bar;
+    let word = if met { "met" } else { "NOT MET" };
+    println!("{what:<50} {figure:>7.2}{unit}  at most {bar:.2}{unit}  {word}");
+    met
+}
