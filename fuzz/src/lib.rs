@@ -1,0 +1,50 @@
+//! What the fuzzers call: one function for each parser of foreign text and
+//! each reader of a foreign page. None may panic, hang, or break the promise
+//! that it checks.
+//!
+//! The libFuzzer programs are in `engine`, a workspace of its own because
+//! they need nightly. The functions are here, so that `cargo test` replays
+//! the seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
+
+mod pages;
+mod texts;
+mod trees;
+
+/// One thing to fuzz.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its libFuzzer program, and the folder of its seeds.
+    pub name: &'static str,
+    /// Gives it foreign bytes.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
+    Target { name: "kvm_time_page", run: pages::kvm_time },
+    Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
+    Target { name: "steal_time_page", run: pages::steal_time },
+    Target { name: "text_clocksource", run: texts::clocksource },
+    Target { name: "text_cpuid", run: texts::cpuid },
+    Target { name: "text_cpuinfo", run: texts::cpuinfo },
+    Target { name: "text_hardware", run: texts::hardware },
+    Target { name: "text_kernel_command_line", run: texts::kernel_command_line },
+    Target { name: "text_kernel_configuration", run: texts::kernel_configuration },
+    Target { name: "text_kernel_log", run: texts::kernel_log },
+    Target { name: "text_manifest", run: texts::manifest },
+    Target { name: "text_steering", run: texts::steering },
+    Target { name: "text_system", run: texts::system },
+    Target { name: "tree", run: trees::tree },
+    Target { name: "vmclock_page", run: pages::vmclock },
+];
+
+/// Gives a target foreign bytes.
+///
+/// # Panics
+/// No target has that name; or the target found a fault.
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    let Some(target) = target else { panic!("no fuzz target is called {name}") };
+    (target.run)(data);
+}

@@ -1,0 +1,90 @@
+//! The parsers of `platform` on arbitrary text: they never fail, and what is
+//! reduced for a capture stays as it is when it is reduced again.
+
+use platform::facts::kernel::{command_line, configuration, log};
+use platform::facts::{clocksource, cpu, hardware, steering, system};
+use platform::tree::manifest::Manifest;
+
+/// Files reach the parsers with what is not UTF-8 replaced.
+fn text(data: &[u8]) -> String {
+    String::from_utf8_lossy(data).into_owned()
+}
+
+/// A captured file is reduced again when it is read.
+fn settles(text: &str, reduce: impl Fn(&str) -> String) -> String {
+    let reduced = reduce(text);
+    assert_eq!(reduced, reduce(&reduced));
+    reduced
+}
+
+/// `/sys/devices/system/clocksource`.
+pub(crate) fn clocksource(data: &[u8]) {
+    let text = text(data);
+    let _ = clocksource::parse_available(&text);
+    let _ = clocksource::parse_current(&text);
+}
+
+/// CPUID's leaves, as tools print them.
+pub(crate) fn cpuid(data: &[u8]) {
+    let text = text(data);
+    let _ = cpu::cpuid::parse_leaves(&text);
+    let _ = cpu::cpuid::parse_hypervisor(&text);
+    let _ = cpu::cpuid::parse_tsc_hz(&text);
+}
+
+/// `/proc/cpuinfo`, and the list of CPUs online.
+pub(crate) fn cpuinfo(data: &[u8]) {
+    let text = text(data);
+    let _ = cpu::parse_online(&text);
+    let reduced = settles(&text, cpu::reduce_cpuinfo);
+    let _ = cpu::parse_model(&reduced);
+    let _ = cpu::parse_flags(&reduced);
+}
+
+/// RTC, VMClock, the kvm-clock page and KVM, as captured.
+pub(crate) fn hardware(data: &[u8]) {
+    let text = text(data);
+    let _ = hardware::parse_convention(&text);
+    let _ = hardware::parse_vmclock(&text);
+    let _ = hardware::parse_pvclock_page(&text);
+    let _ = hardware::parse_kvm_host(&text);
+}
+
+/// `/proc/cmdline`.
+pub(crate) fn kernel_command_line(data: &[u8]) {
+    let _ = command_line::parse(&settles(&text(data), command_line::reduce));
+}
+
+/// The kernel's configuration, packed and as text.
+pub(crate) fn kernel_configuration(data: &[u8]) {
+    let _ = configuration::unpack(data);
+    let _ = configuration::parse(&settles(&text(data), configuration::reduce));
+}
+
+/// The kernel's log.
+pub(crate) fn kernel_log(data: &[u8]) {
+    let _ = log::parse(&settles(&text(data), log::reduce));
+}
+
+/// The manifest of a captured tree.
+pub(crate) fn manifest(data: &[u8]) {
+    let _ = Manifest::parse(&text(data));
+}
+
+/// adjtimex, the time keepers, chronyd's tracking.
+pub(crate) fn steering(data: &[u8]) {
+    let text = text(data);
+    let _ = steering::parse_adjtimex(&text);
+    let _ = steering::parse_keepers(&text);
+    let _ = steering::parse_tracking(&text);
+}
+
+/// Distribution, container, uptime, load, steal.
+pub(crate) fn system(data: &[u8]) {
+    let text = text(data);
+    let _ = system::parse_container(&text);
+    let _ = system::parse_uptime(&text);
+    let _ = system::parse_distribution(&settles(&text, system::reduce_os_release));
+    let _ = system::parse_loadavg(&settles(&text, system::reduce_loadavg));
+    let _ = system::parse_steal(&settles(&text, system::reduce_stat));
+}

@@ -1,0 +1,49 @@
+//! The seeds through every target, on any toolchain.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fuzz::TARGETS;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    entries
+        .map(|entry| entry.expect("a folder's entry").file_name().into_string().expect("UTF-8"))
+        .collect()
+}
+
+#[test]
+fn every_target_takes_its_seeds_and_all_others() {
+    for target in TARGETS {
+        for other in TARGETS {
+            let seeds = folder("seeds").join(other.name);
+            for seed in names(&seeds) {
+                let data = fs::read(seeds.join(&seed)).expect("a seed can be read");
+                println!("{} takes {}/{seed}", target.name, other.name);
+                (target.run)(&data);
+            }
+        }
+        (target.run)(b"");
+        (target.run)(&[0xff; 4096]);
+    }
+}
+
+#[test]
+fn every_target_has_its_program_and_its_seeds() {
+    let targets: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    assert_eq!(targets.len(), TARGETS.len(), "two targets have one name");
+    assert_eq!(names(&folder("seeds")), targets);
+    let programs = targets.iter().map(|target| format!("{target}.rs")).collect();
+    assert_eq!(names(&folder("engine/fuzz_targets")), programs);
+    for target in TARGETS {
+        let program = folder("engine/fuzz_targets").join(format!("{}.rs", target.name));
+        let program = fs::read_to_string(program).expect("a program can be read");
+        assert!(program.contains(&format!("\"{}\"", target.name)), "{program}");
+        assert!(!names(&folder("seeds").join(target.name)).is_empty(), "{}", target.name);
+    }
+}

@@ -1,0 +1,178 @@
+//! `cargo xtask check`: every step runs, each says what it took, and one
+//! failure is enough.
+
+mod deny;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::ValueEnum;
+
+use crate::diagnostic::Diagnostic;
+use crate::outside::{self, Outcome};
+use crate::project::Project;
+use crate::{arrows, miri, tidy};
+
+/// Which steps.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these steps, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "STEPS")]
+    only: Vec<Step>,
+}
+
+/// One step, in the order they run: the quick ones first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    /// Files follow STYLE.md
+    Tidy,
+    /// Crates use only the floors below them
+    Arrows,
+    /// Code is formatted
+    Fmt,
+    /// Dependencies' licences, sources and bans
+    Licences,
+    /// Dependencies' known faults
+    Advisories,
+    /// Clippy finds nothing
+    Clippy,
+    /// Documentation builds, and its links lead somewhere
+    Docs,
+    /// pvclock's tests hold under Miri
+    Miri,
+}
+
+impl Step {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn run(self, project: &Project) -> Outcome {
+        match self {
+            Self::Tidy => of_diagnostics(&tidy::check(project)),
+            Self::Arrows => of_diagnostics(&arrows::check(project)),
+            Self::Fmt => formatted(project),
+            Self::Licences => deny::licences(project),
+            Self::Advisories => deny::advisories(project),
+            Self::Clippy => clippy(project),
+            Self::Docs => Outcome::of(
+                project
+                    .cargo()
+                    .args(["doc", "--quiet", "--workspace", "--no-deps"])
+                    // Private items too: their links are read by those who
+                    // change the code.
+                    .arg("--document-private-items")
+                    .env("RUSTDOCFLAGS", "--deny warnings"),
+            ),
+            Self::Miri => miri::step(project),
+        }
+    }
+}
+
+fn clippy(project: &Project) -> Outcome {
+    if !outside::answers(project.cargo().args(["clippy", "--version"])) {
+        return Outcome::skipped("clippy is not installed", "rustup component add clippy");
+    }
+    let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+    Outcome::of(project.cargo().args(all))
+}
+
+/// Formatting of the workspace, and of the fuzz engine beside it.
+fn formatted(project: &Project) -> Outcome {
+    if !outside::answers(project.cargo().args(["fmt", "--version"])) {
+        return Outcome::skipped("rustfmt is not installed", "rustup component add rustfmt");
+    }
+    let names_only = ["--check", "--", "-l", "--color=never"];
+    let engine = ["fmt", "--manifest-path", "fuzz/engine/Cargo.toml"];
+    for which in [&["fmt", "--all"][..], &engine] {
+        let outcome = Outcome::of(project.cargo().args(which).args(names_only));
+        if let Outcome::Failed(said) = outcome {
+            return Outcome::Failed(format!("{said}cargo {} mends it\n", which.join(" ")));
+        }
+    }
+    Outcome::Passed
+}
+
+fn of_diagnostics(diagnostics: &[Diagnostic]) -> Outcome {
+    if diagnostics.is_empty() {
+        return Outcome::Passed;
+    }
+    Outcome::Failed(diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect())
+}
+
+/// How many steps ended which way, by name.
+#[derive(Debug, Default)]
+struct Tally {
+    passed: usize,
+    failed: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl Tally {
+    fn closing_line(&self) -> String {
+        let mut line = format!("check: {} passed", self.passed);
+        for (names, how) in [(&self.failed, "failed"), (&self.skipped, "skipped")] {
+            if !names.is_empty() {
+                line.push_str(&format!(", {} {how} ({})", names.len(), names.join(", ")));
+            }
+        }
+        line
+    }
+}
+
+pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
+    let mut tally = Tally::default();
+    for step in Step::value_variants() {
+        if !args.only.is_empty() && !args.only.contains(step) {
+            continue;
+        }
+        let name = step.name();
+        print!("{name:<12}");
+        // The name stands there while the step runs.
+        let _ = std::io::stdout().flush();
+        let start = Instant::now();
+        let outcome = step.run(project);
+        let took_s = start.elapsed().as_secs_f64();
+        match outcome {
+            Outcome::Passed => {
+                println!("ok      {took_s:7.1} s");
+                tally.passed += 1;
+            }
+            Outcome::Failed(said) => {
+                println!("FAILED  {took_s:7.1} s\n{}", said.trim_end());
+                tally.failed.push(name);
+            }
+            Outcome::Skipped { why, remedy } => {
+                println!("SKIPPED {took_s:7.1} s  {why}; try: {remedy}");
+                tally.skipped.push(name);
+            }
+        }
+    }
+    println!("{}", tally.closing_line());
+    if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_line_counts_and_names() {
+        let mut tally = Tally { passed: 6, ..Tally::default() };
+        assert_eq!(tally.closing_line(), "check: 6 passed");
+        tally.failed = vec!["fmt".to_owned(), "docs".to_owned()];
+        tally.skipped = vec!["advisories".to_owned()];
+        assert_eq!(
+            tally.closing_line(),
+            "check: 6 passed, 2 failed (fmt, docs), 1 skipped (advisories)"
+        );
+    }
+
+    #[test]
+    fn a_complaint_fails_its_step() {
+        assert_eq!(of_diagnostics(&[]), Outcome::Passed);
+        let one = Diagnostic::new("a.rs", 3, "too long", "split it");
+        assert_eq!(of_diagnostics(&[one]), Outcome::Failed("a.rs:3: too long; split it\n".into()));
+    }
+}

@@ -1,0 +1,55 @@
+//! Dependencies' licences, sources and known faults, by cargo-deny.
+
+use crate::outside::{self, Outcome};
+use crate::project::Project;
+
+/// The licences, bans and sources of deny.toml.
+pub(crate) fn licences(project: &Project) -> Outcome {
+    missing(project).unwrap_or_else(|| {
+        Outcome::of(project.cargo().args(["deny", "check", "licenses", "bans", "sources"]))
+    })
+}
+
+/// RustSec's advisories. Their database is a git repository on the network:
+/// where it cannot be fetched there is nothing to check against, which is said.
+pub(crate) fn advisories(project: &Project) -> Outcome {
+    if let Some(missing) = missing(project) {
+        return missing;
+    }
+    if let Outcome::Failed(said) =
+        Outcome::of(project.cargo().args(["deny", "fetch", "db"]).env("GIT_TERMINAL_PROMPT", "0"))
+    {
+        return Outcome::skipped(
+            format!("the advisory database cannot be fetched: {}", gist(&said)),
+            "run it where github.com/RustSec/advisory-db can be reached",
+        );
+    }
+    Outcome::of(project.cargo().args(["deny", "check", "--disable-fetch", "advisories"]))
+}
+
+fn missing(project: &Project) -> Option<Outcome> {
+    let there = outside::answers(project.cargo().args(["deny", "--version"]));
+    (!there).then(|| {
+        Outcome::skipped("cargo-deny is not installed", "cargo install --locked cargo-deny")
+    })
+}
+
+/// The line of a git complaint that names the cause.
+fn gist(said: &str) -> String {
+    let cause = said.lines().rfind(|line| line.starts_with("fatal:"));
+    let line = cause.or_else(|| said.lines().rfind(|line| !line.trim().is_empty()));
+    line.unwrap_or("no reason given").trim_start_matches("fatal:").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gist_is_the_fatal_line() {
+        let said = "[ERROR] failed to fetch\nCloning into 'db'...\nfatal: Could not resolve host: example.org\n\n";
+        assert_eq!(gist(said), "Could not resolve host: example.org");
+        assert_eq!(gist("only this\n"), "only this");
+        assert_eq!(gist(""), "no reason given");
+    }
+}

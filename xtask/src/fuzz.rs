@@ -1,0 +1,143 @@
+//! `cargo xtask fuzz`: each target from its seeds, for so many seconds.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+
+use crate::outside;
+use crate::project::Project;
+
+/// The crate that holds the libFuzzer programs.
+const ENGINE: &str = "fuzz/engine";
+
+/// How long, and which.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Seconds for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Only these targets
+    targets: Vec<String>,
+}
+
+/// How one target fared.
+#[derive(Debug, PartialEq)]
+struct Run {
+    target: String,
+    executions: Option<u64>,
+    crashed: bool,
+}
+
+pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
+    if !outside::answers(project.nightly_cargo().args(["fuzz", "--version"])) {
+        eprintln!("fuzz: no nightly toolchain with cargo-fuzz");
+        eprintln!("  try: rustup toolchain install nightly && cargo install --locked cargo-fuzz");
+        return ExitCode::FAILURE;
+    }
+    let known = targets(project);
+    if let Some(stranger) = args.targets.iter().find(|target| !known.contains(target)) {
+        eprintln!("fuzz: no target {stranger}; there are: {}", known.join(", "));
+        return ExitCode::FAILURE;
+    }
+    let chosen = if args.targets.is_empty() { known } else { args.targets.clone() };
+    // Built apart, so that the compiler does not eat the first target's time.
+    let mut build = project.nightly_cargo();
+    build.args(["fuzz", "build", "--fuzz-dir", ENGINE]);
+    if outside::pass_through(&mut build) != ExitCode::SUCCESS {
+        return ExitCode::FAILURE;
+    }
+    let runs: Vec<Run> =
+        chosen.into_iter().map(|target| run_one(project, target, args.seconds)).collect();
+    print!("{}", table(&runs, args.seconds));
+    let all_sound = runs.iter().all(|run| !run.crashed && run.executions.is_some());
+    if all_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The targets' names, sorted.
+fn targets(project: &Project) -> Vec<String> {
+    let entries = fs::read_dir(project.path(ENGINE).join("fuzz_targets")).into_iter().flatten();
+    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| stem(entry.path())).collect();
+    names.sort();
+    names
+}
+
+fn run_one(project: &Project, target: String, seconds: u32) -> Run {
+    eprintln!("{target}: {seconds} s");
+    // What it finds is kept apart from the seeds, which are tracked.
+    let corpus = project.path(ENGINE).join("corpus").join(&target);
+    let seeds = project.path("fuzz/seeds").join(&target);
+    let made = fs::create_dir_all(&corpus);
+    let asked = project
+        .nightly_cargo()
+        .args(["fuzz", "run", "--fuzz-dir", ENGINE, &target])
+        .arg(&corpus)
+        .args(seeds.exists().then_some(&seeds))
+        .args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"])
+        .stdin(Stdio::null())
+        .output();
+    let (said, succeeded) = match (made, asked) {
+        (Ok(()), Ok(output)) => {
+            (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
+        }
+        (Err(error), _) => (format!("cannot make {}: {error}", corpus.display()), false),
+        (_, Err(error)) => (format!("cannot run cargo fuzz: {error}"), false),
+    };
+    if !succeeded {
+        let tail: Vec<&str> = said.lines().rev().take(40).collect();
+        tail.iter().rev().for_each(|line| eprintln!("  {line}"));
+    }
+    Run { target, executions: executions(&said), crashed: !succeeded }
+}
+
+/// libFuzzer's own count at its end.
+fn executions(said: &str) -> Option<u64> {
+    let count =
+        |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
+    said.lines().rev().find_map(count)
+}
+
+fn table(runs: &[Run], seconds: u32) -> String {
+    let width = runs.iter().map(|run| run.target.len()).max().unwrap_or(0).max("target".len());
+    let mut text = format!("{:<width$}  {:>13}  {:>9}\n", "target", "executions", "a second");
+    for run in runs {
+        let count = run.executions.map_or("not counted".to_owned(), |n| n.to_string());
+        let rate =
+            run.executions.map_or(String::new(), |n| (n / u64::from(seconds.max(1))).to_string());
+        let mark = if run.crashed { "  CRASHED" } else { "" };
+        text.push_str(&format!("{:<width$}  {count:>13}  {rate:>9}{mark}\n", run.target));
+    }
+    let sum: u64 = runs.iter().filter_map(|run| run.executions).sum();
+    let crashed = runs.iter().filter(|run| run.crashed).count();
+    text.push_str(&format!("{} targets, {sum} executions, {crashed} crashed\n", runs.len()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_are_libfuzzers_last_word() {
+        let said = "#2 INITED\nDone\nstat::number_of_executed_units: 1234567\nstat::x: 1\n";
+        assert_eq!(executions(said), Some(1_234_567));
+        assert_eq!(executions("==1== ERROR: libFuzzer: deadly signal\n"), None);
+    }
+
+    #[test]
+    fn the_table_tells_a_crash_from_a_count() {
+        let run = |target: &str, executions, crashed| Run {
+            target: target.to_owned(),
+            executions,
+            crashed,
+        };
+        let runs = [run("kvm_page", Some(6000), false), run("cpuinfo", None, true)];
+        assert_eq!(
+            table(&runs, 60),
+            "target       executions   a second\n\
+             kvm_page           6000        100\n\
+             cpuinfo     not counted             CRASHED\n\
+             2 targets, 6000 executions, 1 crashed\n"
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! Where the project stands, and which files are its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The project's root folder.
+#[derive(Debug)]
+pub(crate) struct Project {
+    root: PathBuf,
+}
+
+impl Project {
+    /// The workspace that this xtask belongs to.
+    pub(crate) fn here() -> Self {
+        // Cargo sets it anew at each `cargo run`; a moved tree stays right.
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned);
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path below the root.
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// `cargo` in the root, the one that runs us.
+    pub(crate) fn cargo(&self) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(&self.root);
+        command
+    }
+
+    /// `cargo` of the nightly toolchain, in the root.
+    pub(crate) fn nightly_cargo(&self) -> Command {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]).current_dir(&self.root);
+        command
+    }
+
+    /// The project's own files, relative to the root, sorted: what git tracks
+    /// or would track; without git, all below the root but builds.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let mut files = self.files_by_git().unwrap_or_else(|| {
+            let mut found = Vec::new();
+            self.walk(&self.root, &mut found);
+            found
+        });
+        files.retain(|file| self.path(file).symlink_metadata().is_ok_and(|m| !m.is_dir()));
+        files.sort();
+        files.dedup();
+        files
+    }
+
+    fn files_by_git(&self) -> Option<Vec<String>> {
+        let output = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(&self.root)
+            .output()
+            .ok()?;
+        let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        output
+            .status
+            .success()
+            .then(|| names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    }
+
+    fn walk(&self, folder: &Path, found: &mut Vec<String>) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            if name == "target" || name == ".git" {
+                continue;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.walk(&path, found);
+            } else if let Ok(relative) = path.strip_prefix(&self.root) {
+                found.push(relative.to_string_lossy().into_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_its_own_files_with_and_without_git() {
+        let project = Project::here();
+        let files = project.files();
+        assert!(files.iter().any(|file| file == "xtask/src/project.rs"), "{files:?}");
+        assert!(!files.iter().any(|file| file.starts_with("target/")));
+
+        let mut walked = Vec::new();
+        project.walk(project.root(), &mut walked);
+        assert!(walked.iter().any(|file| file == "Cargo.toml"));
+    }
+}
