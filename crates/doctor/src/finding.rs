@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rule::{Check, Outcome};
+
 /// One finding, complete: a person can act on it without looking further.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -22,6 +24,45 @@ pub struct Finding {
     pub source: String,
 }
 
+impl Finding {
+    /// A finding without evidence yet; its rule's name and source are filled
+    /// in from the table of rules.
+    pub(crate) fn new(severity: Severity, what: impl Into<String>) -> Self {
+        Self {
+            rule: String::new(),
+            severity,
+            what: what.into(),
+            evidence: Vec::new(),
+            why: String::new(),
+            remedies: Vec::new(),
+            source: String::new(),
+        }
+    }
+
+    /// Adds a line or figure that shows it.
+    pub(crate) fn evidence(mut self, line: impl Into<String>) -> Self {
+        self.evidence.push(line.into());
+        self
+    }
+
+    /// Says why it matters.
+    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = why.into();
+        self
+    }
+
+    /// Adds a way to mend it, after those already there.
+    pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
+        self.remedies.push(remedy);
+        self
+    }
+
+    /// The answer of a rule that found only this.
+    pub(crate) fn alone(self) -> Check {
+        Ok(Outcome::Found(vec![self]))
+    }
+}
+
 /// One way to mend it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
@@ -31,6 +72,24 @@ pub struct Remedy {
     pub command: Option<String>,
     /// What it changes, and until when.
     pub changes: Option<String>,
+}
+
+impl Remedy {
+    /// Something to do for which there is no command.
+    pub(crate) fn advice(what: impl Into<String>) -> Self {
+        Self { what: what.into(), command: None, changes: None }
+    }
+
+    /// Something to do by a command.
+    pub(crate) fn command(what: impl Into<String>, command: impl Into<String>) -> Self {
+        Self { command: Some(command.into()), ..Self::advice(what) }
+    }
+
+    /// Says what it changes, and until when.
+    pub(crate) fn changes(mut self, changes: impl Into<String>) -> Self {
+        self.changes = Some(changes.into());
+        self
+    }
 }
 
 /// How bad a finding is, mildest first.

@@ -1,3 +1,91 @@
 //! Rules: facts and measurements in, findings out.
+//!
+//! A rule is a small pure function with a row in [`rules::RULES`]: its name,
+//! what it checks, and the document it rests on. It answers with findings,
+//! with why all is well, or with the reason it could not tell. A fact that is
+//! unknown is never a finding by itself: it is listed among the things
+//! checked, with its reason.
 
 pub mod finding;
+pub mod report;
+pub mod rule;
+pub mod rules;
+
+mod case;
+mod remedies;
+#[cfg(test)]
+mod testing;
+mod text;
+
+use instruments::measurements::Measurements;
+use platform::facts::Facts;
+
+use case::Case;
+use finding::{Checked, Diagnosis, Finding, Severity};
+use rule::{Outcome, Skipped};
+
+/// Applies every rule to a machine.
+pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis {
+    let case = Case::new(facts, measurements);
+    let mut findings = Vec::new();
+    let mut checked = Vec::new();
+    for rule in rules::RULES {
+        let entry = |outcome: String, could_check| Checked {
+            rule: rule.name.to_owned(),
+            outcome,
+            could_check,
+        };
+        match (rule.check)(&case) {
+            Ok(Outcome::Found(found)) => findings.extend(found.into_iter().map(|finding| {
+                Finding { rule: rule.name.to_owned(), source: rule.source.to_owned(), ..finding }
+            })),
+            Ok(Outcome::Fine(why)) => checked.push(entry(why, true)),
+            Err(Skipped::DoesNotApply(why)) => checked.push(entry(why, true)),
+            Err(Skipped::CouldNot(why)) => checked.push(entry(why, false)),
+        }
+    }
+    // A stable sort: within a severity, findings keep the table's order,
+    // which puts causes before consequences.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Diagnosis { verdict: verdict(&findings, &checked), findings, checked }
+}
+
+/// One line for a person in a hurry.
+fn verdict(findings: &[Finding], checked: &[Checked]) -> String {
+    let unknown = checked.iter().filter(|entry| !entry.could_check).count();
+    let looked = rules::RULES.len() - unknown;
+    let Some(worst) = findings.first() else {
+        return match (looked, unknown) {
+            (0, _) => "Nothing could be checked.".to_owned(),
+            (_, 0) => format!("Time is in order: {looked} checks, nothing found."),
+            _ => format!(
+                "Time is in order as far as could be checked: {looked} checks, nothing found; \
+                 {unknown} could not be made."
+            ),
+        };
+    };
+    let head = match worst.severity {
+        Severity::Error => "Time needs attention",
+        Severity::Warning => "Time works, with risks",
+        Severity::Note => "Time is in order, with notes",
+    };
+    format!("{head} ({}). {}.", counts(findings), worst.what)
+}
+
+/// `1 error, 2 warnings`
+fn counts(findings: &[Finding]) -> String {
+    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    [
+        (of(Severity::Error), "error", "errors"),
+        (of(Severity::Warning), "warning", "warnings"),
+        (of(Severity::Note), "note", "notes"),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(n, one, many)| text::count(n, one, many))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+#[cfg(test)]
+mod tests;

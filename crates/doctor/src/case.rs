@@ -1,0 +1,238 @@
+//! One machine under examination: what rules ask of its facts and figures.
+
+pub(crate) mod trust;
+
+use instruments::measurements::{CallCost, Measurements};
+use platform::facts::Facts;
+use platform::facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
+use platform::facts::hardware::Phc;
+use platform::facts::kernel::{LogEvent, LogLine};
+use platform::facts::steering::{TimeKeeper, TimeKeeperKind};
+
+use crate::rule::Skipped;
+use crate::text;
+
+/// The call whose cost stands for reading the clock.
+const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
+
+/// A machine's facts, and what was measured on it.
+pub(crate) struct Case<'a> {
+    /// What the machine says.
+    pub(crate) facts: &'a Facts,
+    measurements: Option<&'a Measurements>,
+}
+
+impl<'a> Case<'a> {
+    /// The case made of these.
+    pub(crate) fn new(facts: &'a Facts, measurements: Option<&'a Measurements>) -> Self {
+        Self { facts, measurements }
+    }
+
+    /// What was measured.
+    pub(crate) fn measured(&self) -> Result<&'a Measurements, Skipped> {
+        self.measurements.ok_or_else(|| Skipped::CouldNot("not measured in this run".to_owned()))
+    }
+
+    /// The clock source in use.
+    pub(crate) fn current(&self) -> Result<&'a str, Skipped> {
+        let current = &self.facts.clocksources.current;
+        current.known().map(String::as_str).ok_or_else(|| why_not(current))
+    }
+
+    /// The sources one may switch to.
+    pub(crate) fn available(&self) -> Result<&'a [String], Skipped> {
+        let available = &self.facts.clocksources.available;
+        available.known().map(Vec::as_slice).ok_or_else(|| why_not(available))
+    }
+
+    /// Whether the kernel offers a source; false where it cannot be told.
+    pub(crate) fn offers(&self, source: &str) -> bool {
+        self.facts.clocksources.available.is_known_and(|all| all.iter().any(|one| one == source))
+    }
+
+    /// The CPU's flags about its TSC.
+    pub(crate) fn flags(&self) -> Result<&'a TscFlags, Skipped> {
+        self.facts.cpu.flags.known().ok_or_else(|| why_not(&self.facts.cpu.flags))
+    }
+
+    /// What the hypervisor announces.
+    pub(crate) fn hypervisor(&self) -> Result<&'a Hypervisor, Skipped> {
+        self.facts.cpu.hypervisor.known().ok_or_else(|| why_not(&self.facts.cpu.hypervisor))
+    }
+
+    /// Which hypervisor, where it announces itself.
+    pub(crate) fn kind(&self) -> Option<HypervisorKind> {
+        self.facts.cpu.hypervisor.known().map(|hypervisor| hypervisor.kind)
+    }
+
+    /// Whether this is a virtual machine, where that can be told.
+    pub(crate) fn is_guest(&self) -> Option<bool> {
+        if self.is_virtualbox() || self.kind().is_some() {
+            return Some(true);
+        }
+        self.facts.cpu.flags.known().map(|flags| flags.hypervisor)
+    }
+
+    /// Whether VirtualBox runs it: with some providers only DMI says so.
+    pub(crate) fn is_virtualbox(&self) -> bool {
+        self.kind() == Some(HypervisorKind::VirtualBox)
+            || self.facts.system.product.is_known_and(|product| product == "VirtualBox")
+    }
+
+    /// A platform that makes a habit of saving and restoring its guests.
+    pub(crate) fn snapshots(&self) -> Option<&'static str> {
+        let oem = self.facts.system.acpi_oem.known().map_or("", String::as_str);
+        let product = self.facts.system.product.known().map_or("", String::as_str);
+        if oem.starts_with("FIRECK") {
+            Some("Firecracker")
+        } else if oem.starts_with("CLOUDH") || product.contains("Cloud Hypervisor") {
+            Some("Cloud Hypervisor")
+        } else {
+            None
+        }
+    }
+
+    /// The kernel's log lines about clocks.
+    pub(crate) fn log(&self) -> Result<&'a [LogLine], Skipped> {
+        let log = &self.facts.kernel.log;
+        log.known().map(Vec::as_slice).ok_or_else(|| why_not(log))
+    }
+
+    /// Those of them that tell of a certain event; none where there is no log.
+    pub(crate) fn logged(
+        &self,
+        wanted: impl Fn(&LogEvent) -> bool,
+    ) -> impl Iterator<Item = &'a LogLine> {
+        let lines = self.facts.kernel.log.known().map_or(&[][..], Vec::as_slice);
+        lines.iter().filter(move |line| wanted(&line.event))
+    }
+
+    /// The words of the kernel's command line.
+    pub(crate) fn command_line(&self) -> Result<&'a [String], Skipped> {
+        let words = &self.facts.kernel.command_line;
+        words.known().map(Vec::as_slice).ok_or_else(|| why_not(words))
+    }
+
+    /// The kernel's own words of it: what follows `--` is for init.
+    pub(crate) fn kernel_words(&self) -> impl Iterator<Item = &'a str> {
+        let words = self.facts.kernel.command_line.known().map_or(&[][..], Vec::as_slice);
+        words.iter().map(String::as_str).take_while(|word| *word != "--")
+    }
+
+    /// The value of kernel parameter `name`: `` where it has none, the last
+    /// where it stands there more than once.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.kernel_words().filter_map(|word| value_of(word, name)).last()
+    }
+
+    /// Whether parameter `name` has this value, among others perhaps.
+    pub(crate) fn asks(&self, name: &str, value: &str) -> bool {
+        self.kernel_words().any(|word| value_of(word, name) == Some(value))
+    }
+
+    /// Whether the kernel was built with an option, where that can be told.
+    pub(crate) fn configured(&self, option: &str) -> Option<bool> {
+        self.facts.kernel.configuration.known().map(|options| options.contains_key(option))
+    }
+
+    /// Programs of these kinds that run now.
+    pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
+        let keepers = self.facts.steering.keepers.known().map_or(&[][..], Vec::as_slice);
+        keepers.iter().filter(|one| one.running && kinds.contains(&one.kind)).collect()
+    }
+
+    /// PTP clocks that give a guest its host's time.
+    pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
+        let phcs = self.facts.phcs.known().map_or(&[][..], Vec::as_slice);
+        // drivers/ptp/ptp_kvm_common.c, drivers/hv/hv_util.c,
+        // drivers/ptp/ptp_vmclock.c, drivers/ptp/ptp_vmw.c
+        const NAMES: [&str; 4] = ["KVM virtual PTP", "hyperv", "vmclock", "ptp_vmw"];
+        phcs.iter().filter(|phc| NAMES.iter().any(|name| phc.clock_name.starts_with(name)))
+    }
+
+    /// What reading the kernel's clock costs.
+    pub(crate) fn clock_cost(&self) -> Option<&'a CallCost> {
+        self.cost(CLOCK_CALL)
+    }
+
+    /// What a call costs.
+    pub(crate) fn cost(&self, call: &str) -> Option<&'a CallCost> {
+        self.measurements?.costs.iter().find(|cost| cost.call == call)
+    }
+
+    /// Whether it booted less than five minutes ago, when daemons still look
+    /// for their servers.
+    pub(crate) fn just_booted(&self) -> bool {
+        self.facts.load.uptime_s.is_known_and(|uptime_s| *uptime_s < 300.0)
+    }
+
+    /// Whether this runs in a container, where the machine's own processes
+    /// and boot loader are out of sight.
+    pub(crate) fn in_container(&self) -> bool {
+        self.facts.system.container.known().is_some()
+    }
+}
+
+/// The value that `word` gives to parameter `name`, if it is about that.
+pub(crate) fn value_of<'w>(word: &'w str, name: &str) -> Option<&'w str> {
+    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+    same_parameter(key, name).then_some(value)
+}
+
+/// Dashes and underscores are the same in a kernel parameter's name
+/// (kernel/params.c, `parameq`).
+fn same_parameter(word: &str, name: &str) -> bool {
+    let plain = |c: char| if c == '-' { '_' } else { c };
+    word.chars().map(plain).eq(name.chars().map(plain))
+}
+
+/// Why a fact is missing, as a rule's answer.
+pub(crate) fn why_not<T>(fact: &platform::fact::Fact<T>) -> Skipped {
+    match fact.unknown() {
+        Some(unknown) => unknown.into(),
+        None => Skipped::CouldNot("known, and yet not usable".to_owned()),
+    }
+}
+
+/// `gettimeofday: 1.64 µs a call (median; 99 % within 2.1 µs; 500 samples), …`
+pub(crate) fn cost_line(cost: &CallCost) -> String {
+    use instruments::measurements::ReadPath;
+    let path = match cost.path {
+        ReadPath::Counted { calls, entered } if entered == calls => {
+            format!(", all of {calls} calls entered the kernel")
+        }
+        ReadPath::Counted { calls, entered: 0 } => {
+            format!(", none of {calls} calls entered the kernel")
+        }
+        ReadPath::Counted { calls, entered } => {
+            format!(", {entered} of {calls} calls entered the kernel")
+        }
+        ReadPath::Instruction | ReadPath::NotCounted => String::new(),
+    };
+    format!(
+        "{}: {} a call (median; 99 % within {}; {} samples){path}",
+        cost.call,
+        text::duration_ns(cost.ns.median),
+        text::duration_ns(cost.ns.p99),
+        cost.samples,
+    )
+}
+
+/// The log line as evidence, with its time where it has one.
+pub(crate) fn log_evidence(line: &LogLine) -> String {
+    match line.at_s {
+        Some(at_s) => format!("kernel log: [{at_s:12.6}] {}", line.text.trim()),
+        None => format!("kernel log: {}", line.text.trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_match_whole_names_with_dash_or_underscore() {
+        assert!(same_parameter("no_kvmclock", "no-kvmclock"));
+        assert!(!same_parameter("no-kvmclock-vsyscall", "no-kvmclock"));
+    }
+}

@@ -1,0 +1,121 @@
+//! The doctor's whole report, as `parachron doctor --format json` gives it.
+
+use instruments::measurements::Measurements;
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::cpu::HypervisorKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::finding::Diagnosis;
+
+/// A machine's diagnosis with all it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DoctorReport {
+    /// Which machine, in few words.
+    pub machine: MachineSummary,
+    /// What was found.
+    pub diagnosis: Diagnosis,
+    /// What the machine said.
+    pub facts: Facts,
+    /// What was measured on it; `null` when nothing was.
+    pub measurements: Option<Measurements>,
+}
+
+impl DoctorReport {
+    /// Examines a machine.
+    pub fn new(facts: Facts, measurements: Option<Measurements>) -> Self {
+        Self {
+            machine: MachineSummary::of(&facts, measurements.as_ref()),
+            diagnosis: crate::diagnose(&facts, measurements.as_ref()),
+            facts,
+            measurements,
+        }
+    }
+}
+
+/// Which machine was examined, for people; what is unknown is left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineSummary {
+    /// `Firecracker guest (KVM), 2 CPUs, AMD EPYC`
+    pub hardware: String,
+    /// `Linux 6.1.0-18-amd64, Debian GNU/Linux 12 (bookworm)`
+    pub system: String,
+    /// `tsc (offered: tsc kvm-clock)`
+    pub clocksource: String,
+    /// Reading the clock: median, ns; `null` when it was not measured.
+    pub read_ns: Option<f64>,
+}
+
+impl MachineSummary {
+    /// A machine in few words.
+    pub fn of(facts: &Facts, measurements: Option<&Measurements>) -> Self {
+        let case = Case::new(facts, measurements);
+        Self {
+            hardware: hardware(&case),
+            system: system(facts),
+            clocksource: clocksource(facts),
+            read_ns: case.clock_cost().map(|cost| cost.ns.median),
+        }
+    }
+}
+
+fn hardware(case: &Case<'_>) -> String {
+    let facts = case.facts;
+    let hypervisor = case.kind().map(|kind| match kind {
+        HypervisorKind::Kvm => "KVM",
+        HypervisorKind::HyperV => "Hyper-V",
+        HypervisorKind::Xen => "Xen",
+        HypervisorKind::Vmware => "VMware",
+        HypervisorKind::VirtualBox => "VirtualBox",
+        HypervisorKind::Bhyve => "bhyve",
+        HypervisorKind::Tcg => "QEMU, emulated",
+        HypervisorKind::Acrn => "ACRN",
+        HypervisorKind::Unrecognised => "unknown hypervisor",
+    });
+    let product = case.snapshots().or(facts.system.product.known().map(String::as_str));
+    let what = match (product, hypervisor, case.is_guest()) {
+        (Some(product), Some(hypervisor), _) if product != hypervisor => {
+            format!("{product}, a guest of {hypervisor}")
+        }
+        (_, Some(hypervisor), _) => format!("a guest of {hypervisor}"),
+        (Some(product), None, Some(true)) => format!("{product}, a guest"),
+        (None, None, Some(true)) => "a guest".to_owned(),
+        (Some(product), None, _) => product.to_owned(),
+        (None, None, Some(false)) => "bare metal".to_owned(),
+        (None, None, None) => "unknown machine".to_owned(),
+    };
+    let cpus = facts
+        .cpu
+        .logical_cpus
+        .known()
+        .map(|n| crate::text::count(usize::try_from(*n).unwrap_or(usize::MAX), "CPU", "CPUs"));
+    joined([Some(what), cpus, facts.cpu.model.known().cloned()])
+}
+
+fn system(facts: &Facts) -> String {
+    let kernel = facts.kernel.release.known().map(|release| format!("Linux {release}"));
+    let container = facts.system.container.known().map(|kind| format!("in a container ({kind})"));
+    joined([kernel, facts.system.distribution.known().cloned(), container])
+}
+
+fn clocksource(facts: &Facts) -> String {
+    let say = |fact: &Fact<String>| match fact {
+        Fact::Known(name) => name.clone(),
+        Fact::Unknown(why) => format!("unknown ({why})"),
+    };
+    let current = say(&facts.clocksources.current);
+    match facts.clocksources.available.known() {
+        Some(available) => format!("{current} (offered: {})", available.join(" ")),
+        None => current,
+    }
+}
+
+fn joined(parts: [Option<String>; 3]) -> String {
+    let known: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    match known.is_empty() {
+        true => "unknown".to_owned(),
+        false => known.join(", "),
+    }
+}

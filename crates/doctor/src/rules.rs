@@ -1,0 +1,254 @@
+//! The table of rules.
+
+mod clocksource;
+mod cost;
+mod discipline;
+mod hypervisors;
+mod kvm;
+mod leap;
+mod parameters;
+mod restore;
+mod rtc;
+mod steal;
+mod steering;
+mod tsc;
+mod unstable;
+
+use crate::rule::Rule;
+
+/// Every rule; within a severity, findings are told in this order, causes
+/// before consequences.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "clock-sources-readable",
+        checks: "That the kernel says which clock sources it has: without that, most cannot be \
+                 checked.",
+        source: "Linux: kernel/time/clocksource.c (current_clocksource, available_clocksource)",
+        check: clocksource::readable,
+    },
+    Rule {
+        name: "clock-order",
+        checks: "That no clock went backward in the measurement.",
+        source: "clock_gettime(2)",
+        check: cost::order,
+    },
+    Rule {
+        name: "tsc-frequency",
+        checks: "That all who name the TSC's frequency agree: the kernel's log, CPUID, the \
+                 kvm-clock page, and a measurement where the clock source is not itself the TSC. \
+                 Speaks up from 100 ppm (page), 500 ppm (measured), 1 % (CPUID).",
+        source: "Linux: arch/x86/kernel/tsc.c, arch/x86/kernel/pvclock.c (pvclock_tsc_khz)",
+        check: tsc::frequency,
+    },
+    Rule {
+        name: "tsc-across-cpus",
+        checks: "That the CPUs' TSCs agree, to 100 ns beyond the measurement's own bound.",
+        source: "Linux: arch/x86/kernel/tsc_sync.c",
+        check: tsc::across_cpus,
+    },
+    Rule {
+        name: "slow-clocksource",
+        checks: "That the clock is not read through hpet, acpi_pm, pit, jiffies, Hyper-V's MSR, \
+                 or xen by system calls; whether something better is there, and whether it may \
+                 be used.",
+        source: "Linux: kernel/time/clocksource.c, drivers/clocksource/acpi_pm.c, \
+                 arch/x86/kernel/hpet.c, arch/x86/xen/time.c",
+        check: clocksource::slow,
+    },
+    Rule {
+        name: "tsc-marked-unstable",
+        checks: "Whether the kernel gave the TSC up, and by the log's own figures why: a wrong \
+                 rate, a counter set back, a pause, a wrapped or late comparison.",
+        source: "Linux: kernel/time/clocksource.c (clocksource_watchdog), arch/x86/kernel/tsc.c",
+        check: unstable::marked,
+    },
+    Rule {
+        name: "tsc-trapped",
+        checks: "That the CPU answers RDTSC, not the hypervisor: under 250 ns.",
+        source: "Linux: Documentation/virt/kvm/x86/timekeeping.rst; xen-tscmode(7)",
+        check: cost::trapped,
+    },
+    Rule {
+        name: "kvm-clock-not-stable",
+        checks: "That under kvm-clock the host vouches for its TSC, so that programs can read \
+                 the page themselves.",
+        source: "Linux: arch/x86/kernel/kvmclock.c, Documentation/virt/kvm/x86/msr.rst",
+        check: kvm::not_stable,
+    },
+    Rule {
+        name: "reads-enter-kernel",
+        checks: "That a source which needs no system call is read without one.",
+        source: "Linux: lib/vdso/gettimeofday.c; vdso(7)",
+        check: cost::enter_kernel,
+    },
+    Rule {
+        name: "frequency-correction",
+        checks: "How far the clock's rate must be corrected: from 200 ppm on something is wrong, \
+                 at 490 of the kernel's 500 ppm it cannot be held.",
+        source: "Linux: include/linux/timex.h (MAXFREQ); adjtimex(2)",
+        check: discipline::frequency,
+    },
+    Rule {
+        name: "clock-offset",
+        checks: "How far off the clock is: from 0.1 s a warning, from 1 s an error.",
+        source: "adjtimex(2), chronyc(1) tracking",
+        check: discipline::offset,
+    },
+    Rule {
+        name: "snapshot-restore",
+        checks: "On platforms that save and restore their guests: what a restore does to this \
+                 clock, and what helps.",
+        source: "Firecracker: docs/snapshotting; Linux: Documentation/virt/kvm/api.rst \
+                 (KVM_SET_CLOCK)",
+        check: restore::snapshots,
+    },
+    Rule {
+        name: "clock-steered",
+        checks: "That a time daemon steers the clock, and has a source to steer it by.",
+        source: "adjtimex(2) (STA_UNSYNC), chronyc(1) tracking",
+        check: steering::steered,
+    },
+    Rule {
+        name: "one-daemon",
+        checks: "That no two time daemons steer the same clock.",
+        source: "chrony FAQ; systemd-timesyncd.service(8)",
+        check: steering::one_daemon,
+    },
+    Rule {
+        name: "guest-tools",
+        checks: "That guest tools do not set the clock against a time daemon.",
+        source: "VirtualBox manual: Guest Additions time synchronization; Linux: \
+                 drivers/hv/hv_util.c",
+        check: steering::guest_tools,
+    },
+    Rule {
+        name: "error-bound",
+        checks: "That the clock was corrected within the last 83 minutes: the kernel's error \
+                 bound is under 2.5 s.",
+        source: "Linux: kernel/time/ntp.c (second_overflow)",
+        check: discipline::error_bound,
+    },
+    Rule {
+        name: "leap-second",
+        checks: "Whether a leap second is armed for the end of this day.",
+        source: "Linux: kernel/time/ntp.c (second_overflow); IERS Bulletin C",
+        check: leap::armed,
+    },
+    Rule {
+        name: "kvm-clock-missing",
+        checks: "That a KVM guest has kvm-clock; if not, whether the host, a kernel parameter or \
+                 the kernel's configuration is the cause.",
+        source: "Linux: arch/x86/kernel/kvmclock.c, Documentation/virt/kvm/x86/cpuid.rst",
+        check: kvm::missing,
+    },
+    Rule {
+        name: "kvm-host-clock",
+        checks: "On a KVM host: that guests get one stable clock.",
+        source: "Linux: arch/x86/kvm/x86.c (pvclock_update_vm_gtod_copy)",
+        check: kvm::host,
+    },
+    Rule {
+        name: "tsc-not-constant",
+        checks: "That a TSC which is the clock, or which a KVM host gives to guests, keeps its \
+                 rate in all states (constant_tsc, nonstop_tsc).",
+        source: "Intel SDM volume 3, Invariant TSC; Linux: drivers/acpi/processor_idle.c",
+        check: tsc::not_constant,
+    },
+    Rule {
+        name: "virtualbox-provider",
+        checks: "That VirtualBox gives a Linux guest the paravirtualisation provider kvm.",
+        source: "VirtualBox manual: Paravirtualization Providers",
+        check: hypervisors::virtualbox,
+    },
+    Rule {
+        name: "hyperv-clock",
+        checks: "That under Hyper-V the reference TSC page is there.",
+        source: "Hyper-V TLFS: Partition Reference TSC; Linux: \
+                 drivers/clocksource/hyperv_timer.c",
+        check: hypervisors::hyperv,
+    },
+    Rule {
+        name: "software-emulation",
+        checks: "That the machine is not emulated instruction by instruction.",
+        source: "QEMU: system emulation, accelerators",
+        check: hypervisors::emulated,
+    },
+    Rule {
+        name: "clocksource-asked-for",
+        checks: "That the clock source asked for on the kernel's command line is in use.",
+        source: "Linux: Documentation/admin-guide/kernel-parameters.txt (clocksource=)",
+        check: clocksource::asked_for,
+    },
+    Rule {
+        name: "harmful-parameters",
+        checks: "Kernel parameters about time that do harm on a machine like this one: notsc, \
+                 tsc=, no-kvmclock, no-kvmclock-vsyscall, nopv, nohz=off, highres=off, idle=, \
+                 lpj=, nolapic_timer.",
+        source: "Linux: Documentation/admin-guide/kernel-parameters.txt, \
+                 arch/x86/kernel/tsc.c, arch/x86/kernel/kvmclock.c",
+        check: parameters::harmful,
+    },
+    Rule {
+        name: "obsolete-parameters",
+        checks: "Kernel parameters about time that today's kernels ignore: clock=, \
+                 clocksource_failover=, divider=, xen.independent_wallclock.",
+        source: "Linux: Documentation/admin-guide/kernel-parameters.txt, \
+                 kernel/time/clocksource.c (boot_override_clock)",
+        check: parameters::obsolete,
+    },
+    Rule {
+        name: "steal-time",
+        checks: "How much CPU time the host gave to others: from 2 % a note, from 5 % a warning.",
+        source: "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME); proc_stat(5)",
+        check: steal::steal,
+    },
+    Rule {
+        name: "stalls",
+        checks: "Whether the kernel saw its CPUs stand still: soft lockups, RCU stalls, a timer \
+                 interrupt of 0.1 s and more.",
+        source: "Linux: kernel/watchdog.c, kernel/time/hrtimer.c (hrtimer_interrupt)",
+        check: steal::stalls,
+    },
+    Rule {
+        name: "read-cost",
+        checks: "That reading the clock costs what its source usually costs.",
+        source: "Parachron: docs/measurements, and redis/redis#10604 for EC2",
+        check: cost::out_of_line,
+    },
+    Rule {
+        name: "rtc-local-time",
+        checks: "That the battery-backed clock holds UTC.",
+        source: "hwclock(8), /etc/adjtime",
+        check: rtc::local_time,
+    },
+    Rule {
+        name: "rtc-off",
+        checks: "That the battery-backed clock is within a minute of the system's.",
+        source: "hwclock(8); Linux: drivers/rtc/class.c (rtc_hctosys)",
+        check: rtc::off,
+    },
+    Rule {
+        name: "rtc-missing",
+        checks: "That there is something to start the clock from at boot.",
+        source: "Linux: arch/x86/kernel/kvmclock.c (kvm_get_wallclock), drivers/rtc/class.c",
+        check: rtc::missing,
+    },
+    Rule {
+        name: "pauses-seen",
+        checks: "Whether the machine was restored from a snapshot or slept.",
+        source: "Linux: drivers/virt/vmgenid.c, drivers/char/random.c, kernel/power/suspend.c",
+        check: restore::pauses,
+    },
+    Rule {
+        name: "tsc-firmware",
+        checks: "Whether the kernel complained about how firmware set up the TSC.",
+        source: "Linux: arch/x86/kernel/tsc_sync.c, arch/x86/kernel/cpu/amd.c",
+        check: tsc::firmware,
+    },
+    Rule {
+        name: "tai-offset",
+        checks: "Whether CLOCK_TAI knows the leap seconds, where the clock is steered.",
+        source: "clock_gettime(2) (CLOCK_TAI), adjtimex(2)",
+        check: leap::tai,
+    },
+];

@@ -1,0 +1,138 @@
+//! Sick machines for the rules about the clock source.
+
+use instruments::measurements::Measurements;
+use platform::facts::Facts;
+use platform::facts::cpu::HypervisorKind;
+use platform::facts::kernel::LogEvent;
+
+use crate::testing::{
+    boot_with, could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
+    log, measured, silent, told, use_source,
+};
+
+fn slow(facts: &Facts, measured: Option<&Measurements>) -> String {
+    told(facts, measured, "slow-clocksource")
+}
+
+#[test]
+fn without_sys_one_line_says_so() {
+    insta::assert_snapshot!(told(&silent(), None, "clock-sources-readable"));
+    let mut facts = healthy_kvm_guest();
+    facts.clocksources.available = gone("available_clocksource");
+    fine(&facts, None, "clock-sources-readable");
+}
+
+#[test]
+fn acpi_pm_in_a_guest_with_a_good_tsc() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "acpi_pm", "tsc kvm-clock hpet acpi_pm");
+    boot_with(&mut facts, "clocksource=acpi_pm");
+    insta::assert_snapshot!(slow(&facts, Some(&measured("acpi_pm", 1645.0, 1000))));
+}
+
+#[test]
+fn hpet_on_a_server_whose_tsc_was_marked_unstable_is_not_to_be_switched() {
+    let mut facts = healthy_bare_metal();
+    use_source(&mut facts, "hpet", "hpet acpi_pm");
+    log(
+        &mut facts,
+        3.2,
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable \
+         because the skew is too large:",
+        LogEvent::MarkedUnstable {
+            clocksource: "tsc".into(),
+            because: "the skew is too large:".into(),
+        },
+    );
+    log(
+        &mut facts,
+        3.3,
+        "clocksource: Switched to clocksource hpet",
+        LogEvent::Switched { to: "hpet".into() },
+    );
+    let text = slow(&facts, Some(&measured("hpet", 1100.0, 1000)));
+    assert!(!text.contains("echo tsc"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_guest_without_constant_tsc_is_sent_to_kvm_clock() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "hpet", "kvm-clock tsc hpet acpi_pm");
+    if let platform::fact::Fact::Known(flags) = &mut facts.cpu.flags {
+        flags.constant_tsc = false;
+        flags.nonstop_tsc = false;
+    }
+    let text = slow(&facts, None);
+    assert!(text.contains("echo kvm-clock"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn on_a_platform_that_restores_snapshots_kvm_clock_is_preferred_to_tsc() {
+    let mut facts = healthy_firecracker();
+    use_source(&mut facts, "refined-jiffies", "tsc kvm-clock");
+    let text = slow(&facts, None);
+    assert!(text.contains("echo kvm-clock") && !text.contains("echo tsc"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn xen_by_system_calls_is_slow_and_xen_in_the_program_is_not() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "xen", "xen tsc hpet acpi_pm");
+    if let platform::fact::Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+        hypervisor.kind = HypervisorKind::Xen;
+        hypervisor.signature = "XenVMMXenVMM".into();
+        hypervisor.kvm_features = None;
+    }
+    facts.system.product = platform::fact::Fact::Known("HVM domU".into());
+    facts.system.distribution = platform::fact::Fact::Known("Amazon Linux 2".into());
+    insta::assert_snapshot!(slow(&facts, Some(&measured("xen", 596.0, 1000))));
+    fine(&facts, Some(&measured("xen", 45.0, 0)), "slow-clocksource");
+    fine(&facts, None, "slow-clocksource");
+}
+
+#[test]
+fn hyperv_by_msr_is_slow() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "hyperv_clocksource_msr", "hyperv_clocksource_msr acpi_pm");
+    insta::assert_snapshot!(slow(&facts, None));
+}
+
+#[test]
+fn a_tsc_that_measures_two_percent_off_is_not_recommended() {
+    let mut facts = healthy_bare_metal();
+    use_source(&mut facts, "acpi_pm", "tsc acpi_pm");
+    let mut measured = measured("acpi_pm", 1645.0, 1000);
+    measured.tsc_rate.as_mut().unwrap().hz = crate::testing::TSC_HZ as f64 * 0.9775;
+    let text = slow(&facts, Some(&measured));
+    assert!(!text.contains("echo tsc"), "{text}");
+    assert!(text.contains("Do not switch to tsc here: it runs −22 500 ppm off"), "{text}");
+}
+
+#[test]
+fn unknown_sources_are_not_judged() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "quantum_clock", "quantum_clock");
+    fine(&facts, None, "slow-clocksource");
+    could_not(&silent(), None, "clocksource-asked-for");
+}
+
+#[test]
+fn a_source_asked_for_and_not_had() {
+    let mut facts = healthy_kvm_guest();
+    boot_with(&mut facts, "clocksource=kvm-clock");
+    insta::assert_snapshot!("changed_since_boot", told(&facts, None, "clocksource-asked-for"));
+    let mut facts = healthy_bare_metal();
+    boot_with(&mut facts, "clocksource=kvm-clock clocksource=tcs");
+    insta::assert_snapshot!("not_offered", told(&facts, None, "clocksource-asked-for"));
+    let mut facts = healthy_kvm_guest();
+    boot_with(&mut facts, "clocksource=tsc -- clocksource=hpet");
+    assert_eq!(fine(&facts, None, "clocksource-asked-for"), "tsc, as the kernel command line asks");
+}
+
+#[test]
+fn a_silent_machine_cannot_be_checked() {
+    could_not(&silent(), None, "slow-clocksource");
+}

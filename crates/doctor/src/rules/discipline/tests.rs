@@ -1,0 +1,85 @@
+//! Sick machines for the rules about frequency, offset and error.
+
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+
+use crate::testing::{
+    could_not, fine, gone, healthy_kvm_guest, keeper, silent, told, tracking, unsteered,
+};
+
+fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
+    let mut facts = healthy_kvm_guest();
+    if let Fact::Known(state) = &mut facts.steering.adjtimex {
+        edit(state);
+    }
+    facts
+}
+
+fn by_ntpd(mut facts: Facts) -> Facts {
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Ntpd, true)]);
+    facts.steering.chrony = gone("chronyc");
+    facts
+}
+
+#[test]
+fn a_correction_at_the_kernels_limit() {
+    let facts = by_ntpd(with_state(|state| state.frequency_ppm = -500.0));
+    insta::assert_snapshot!(told(&facts, None, "frequency-correction"));
+}
+
+#[test]
+fn a_suspicious_correction() {
+    let facts = by_ntpd(with_state(|state| state.frequency_ppm = 260.0));
+    insta::assert_snapshot!(told(&facts, None, "frequency-correction"));
+}
+
+#[test]
+fn chronys_longer_tick_is_counted() {
+    let facts = with_state(|state| {
+        state.frequency_ppm = -12.0;
+        state.tick_us = 10_230;
+    });
+    insta::assert_snapshot!(told(&facts, None, "frequency-correction"));
+}
+
+#[test]
+fn ordinary_corrections_are_fine() {
+    for ppm in [-199.0, 0.0, 80.0, 199.0] {
+        fine(&with_state(|state| state.frequency_ppm = ppm), None, "frequency-correction");
+    }
+}
+
+#[test]
+fn an_offset_chrony_is_slewing() {
+    let mut facts = healthy_kvm_guest();
+    let mut behind = tracking();
+    behind.system_offset_s = 64.2;
+    facts.steering.chrony = Fact::Known(behind);
+    insta::assert_snapshot!(told(&facts, None, "clock-offset"));
+}
+
+#[test]
+fn an_offset_the_kernel_is_slewing() {
+    let facts = by_ntpd(with_state(|state| state.offset_ns = -250_000_000));
+    insta::assert_snapshot!(told(&facts, None, "clock-offset"));
+}
+
+#[test]
+fn an_error_bound_that_has_grown() {
+    let facts = with_state(|state| state.max_error_us = 5_400_000);
+    insta::assert_snapshot!(told(&facts, None, "error-bound"));
+    // systemd-timesyncd's longest poll.
+    fine(&with_state(|state| state.max_error_us = 1_100_000), None, "error-bound");
+}
+
+#[test]
+fn without_steering_there_is_nothing_to_judge() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    could_not(&facts, None, "clock-offset");
+    could_not(&facts, None, "error-bound");
+    for rule in ["frequency-correction", "clock-offset", "error-bound"] {
+        could_not(&silent(), None, rule);
+    }
+}

@@ -1,0 +1,46 @@
+//! Leap seconds armed, and TAI unset.
+
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::steering::Adjtimex;
+
+use crate::testing::{could_not, fine, gone, healthy_kvm_guest, silent, told, unsteered};
+
+fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
+    let mut facts = healthy_kvm_guest();
+    if let Fact::Known(state) = &mut facts.steering.adjtimex {
+        edit(state);
+    }
+    facts
+}
+
+#[test]
+fn a_leap_second_armed() {
+    let mut facts = with_state(|state| state.status |= Adjtimex::STA_INS);
+    if let Fact::Known(tracking) = &mut facts.steering.chrony {
+        tracking.leap_status = "Insert second".into();
+    }
+    insta::assert_snapshot!("inserted", told(&facts, None, "leap-second"));
+    let mut facts = with_state(|state| state.status |= Adjtimex::STA_DEL);
+    facts.steering.chrony = gone("chronyc");
+    insta::assert_snapshot!("left_out", told(&facts, None, "leap-second"));
+    let passed = with_state(|state| {
+        state.status |= Adjtimex::STA_INS;
+        state.state = 4;
+    });
+    fine(&passed, None, "leap-second");
+}
+
+#[test]
+fn tai_is_told_of_only_where_someone_could_have_set_it() {
+    insta::assert_snapshot!(told(&with_state(|state| state.tai_s = 0), None, "tai-offset"));
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    fine(&facts, None, "tai-offset");
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    could_not(&silent(), None, "leap-second");
+    could_not(&silent(), None, "tai-offset");
+}

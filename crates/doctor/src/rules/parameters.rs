@@ -1,0 +1,94 @@
+//! Kernel parameters about time: what each does today.
+
+mod table;
+
+use platform::facts::kernel::LogEvent;
+
+use self::table::{PARAMETERS, Parameter, Standing};
+use crate::case::{Case, value_of};
+use crate::finding::{Finding, Severity};
+use crate::remedies;
+use crate::rule::{Check, Outcome};
+
+/// A parameter that stands on this kernel's command line.
+struct Set {
+    /// As it stands there: `tsc=unstable`.
+    word: String,
+    row: &'static Parameter,
+}
+
+/// Words of the command line that the table knows.
+fn set(case: &Case<'_>) -> Vec<Set> {
+    let row_for = |word: &str| {
+        PARAMETERS.iter().find(|row| {
+            value_of(word, row.name)
+                .is_some_and(|value| row.value.is_none_or(|wanted| wanted == value))
+        })
+    };
+    case.kernel_words()
+        .filter_map(|word| Some(Set { word: word.to_owned(), row: row_for(word)? }))
+        .collect()
+}
+
+/// `obsolete-parameters`
+pub(crate) fn obsolete(case: &Case<'_>) -> Check {
+    case.command_line()?;
+    let obsolete =
+        set(case).into_iter().filter(|one| matches!(one.row.standing, Standing::Obsolete));
+    let findings = obsolete
+        .map(|Set { word, row }| {
+            Finding::new(Severity::Note, format!("The kernel parameter {word} is obsolete"))
+                .evidence(format!("kernel command line: {word}"))
+                .why(row.today)
+                .remedy(remedies::remove_parameter(case, &word))
+        })
+        .collect();
+    Outcome::found_or(findings, || "none on the kernel command line".to_owned())
+}
+
+/// `harmful-parameters`
+pub(crate) fn harmful(case: &Case<'_>) -> Check {
+    case.command_line()?;
+    let set = set(case);
+    let harmless: Vec<String> = set
+        .iter()
+        .filter(|one| match one.row.standing {
+            Standing::Harmless => true,
+            Standing::HarmfulIf(applies, _) => !applies(case),
+            Standing::Obsolete => false,
+        })
+        .map(|one| format!("{}: {}", one.word, one.row.today))
+        .collect();
+    let findings = set
+        .into_iter()
+        .filter_map(|Set { word, row }| {
+            let Standing::HarmfulIf(applies, severity) = row.standing else { return None };
+            applies(case).then(|| {
+                let effect = match severity {
+                    Severity::Note => "gains nothing",
+                    _ => "does harm",
+                };
+                Finding::new(severity, format!("The kernel parameter {word} {effect} here"))
+                    .evidence(format!("kernel command line: {word}"))
+                    .why(row.today)
+                    .remedy(remedies::remove_parameter(case, &word))
+            })
+        })
+        .collect();
+    Outcome::found_or(findings, || match harmless.as_slice() {
+        [] => "none on the kernel command line".to_owned(),
+        some => some.join(" "),
+    })
+}
+
+/// Whether the kernel log condemns the TSC for more than a parameter's sake.
+fn tsc_at_fault(case: &Case<'_>) -> bool {
+    case.logged(|event| {
+        matches!(event, LogEvent::MarkedUnstable { because, .. } if !because.contains("boot parameter"))
+    })
+    .next()
+    .is_some()
+}
+
+#[cfg(test)]
+mod tests;

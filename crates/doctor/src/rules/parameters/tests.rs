@@ -1,0 +1,73 @@
+//! Kernel parameters, useful, harmful and obsolete.
+
+use platform::fact::Fact;
+
+use super::table::PARAMETERS;
+use crate::diagnose;
+use crate::testing::{
+    boot_with, could_not, fine, healthy_bare_metal, healthy_kvm_guest, silent, told, use_kvm_clock,
+};
+
+#[test]
+fn each_obsolete_parameter() {
+    let mut facts = healthy_kvm_guest();
+    boot_with(
+        &mut facts,
+        "clock=pmtmr clocksource_failover=acpi_pm divider=10 xen.independent_wallclock=1",
+    );
+    insta::assert_snapshot!(told(&facts, None, "obsolete-parameters"));
+}
+
+#[test]
+fn each_harmful_parameter_in_a_guest() {
+    let mut facts = healthy_kvm_guest();
+    use_kvm_clock(&mut facts, 1);
+    boot_with(
+        &mut facts,
+        "notsc tsc=unstable no_kvmclock no-kvmclock-vsyscall nopv nohz=off highres=off idle=poll \
+         idle=halt lpj=1000 nolapic_timer noapictimer",
+    );
+    insta::assert_snapshot!(told(&facts, None, "harmful-parameters"));
+}
+
+#[test]
+fn vouching_for_a_doubtful_tsc() {
+    let mut facts = healthy_bare_metal();
+    if let Fact::Known(flags) = &mut facts.cpu.flags {
+        flags.nonstop_tsc = false;
+    }
+    boot_with(&mut facts, "tsc=reliable tsc=nowatchdog");
+    insta::assert_snapshot!(told(&facts, None, "harmful-parameters"));
+}
+
+#[test]
+fn parameters_that_are_right_here_are_explained_when_asked() {
+    let mut facts = healthy_bare_metal();
+    boot_with(
+        &mut facts,
+        "clocksource=tsc tsc=reliable tsc=recalibrate processor.max_cstate=1 nohz=on nohz_full=2-3 \
+         idle=poll hpet=disable no-kvmclock",
+    );
+    insta::assert_snapshot!(fine(&facts, None, "harmful-parameters"));
+}
+
+#[test]
+fn words_for_init_are_not_the_kernels() {
+    let mut facts = healthy_kvm_guest();
+    boot_with(&mut facts, "-- divider=10 notsc");
+    assert_eq!(diagnose(&facts, None).findings, []);
+}
+
+#[test]
+fn the_table_reads_well() {
+    for row in PARAMETERS {
+        assert!(row.today.ends_with('.'), "{}", row.name);
+        assert!(!row.today.contains("  "), "{}", row.name);
+    }
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    could_not(&silent(), None, "harmful-parameters");
+    could_not(&silent(), None, "obsolete-parameters");
+}

@@ -1,0 +1,76 @@
+//! What a restore does, by platform and clock source.
+
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::kernel::LogEvent;
+
+use crate::testing::{
+    could_not, fine, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, log, silent, told,
+    unsteered,
+};
+
+fn firecracker_on_tsc() -> Facts {
+    let mut facts = healthy_firecracker();
+    facts.clocksources.current = Fact::Known("tsc".into());
+    facts.phcs = Fact::Known(Vec::new());
+    facts
+}
+
+#[test]
+fn tsc_on_firecracker_without_ptp() {
+    let mut facts = firecracker_on_tsc();
+    unsteered(&mut facts);
+    if let Fact::Known(options) = &mut facts.kernel.configuration {
+        options.remove("PTP_1588_CLOCK_KVM");
+    }
+    insta::assert_snapshot!(told(&facts, None, "snapshot-restore"));
+}
+
+#[test]
+fn tsc_on_firecracker_with_chrony_that_has_no_ptp() {
+    insta::assert_snapshot!(told(&firecracker_on_tsc(), None, "snapshot-restore"));
+}
+
+#[test]
+fn tsc_on_firecracker_with_ptp_that_nobody_follows() {
+    let mut facts = healthy_firecracker();
+    facts.clocksources.current = Fact::Known("tsc".into());
+    unsteered(&mut facts);
+    insta::assert_snapshot!(told(&facts, None, "snapshot-restore"));
+}
+
+#[test]
+fn kvm_clock_can_be_carried_on() {
+    let mut facts = healthy_firecracker();
+    facts.phcs = Fact::Known(Vec::new());
+    insta::assert_snapshot!(fine(&facts, None, "snapshot-restore"));
+}
+
+#[test]
+fn a_restore_seen_elsewhere_counts_too() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    let text = "random: crng reseeded due to virtual machine fork";
+    log(&mut facts, 84_000.0, text, LogEvent::Restored);
+    insta::assert_snapshot!("source", told(&facts, None, "snapshot-restore"));
+    insta::assert_snapshot!("seen", told(&facts, None, "pauses-seen"));
+}
+
+#[test]
+fn suspends_of_a_laptop_are_no_finding() {
+    let mut facts = healthy_bare_metal();
+    log(&mut facts, 3_600.0, "PM: suspend exit", LogEvent::Resumed);
+    assert_eq!(
+        fine(&facts, None, "pauses-seen"),
+        "1 suspend; the kernel adds the time slept from the RTC"
+    );
+    fine(&facts, None, "snapshot-restore");
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    could_not(&silent(), None, "pauses-seen");
+    let mut facts = silent();
+    facts.system.acpi_oem = Fact::Known("FIRECK".into());
+    could_not(&facts, None, "snapshot-restore");
+}

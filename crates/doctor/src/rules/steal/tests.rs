@@ -1,0 +1,50 @@
+//! Stolen time and stalls.
+
+use platform::fact::Fact;
+use platform::facts::kernel::LogEvent;
+
+use crate::testing::{could_not, fine, healthy_bare_metal, healthy_kvm_guest, log, silent, told};
+
+#[test]
+fn high_steal() {
+    let mut facts = healthy_kvm_guest();
+    facts.load.steal_since_boot = Fact::Known(0.183);
+    insta::assert_snapshot!(told(&facts, None, "steal-time"));
+    facts.load.steal_since_boot = Fact::Known(0.03);
+    assert!(told(&facts, None, "steal-time").starts_with("Note"));
+    fine(&healthy_bare_metal(), None, "steal-time");
+}
+
+#[test]
+fn stalls_in_a_guest_and_on_a_server() {
+    let text = "watchdog: BUG: soft lockup - CPU#1 stuck for 67s! [swapper/1:0]";
+    let mut guest = healthy_kvm_guest();
+    log(&mut guest, 4_711.0, text, LogEvent::Stall);
+    log(
+        &mut guest,
+        4_720.0,
+        "hrtimer: interrupt took 250000000 ns",
+        LogEvent::HrtimerLate { took_ns: 250_000_000 },
+    );
+    insta::assert_snapshot!("guest", told(&guest, None, "stalls"));
+    let mut server = healthy_bare_metal();
+    log(&mut server, 4_711.0, text, LogEvent::Stall);
+    insta::assert_snapshot!("server", told(&server, None, "stalls"));
+}
+
+#[test]
+fn a_short_timer_interrupt_is_no_finding() {
+    let mut facts = healthy_kvm_guest();
+    let event = LogEvent::HrtimerLate { took_ns: 11_082_175 };
+    log(&mut facts, 380.0, "hrtimer: interrupt took 11082175 ns", event);
+    assert_eq!(
+        fine(&facts, None, "stalls"),
+        "a timer interrupt took 11.1 ms once, which a busy host explains"
+    );
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    could_not(&silent(), None, "steal-time");
+    could_not(&silent(), None, "stalls");
+}

@@ -1,0 +1,268 @@
+//! Who steers the clock: nobody, one, or several.
+
+use platform::facts::kernel::LogEvent;
+use platform::facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
+
+use crate::case::{Case, log_evidence, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
+use crate::text;
+
+/// Programs that keep the system's clock by a network or a reference clock.
+const DAEMONS: [TimeKeeperKind; 5] = [
+    TimeKeeperKind::Chrony,
+    TimeKeeperKind::Ntpd,
+    TimeKeeperKind::SystemdTimesyncd,
+    TimeKeeperKind::NtpdRs,
+    TimeKeeperKind::Openntpd,
+];
+
+/// How people call them.
+pub(crate) fn name(kind: TimeKeeperKind) -> &'static str {
+    match kind {
+        TimeKeeperKind::Chrony => "chronyd",
+        TimeKeeperKind::Ntpd => "ntpd",
+        TimeKeeperKind::SystemdTimesyncd => "systemd-timesyncd",
+        TimeKeeperKind::NtpdRs => "ntpd-rs",
+        TimeKeeperKind::Openntpd => "OpenNTPD",
+        TimeKeeperKind::LinuxPtp => "linuxptp",
+        TimeKeeperKind::VirtualBoxService => "VBoxService",
+        TimeKeeperKind::VmwareTools => "vmtoolsd",
+        TimeKeeperKind::QemuGuestAgent => "qemu-ga",
+        TimeKeeperKind::HypervUtils => "hv_utils",
+    }
+}
+
+fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
+    keepers.iter().map(|one| name(one.kind)).collect()
+}
+
+/// Whether chronyd itself says that it follows a source.
+fn follows(tracking: &ChronyTracking) -> bool {
+    tracking.stratum > 0 && tracking.leap_status != "Not synchronised"
+}
+
+/// `clock-steered`
+pub(crate) fn steered(case: &Case<'_>) -> Check {
+    let adjtimex = case.facts.steering.adjtimex.known();
+    let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
+    let tracking = case.facts.steering.chrony.known();
+    if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
+        return Outcome::fine(format!(
+            "chronyd follows {} (stratum {})",
+            tracking.reference, tracking.stratum
+        ));
+    }
+    if synchronised == Some(true) {
+        return Outcome::fine("the kernel was told within the last hours that its clock is right");
+    }
+    let Some(keepers) = case.facts.steering.keepers.known() else {
+        return Err(why_not(&case.facts.steering.keepers));
+    };
+    let running = case.running(&DAEMONS);
+    let Some(daemon) = running.first() else {
+        // Guest tools and PTP steer without telling the kernel.
+        let others = case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]);
+        if let Some(other) = others.first() {
+            return Outcome::fine(format!("{} is there and sets the clock", name(other.kind)));
+        }
+        if synchronised.is_none() && case.in_container() {
+            return Err(Skipped::CouldNot(
+                "a container does not see the machine's time daemon".to_owned(),
+            ));
+        }
+        return nobody(case, adjtimex, keepers).alone();
+    };
+    if daemon.kind == TimeKeeperKind::Chrony && tracking.is_none() {
+        // Without `rtcsync` chronyd leaves STA_UNSYNC set (chrony.conf(5)).
+        return Err(Skipped::CouldNot(format!(
+            "chronyd runs, and does not say how it fares ({})",
+            case.facts.steering.chrony.unknown().map_or_else(String::new, ToString::to_string)
+        )));
+    }
+    if synchronised.is_none() && tracking.is_none() {
+        return Err(why_not(&case.facts.steering.adjtimex));
+    }
+    // A daemon takes a few minutes after boot.
+    if case.just_booted() {
+        return Outcome::fine(format!("{} has just started", name(daemon.kind)));
+    }
+    searching(daemon.kind, adjtimex, tracking).alone()
+}
+
+fn nobody(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
+    let mut finding = Finding::new(Severity::Warning, "Nobody steers this machine's clock");
+    if let Some(state) = adjtimex {
+        finding = finding.evidence(status_line(state));
+    }
+    let installed: Vec<_> = keepers
+        .iter()
+        .filter(|one| one.installed && DAEMONS.contains(&one.kind))
+        .map(|one| name(one.kind))
+        .collect();
+    finding = finding.evidence(match installed.as_slice() {
+        [] if case.in_container() => "no time daemon is seen from this container".to_owned(),
+        [] => "no time daemon is installed or running".to_owned(),
+        some => format!("installed, not running: {}", some.join(", ")),
+    });
+    if let Some(line) = case.logged(|event| *event == LogEvent::Restored).last() {
+        finding = finding.evidence(log_evidence(line));
+    }
+    finding
+        .why(
+            "A free-running clock is off by seconds a week, and by the whole pause after a \
+             suspend, a snapshot or a migration. Certificates, logs of several machines and \
+             databases rest on it.",
+        )
+        .remedy(remedies::have_time_daemon(case))
+        .remedies_by_phc(case)
+}
+
+impl Finding {
+    /// Where the host's own clock is at hand, it is the best source.
+    fn remedies_by_phc(self, case: &Case<'_>) -> Self {
+        let Some(phc) = case.host_phcs().next() else { return self };
+        self.remedy(remedies::follow_host(case, &phc.device))
+    }
+}
+
+fn searching(
+    daemon: TimeKeeperKind,
+    adjtimex: Option<&Adjtimex>,
+    tracking: Option<&ChronyTracking>,
+) -> Finding {
+    let daemon_name = name(daemon);
+    let mut finding = Finding::new(
+        Severity::Warning,
+        format!("{daemon_name} runs, and has no source to steer the clock by"),
+    );
+    if let Some(state) = adjtimex {
+        finding = finding.evidence(status_line(state));
+    }
+    if let Some(tracking) = tracking {
+        finding = finding.evidence(format!(
+            "chronyc tracking: stratum {}, leap status {}",
+            tracking.stratum, tracking.leap_status
+        ));
+    }
+    let command = match daemon {
+        TimeKeeperKind::Chrony => "chronyc sources -v",
+        TimeKeeperKind::SystemdTimesyncd => "timedatectl timesync-status",
+        TimeKeeperKind::NtpdRs => "ntp-ctl status",
+        TimeKeeperKind::Openntpd => "ntpctl -s all",
+        _ => "ntpq -p",
+    };
+    finding
+        .why("Until it reaches a server the clock runs free, and nothing else will say so.")
+        .remedy(
+            Remedy::command(
+                "See which servers it tries; UDP port 123 must be open to them.",
+                command,
+            )
+            .changes(remedies::LOOKS),
+        )
+}
+
+/// adjtimex's status and error as evidence.
+pub(crate) fn status_line(state: &Adjtimex) -> String {
+    format!(
+        "adjtimex: status {:#06x}{}, maximum error {}",
+        state.status,
+        if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" },
+        text::duration_ns(state.max_error_us as f64 * 1e3)
+    )
+}
+
+/// `one-daemon`
+pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
+    if let Some(unknown) = case.facts.steering.keepers.unknown() {
+        return Err(unknown.into());
+    }
+    let running = case.running(&DAEMONS);
+    if running.len() < 2 {
+        return Outcome::fine(match running.first() {
+            Some(only) => format!("{} alone", name(only.kind)),
+            None => "no two time daemons".to_owned(),
+        });
+    }
+    let both = text::list(&names(&running));
+    let keep = if running.iter().any(|one| one.kind == TimeKeeperKind::Chrony) {
+        "chronyd"
+    } else {
+        name(running[0].kind)
+    };
+    let mut finding = Finding::new(Severity::Warning, format!("{both} steer the same clock"))
+        .evidence(format!("running: {both}"))
+        .why(
+            "Each takes the other's corrections for the clock's own error and corrects them \
+                 again: the clock swings, and both report that they are synchronised.",
+        );
+    for other in running.iter().filter(|one| name(one.kind) != keep) {
+        finding = finding.remedy(
+            Remedy::command(
+                format!("Keep {keep}, stop {}.", name(other.kind)),
+                format!("sudo systemctl disable --now {}", unit(case, other.kind)),
+            )
+            .changes("at once, and after a reboot too"),
+        );
+    }
+    finding.alone()
+}
+
+fn unit(case: &Case<'_>, kind: TimeKeeperKind) -> &'static str {
+    match kind {
+        TimeKeeperKind::Chrony => "chronyd",
+        TimeKeeperKind::SystemdTimesyncd => "systemd-timesyncd",
+        TimeKeeperKind::NtpdRs => "ntpd-rs",
+        TimeKeeperKind::Openntpd => "openntpd",
+        _ => remedies::ntpd_unit(case),
+    }
+}
+
+/// `guest-tools`
+pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
+    if let Some(unknown) = case.facts.steering.keepers.unknown() {
+        return Err(unknown.into());
+    }
+    let daemons = case.running(&DAEMONS);
+    let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
+    let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
+        // These set the clock once, after a pause or when told to, and leave
+        // the steering to others: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),
+        // qemu-ga's guest-set-time, and vmtoolsd whose periodic
+        // synchronisation is off unless switched on.
+        let patient = case.running(&[
+            TimeKeeperKind::VmwareTools,
+            TimeKeeperKind::QemuGuestAgent,
+            TimeKeeperKind::HypervUtils,
+        ]);
+        return Outcome::fine(match patient.as_slice() {
+            [] => "no guest tools steer the clock beside a time daemon".to_owned(),
+            some => format!(
+                "{}: sets the clock after pauses only, unless told otherwise",
+                names(some).join(", ")
+            ),
+        });
+    };
+    let (daemon, tool) = (name(daemon.kind), name(tool.kind));
+    Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
+        .evidence(format!("running: {tool}, {daemon}"))
+        .why(
+            "VBoxService compares with the host every 10 s and moves the clock when it is 100 ms \
+             off, stepping it when far off. What the daemon learns about the clock's rate is \
+             worth nothing then.",
+        )
+        .remedy(
+            Remedy::command(
+                format!("Keep {daemon}. On the host, with the VM off:"),
+                "VBoxManage setextradata NAME \
+                 VBoxInternal/Devices/VMMDev/0/Config/GetHostTimeDisabled 1",
+            )
+            .changes("from the VM's next start on; after a saved state only the daemon steps"),
+        )
+        .alone()
+}
+
+#[cfg(test)]
+mod tests;

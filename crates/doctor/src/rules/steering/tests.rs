@@ -1,0 +1,144 @@
+//! Sick machines for the rules about who steers.
+
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::hardware::Phc;
+use platform::facts::kernel::LogEvent;
+use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+
+use super::follows;
+use crate::testing::{
+    could_not, fine, gone, healthy_firecracker, healthy_kvm_guest, keeper, log, silent, told,
+    tracking, unsteered,
+};
+
+fn with_keepers(running: &[TimeKeeperKind]) -> Facts {
+    let mut facts = healthy_kvm_guest();
+    facts.steering.keepers = Fact::Known(running.iter().map(|kind| keeper(*kind, true)).collect());
+    facts
+}
+
+#[test]
+fn nobody_steers() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+}
+
+#[test]
+fn nobody_steers_a_restored_guest_whose_host_offers_its_clock() {
+    let mut facts = healthy_firecracker();
+    unsteered(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Chrony, false)]);
+    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+}
+
+#[test]
+fn nobody_steers_as_seen_from_a_container() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    facts.system.container = Fact::Known("docker".into());
+    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    facts.steering.adjtimex = gone("adjtimex");
+    could_not(&facts, None, "clock-steered");
+}
+
+#[test]
+fn a_daemon_out_of_sight_still_counts() {
+    let mut facts = healthy_kvm_guest();
+    facts.steering.keepers = Fact::Known(Vec::new());
+    facts.steering.chrony = gone("chronyc");
+    fine(&facts, None, "clock-steered");
+}
+
+#[test]
+fn a_daemon_without_a_source() {
+    let mut facts = with_keepers(&[TimeKeeperKind::SystemdTimesyncd]);
+    facts.steering.chrony = gone("chronyc");
+    if let Fact::Known(state) = &mut facts.steering.adjtimex {
+        state.status |= Adjtimex::STA_UNSYNC;
+        state.max_error_us = 16_000_000;
+    }
+    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    facts.load.uptime_s = Fact::Known(40.0);
+    fine(&facts, None, "clock-steered");
+}
+
+#[test]
+fn chronyd_judges_for_itself_since_the_kernels_flag_says_nothing_without_rtcsync() {
+    let mut facts = healthy_kvm_guest();
+    if let Fact::Known(state) = &mut facts.steering.adjtimex {
+        state.status |= Adjtimex::STA_UNSYNC;
+    }
+    fine(&facts, None, "clock-steered");
+    facts.steering.chrony = gone("chronyc");
+    could_not(&facts, None, "clock-steered");
+    let mut lost = tracking();
+    lost.stratum = 0;
+    lost.leap_status = "Not synchronised".into();
+    facts.steering.chrony = Fact::Known(lost);
+    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+}
+
+#[test]
+fn two_daemons() {
+    let facts = with_keepers(&[TimeKeeperKind::SystemdTimesyncd, TimeKeeperKind::Chrony]);
+    insta::assert_snapshot!(told(&facts, None, "one-daemon"));
+}
+
+#[test]
+fn virtualbox_tools_against_a_daemon() {
+    let facts = with_keepers(&[TimeKeeperKind::VirtualBoxService, TimeKeeperKind::Ntpd]);
+    insta::assert_snapshot!(told(&facts, None, "guest-tools"));
+}
+
+#[test]
+fn patient_tools_are_no_finding() {
+    let facts = with_keepers(&[
+        TimeKeeperKind::Chrony,
+        TimeKeeperKind::VmwareTools,
+        TimeKeeperKind::HypervUtils,
+    ]);
+    assert_eq!(
+        fine(&facts, None, "guest-tools"),
+        "vmtoolsd, hv_utils: sets the clock after pauses only, unless told otherwise"
+    );
+}
+
+#[test]
+fn tools_alone_are_no_finding() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::VirtualBoxService, true)]);
+    fine(&facts, None, "clock-steered");
+    fine(&facts, None, "guest-tools");
+}
+
+#[test]
+fn a_network_cards_clock_is_not_the_hosts() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    facts.phcs = Fact::Known(vec![Phc {
+        device: "/dev/ptp0".into(),
+        clock_name: "igb-0000:01".into(),
+        readable: true,
+    }]);
+    log(&mut facts, 9.0, "PM: suspend exit", LogEvent::Resumed);
+    let text = told(&facts, None, "clock-steered");
+    assert!(!text.contains("refclock"), "{text}");
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    for rule in ["clock-steered", "one-daemon", "guest-tools"] {
+        could_not(&silent(), None, rule);
+    }
+}
+
+#[test]
+fn chronyd_without_a_source_does_not_count_as_following() {
+    let mut one = tracking();
+    assert!(follows(&one));
+    one.leap_status = "Not synchronised".into();
+    assert!(!follows(&one));
+}

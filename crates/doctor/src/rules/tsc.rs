@@ -1,0 +1,284 @@
+//! The TSC as a counter: its rate, and whether all CPUs agree on it.
+
+use platform::facts::hardware::PvclockPage;
+use platform::facts::kernel::LogEvent;
+
+use crate::case::trust::{WRONG_RATE_PPM, kernel_tsc_hz, rate_error_ppm, stops_unless_said};
+use crate::case::{Case, log_evidence};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::remedies;
+use crate::rule::{Check, Outcome, Skipped};
+use crate::text;
+
+/// `tsc-not-constant`
+pub(crate) fn not_constant(case: &Case<'_>) -> Check {
+    let flags = case.flags()?;
+    if !flags.tsc {
+        return Err(Skipped::DoesNotApply("this CPU has no TSC".to_owned()));
+    }
+    let in_use = matches!(case.current(), Ok("tsc"));
+    let is_host = case.facts.kvm_host.known().is_some();
+    match (flags.constant_tsc, flags.nonstop_tsc || !stops_unless_said(case)) {
+        (true, true) => return Outcome::fine("it keeps its rate in all states"),
+        (constant, _) if !in_use && (constant || !is_host) => {
+            return Outcome::fine("the CPU does not vouch for its TSC, and it is not the clock");
+        }
+        _ => {}
+    }
+    let missing = if flags.constant_tsc { "nonstop_tsc" } else { "constant_tsc" };
+    let finding = Finding::new(
+        Severity::Warning,
+        match in_use {
+            true => format!("tsc is the clock, and the CPU does not vouch for it (no {missing})"),
+            false => format!("This KVM host has no {missing}, so its guests' clocks suffer"),
+        },
+    )
+    .evidence(format!("flags in /proc/cpuinfo: {missing} is not among them"));
+    match case.is_guest() {
+        Some(true) => not_promised(case, finding),
+        _ if flags.constant_tsc => stops(case, finding),
+        _ => follows_frequency(finding),
+    }
+    .alone()
+}
+
+fn not_promised(case: &Case<'_>, mut finding: Finding) -> Finding {
+    finding = finding.why(
+        "The host does not promise that this counter keeps its rate. After a migration, or where \
+         the host's CPUs change their frequency, time measured by it is off.",
+    );
+    if case.offers("kvm-clock") {
+        finding = finding.remedy(remedies::switch_to(case, "kvm-clock"));
+    }
+    finding.remedy(Remedy::advice(
+        "Have the host announce an invariant TSC, if its CPUs have one (QEMU: -cpu host,+invtsc; \
+         libvirt: <feature policy='require' name='invtsc'/>).",
+    ))
+}
+
+fn stops(case: &Case<'_>, finding: Finding) -> Finding {
+    finding
+        .why(
+            "The counter stops in deep idle states; whoever reads it after such a sleep reads too \
+             little.",
+        )
+        .remedy(remedies::add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1"))
+}
+
+fn follows_frequency(finding: Finding) -> Finding {
+    finding
+        .why(
+            "The counter runs faster and slower with the CPU's frequency. Time measured by it is \
+             off by as much, and KVM must rewrite each guest's clock page at every change.",
+        )
+        .remedy(
+            Remedy::command(
+                "Hold the CPU's frequency.",
+                "sudo cpupower frequency-set --governor performance",
+            )
+            .changes("until the next boot; more power, and a rate that hardly moves"),
+        )
+}
+
+/// A frequency of the TSC, and who says so.
+struct Said {
+    who: &'static str,
+    hz: f64,
+    /// Two of these may differ by this much before it means anything, ppm.
+    tolerance_ppm: f64,
+}
+
+/// `tsc-frequency`
+pub(crate) fn frequency(case: &Case<'_>) -> Check {
+    let said = frequencies(case);
+    let Some(taken) = said.iter().find(|one| one.who == KERNEL) else {
+        return Err(Skipped::CouldNot(
+            "the kernel log does not tell at which frequency it takes the TSC".to_owned(),
+        ));
+    };
+    let off_ppm = |other: &Said| (other.hz / taken.hz - 1.0) * 1e6;
+    let wrong = said
+        .iter()
+        .filter(|other| off_ppm(other).abs() > other.tolerance_ppm)
+        .max_by(|a, b| off_ppm(a).abs().total_cmp(&off_ppm(b).abs()));
+    let Some(wrong) = wrong else {
+        return Outcome::fine(match said.len() {
+            1 => format!("{}; no second opinion to compare it with", text::hz(taken.hz)),
+            n => format!("{}, on which {n} sources agree", text::hz(taken.hz)),
+        });
+    };
+    let off = off_ppm(wrong);
+    let in_use = matches!(case.current(), Ok("tsc"));
+    // CPUID may be the one that is wrong; a page or a measurement is not.
+    let mut finding = match wrong.who {
+        CPUID => Finding::new(
+            Severity::Warning,
+            format!("CPUID and the kernel disagree on the TSC's rate, by {}", text::ppm(off)),
+        ),
+        _ => Finding::new(
+            if in_use { Severity::Error } else { Severity::Warning },
+            format!("The TSC runs {} off the rate the kernel takes it for", text::ppm(off)),
+        ),
+    };
+    for one in &said {
+        finding = finding.evidence(format!("{}: {}", one.who, text::hz(one.hz)));
+    }
+    // Time by the TSC is ticks over the rate it is taken for.
+    let in_300_s = 300.0 * (1.0 + off / 1e6);
+    let if_so = if wrong.who == CPUID { "If CPUID is right, " } else { "" };
+    let by = if if_so.is_empty() { "By" } else { "by" };
+    finding = finding.why(format!(
+        "{if_so}{by} that clock 300 s of real time last {in_300_s:.2} s. NTP can steer {WRONG_RATE_PPM} \
+         ppm; beyond it the clock is stepped again and again.{}",
+        if in_use { "" } else { " Another source is in use, so the time is right for now." }
+    ));
+    if case.is_virtualbox() {
+        finding = finding.remedy(Remedy::advice(
+            "VirtualBox measured the host's TSC wrongly when it started. With the VM off: \
+             VBoxManage modifyvm NAME --paravirtprovider legacy, or restart VirtualBox when the \
+             host is idle.",
+        ));
+    }
+    if wrong.who == CPUID {
+        return finding
+            .remedy(
+                Remedy::command(
+                    "See which correction the clock needs: it shows who is right.",
+                    "chronyc tracking",
+                )
+                .changes(remedies::LOOKS),
+            )
+            .alone();
+    }
+    if wrong.who == PAGE {
+        finding = finding.remedy(remedies::switch_to(case, "kvm-clock"));
+    } else if in_use && case.offers("acpi_pm") {
+        finding = finding.remedy(remedies::switch_to(case, "acpi_pm"));
+    }
+    finding
+        .remedy(Remedy::advice(match in_use {
+            true => "Reboot once the announced frequency is right: the kernel learns it at boot.",
+            false => "Do not switch to tsc before that is mended.",
+        }))
+        .alone()
+}
+
+const KERNEL: &str = "by the kernel, at boot";
+const CPUID: &str = "by CPUID";
+const PAGE: &str = "by the kvm-clock page, now";
+
+fn frequencies(case: &Case<'_>) -> Vec<Said> {
+    let mut said = Vec::new();
+    let kernel_hz = kernel_tsc_hz(case);
+    if let Some(hz) = kernel_hz {
+        said.push(Said { who: KERNEL, hz: hz as f64, tolerance_ppm: f64::INFINITY });
+    }
+    if let Some(hz) = case.facts.pvclock_page.known().and_then(page_hz) {
+        // The page is exact to 0.5 ppb, the kernel's figure to 1 kHz.
+        said.push(Said { who: PAGE, hz, tolerance_ppm: 100.0 });
+    }
+    if let Some(hz) = case.facts.cpu.cpuid_tsc_hz.known() {
+        // CPUID 0x16 gives whole megahertz, and the marketed ones at that.
+        said.push(Said { who: CPUID, hz: *hz as f64, tolerance_ppm: 10_000.0 });
+    }
+    if let Some((off, kernel_hz)) = rate_error_ppm(case).zip(kernel_hz) {
+        let hz = kernel_hz as f64 * (1.0 + off / 1e6);
+        said.push(Said {
+            who: "measured now, against a clock of its own",
+            hz,
+            tolerance_ppm: WRONG_RATE_PPM,
+        });
+    }
+    said
+}
+
+/// The TSC frequency a kvm-clock page's scale stands for: see
+/// arch/x86/kernel/pvclock.c, `pvclock_tsc_khz`.
+fn page_hz(page: &PvclockPage) -> Option<f64> {
+    let shift = i32::from(page.tsc_shift);
+    (page.tsc_to_system_mul != 0 && (-31..=31).contains(&shift))
+        .then(|| 1e9 * 2f64.powi(32 - shift) / f64::from(page.tsc_to_system_mul))
+}
+
+/// `tsc-across-cpus`
+pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
+    let measured = case.measured()?;
+    if case.facts.cpu.logical_cpus.is_known_and(|cpus| *cpus < 2) {
+        return Err(Skipped::DoesNotApply("does not apply: one CPU".to_owned()));
+    }
+    // An ordered read takes some 20 ns: less than this no program can see.
+    const VISIBLE_NS: f64 = 100.0;
+    let apart: Vec<_> = measured
+        .skews
+        .iter()
+        .filter(|skew| skew.offset_ns.abs() - skew.bound_ns > VISIBLE_NS)
+        .collect();
+    let Some(worst) = apart.iter().max_by(|a, b| a.offset_ns.abs().total_cmp(&b.offset_ns.abs()))
+    else {
+        if measured.skews.is_empty() {
+            return Err(Skipped::CouldNot("no pair of CPUs was compared".to_owned()));
+        }
+        let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
+        return Outcome::fine(format!(
+            "{} compared: no difference beyond the bound, ±{}",
+            text::count(measured.skews.len(), "pair of CPUs", "pairs of CPUs"),
+            text::duration_ns(bound)
+        ));
+    };
+    let in_use = matches!(case.current(), Ok("tsc"));
+    let mut finding = Finding::new(
+        if in_use { Severity::Error } else { Severity::Warning },
+        format!("The CPUs' TSCs disagree by up to {}", text::duration_ns(worst.offset_ns.abs())),
+    );
+    for skew in apart.iter().take(4) {
+        finding = finding.evidence(format!(
+            "TSC of CPU {} minus CPU {}: {} ± {} ({} round trips)",
+            skew.cpu_b,
+            skew.cpu_a,
+            text::signed_duration_ns(skew.offset_ns),
+            text::duration_ns(skew.bound_ns),
+            skew.round_trips
+        ));
+    }
+    finding
+        .why(
+            "A thread that moves from one CPU to the other, or two that compare their stamps, see \
+             time go backward by as much.",
+        )
+        .remedy(Remedy::advice(match case.is_guest() {
+            Some(true) => "Have the VMM give all vCPUs one TSC offset; use kvm-clock meanwhile.",
+            _ => "Update the firmware; do not force tsc meanwhile.",
+        }))
+        .alone()
+}
+
+/// `tsc-firmware`
+pub(crate) fn firmware(case: &Case<'_>) -> Check {
+    case.log()?;
+    let faults: Vec<_> = case
+        .logged(|event| *event == LogEvent::TscFault)
+        // Said where a quick way failed before a slower one succeeded.
+        .filter(|line| !line.text.contains("Fast TSC calibration failed"))
+        .collect();
+    let Some(first) = faults.first() else {
+        return Outcome::fine("the kernel log has no complaint about how the TSC is set up");
+    };
+    if case.is_guest() == Some(true) {
+        return Outcome::fine(format!(
+            "\"{}\": the hypervisor does not show that register; harmless in a guest",
+            first.text.trim()
+        ));
+    }
+    let mut finding =
+        Finding::new(Severity::Note, "The kernel found the TSC set up wrongly by the firmware");
+    for line in faults.iter().take(3) {
+        finding = finding.evidence(log_evidence(line));
+    }
+    finding
+        .why("The kernel mends what it can at boot; what it cannot, it marks unstable.")
+        .remedy(Remedy::advice("Update the firmware."))
+        .alone()
+}
+
+#[cfg(test)]
+mod tests;

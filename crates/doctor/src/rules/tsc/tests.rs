@@ -1,0 +1,135 @@
+//! TSCs of doubtful rate.
+
+use instruments::measurements::Skew;
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::hardware::PvclockPage;
+use platform::facts::kernel::LogEvent;
+
+use super::page_hz;
+use crate::testing::{
+    could_not, fine, healthy_bare_metal, healthy_kvm_guest, log, measured, measured_tsc, silent,
+    told, use_kvm_clock, use_source,
+};
+
+fn with_flags(mut facts: Facts, constant: bool, nonstop: bool) -> Facts {
+    if let Fact::Known(flags) = &mut facts.cpu.flags {
+        flags.constant_tsc = constant;
+        flags.nonstop_tsc = nonstop;
+    }
+    facts
+}
+
+#[test]
+fn tsc_in_use_that_the_cpu_does_not_vouch_for() {
+    let server = with_flags(healthy_bare_metal(), true, false);
+    insta::assert_snapshot!("server", told(&server, None, "tsc-not-constant"));
+    let guest = with_flags(healthy_kvm_guest(), false, false);
+    insta::assert_snapshot!("guest", told(&guest, None, "tsc-not-constant"));
+}
+
+#[test]
+fn a_kvm_host_without_constant_tsc() {
+    let mut host = with_flags(healthy_bare_metal(), false, false);
+    use_source(&mut host, "hpet", "hpet acpi_pm");
+    insta::assert_snapshot!(told(&host, None, "tsc-not-constant"));
+    let mut guest = with_flags(healthy_kvm_guest(), false, false);
+    use_kvm_clock(&mut guest, 1);
+    fine(&guest, None, "tsc-not-constant");
+}
+
+/// VirtualBox 5.0: taken for 3 478 274 491 Hz, running at 3 400 109 000.
+#[test]
+fn virtualboxs_two_percent() {
+    let mut facts = healthy_kvm_guest();
+    facts.system.product = Fact::Known("VirtualBox".into());
+    use_source(&mut facts, "acpi_pm", "kvm-clock tsc acpi_pm");
+    facts.kernel.log = Fact::Known(Vec::new());
+    let event = LogEvent::TscFrequency { hz: 3_478_274_491, refined: false };
+    log(&mut facts, 0.0, "tsc: Detected 3478.274 MHz processor", event);
+    let mut measured = measured("acpi_pm", 1_645.0, 1000);
+    measured.tsc_rate.as_mut().unwrap().hz = 3_400_109_000.0;
+    let text = told(&facts, Some(&measured), "tsc-frequency");
+    assert!(text.contains("300 s of real time last 293.26 s"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_guest_moved_to_a_host_of_another_frequency() {
+    let mut facts = healthy_kvm_guest();
+    use_kvm_clock(&mut facts, 1);
+    if let Fact::Known(page) = &mut facts.pvclock_page {
+        page.tsc_to_system_mul = 0xc000_0000;
+    }
+    facts.clocksources.current = Fact::Known("tsc".into());
+    insta::assert_snapshot!(told(&facts, None, "tsc-frequency"));
+}
+
+#[test]
+fn cpuid_and_the_kernel_disagree() {
+    let mut facts = healthy_bare_metal();
+    facts.cpu.cpuid_tsc_hz = Fact::Known(2_500_000_000);
+    insta::assert_snapshot!(told(&facts, None, "tsc-frequency"));
+}
+
+#[test]
+fn a_measurement_by_the_tsc_itself_proves_nothing() {
+    let mut measured = measured_tsc();
+    measured.tsc_rate.as_mut().unwrap().hz *= 1.02;
+    fine(&healthy_kvm_guest(), Some(&measured), "tsc-frequency");
+}
+
+#[test]
+fn a_pages_scale_gives_its_frequency_back() {
+    let page = |mul, shift| PvclockPage {
+        version: 2,
+        tsc_timestamp: 0,
+        system_time_ns: 0,
+        tsc_to_system_mul: mul,
+        tsc_shift: shift,
+        flags: 1,
+    };
+    let hz = page_hz(&page(0xc4ec_4ec4, -1)).unwrap();
+    assert!((hz / 2.6e9 - 1.0).abs() < 1e-9, "{hz}");
+    assert_eq!(page_hz(&page(0, -1)), None);
+    assert_eq!(page_hz(&page(1, i8::MIN)), None);
+}
+
+#[test]
+fn cpus_that_disagree() {
+    let mut measured = measured_tsc();
+    measured.skews.push(Skew {
+        cpu_a: 0,
+        cpu_b: 2,
+        offset_ns: -4_200.0,
+        bound_ns: 60.0,
+        round_trips: 1_500,
+    });
+    insta::assert_snapshot!(told(&healthy_kvm_guest(), Some(&measured), "tsc-across-cpus"));
+    // An estimate within its own bound is no difference.
+    let mut vague = measured_tsc();
+    vague.skews[0].offset_ns = 900.0;
+    vague.skews[0].bound_ns = 1_000.0;
+    fine(&healthy_kvm_guest(), Some(&vague), "tsc-across-cpus");
+}
+
+#[test]
+fn firmware_complaints_concern_only_real_machines() {
+    let text = "[Firmware Bug]: TSC doesn't count with P0 frequency!";
+    let mut server = healthy_bare_metal();
+    log(&mut server, 0.0, text, LogEvent::TscFault);
+    insta::assert_snapshot!(told(&server, None, "tsc-firmware"));
+    let mut guest = healthy_kvm_guest();
+    log(&mut guest, 0.0, text, LogEvent::TscFault);
+    fine(&guest, None, "tsc-firmware");
+    let mut slow_start = healthy_bare_metal();
+    log(&mut slow_start, 0.0, "tsc: Fast TSC calibration failed", LogEvent::TscFault);
+    fine(&slow_start, None, "tsc-firmware");
+}
+
+#[test]
+fn unknown_facts_are_no_finding() {
+    for rule in ["tsc-not-constant", "tsc-frequency", "tsc-across-cpus", "tsc-firmware"] {
+        could_not(&silent(), None, rule);
+    }
+}

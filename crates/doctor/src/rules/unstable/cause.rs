@@ -1,0 +1,225 @@
+//! Why the TSC was condemned: by the kernel's words where they say it, else
+//! by the size and sign of the figures.
+
+mod words;
+
+use platform::facts::kernel::{LogEvent, LogLine};
+
+use super::interval::Interval;
+use crate::case::{Case, log_evidence};
+use crate::finding::Remedy;
+use crate::text;
+
+/// A cause, with the figures that tell it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cause {
+    /// Hyper-V without an invariant TSC: its page is used instead.
+    HyperV,
+    /// A kernel parameter asked for it.
+    AskedFor(&'static str),
+    /// No `constant_tsc` on several CPUs: assumed to disagree.
+    NotSynchronised,
+    /// The boot's test saw one CPU behind another.
+    Warp,
+    /// It stops when the CPU idles deeply.
+    Halts,
+    /// It follows the CPU's frequency.
+    FollowsFrequency,
+    /// No frequency could be found for it.
+    NotCalibrated,
+    /// KVM saw it smaller after a suspend of this host.
+    HostBackward,
+    /// It was smaller than half a second before.
+    Backward,
+    /// The yardstick counts timer ticks, which come late or not at all.
+    TickYardstick,
+    /// The yardstick's counter wrapped this many times.
+    YardstickWrapped { times: f64, wrap_ns: f64 },
+    /// The difference is a power of two of nanoseconds.
+    Overflow { power: u32 },
+    /// It gained seconds at once, or the yardstick lost them.
+    JumpedAhead,
+    /// It stood still, or was set back, while the yardstick went on.
+    StoodStill,
+    /// One of the two reads was late: a busy host, an SMI.
+    ReadLate,
+    /// It runs at another rate than the kernel took it for.
+    WrongRate { ppm: f64 },
+    /// As little as a wrong rate would make, but after this long without.
+    WrongOnce { ppm: f64, after_s: f64 },
+    /// The log does not say.
+    Unsaid,
+}
+
+/// 24 bits at 3 579 545 Hz: the ACPI PM timer's range.
+const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / 3_579_545.0 * 1e9;
+
+/// A difference this close to a wrap is one: the watchdog's own tolerance,
+/// twice over.
+const WRAP_TOLERANCE_NS: f64 = 125e6;
+
+/// A power of two of nanoseconds met this closely is no accident.
+const OVERFLOW_TOLERANCE: f64 = 1e-5;
+
+/// No quartz and no calibration errs by more: beyond it, something happened
+/// in the interval. The worst calibration known was 2.3 % off.
+const RATE_LIMIT_PPM: f64 = 30_000.0;
+
+/// A rate wrong from the start is found in the first checks.
+const SETTLED_S: f64 = 60.0;
+
+/// Twice the interval the watchdog keeps when it is on time, 0.5 s.
+const LATE_NS: f64 = 1e9;
+
+impl Cause {
+    /// The cause of the verdict in line `at`.
+    pub(super) fn of(
+        case: &Case<'_>,
+        log: &[LogLine],
+        at: usize,
+        interval: Option<&Interval>,
+    ) -> Self {
+        let because = match &log[at].event {
+            LogEvent::MarkedUnstable { because, .. } => because.as_str(),
+            _ => "",
+        };
+        if let Some(said) = Self::said(because) {
+            return said;
+        }
+        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
+        if log[at].text.contains("read-back delay") {
+            return Self::ReadLate;
+        }
+        match interval {
+            Some(interval) => Self::by_figures(case, log, at, interval),
+            None => Self::Unsaid,
+        }
+    }
+
+    /// The kernel's own words: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
+    /// cpu/mshyperv.c, arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
+    /// drivers/idle/intel_idle.c.
+    fn said(because: &str) -> Option<Self> {
+        const WORDS: [(&str, Cause); 10] = [
+            ("running on Hyper-V", Cause::HyperV),
+            ("boot parameter notsc", Cause::AskedFor("notsc")),
+            ("boot parameter", Cause::AskedFor("tsc=unstable")),
+            ("TSCs unsynchronized", Cause::NotSynchronised),
+            ("check_tsc_sync_source failed", Cause::Warp),
+            ("TSC halt", Cause::Halts),
+            ("cpufreq changes", Cause::FollowsFrequency),
+            ("could not calculate TSC", Cause::NotCalibrated),
+            ("backwards TSC", Cause::HostBackward),
+            ("UV BIOS", Cause::NotSynchronised),
+        ];
+        WORDS.into_iter().find(|(words, _)| because.contains(words)).map(|(_, cause)| cause)
+    }
+
+    fn by_figures(case: &Case<'_>, log: &[LogLine], at: usize, interval: &Interval) -> Self {
+        let Interval { skew_ns, watchdog_ns, .. } = *interval;
+        if interval.backward_cycles.is_some() {
+            return Self::Backward;
+        }
+        if interval.watchdog.as_deref().is_some_and(|name| name.contains("jiffies")) {
+            return Self::TickYardstick;
+        }
+        if let Some(wrapped) = Self::wrapped(case, interval) {
+            return wrapped;
+        }
+        let power = skew_ns.abs().log2().round();
+        let exact = power.exp2();
+        if power >= 32.0 && (skew_ns.abs() - exact).abs() < exact * OVERFLOW_TOLERANCE {
+            return Self::Overflow { power: power as u32 };
+        }
+        let delayed = delays_before(log, at).next().is_some();
+        match (watchdog_ns, interval.ppm()) {
+            // Nothing of a TSC's half second is left: it stopped, or was reset.
+            (Some(ns), _) if skew_ns < -0.4 * ns => Self::StoodStill,
+            (Some(ns), _) if skew_ns > 0.4 * ns => Self::JumpedAhead,
+            (Some(ns), _) if ns > LATE_NS || delayed => Self::ReadLate,
+            (Some(_), Some(ppm)) if ppm.abs() > RATE_LIMIT_PPM => Self::ReadLate,
+            (Some(_), Some(ppm)) => match log[at].at_s.filter(|at_s| *at_s > SETTLED_S) {
+                Some(after_s) => Self::WrongOnce { ppm, after_s },
+                None => Self::WrongRate { ppm },
+            },
+            // Without the interval, its usual half second.
+            _ if skew_ns < -0.4e9 => Self::StoodStill,
+            _ if skew_ns > 0.4e9 => Self::JumpedAhead,
+            _ => Self::ReadLate,
+        }
+    }
+
+    /// The watchdog counted too little by whole turns of its counter.
+    fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
+        let short_counter = match interval.watchdog.as_deref() {
+            Some("acpi_pm") => true,
+            Some(_) => false,
+            None => case.offers("acpi_pm") && !case.offers("hpet"),
+        };
+        let wrap_ns = interval.wrap_ns.or(short_counter.then_some(ACPI_PM_WRAP_NS))?;
+        let times = (interval.skew_ns / wrap_ns).round();
+        let rest_ns = (interval.skew_ns - times * wrap_ns).abs();
+        (times >= 1.0 && rest_ns < WRAP_TOLERANCE_NS)
+            .then_some(Self::YardstickWrapped { times, wrap_ns })
+    }
+
+    /// What else in the log bears on it.
+    pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
+        let last_before = |wanted: fn(&LogEvent) -> bool| {
+            log[..at].iter().rev().find(|line| wanted(&line.event)).map(log_evidence)
+        };
+        let pause = last_before(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed));
+        match self {
+            Self::Backward | Self::StoodStill | Self::JumpedAhead => pause.into_iter().collect(),
+            Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
+            Self::Warp | Self::NotCalibrated => {
+                let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
+                faults.take(2).map(log_evidence).collect()
+            }
+            Self::AskedFor(parameter) => vec![format!("kernel command line: {parameter}")],
+            Self::NotSynchronised | Self::Halts | Self::FollowsFrequency => {
+                case.flags().map(flags_line).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What to do about it.
+    pub(super) fn remedies(&self, case: &Case<'_>) -> Vec<Remedy> {
+        words::remedies(self, case)
+    }
+
+    /// The cause in half a line.
+    pub(super) fn in_short(&self) -> String {
+        words::in_short(self)
+    }
+
+    /// The cause explained.
+    pub(super) fn why(&self) -> String {
+        words::why(self)
+    }
+
+    /// How often the yardstick wrapped.
+    fn turns(times: f64) -> String {
+        text::count(times as usize, "turn", "turns")
+    }
+}
+
+/// Late reads the watchdog complained of in the ten minutes before line `at`.
+fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
+    const NEAR_S: f64 = 600.0;
+    let when_s = log[at].at_s;
+    log[..at].iter().rev().filter(move |line| {
+        let near = line.at_s.zip(when_s).is_none_or(|(one, other)| other - one < NEAR_S);
+        near && matches!(line.event, LogEvent::WatchdogDelayed { .. })
+    })
+}
+
+fn flags_line(flags: &platform::facts::cpu::TscFlags) -> String {
+    let say = |has: bool| if has { "yes" } else { "no" };
+    format!(
+        "CPU flags: constant_tsc {}, nonstop_tsc {}",
+        say(flags.constant_tsc),
+        say(flags.nonstop_tsc)
+    )
+}

@@ -1,0 +1,271 @@
+//! Each cause of an unstable TSC, from log lines as kernels print them.
+
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::kernel::LogEvent;
+
+use crate::finding::Severity;
+use crate::testing::{
+    boot_with, could_not, fine, found, healthy_bare_metal, healthy_kvm_guest, log, silent, told,
+    use_kvm_clock, use_source,
+};
+
+const RULE: &str = "tsc-marked-unstable";
+
+/// A server that has fallen back to hpet.
+fn fallen_back() -> Facts {
+    let mut facts = healthy_bare_metal();
+    use_source(&mut facts, "hpet", "hpet acpi_pm");
+    facts
+}
+
+fn marked(facts: &mut Facts, because: &str) {
+    let event = LogEvent::MarkedUnstable { clocksource: "tsc".into(), because: because.into() };
+    log(facts, 1000.0, &format!("tsc: Marking TSC unstable due to {because}"), event);
+}
+
+/// The four lines of kernels from 5.13 or so on.
+fn watchdog(facts: &mut Facts, by: &str, wd_ns: u64, wd: [u64; 3], cs_ns: u64, cs: [u64; 2]) {
+    watchdog_at(1000.0, facts, (by, wd_ns, wd), (cs_ns, cs));
+}
+
+fn watchdog_at(
+    at_s: f64,
+    facts: &mut Facts,
+    (by, wd_ns, wd): (&str, u64, [u64; 3]),
+    (cs_ns, cs): (u64, [u64; 2]),
+) {
+    let because = "the skew is too large:";
+    log(
+        facts,
+        at_s,
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because \
+         the skew is too large:",
+        LogEvent::MarkedUnstable { clocksource: "tsc".into(), because: because.into() },
+    );
+    let [now, last, mask] = wd;
+    log(
+        facts,
+        at_s,
+        &format!(
+            "clocksource:                       '{by}' wd_nsec: {wd_ns} wd_now: {now:x} wd_last: \
+             {last:x} mask: {mask:x}"
+        ),
+        LogEvent::WatchdogInterval {
+            watchdog: true,
+            clocksource: by.into(),
+            interval_ns: Some(wd_ns),
+        },
+    );
+    let [now, last] = cs;
+    log(
+        facts,
+        at_s,
+        &format!(
+            "clocksource:                       'tsc' cs_nsec: {cs_ns} cs_now: {now:x} cs_last: \
+             {last:x} mask: ffffffffffffffff"
+        ),
+        LogEvent::WatchdogInterval {
+            watchdog: false,
+            clocksource: "tsc".into(),
+            interval_ns: Some(cs_ns),
+        },
+    );
+}
+
+const HPET: [u64; 3] = [0x8f3d_3b20, 0x8ed0_ca02, 0xffff_ffff];
+const TSC: [u64; 2] = [0x5_0000_0000, 0x4_b000_0000];
+
+#[test]
+fn a_wrong_rate() {
+    let (hpet, tsc) = (("hpet", 496_073_521, HPET), (507_223_190, TSC));
+    let mut facts = fallen_back();
+    watchdog_at(3.5, &mut facts, hpet, tsc);
+    insta::assert_snapshot!("server", told(&facts, None, RULE));
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
+    watchdog_at(3.5, &mut facts, hpet, tsc);
+    insta::assert_snapshot!("guest", told(&facts, None, RULE));
+}
+
+#[test]
+fn the_same_figures_after_days_of_good_service() {
+    let (hpet, tsc) = (("hpet", 496_073_521, HPET), (507_223_190, TSC));
+    let mut facts = fallen_back();
+    watchdog_at(260_000.0, &mut facts, hpet, tsc);
+    insta::assert_snapshot!("server_late", told(&facts, None, RULE));
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
+    watchdog_at(260_000.0, &mut facts, hpet, tsc);
+    insta::assert_snapshot!("guest_late", told(&facts, None, RULE));
+}
+
+#[test]
+fn a_counter_set_back_by_a_suspend() {
+    let mut facts = fallen_back();
+    log(&mut facts, 998.7, "PM: suspend exit", LogEvent::Resumed);
+    watchdog(&mut facts, "hpet", 503_000_000, HPET, 0, [0x1000, 0x5_0000_0000]);
+    insta::assert_snapshot!(told(&facts, None, RULE));
+}
+
+#[test]
+fn a_counter_that_stood_still_over_a_restore() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "acpi_pm", "acpi_pm");
+    let text = "random: crng reseeded due to virtual machine fork";
+    log(&mut facts, 999.9, text, LogEvent::Restored);
+    watchdog(&mut facts, "hpet", 61_500_000_000, HPET, 500_100_000, TSC);
+    insta::assert_snapshot!(told(&facts, None, RULE));
+}
+
+#[test]
+fn the_watchdogs_own_counter_wrapped() {
+    let mut facts = fallen_back();
+    // acpi_pm counted 0.5 s where 5.187 s had passed: one turn of 4.687 s.
+    let acpi_pm = [0x10_e1d1, 0xf5_922c, 0xff_ffff];
+    watchdog(&mut facts, "acpi_pm", 500_024_724, acpi_pm, 5_187_012_345, TSC);
+    insta::assert_snapshot!(told(&facts, None, RULE));
+}
+
+#[test]
+fn a_late_read_under_load() {
+    let mut facts = fallen_back();
+    log(
+        &mut facts,
+        900.0,
+        "clocksource: timekeeping watchdog on CPU1: hpet wd-wd read-back delay of 215423ns",
+        LogEvent::WatchdogDelayed { delay_ns: Some(215_423) },
+    );
+    watchdog(&mut facts, "hpet", 503_000_000, HPET, 503_900_000, TSC);
+    insta::assert_snapshot!(told(&facts, None, RULE));
+}
+
+#[test]
+fn ticks_as_yardstick() {
+    let mut facts = fallen_back();
+    let jiffies = [0xfffb_7018, 0xfffb_6e9d, 0xffff_ffff];
+    watchdog(&mut facts, "refined-jiffies", 378_942_392, jiffies, 1_224_152_026, TSC);
+    insta::assert_snapshot!(told(&facts, None, RULE));
+}
+
+#[test]
+fn the_skew_line_of_newer_kernels_is_enough() {
+    let mut facts = fallen_back();
+    log(
+        &mut facts,
+        1000.0,
+        "clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because \
+         the skew is too large:",
+        LogEvent::MarkedUnstable { clocksource: "tsc".into(), because: "the skew".into() },
+    );
+    log(
+        &mut facts,
+        1000.0,
+        "clocksource:                       Clocksource 'tsc' skewed -2100000 ns (-2 ms) over \
+         watchdog 'hpet' interval of 512000000 ns (512 ms)",
+        LogEvent::Skew { clocksource: "tsc".into(), skew_ns: -2_100_000, interval_ns: 512_000_000 },
+    );
+    let text = told(&facts, None, RULE);
+    assert!(text.contains("it was −4 102 ppm off"), "{text}");
+}
+
+#[test]
+fn the_delta_of_old_kernels() {
+    let cases = [
+        ("-17179860571", "the comparison overflowed"),
+        ("-95170507948", "it stood still or was set back"),
+        ("6824818792", "it jumped ahead"),
+        ("-102057770", "a read came late"),
+    ];
+    for (delta, short) in cases {
+        let mut facts = fallen_back();
+        let text = format!("Clocksource tsc unstable (delta = {delta} ns)");
+        let event = LogEvent::MarkedUnstable {
+            clocksource: "tsc".into(),
+            because: format!("delta = {delta} ns"),
+        };
+        log(&mut facts, 1000.0, &text, event);
+        let told = told(&facts, None, RULE);
+        assert!(told.contains(short), "{delta}: {told}");
+    }
+}
+
+#[test]
+fn the_kernels_own_words() {
+    let mut all = String::new();
+    for because in [
+        "TSCs unsynchronized",
+        "check_tsc_sync_source failed",
+        "TSC halts in idle",
+        "cpufreq changes",
+        "could not calculate TSC khz",
+        "KVM discovered backwards TSC",
+        "clocksource watchdog",
+    ] {
+        let mut facts = fallen_back();
+        marked(&mut facts, because);
+        all += &format!("--- {because}\n{}\n", told(&facts, None, RULE));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_line_with_the_cause_is_preferred() {
+    let mut facts = fallen_back();
+    marked(&mut facts, "clocksource watchdog");
+    watchdog(&mut facts, "hpet", 496_073_521, HPET, 507_223_190, TSC);
+    assert!(told(&facts, None, RULE).contains("it was +22 476 ppm off"));
+}
+
+#[test]
+fn under_hyperv_it_is_normal_and_under_kvm_clock_a_note() {
+    let mut facts = fallen_back();
+    marked(&mut facts, "running on Hyper-V");
+    fine(&facts, None, RULE);
+    let mut facts = healthy_kvm_guest();
+    use_kvm_clock(&mut facts, 1);
+    marked(&mut facts, "check_tsc_sync_source failed");
+    let findings = found(&crate::diagnose(&facts, None), RULE);
+    assert_eq!(findings[0].severity, Severity::Note);
+}
+
+#[test]
+fn a_parameter_that_asks_for_it_is_told_by_its_own_rule() {
+    for (because, parameter) in
+        [("boot parameter", "tsc=unstable"), ("boot parameter notsc", "notsc")]
+    {
+        let mut facts = fallen_back();
+        boot_with(&mut facts, parameter);
+        marked(&mut facts, because);
+        fine(&facts, None, RULE);
+        let text = told(&facts, None, "harmful-parameters");
+        assert!(text.contains(parameter), "{text}");
+        let slow = told(&facts, None, "slow-clocksource");
+        assert!(slow.contains("the kernel command line rules it out"), "{slow}");
+    }
+}
+
+#[test]
+fn another_source_marked_unstable_is_not_the_tsc() {
+    let mut facts = healthy_bare_metal();
+    let event = LogEvent::MarkedUnstable { clocksource: "hpet".into(), because: "skew".into() };
+    log(&mut facts, 5.0, "Marking clocksource 'hpet' as unstable", event);
+    fine(&facts, None, RULE);
+}
+
+#[test]
+fn extreme_figures_do_no_harm() {
+    for (wd_ns, cs_ns) in [(0, 0), (0, u64::MAX), (u64::MAX, 0), (1, u64::MAX)] {
+        let mut facts = fallen_back();
+        watchdog(&mut facts, "hpet", wd_ns, [0, 0, 0], cs_ns, [u64::MAX, 0]);
+        told(&facts, None, RULE);
+    }
+}
+
+#[test]
+fn without_a_log_it_cannot_be_told() {
+    could_not(&silent(), None, RULE);
+    let mut facts = healthy_bare_metal();
+    facts.kernel.log = Fact::Known(Vec::new());
+    fine(&facts, None, RULE);
+}

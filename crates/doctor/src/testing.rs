@@ -1,0 +1,360 @@
+//! Machines for tests: healthy ones, to be made sick by small edits.
+
+mod asking;
+
+use std::collections::BTreeMap;
+
+use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
+use platform::fact::{Fact, Unknown};
+use platform::facts::Facts;
+use platform::facts::clocksource::Clocksources;
+use platform::facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
+use platform::facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
+use platform::facts::kernel::{Kernel, LogEvent, LogLine};
+use platform::facts::steering::{Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind};
+use platform::facts::system::{Load, System};
+
+pub(crate) use self::asking::{could_not, fine, found, told};
+
+/// The frequency of the healthy machines' TSC.
+pub(crate) const TSC_HZ: u64 = 2_600_000_000;
+
+/// Why a test has made a fact unknown.
+pub(crate) fn gone<T>(what: &str) -> Fact<T> {
+    Fact::Unknown(Unknown::NotThere { what: what.into() })
+}
+
+/// Why a fact does not apply.
+pub(crate) fn not_applicable<T>(why: &str) -> Fact<T> {
+    Fact::Unknown(Unknown::NotApplicable { why: why.into() })
+}
+
+/// A QEMU/KVM guest with invariant TSC and chrony: nothing to find.
+pub(crate) fn healthy_kvm_guest() -> Facts {
+    Facts {
+        clocksources: Clocksources {
+            available: Fact::Known(words("tsc kvm-clock hpet acpi_pm")),
+            current: Fact::Known("tsc".into()),
+        },
+        cpu: Cpu {
+            model: Fact::Known("AMD EPYC 7763 64-Core Processor".into()),
+            logical_cpus: Fact::Known(4),
+            flags: Fact::Known(good_flags(true)),
+            hypervisor: Fact::Known(Hypervisor {
+                signature: "KVMKVMKVM".into(),
+                kind: HypervisorKind::Kvm,
+                kvm_features: Some(kvm_features(0x0100_7efb)),
+                hyperv: None,
+            }),
+            cpuid_tsc_hz: not_applicable("CPUID does not tell it"),
+        },
+        kernel: kernel(),
+        steering: steered_by_chrony(),
+        rtc: rtc("rtc_cmos 00:04"),
+        phcs: Fact::Known(Vec::new()),
+        vmclock: gone("/dev/vmclock0"),
+        pvclock_page: not_applicable("kvm-clock is not in use"),
+        kvm_host: gone("/dev/kvm"),
+        system: System {
+            product: Fact::Known("Standard PC (Q35 + ICH9, 2009)".into()),
+            vendor: Fact::Known("QEMU".into()),
+            acpi_oem: Fact::Known("BOCHS".into()),
+            distribution: Fact::Known("Debian GNU/Linux 12 (bookworm)".into()),
+            container: not_applicable("not in a container"),
+        },
+        load: load(),
+    }
+}
+
+/// A server that is a KVM host: nothing to find.
+pub(crate) fn healthy_bare_metal() -> Facts {
+    let mut facts = healthy_kvm_guest();
+    facts.clocksources.available = Fact::Known(words("tsc hpet acpi_pm"));
+    facts.cpu.flags = Fact::Known(good_flags(false));
+    facts.cpu.hypervisor = not_applicable("bare metal");
+    facts.cpu.cpuid_tsc_hz = Fact::Known(TSC_HZ);
+    facts.kvm_host = Fact::Known(KvmHost {
+        clock_ns: 12_345,
+        flags: 0xe,
+        tsc_hz: Some(TSC_HZ),
+        tsc_scaling: true,
+    });
+    facts.system.product = Fact::Known("PowerEdge R6525".into());
+    facts.system.vendor = Fact::Known("Dell Inc.".into());
+    facts.system.acpi_oem = Fact::Known("DELL".into());
+    facts.system.distribution = Fact::Known("Rocky Linux 9.4 (Blue Onyx)".into());
+    facts.load.steal_since_boot = Fact::Known(0.0);
+    facts
+}
+
+/// A Firecracker guest on kvm-clock that follows its host's PTP clock:
+/// nothing to find, though it was restored from a snapshot.
+pub(crate) fn healthy_firecracker() -> Facts {
+    let mut facts = healthy_kvm_guest();
+    facts.clocksources.available = Fact::Known(words("tsc kvm-clock"));
+    use_kvm_clock(&mut facts, 0x1);
+    facts.rtc.devices = gone("/sys/class/rtc");
+    facts.rtc.convention = gone("/etc/adjtime");
+    facts.rtc.minus_system_s = gone("/sys/class/rtc");
+    facts.phcs = Fact::Known(vec![Phc {
+        device: "/dev/ptp0".into(),
+        clock_name: "KVM virtual PTP".into(),
+        readable: true,
+    }]);
+    facts.system.product = gone("/sys/class/dmi/id/product_name");
+    facts.system.vendor = gone("/sys/class/dmi/id/sys_vendor");
+    facts.system.acpi_oem = Fact::Known("FIRECK".into());
+    log(&mut facts, 1.325, "random: crng reseeded due to virtual machine fork", LogEvent::Restored);
+    facts
+}
+
+/// A machine that says nothing at all.
+pub(crate) fn silent() -> Facts {
+    Facts {
+        clocksources: Clocksources {
+            available: gone("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+            current: gone("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        },
+        cpu: Cpu {
+            model: gone("/proc/cpuinfo"),
+            logical_cpus: gone("/proc/cpuinfo"),
+            flags: gone("/proc/cpuinfo"),
+            hypervisor: gone("CPUID"),
+            cpuid_tsc_hz: gone("CPUID"),
+        },
+        kernel: Kernel {
+            release: gone("/proc/sys/kernel/osrelease"),
+            command_line: gone("/proc/cmdline"),
+            configuration: gone("/proc/config.gz"),
+            log: Fact::Unknown(Unknown::NeedsRoot { what: "/dev/kmsg".into() }),
+        },
+        steering: Steering {
+            adjtimex: gone("adjtimex"),
+            keepers: gone("/proc"),
+            chrony: gone("chronyc"),
+        },
+        rtc: Rtc {
+            devices: Fact::Unknown(Unknown::Unreadable {
+                what: "/sys/class/rtc".into(),
+                error: "Input/output error".into(),
+            }),
+            convention: gone("/etc/adjtime"),
+            minus_system_s: gone("/sys/class/rtc"),
+        },
+        phcs: gone("/sys/class/ptp"),
+        vmclock: gone("/dev/vmclock0"),
+        pvclock_page: gone("[vvar_vclock]"),
+        kvm_host: gone("/dev/kvm"),
+        system: System {
+            product: gone("/sys/class/dmi/id/product_name"),
+            vendor: gone("/sys/class/dmi/id/sys_vendor"),
+            acpi_oem: gone("kernel log"),
+            distribution: gone("/etc/os-release"),
+            container: gone("/proc/1/environ"),
+        },
+        load: Load {
+            uptime_s: gone("/proc/uptime"),
+            load_average: gone("/proc/loadavg"),
+            steal_since_boot: gone("/proc/stat"),
+        },
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn good_flags(hypervisor: bool) -> TscFlags {
+    TscFlags {
+        tsc: true,
+        constant_tsc: true,
+        nonstop_tsc: true,
+        tsc_known_freq: hypervisor,
+        tsc_adjust: true,
+        rdtscp: true,
+        hypervisor,
+    }
+}
+
+/// KVM's features from its register.
+pub(crate) fn kvm_features(eax: u32) -> KvmFeatures {
+    KvmFeatures {
+        eax,
+        clocksource: eax & 1 != 0,
+        clocksource2: eax & 1 << 3 != 0,
+        steal_time: eax & 1 << 5 != 0,
+        clocksource_stable: eax & 1 << 24 != 0,
+    }
+}
+
+fn kernel() -> Kernel {
+    let configuration = ["PARAVIRT", "PARAVIRT_CLOCK", "KVM_GUEST", "PTP_1588_CLOCK_KVM", "NO_HZ"];
+    Kernel {
+        release: Fact::Known("6.1.0-18-amd64".into()),
+        command_line: Fact::Known(words("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet")),
+        configuration: Fact::Known(BTreeMap::from(
+            configuration.map(|option| (option.to_owned(), "y".to_owned())),
+        )),
+        log: Fact::Known(vec![
+            LogLine {
+                at_s: Some(0.000_070),
+                text: "tsc: Detected 2600.000 MHz processor".into(),
+                event: LogEvent::TscFrequency { hz: TSC_HZ, refined: false },
+            },
+            LogLine {
+                at_s: Some(1.5),
+                text: "clocksource: Switched to clocksource tsc".into(),
+                event: LogEvent::Switched { to: "tsc".into() },
+            },
+        ]),
+    }
+}
+
+/// chronyd's view of a healthy clock.
+pub(crate) fn tracking() -> ChronyTracking {
+    ChronyTracking {
+        reference: "ntp1.example.org".into(),
+        stratum: 3,
+        system_offset_s: 12e-6,
+        last_offset_s: -8e-6,
+        rms_offset_s: 15e-6,
+        frequency_ppm: -3.4,
+        residual_frequency_ppm: 0.001,
+        skew_ppm: 0.02,
+        root_delay_s: 0.008,
+        root_dispersion_s: 0.001,
+        leap_status: "Normal".into(),
+    }
+}
+
+fn steered_by_chrony() -> Steering {
+    Steering {
+        adjtimex: Fact::Known(Adjtimex {
+            offset_ns: 0,
+            frequency_ppm: -3.4,
+            max_error_us: 8_200,
+            estimated_error_us: 120,
+            status: Adjtimex::STA_NANO,
+            tick_us: 10_000,
+            tai_s: 37,
+            state: 0,
+        }),
+        keepers: Fact::Known(vec![keeper(TimeKeeperKind::Chrony, true)]),
+        chrony: Fact::Known(tracking()),
+    }
+}
+
+/// A program that is installed, and may run.
+pub(crate) fn keeper(kind: TimeKeeperKind, running: bool) -> TimeKeeper {
+    TimeKeeper { kind, installed: true, running }
+}
+
+fn rtc(name: &str) -> Rtc {
+    Rtc {
+        devices: Fact::Known(vec![RtcDevice {
+            device: "rtc0".into(),
+            name: name.into(),
+            hctosys: true,
+        }]),
+        convention: Fact::Known(RtcConvention::Utc),
+        minus_system_s: Fact::Known(0),
+    }
+}
+
+fn load() -> Load {
+    Load {
+        uptime_s: Fact::Known(86_400.0),
+        load_average: Fact::Known([0.1, 0.2, 0.2]),
+        steal_since_boot: Fact::Known(0.001),
+    }
+}
+
+/// Adds a line to the kernel log.
+pub(crate) fn log(facts: &mut Facts, at_s: f64, text: &str, event: LogEvent) {
+    let line = LogLine { at_s: Some(at_s), text: text.into(), event };
+    match &mut facts.kernel.log {
+        Fact::Known(lines) => lines.push(line),
+        unknown => *unknown = Fact::Known(vec![line]),
+    }
+}
+
+/// Adds words to the kernel's command line.
+pub(crate) fn boot_with(facts: &mut Facts, parameters: &str) {
+    if let Fact::Known(line) = &mut facts.kernel.command_line {
+        line.extend(words(parameters));
+    }
+}
+
+/// Makes `source` the clock source, and offers `available`.
+pub(crate) fn use_source(facts: &mut Facts, source: &str, available: &str) {
+    facts.clocksources.current = Fact::Known(source.into());
+    facts.clocksources.available = Fact::Known(words(available));
+}
+
+/// Makes kvm-clock the clock source, with a page of these flags.
+pub(crate) fn use_kvm_clock(facts: &mut Facts, flags: u8) {
+    facts.clocksources.current = Fact::Known("kvm-clock".into());
+    facts.pvclock_page = Fact::Known(PvclockPage {
+        version: 40,
+        tsc_timestamp: 1_000_000,
+        system_time_ns: 5_000_000,
+        tsc_to_system_mul: 0xc4ec_4ec4,
+        tsc_shift: -1,
+        flags,
+    });
+}
+
+/// Nobody steers: the kernel's own state after boot.
+pub(crate) fn unsteered(facts: &mut Facts) {
+    if let Fact::Known(state) = &mut facts.steering.adjtimex {
+        state.status |= Adjtimex::STA_UNSYNC;
+        state.max_error_us = 16_000_000;
+        state.tai_s = 0;
+    }
+    facts.steering.keepers = Fact::Known(Vec::new());
+    facts.steering.chrony = gone("chronyc");
+}
+
+/// A cost whose spread is narrow.
+pub(crate) fn cost(call: &str, ns: f64, path: ReadPath) -> CallCost {
+    CallCost {
+        call: call.into(),
+        ns: Spread { min: ns * 0.98, median: ns, p99: ns * 1.2, max: ns * 3.0 },
+        cycles: None,
+        samples: 500,
+        calls_per_sample: 1000,
+        outliers: 2,
+        path,
+        histogram: Vec::new(),
+    }
+}
+
+/// What a quick measurement gives on a machine whose clock costs `clock_ns`.
+pub(crate) fn measured(source: &str, clock_ns: f64, entered: u64) -> Measurements {
+    Measurements {
+        clocksource: Some(source.into()),
+        costs: vec![
+            cost("rdtsc", 8.6, ReadPath::Instruction),
+            cost(
+                "clock_gettime(CLOCK_MONOTONIC)",
+                clock_ns,
+                ReadPath::Counted { calls: 1000, entered },
+            ),
+        ],
+        granularity: Vec::new(),
+        skews: vec![Skew { cpu_a: 0, cpu_b: 1, offset_ns: 3.0, bound_ns: 40.0, round_trips: 2000 }],
+        order: vec![Order {
+            clock: "CLOCK_MONOTONIC".into(),
+            readings: 100_000,
+            backward: 0,
+            largest_backward_ns: 0.0,
+        }],
+        tsc_rate: Some(TscRate { hz: TSC_HZ as f64 + 3.0, bound_ppm: 0.5, over_s: 0.5 }),
+        not_measured: Vec::new(),
+    }
+}
+
+/// What a healthy machine on tsc measures.
+pub(crate) fn measured_tsc() -> Measurements {
+    measured("tsc", 23.0, 0)
+}

@@ -1,0 +1,62 @@
+//! Asking one rule, and its answer as a person would read it.
+
+use instruments::measurements::Measurements;
+use platform::facts::Facts;
+
+use crate::finding::{Diagnosis, Finding};
+
+/// The findings of one rule.
+pub(crate) fn found(diagnosis: &Diagnosis, rule: &str) -> Vec<Finding> {
+    diagnosis.findings.iter().filter(|finding| finding.rule == rule).cloned().collect()
+}
+
+/// The findings of one rule as a person would read them, for snapshots.
+pub(crate) fn told(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
+    let diagnosis = crate::diagnose(facts, measurements);
+    let findings = found(&diagnosis, rule);
+    assert!(!findings.is_empty(), "{rule} found nothing: {:#?}", diagnosis.checked);
+    findings.iter().map(as_text).collect::<Vec<_>>().join("\n")
+}
+
+/// What a rule says when it has found nothing; panics when it has.
+pub(crate) fn fine(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
+    outcome(facts, measurements, rule, true)
+}
+
+/// Why a rule could not look; panics when it could.
+pub(crate) fn could_not(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
+    outcome(facts, measurements, rule, false)
+}
+
+fn outcome(
+    facts: &Facts,
+    measurements: Option<&Measurements>,
+    rule: &str,
+    could_check: bool,
+) -> String {
+    let diagnosis = crate::diagnose(facts, measurements);
+    let entry = diagnosis.checked.iter().find(|entry| entry.rule == rule);
+    let Some(entry) = entry else {
+        panic!("{rule} found something: {:#?}", found(&diagnosis, rule));
+    };
+    assert_eq!(entry.could_check, could_check, "{}", entry.outcome);
+    entry.outcome.clone()
+}
+
+fn as_text(finding: &Finding) -> String {
+    let mut text = format!("{:?}: {}\n", finding.severity, finding.what);
+    for line in &finding.evidence {
+        text += &format!("  | {line}\n");
+    }
+    text += &format!("  {}\n", finding.why);
+    for remedy in &finding.remedies {
+        text += &format!("  > {}\n", remedy.what);
+        if let Some(command) = &remedy.command {
+            text += &format!("    $ {command}\n");
+        }
+        if let Some(changes) = &remedy.changes {
+            text += &format!("    ({changes})\n");
+        }
+    }
+    text
+}

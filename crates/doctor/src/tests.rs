@@ -1,0 +1,110 @@
+//! The table as a whole: healthy machines, silent machines, the verdict.
+
+use std::collections::BTreeSet;
+
+use platform::fact::Fact;
+use platform::facts::kernel::LogEvent;
+
+use crate::finding::Severity;
+use crate::rules::RULES;
+use crate::testing::{
+    healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, measured, measured_tsc, silent,
+    unsteered, use_source,
+};
+use crate::{diagnose, testing};
+
+#[test]
+fn healthy_machines_have_no_findings() {
+    let machines = [
+        ("guest", healthy_kvm_guest(), measured_tsc()),
+        ("bare metal", healthy_bare_metal(), measured_tsc()),
+        ("firecracker", healthy_firecracker(), measured("kvm-clock", 27.0, 0)),
+    ];
+    for (name, facts, measurements) in machines {
+        for measured in [Some(&measurements), None] {
+            let diagnosis = diagnose(&facts, measured);
+            assert_eq!(diagnosis.findings, [], "{name}");
+            assert_eq!(diagnosis.checked.len(), RULES.len(), "{name}");
+        }
+        let unchecked: Vec<_> = diagnose(&facts, Some(&measurements))
+            .checked
+            .into_iter()
+            .filter(|entry| !entry.could_check && entry.rule != "kvm-host-clock")
+            .collect();
+        assert_eq!(unchecked, [], "{name}");
+    }
+}
+
+#[test]
+fn a_silent_machine_has_one_finding_and_every_rule_says_why_it_could_not_look() {
+    let diagnosis = diagnose(&silent(), None);
+    let rules: Vec<_> = diagnosis.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, ["clock-sources-readable"]);
+    let looked: Vec<_> = diagnosis.checked.iter().filter(|entry| entry.could_check).collect();
+    assert!(looked.iter().all(|entry| entry.outcome.contains("does not apply")), "{looked:#?}");
+    for entry in &diagnosis.checked {
+        assert!(!entry.outcome.trim().is_empty(), "{} gives no reason", entry.rule);
+    }
+}
+
+#[test]
+fn what_every_rule_says_of_a_healthy_guest_is_worth_reading() {
+    let diagnosis = diagnose(&healthy_kvm_guest(), Some(&measured_tsc()));
+    let lines: Vec<_> = diagnosis
+        .checked
+        .iter()
+        .map(|entry| format!("{}: {}", entry.rule, entry.outcome))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn names_are_unique_and_every_rule_names_its_source() {
+    let names: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
+    assert_eq!(names.len(), RULES.len());
+    for rule in RULES {
+        assert!(rule.name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", rule.name);
+        assert!(rule.checks.ends_with('.'), "{}", rule.name);
+        assert!(!rule.source.is_empty(), "{}", rule.name);
+    }
+}
+
+#[test]
+fn the_worst_comes_first_and_gives_the_verdict() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    testing::boot_with(&mut facts, "divider=10");
+    use_source(&mut facts, "acpi_pm", "tsc kvm-clock acpi_pm");
+    let diagnosis = diagnose(&facts, None);
+    let severities: Vec<_> = diagnosis.findings.iter().map(|finding| finding.severity).collect();
+    assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Note]);
+    assert_eq!(
+        diagnosis.verdict,
+        "Time needs attention (1 error, 1 warning, 1 note). Every clock reading is slow: acpi_pm \
+         instead of tsc."
+    );
+}
+
+#[test]
+fn verdicts_of_healthy_and_silent_machines() {
+    let healthy = diagnose(&healthy_bare_metal(), Some(&measured_tsc()));
+    assert_eq!(
+        healthy.verdict,
+        format!("Time is in order: {} checks, nothing found.", RULES.len())
+    );
+    let mut facts = healthy_bare_metal();
+    facts.kernel.log = testing::gone("kernel log");
+    let partly = diagnose(&facts, Some(&measured_tsc()));
+    assert!(partly.verdict.contains("could not be made"), "{}", partly.verdict);
+    assert!(diagnose(&silent(), None).verdict.starts_with("Time works, with risks (1 warning)."));
+}
+
+#[test]
+fn a_log_of_nonsense_finds_nothing() {
+    let mut facts = healthy_kvm_guest();
+    for (at_s, text) in [(f64::NAN, "\u{fffd}\u{0}"), (f64::INFINITY, ""), (-1.0, "Marking")] {
+        testing::log(&mut facts, at_s, text, LogEvent::Other);
+    }
+    facts.load.uptime_s = Fact::Known(f64::NAN);
+    assert_eq!(diagnose(&facts, None).findings, []);
+}
