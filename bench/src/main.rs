@@ -42,10 +42,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints how a figure stands to its bar; whether it is met.
+/// Prints how a figure stands to its bar; whether it is met, compared in the
+/// hundredths that bars are stated in.
 fn judge(what: &str, figure: f64, bar: f64, unit: &str) -> bool {
-    let met = figure <= bar;
+    let met = (figure * 100.0).round() <= bar * 100.0;
     let word = if met { "met" } else { "NOT MET" };
-    println!("{what:<50} {figure:>7.2}{unit}  at most {bar:.2}{unit}  {word}");
+    println!("{what:<46} {figure:>8.3}{unit}  at most {bar:.2}{unit}  {word}");
     met
 }

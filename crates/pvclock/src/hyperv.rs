@@ -261,7 +261,18 @@ pub struct ReferenceWriter<'p, M: Memory = Aligned> {
 impl<'p, M: Memory> ReferenceWriter<'p, M> {
     /// A writer of `page`, whatever that holds.
     pub fn new(page: &'p ReferencePage<M>) -> Self {
-        Self { page, sequence: page.sequence.load() }
+        Self::resume(page, page.sequence.load())
+    }
+
+    /// A writer that counts on from another's [`ReferenceWriter::sequence`]:
+    /// the page alone does not say it while it is switched off.
+    pub const fn resume(page: &'p ReferencePage<M>, sequence: u32) -> Self {
+        Self { page, sequence }
+    }
+
+    /// The sequence of the last write: part of what a saved VM consists of.
+    pub const fn sequence(&self) -> u32 {
+        self.sequence
     }
 
     /// Writes an update, and switches the page on.

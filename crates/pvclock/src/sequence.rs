@@ -30,8 +30,8 @@ pub const DEFAULT_TRIES: u32 = 100_000;
 
 /// How a page's version says that it is being written.
 pub(crate) trait Marking {
-    /// Whether the fields under this version are whole.
-    fn is_steady(version: u32) -> bool;
+    /// Whether fields read between these two loads of the version are whole.
+    fn is_whole(before: u32, after: u32) -> bool;
 
     /// Whether this version says that there is nothing to wait for.
     fn is_off(version: u32) -> bool;
@@ -44,9 +44,11 @@ pub(crate) trait Marking {
 pub(crate) enum OddWhileWriting {}
 
 impl Marking for OddWhileWriting {
+    /// One comparison for both conditions: an odd `before` is compared as the
+    /// even version below it, which a page that counts up never shows again.
     #[inline(always)]
-    fn is_steady(version: u32) -> bool {
-        version & 1 == 0
+    fn is_whole(before: u32, after: u32) -> bool {
+        before & !1 == after
     }
 
     #[inline(always)]
@@ -68,8 +70,8 @@ pub(crate) enum ZeroWhileWriting {}
 
 impl Marking for ZeroWhileWriting {
     #[inline(always)]
-    fn is_steady(version: u32) -> bool {
-        !Self::is_off(version)
+    fn is_whole(before: u32, after: u32) -> bool {
+        before == after && !Self::is_off(before)
     }
 
     #[inline(always)]
@@ -94,7 +96,7 @@ pub(crate) fn read_once<M: Memory, S: Marking, T>(
     M::fence_acquire();
     let value = fields();
     M::fence_acquire();
-    (version.load() == before && S::is_steady(before)).then_some((before, value))
+    S::is_whole(before, version.load()).then_some((before, value))
 }
 
 /// Reads the fields guarded by `version` as one whole.
@@ -164,6 +166,6 @@ mod tests {
         assert_eq!(ZeroWhileWriting::next(u32::MAX - 1), (0, 1));
         assert_eq!(ZeroWhileWriting::next(u32::MAX), (0, 1));
         assert!(ZeroWhileWriting::is_off(0) && ZeroWhileWriting::is_off(u32::MAX));
-        assert!(ZeroWhileWriting::is_steady(1));
+        assert!(ZeroWhileWriting::is_whole(1, 1) && !ZeroWhileWriting::is_whole(0, 0));
     }
 }

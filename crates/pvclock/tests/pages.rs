@@ -234,6 +234,9 @@ fn hyperv_page_goes_off_and_counts_on() {
     assert_eq!(reader.units_100ns(&|| 0), Err(ReadError::SwitchedOff { version: 0 }));
     writer.write(scale, 0);
     assert_eq!(reader.info().unwrap().sequence, 2, "never a sequence that meant something else");
+    writer.switch_off();
+    ReferenceWriter::resume(&page, writer.sequence()).write(scale, 0);
+    assert_eq!(reader.info().unwrap().sequence, 3, "nor after another writer took over");
 }
 
 #[test]

@@ -191,8 +191,10 @@ fn time_after(base: Nanos, delta: u64, scale: Scale) -> Result<Nanos, ReadError>
 }
 
 /// The largest time that any reader was given: shared by the readers of all
-/// pages of a guest without [`Flags::TSC_STABLE`].
+/// pages of a guest without [`Flags::TSC_STABLE`]. In memory it is one `u64`
+/// of nanoseconds, so that other languages can hold it too.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct LastTime(AtomicU64);
 
 impl LastTime {

@@ -150,6 +150,8 @@ impl VmClockFlags {
     pub const TIME_MONOTONIC: Self = Self(1 << 7);
     /// The VM generation counter is there.
     pub const VM_GENERATION_PRESENT: Self = Self(1 << 8);
+    /// The device notifies the guest of each update.
+    pub const NOTIFICATION_PRESENT: Self = Self(1 << 9);
 
     /// Whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
