@@ -43,7 +43,7 @@ fn cycles() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(common::cases(100_000))]
+    #![proptest_config(common::cases(20_000))]
 
     /// `0 ≤ exact − computed < exact · 2^−31 + 2 ns`, all terms multiplied by
     /// `hz · 2^31` so that nothing is rounded here.
