@@ -25,7 +25,7 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     let Some(at) = verdict_line(log) else {
         return Outcome::fine("the kernel log says nothing against the TSC");
     };
-    let interval = Interval::after(log, at);
+    let interval = Interval::after(case, log, at);
     let cause = Cause::of(case, log, at, interval.as_ref());
     match cause {
         // Hyper-V's own page is used instead, as it should be.

@@ -5,7 +5,7 @@ mod words;
 
 use platform::facts::kernel::{LogEvent, LogLine};
 
-use super::interval::Interval;
+use super::interval::{ACPI_PM_HZ, Interval};
 use crate::case::{Case, log_evidence};
 use crate::finding::Remedy;
 use crate::text;
@@ -19,7 +19,7 @@ pub(super) enum Cause {
     AskedFor(&'static str),
     /// No `constant_tsc` on several CPUs: assumed to disagree.
     NotSynchronised,
-    /// The boot's test saw one CPU behind another.
+    /// One CPU was seen behind another.
     Warp,
     /// It stops when the CPU idles deeply.
     Halts,
@@ -51,8 +51,8 @@ pub(super) enum Cause {
     Unsaid,
 }
 
-/// 24 bits at 3 579 545 Hz: the ACPI PM timer's range.
-const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / 3_579_545.0 * 1e9;
+/// The range of the ACPI PM timer's 24 bits.
+const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
 /// A difference this close to a wrap is one: the watchdog's own tolerance,
 /// twice over.
@@ -86,13 +86,13 @@ impl Cause {
         if let Some(said) = Self::said(because) {
             return said;
         }
-        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
-        if log[at].text.contains("read-back delay") {
-            return Self::ReadLate;
+        if let Some(interval) = interval {
+            return Self::by_figures(case, log, at, interval);
         }
-        match interval {
-            Some(interval) => Self::by_figures(case, log, at, interval),
-            None => Self::Unsaid,
+        // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
+        match delays_before(log, at).any(|line| line.text.contains("unstable")) {
+            true => Self::ReadLate,
+            false => Self::Unsaid,
         }
     }
 
@@ -100,12 +100,13 @@ impl Cause {
     /// cpu/mshyperv.c, arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c.
     fn said(because: &str) -> Option<Self> {
-        const WORDS: [(&str, Cause); 10] = [
+        const WORDS: [(&str, Cause); 11] = [
             ("running on Hyper-V", Cause::HyperV),
             ("boot parameter notsc", Cause::AskedFor("notsc")),
             ("boot parameter", Cause::AskedFor("tsc=unstable")),
             ("TSCs unsynchronized", Cause::NotSynchronised),
             ("check_tsc_sync_source failed", Cause::Warp),
+            ("inter CPU skew", Cause::Warp),
             ("TSC halt", Cause::Halts),
             ("cpufreq changes", Cause::FollowsFrequency),
             ("could not calculate TSC", Cause::NotCalibrated),

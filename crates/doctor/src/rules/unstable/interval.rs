@@ -2,7 +2,12 @@
 
 use platform::facts::kernel::{LogEvent, LogLine};
 
+use crate::case::Case;
+use crate::case::trust::kernel_tsc_hz;
 use crate::text;
+
+/// The ACPI PM timer's frequency, the same on all machines.
+pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
 /// What the two clocks said of one interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +29,7 @@ const REACH: usize = 6;
 
 impl Interval {
     /// The figures that follow the verdict in line `at`, or stand in it.
-    pub(crate) fn after(log: &[LogLine], at: usize) -> Option<Self> {
+    pub(crate) fn after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
         let (mut watchdog, mut source, mut skew) = (None, None, None);
         for line in lines {
@@ -38,6 +43,7 @@ impl Interval {
                 _ => {}
             }
         }
+        let length_ns = |line: &LogLine| length_ns(case, line);
         let watchdog_ns = watchdog.and_then(length_ns).or(skew.map(|(_, interval)| interval));
         let both = watchdog_ns.zip(source.and_then(length_ns));
         let skew_ns = both
@@ -78,9 +84,29 @@ impl Interval {
     }
 }
 
-fn length_ns(line: &LogLine) -> Option<f64> {
-    match line.event {
-        LogEvent::WatchdogInterval { interval_ns, .. } => interval_ns.map(|ns| ns as f64),
+/// A line's interval: as it says, or before Linux 5.13, where it gives only
+/// the counter, by that counter's frequency.
+fn length_ns(case: &Case<'_>, line: &LogLine) -> Option<f64> {
+    let LogEvent::WatchdogInterval { clocksource, interval_ns, .. } = &line.event else {
+        return None;
+    };
+    interval_ns.map(|ns| ns as f64).or_else(|| {
+        let ticks = Counter::parse(&line.text)?.ticks();
+        Some(ticks as f64 / frequency_hz(case, clocksource)? * 1e9)
+    })
+}
+
+/// A clock source's frequency, where it is fixed or the log tells it.
+fn frequency_hz(case: &Case<'_>, clocksource: &str) -> Option<f64> {
+    match clocksource {
+        "acpi_pm" => Some(ACPI_PM_HZ),
+        // "hpet0: 3 comparators, 64-bit 14.318180 MHz counter"
+        "hpet" => case.log().ok()?.iter().find_map(|line| {
+            let (head, _) = line.text.split_once(" MHz counter")?;
+            let mhz: f64 = head.rsplit(' ').next()?.parse().ok()?;
+            (mhz > 0.0).then_some(mhz * 1e6)
+        }),
+        name if name.starts_with("tsc") => kernel_tsc_hz(case).map(|hz| hz as f64),
         _ => None,
     }
 }
@@ -116,9 +142,16 @@ impl Counter {
         Some(Self { now: field("_now: ")?, last: field("_last: ")?, mask: field("mask: ")? })
     }
 
+    /// Ticks between its two readings. One that went backward counts as the
+    /// kernel counts it: as not moved (kernel/time/timekeeping_internal.h,
+    /// `clocksource_delta`).
+    fn ticks(self) -> u64 {
+        if self.backward().is_some() { 0 } else { self.now.wrapping_sub(self.last) & self.mask }
+    }
+
     /// How long it takes to wrap, if `ns` passed between its two readings.
     fn wrap_ns(self, ns: f64) -> Option<f64> {
-        let ticks = self.now.wrapping_sub(self.last) & self.mask;
+        let ticks = self.ticks();
         (ticks > 0 && self.mask < u64::MAX).then(|| ns / ticks as f64 * (self.mask as f64 + 1.0))
     }
 

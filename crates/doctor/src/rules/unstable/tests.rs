@@ -170,6 +170,53 @@ fn the_skew_line_of_newer_kernels_is_enough() {
 }
 
 #[test]
+fn kernels_that_give_counters_only_are_understood_by_their_frequencies() {
+    let mut facts = fallen_back();
+    let hpet = "hpet0: 3 comparators, 64-bit 14.318180 MHz counter";
+    log(&mut facts, 0.5, hpet, LogEvent::Other);
+    log(
+        &mut facts,
+        2.5,
+        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because \
+         the skew is too large:",
+        LogEvent::MarkedUnstable { clocksource: "tsc".into(), because: "the skew".into() },
+    );
+    // 7 159 090 ticks are 0.5 s; 1 326 000 000 cycles of 2.6 GHz are 0.51 s.
+    for (watchdog, clocksource, text) in [
+        (true, "hpet", format!("'hpet' wd_now: {:x} wd_last: 0 mask: ffffffff", 7_159_090)),
+        (
+            false,
+            "tsc",
+            format!("'tsc' cs_now: {:x} cs_last: 0 mask: ffffffffffffffff", 1_326_000_000),
+        ),
+    ] {
+        let event = LogEvent::WatchdogInterval {
+            watchdog,
+            clocksource: clocksource.into(),
+            interval_ns: None,
+        };
+        log(&mut facts, 2.5, &text, event);
+    }
+    let text = told(&facts, None, RULE);
+    assert!(text.contains("it runs +20 000 ppm off"), "{text}");
+    assert!(text.contains("TSC minus hpet: +10 ms in an interval of 500 ms"), "{text}");
+}
+
+#[test]
+fn a_read_too_late_to_be_judged_is_told_as_that() {
+    let mut facts = fallen_back();
+    log(
+        &mut facts,
+        900.0,
+        "clocksource: timekeeping watchdog on CPU2: hpet read-back delay of 216533ns, attempt 4, \
+         marking unstable",
+        LogEvent::WatchdogDelayed { delay_ns: Some(216_533) },
+    );
+    marked(&mut facts, "clocksource watchdog");
+    assert!(told(&facts, None, RULE).contains("a read came late, under load"));
+}
+
+#[test]
 fn the_delta_of_old_kernels() {
     let cases = [
         ("-17179860571", "the comparison overflowed"),
@@ -196,6 +243,7 @@ fn the_kernels_own_words() {
     for because in [
         "TSCs unsynchronized",
         "check_tsc_sync_source failed",
+        "inter CPU skew",
         "TSC halts in idle",
         "cpufreq changes",
         "could not calculate TSC khz",

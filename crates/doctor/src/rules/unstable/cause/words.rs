@@ -45,8 +45,8 @@ pub(super) fn why(cause: &Cause) -> String {
                 .into()
         }
         Cause::Warp => {
-            "At boot a CPU read less than another had read just before: the firmware, or the \
-             host, started them with different values."
+            "A CPU read less than another had read just before: the firmware, or the host, started \
+             them with different values, or set one back."
                 .into()
         }
         Cause::Halts => {
