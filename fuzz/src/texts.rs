@@ -3,11 +3,11 @@
 
 use platform::facts::kernel::{command_line, configuration, log};
 use platform::facts::{clocksource, cpu, hardware, steering, system};
-use platform::tree::manifest::Manifest;
+use platform::tree::{self, manifest::Manifest};
 
-/// Files reach the parsers with what is not UTF-8 replaced.
+/// Bytes as the parsers get them.
 fn text(data: &[u8]) -> String {
-    String::from_utf8_lossy(data).into_owned()
+    tree::clean(data)
 }
 
 /// A captured file is reduced again when it is read.

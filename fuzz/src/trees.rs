@@ -9,13 +9,14 @@ use std::path::{Component, Path, PathBuf};
 
 use platform::facts;
 use platform::tree::Tree;
+use tempfile::TempDir;
 
 /// Names longer than this only test the file system.
 const PATH_BYTES: usize = 120;
 
 /// Reads any tree twice: as it is, and from a capture of it.
 pub(crate) fn tree(data: &[u8]) {
-    let place = tempfile::tempdir().expect("there is room for a temporary folder");
+    let place = temporary_folder();
     let original = place.path().join("original");
     fs::create_dir(&original).expect("the folder is new");
     for (path, content) in files(data) {
@@ -32,6 +33,13 @@ pub(crate) fn tree(data: &[u8]) {
     recording.write(&copy, &recording.manifest("fuzz", 0)).expect("what was read can be written");
     let copied = Tree::captured(&copy).expect("a capture is a tree");
     assert_eq!(facts::read(&copied), facts);
+}
+
+/// In memory where that can be had: a capture waits for its disk.
+fn temporary_folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("there is room for a temporary folder")
 }
 
 /// The files that the bytes describe.

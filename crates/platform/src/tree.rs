@@ -168,13 +168,32 @@ impl Tree {
     /// What only the running kernel or a program answers: `live` asks it; in
     /// a captured tree the answer is the file `parachron/<name>`.
     pub fn probe(&self, name: &str, live: impl FnOnce() -> Fact<String>) -> Fact<String> {
+        self.probe_keeping(name, None, live)
+    }
+
+    /// As [`Tree::probe`], where `live` leaves out what must not leave the
+    /// machine; `keep` says for people what it gives.
+    pub fn probe_reduced(
+        &self,
+        name: &str,
+        keep: &'static str,
+        live: impl FnOnce() -> Fact<String>,
+    ) -> Fact<String> {
+        self.probe_keeping(name, Some(keep), live)
+    }
+
+    fn probe_keeping(
+        &self,
+        name: &str,
+        keep: Option<&'static str>,
+        live: impl FnOnce() -> Fact<String>,
+    ) -> Fact<String> {
         let path = format!("parachron/{name}");
-        let answer = if self.is_live() {
-            live().map(|text| clean(text.as_bytes()))
-        } else {
-            self.read(&path)
+        let answer = match self.is_live() {
+            true => live().map(|text| clean(text.as_bytes())),
+            false => self.read(&path),
         };
-        self.note(&path, None, answer)
+        self.note(&path, keep, answer)
     }
 
     /// What is made of files too large, binary or private to be taken as they
@@ -236,7 +255,7 @@ impl Tree {
 
 /// Text of any bytes: what is not UTF-8 is replaced, and so are control
 /// characters, which would act on the terminal of whoever reads a report.
-pub(crate) fn clean(bytes: &[u8]) -> String {
+pub fn clean(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .replace("\r\n", "\n")
         .chars()

@@ -54,12 +54,14 @@ pub fn parse(text: &str) -> Fact<Vec<String>> {
 
 fn words(text: &str) -> Vec<&str> {
     let mut quoted = false;
-    text.split(|c: char| {
-        quoted ^= c == '"';
-        c.is_whitespace() && !quoted
-    })
-    .filter(|word| !word.is_empty())
-    .collect()
+    // The end of the line is no part of a word whose quotes stay open.
+    text.trim_end()
+        .split(|c: char| {
+            quoted ^= c == '"';
+            c.is_whitespace() && !quoted
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 fn concerns_time(word: &str) -> bool {
