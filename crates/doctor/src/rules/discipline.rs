@@ -139,8 +139,19 @@ pub(crate) fn error_bound(case: &Case<'_>) -> Check {
 }
 
 fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
-    let state = &case.facts.steering.adjtimex;
-    state.known().ok_or_else(|| why_not(state))
+    let fact = &case.facts.steering.adjtimex;
+    let state = fact.known().ok_or_else(|| why_not(fact))?;
+    // What kernel/time/ntp.c and timekeeping.c let through, and a little.
+    let possible = state.frequency_ppm.abs() <= KERNEL_LIMIT_PPM + 1.0
+        && (9_000..=11_000).contains(&state.tick_us);
+    match possible {
+        true => Ok(state),
+        false => Err(Skipped::CouldNot(format!(
+            "no kernel has this: frequency {}, tick {} µs",
+            text::ppm(state.frequency_ppm),
+            state.tick_us
+        ))),
+    }
 }
 
 #[cfg(test)]

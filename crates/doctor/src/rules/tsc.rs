@@ -3,7 +3,9 @@
 use platform::facts::hardware::PvclockPage;
 use platform::facts::kernel::LogEvent;
 
-use crate::case::trust::{WRONG_RATE_PPM, kernel_tsc_hz, rate_error_ppm, stops_unless_said};
+use crate::case::trust::{
+    NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, rate_error_ppm, stops_unless_said,
+};
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies;
@@ -82,114 +84,141 @@ fn follows_frequency(finding: Finding) -> Finding {
 
 /// A frequency of the TSC, and who says so.
 struct Said {
-    who: &'static str,
+    who: Witness,
     hz: f64,
-    /// Two of these may differ by this much before it means anything, ppm.
-    tolerance_ppm: f64,
+}
+
+/// Who names a frequency; the most trustworthy first, after the kernel, which
+/// is in question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Witness {
+    Kernel,
+    Measured,
+    Page,
+    CpuName,
+    Cpuid,
+}
+
+impl Witness {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "by the kernel, at boot",
+            Self::Measured => "measured now, against another clock",
+            Self::Page => "by the kvm-clock page, now",
+            Self::CpuName => "by the CPU's name",
+            Self::Cpuid => "by CPUID",
+        }
+    }
+
+    /// A difference up to this means nothing, ppm.
+    fn tolerance_ppm(self) -> f64 {
+        match self {
+            Self::Kernel => f64::INFINITY,
+            Self::Measured => WRONG_RATE_PPM,
+            // The page is exact to 0.5 ppb, the kernel's figure to 1 kHz.
+            Self::Page => 100.0,
+            // CPUID 0x16 gives whole megahertz, and the marketed ones too.
+            Self::CpuName | Self::Cpuid => NAMED_RATE_PPM,
+        }
+    }
+
+    /// Whether it may itself be the one that is wrong.
+    fn is_doubtful(self) -> bool {
+        matches!(self, Self::CpuName | Self::Cpuid)
+    }
 }
 
 /// `tsc-frequency`
 pub(crate) fn frequency(case: &Case<'_>) -> Check {
-    let said = frequencies(case);
-    let Some(taken) = said.iter().find(|one| one.who == KERNEL) else {
+    let Some(taken_hz) = kernel_tsc_hz(case).map(|hz| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not tell at which frequency it takes the TSC".to_owned(),
         ));
     };
-    let off_ppm = |other: &Said| (other.hz / taken.hz - 1.0) * 1e6;
-    let wrong = said
-        .iter()
-        .filter(|other| off_ppm(other).abs() > other.tolerance_ppm)
-        .max_by(|a, b| off_ppm(a).abs().total_cmp(&off_ppm(b).abs()));
-    let Some(wrong) = wrong else {
+    let said = frequencies(case, taken_hz);
+    let off_ppm = |one: &Said| (one.hz / taken_hz - 1.0) * 1e6;
+    let Some(wrong) = said.iter().find(|one| off_ppm(one).abs() > one.who.tolerance_ppm()) else {
         return Outcome::fine(match said.len() {
-            1 => format!("{}; no second opinion to compare it with", text::hz(taken.hz)),
-            n => format!("{}, on which {n} sources agree", text::hz(taken.hz)),
+            1 => format!("{}; no second opinion to compare it with", text::hz(taken_hz)),
+            n => format!("{}, on which {n} sources agree", text::hz(taken_hz)),
         });
     };
     let off = off_ppm(wrong);
     let in_use = matches!(case.current(), Ok("tsc"));
-    // CPUID may be the one that is wrong; a page or a measurement is not.
-    let mut finding = match wrong.who {
-        CPUID => Finding::new(
-            Severity::Warning,
-            format!("CPUID and the kernel disagree on the TSC's rate, by {}", text::ppm(off)),
-        ),
-        _ => Finding::new(
-            if in_use { Severity::Error } else { Severity::Warning },
-            format!("The TSC runs {} off the rate the kernel takes it for", text::ppm(off)),
-        ),
+    let (severity, what) = match wrong.who {
+        Witness::Cpuid => {
+            (Severity::Warning, "CPUID and the kernel disagree on the TSC's rate, by")
+        }
+        Witness::CpuName => (Severity::Warning, "VirtualBox may have the TSC's rate wrong, by"),
+        _ if in_use => (Severity::Error, "The TSC runs at another rate than the kernel thinks, by"),
+        _ => (Severity::Warning, "The TSC runs at another rate than the kernel thinks, by"),
     };
+    let mut finding = Finding::new(severity, format!("{what} {}", text::ppm(off)));
     for one in &said {
-        finding = finding.evidence(format!("{}: {}", one.who, text::hz(one.hz)));
+        finding = finding.evidence(format!("{}: {}", one.who.name(), text::hz(one.hz)));
     }
-    // Time by the TSC is ticks over the rate it is taken for.
+    // Time by the TSC is its ticks over the rate it is taken for.
     let in_300_s = 300.0 * (1.0 + off / 1e6);
-    let if_so = if wrong.who == CPUID { "If CPUID is right, " } else { "" };
-    let by = if if_so.is_empty() { "By" } else { "by" };
     finding = finding.why(format!(
-        "{if_so}{by} that clock 300 s of real time last {in_300_s:.2} s. NTP can steer {WRONG_RATE_PPM} \
-         ppm; beyond it the clock is stepped again and again.{}",
+        "{} tsc {in_300_s:.2} s pass in 300 s of real time. NTP can steer {WRONG_RATE_PPM} ppm; \
+         beyond it the clock is stepped again and again.{}",
+        if wrong.who.is_doubtful() { "If the kernel is wrong, by" } else { "By" },
         if in_use { "" } else { " Another source is in use, so the time is right for now." }
     ));
-    if case.is_virtualbox() {
-        finding = finding.remedy(Remedy::advice(
-            "VirtualBox measured the host's TSC wrongly when it started. With the VM off: \
-             VBoxManage modifyvm NAME --paravirtprovider legacy, or restart VirtualBox when the \
-             host is idle.",
-        ));
-    }
-    if wrong.who == CPUID {
-        return finding
-            .remedy(
-                Remedy::command(
-                    "See which correction the clock needs: it shows who is right.",
-                    "chronyc tracking",
-                )
-                .changes(remedies::LOOKS),
-            )
-            .alone();
-    }
-    if wrong.who == PAGE {
-        finding = finding.remedy(remedies::switch_to(case, "kvm-clock"));
-    } else if in_use && case.offers("acpi_pm") {
-        finding = finding.remedy(remedies::switch_to(case, "acpi_pm"));
-    }
-    finding
-        .remedy(Remedy::advice(match in_use {
-            true => "Reboot once the announced frequency is right: the kernel learns it at boot.",
-            false => "Do not switch to tsc before that is mended.",
-        }))
-        .alone()
+    mend(case, finding, wrong.who, in_use).alone()
 }
 
-const KERNEL: &str = "by the kernel, at boot";
-const CPUID: &str = "by CPUID";
-const PAGE: &str = "by the kvm-clock page, now";
+fn mend(case: &Case<'_>, mut finding: Finding, witness: Witness, in_use: bool) -> Finding {
+    if witness.is_doubtful() {
+        finding = finding.remedy(
+            Remedy::command(
+                "See which correction the clock needs under tsc: it shows who is right.",
+                "chronyc tracking",
+            )
+            .changes(remedies::LOOKS),
+        );
+    }
+    if case.is_virtualbox() {
+        finding = finding.remedy(
+            Remedy::command(
+                "VirtualBox measures the host's TSC when it starts: restart it while the host is \
+                 idle; if that does not help, on the host, with the VM off:",
+                "VBoxManage modifyvm NAME --paravirtprovider legacy",
+            )
+            .changes("from the VM's next start on: the guest measures the TSC itself"),
+        );
+    }
+    match witness {
+        Witness::CpuName | Witness::Cpuid => return finding,
+        Witness::Page => finding = finding.remedy(remedies::switch_to(case, "kvm-clock")),
+        _ if in_use && case.offers("acpi_pm") => {
+            finding = finding.remedy(remedies::switch_to(case, "acpi_pm"));
+        }
+        _ => {}
+    }
+    finding.remedy(Remedy::advice(match in_use {
+        true => "Reboot once the announced frequency is right: the kernel learns it at boot.",
+        false => "Do not switch to tsc before that is mended.",
+    }))
+}
 
-fn frequencies(case: &Case<'_>) -> Vec<Said> {
-    let mut said = Vec::new();
-    let kernel_hz = kernel_tsc_hz(case);
-    if let Some(hz) = kernel_hz {
-        said.push(Said { who: KERNEL, hz: hz as f64, tolerance_ppm: f64::INFINITY });
-    }
-    if let Some(hz) = case.facts.pvclock_page.known().and_then(page_hz) {
-        // The page is exact to 0.5 ppb, the kernel's figure to 1 kHz.
-        said.push(Said { who: PAGE, hz, tolerance_ppm: 100.0 });
-    }
-    if let Some(hz) = case.facts.cpu.cpuid_tsc_hz.known() {
-        // CPUID 0x16 gives whole megahertz, and the marketed ones at that.
-        said.push(Said { who: CPUID, hz: *hz as f64, tolerance_ppm: 10_000.0 });
-    }
-    if let Some((off, kernel_hz)) = rate_error_ppm(case).zip(kernel_hz) {
-        let hz = kernel_hz as f64 * (1.0 + off / 1e6);
-        said.push(Said {
-            who: "measured now, against a clock of its own",
-            hz,
-            tolerance_ppm: WRONG_RATE_PPM,
-        });
-    }
-    said
+/// All who name one, in the order in which they are believed.
+fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Said> {
+    let measured = rate_error_ppm(case).map(|off_ppm| kernel_hz * (1.0 + off_ppm / 1e6));
+    let page = case.facts.pvclock_page.known().and_then(page_hz);
+    // Elsewhere the name is no witness: some laptops are sold by another one.
+    let named = named_hz(case).filter(|_| case.is_virtualbox());
+    let cpuid = case.facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64);
+    [
+        (Witness::Kernel, Some(kernel_hz)),
+        (Witness::Measured, measured),
+        (Witness::Page, page),
+        (Witness::CpuName, named),
+        (Witness::Cpuid, cpuid),
+    ]
+    .into_iter()
+    .filter_map(|(who, hz)| Some(Said { who, hz: hz? }))
+    .collect()
 }
 
 /// The TSC frequency a kvm-clock page's scale stands for: see

@@ -1,6 +1,7 @@
 //! Sick machines for the rules about the clock source.
 
 use instruments::measurements::Measurements;
+use platform::fact::Fact;
 use platform::facts::Facts;
 use platform::facts::cpu::HypervisorKind;
 use platform::facts::kernel::LogEvent;
@@ -59,7 +60,7 @@ fn hpet_on_a_server_whose_tsc_was_marked_unstable_is_not_to_be_switched() {
 fn a_guest_without_constant_tsc_is_sent_to_kvm_clock() {
     let mut facts = healthy_kvm_guest();
     use_source(&mut facts, "hpet", "kvm-clock tsc hpet acpi_pm");
-    if let platform::fact::Fact::Known(flags) = &mut facts.cpu.flags {
+    if let Fact::Known(flags) = &mut facts.cpu.flags {
         flags.constant_tsc = false;
         flags.nonstop_tsc = false;
     }
@@ -81,16 +82,27 @@ fn on_a_platform_that_restores_snapshots_kvm_clock_is_preferred_to_tsc() {
 fn xen_by_system_calls_is_slow_and_xen_in_the_program_is_not() {
     let mut facts = healthy_kvm_guest();
     use_source(&mut facts, "xen", "xen tsc hpet acpi_pm");
-    if let platform::fact::Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+    if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
         hypervisor.kind = HypervisorKind::Xen;
         hypervisor.signature = "XenVMMXenVMM".into();
         hypervisor.kvm_features = None;
     }
-    facts.system.product = platform::fact::Fact::Known("HVM domU".into());
-    facts.system.distribution = platform::fact::Fact::Known("Amazon Linux 2".into());
+    facts.system.product = Fact::Known("HVM domU".into());
+    facts.system.distribution = Fact::Known("Amazon Linux 2".into());
     insta::assert_snapshot!(slow(&facts, Some(&measured("xen", 596.0, 1000))));
     fine(&facts, Some(&measured("xen", 45.0, 0)), "slow-clocksource");
+    insta::assert_snapshot!("xen_not_measured", slow(&facts, None));
+    use_source(&mut facts, "xen", "xen");
     fine(&facts, None, "slow-clocksource");
+}
+
+#[test]
+fn virtualboxs_wrong_rate_speaks_against_kvm_clock_too() {
+    let mut facts = healthy_kvm_guest();
+    use_source(&mut facts, "acpi_pm", "kvm-clock tsc acpi_pm");
+    facts.system.product = Fact::Known("VirtualBox".into());
+    facts.cpu.model = Fact::Known("Intel(R) Core(TM) i7-6700 CPU @ 2.50GHz".into());
+    insta::assert_snapshot!("virtualbox", slow(&facts, None));
 }
 
 #[test]

@@ -74,6 +74,15 @@ fn an_error_bound_that_has_grown() {
 }
 
 #[test]
+fn impossible_states_are_not_judged() {
+    for facts in
+        [with_state(|state| state.tick_us = 0), with_state(|state| state.frequency_ppm = 9e9)]
+    {
+        could_not(&facts, None, "frequency-correction");
+    }
+}
+
+#[test]
 fn without_steering_there_is_nothing_to_judge() {
     let mut facts = healthy_kvm_guest();
     unsteered(&mut facts);

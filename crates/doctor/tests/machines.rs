@@ -1,0 +1,57 @@
+//! The diagnosis of each machine in testdata/machines.
+
+use std::path::PathBuf;
+
+use doctor::finding::Diagnosis;
+use platform::facts::{self, Facts};
+use platform::tree::Tree;
+
+/// What a machine's tree says.
+fn machine(name: &str) -> Facts {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
+    let tree = Tree::captured(&folder.join(name)).expect("a folder of testdata/machines");
+    facts::read(&tree)
+}
+
+/// The diagnosis in few lines: verdict, findings, what could not be checked.
+fn in_short(diagnosis: &Diagnosis) -> String {
+    let mut text = format!("{}\n", diagnosis.verdict);
+    for finding in &diagnosis.findings {
+        text += &format!("{:?} {}: {}\n", finding.severity, finding.rule, finding.what);
+        for line in &finding.evidence {
+            text += &format!("  | {line}\n");
+        }
+    }
+    for entry in diagnosis.checked.iter().filter(|entry| !entry.could_check) {
+        text += &format!("not checked {}: {}\n", entry.rule, entry.outcome);
+    }
+    text
+}
+
+macro_rules! machines {
+    ($($test:ident: $name:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            insta::assert_snapshot!(in_short(&doctor::diagnose(&machine($name), None)));
+        }
+    )*};
+}
+
+machines! {
+    container_in_vm: "container-in-vm",
+    contradictory: "contradictory",
+    ec2_xen: "ec2-xen",
+    hyperv_guest: "hyperv-guest",
+    kvm_guest_hpet_tsc_unstable: "kvm-guest-hpet-tsc-unstable",
+    no_sys: "no-sys",
+    virtualbox_acpi_pm: "virtualbox-acpi-pm",
+    vmware_guest: "vmware-guest",
+}
+
+#[test]
+fn healthy_trees_have_no_findings() {
+    for name in ["healthy-kvm-guest", "healthy-bare-metal"] {
+        let diagnosis = doctor::diagnose(&machine(name), None);
+        assert!(diagnosis.findings.is_empty(), "{name}: {}", in_short(&diagnosis));
+    }
+}
