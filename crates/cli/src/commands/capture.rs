@@ -1,12 +1,166 @@
-//! `parachron capture`.
+//! `parachron capture`: what this machine says, to be read elsewhere.
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use platform::fact::Unknown;
+use platform::facts;
+use platform::tree::manifest::Manifest;
+use platform::tree::{Tree, WriteError};
 
 use crate::error::CliError;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{self, Format};
 
+/// Save what this machine says about its clocks, to be read elsewhere.
+///
+/// The folder holds the very texts that `parachron doctor` reads: give it to
+/// someone who can help, and `parachron doctor --root FOLDER` sees what it
+/// sees here. No secrets are taken: names of hosts, people and programs,
+/// serial numbers and addresses are left out.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The folder to write; it must not exist yet, or be empty
+    #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
+    folder: Option<PathBuf>,
 
-pub(crate) fn run(_args: &Args) -> Result<ExitCode, CliError> {
+    /// Say what would be taken, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// How to list what was taken; json is the manifest
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let tree = Tree::live().recording();
+    // Whatever is read is taken, and nothing else: there is no second list.
+    facts::read(&tree);
+    let recording = tree.into_recording();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let manifest = recording.manifest(env!("CARGO_PKG_VERSION"), now_s);
+
+    let written = args.folder.as_deref().filter(|_| !args.dry_run);
+    if let Some(folder) = written {
+        recording.write(folder, &manifest).map_err(|error| failed(&error))?;
+    }
+    match args.format {
+        Format::Json => output::json(&manifest)?,
+        Format::Text => output::text(&for_people(&manifest, written))?,
+        format => output::text(&list(&manifest).render(format))?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One row an item: for reports and programs.
+fn list(manifest: &Manifest) -> Table {
+    let columns = [
+        Column::names("item"),
+        Column::names("taken"),
+        Column::figures("bytes", ""),
+        Column::words("remark"),
+    ];
+    let mut table = Table::new("", columns);
+    for (path, taken) in &manifest.taken {
+        let kept = taken.kept.as_deref().unwrap_or("all");
+        let bytes = Cell::figure(taken.bytes as f64, 0);
+        table.row([path.as_str().into(), "yes".into(), bytes, kept.into()]);
+    }
+    for (path, names) in &manifest.listed {
+        let names = names.join(" ");
+        table.row([path.as_str().into(), "yes".into(), Cell::none(), names.into()]);
+    }
+    for (path, why) in &manifest.not_taken {
+        table.row([path.as_str().into(), "no".into(), Cell::none(), why.to_string().into()]);
+    }
+    table
+}
+
+fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
+    let title = match written {
+        Some(_) => "Taken",
+        None => "Would be taken",
+    };
+    let columns = [Column::words("what"), Column::figures("bytes", ""), Column::words("how much")];
+    let mut taken = Table::new(title, columns);
+    for (path, file) in &manifest.taken {
+        let kept = file.kept.as_deref().unwrap_or("all");
+        let bytes = Cell::figure(file.bytes as f64, 0);
+        taken.row([path.as_str().into(), bytes, kept.into()]);
+    }
+    for (path, names) in &manifest.listed {
+        let names = match names.len() {
+            0 => "names: none there".to_owned(),
+            _ => format!("names: {}", names.join(" ")),
+        };
+        taken.row([path.as_str().into(), Cell::none(), names.into()]);
+    }
+
+    let columns = [Column::words("what"), Column::words("why not")];
+    let mut missing = Table::new("Not taken", columns);
+    for (path, why) in &manifest.not_taken {
+        missing.row([path.as_str().into(), reason(path, why).into()]);
+    }
+
+    let mut text = taken.text();
+    if !missing.is_empty() {
+        text.push('\n');
+        text.push_str(&missing.text());
+    }
+    text.push('\n');
+    text.push_str(&closing(manifest, written));
+    text
+}
+
+/// The reason, without the path that stands beside it already.
+fn reason(path: &str, why: &Unknown) -> String {
+    match why {
+        Unknown::NotThere { what } if what == path => "not there".to_owned(),
+        Unknown::NeedsRoot { what } if what == path => "needs root".to_owned(),
+        Unknown::Unreadable { what, error } if what == path => error.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
+    let mut text = String::new();
+    let for_root =
+        manifest.not_taken.values().filter(|why| matches!(why, Unknown::NeedsRoot { .. })).count();
+    if for_root > 0 {
+        text.push_str(&format!("As root, {for_root} more could be taken.\n"));
+    }
+    let bytes: u64 = manifest.taken.values().map(|file| file.bytes).sum();
+    let files = manifest.taken.len();
+    match written {
+        Some(folder) => {
+            let folder = folder.display();
+            text.push_str(&format!(
+                "{folder}: {files} files, {bytes} bytes, and {}.\n\
+                 Read it anywhere: parachron doctor --root {folder}\n",
+                platform::tree::manifest::PATH
+            ));
+        }
+        None => text.push_str(&format!("{files} files, {bytes} bytes. Nothing was written.\n")),
+    }
+    text
+}
+
+fn failed(error: &WriteError) -> CliError {
+    let remedy = match error {
+        WriteError::NotEmpty { .. } | WriteError::NoName { .. } => {
+            "a folder that does not exist yet".to_owned()
+        }
+        WriteError::Io { path, error } => match (error.kind(), path.parent()) {
+            (ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
+                format!("making the folder {} first", parent.display())
+            }
+            (ErrorKind::NotADirectory, _) => "a place below a folder, not a file".to_owned(),
+            (ErrorKind::PermissionDenied, _) => "a folder that you may write to".to_owned(),
+            _ => "a folder on another file system; what was begun has been removed".to_owned(),
+        },
+    };
+    CliError::Failed { cause: error.to_string(), remedy }
 }

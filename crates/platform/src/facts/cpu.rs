@@ -119,11 +119,11 @@ impl Cpu {
         let cpuinfo = tree.reduced(CPUINFO, "model name, flags", reduce_cpuinfo);
         let flags = cpuinfo.clone().and_then(|text| parse_flags(&text));
         let cpuid = tree.probe("cpuid", crate::probes::cpuid::leaves);
-        let hypervisor = match &flags {
-            Fact::Known(flags) if !flags.hypervisor => Fact::Unknown(Unknown::not_applicable(
-                "the kernel sees no hypervisor (no such flag in /proc/cpuinfo)",
-            )),
-            _ => cpuid.clone().and_then(|text| cpuid::parse_hypervisor(&text)),
+        let hypervisor = match (cpuid.clone(), &flags) {
+            (Fact::Unknown(_), Fact::Known(flags)) if !flags.hypervisor => Fact::Unknown(
+                Unknown::not_applicable("the kernel sees no hypervisor (/proc/cpuinfo)"),
+            ),
+            (cpuid, _) => cpuid.and_then(|text| cpuid::parse_hypervisor(&text)),
         };
         Self {
             model: cpuinfo.clone().and_then(|text| parse_model(&text)),

@@ -235,7 +235,7 @@ pub fn parse_kvm_host(text: &str) -> Fact<KvmHost> {
         Ok(KvmHost {
             clock_ns: fields.integer("clock_ns")?,
             flags: fields.integer("flags")?,
-            tsc_hz: khz.map(|khz| u64::from(khz) * 1000),
+            tsc_hz: khz.filter(|&khz| khz != 0).map(|khz| u64::from(khz) * 1000),
             tsc_scaling: fields.integer::<u8>("tsc_control")? != 0,
         })
     };

@@ -25,13 +25,13 @@ pub(super) fn number<T: FromStr>(what: &str, text: &str) -> Fact<T> {
     }
 }
 
-/// A finite number among words: the `index`th, counting from 0.
+/// A finite number, not negative, among words: the `index`th, counting from 0.
 pub(super) fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unknown> {
     text.split_whitespace()
         .nth(index)
         .and_then(|word| word.parse().ok())
-        .filter(|value: &f64| value.is_finite())
-        .ok_or_else(|| Unknown::malformed(what, "numbers", text))
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| Unknown::malformed(what, "numbers from 0", text))
 }
 
 /// Lines of name and value, as the `parachron` folder holds them.

@@ -145,7 +145,8 @@ impl Steering {
             found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running)
         });
         let chrony = if chrony_runs {
-            tree.probe("chrony-tracking", || chrony::tracking().map(|text| reduce_tracking(&text)))
+            let live = || chrony::tracking().map(|text| reduce_tracking(&text));
+            tree.probe_reduced("chrony-tracking", "all but servers' addresses", live)
                 .and_then(|text| parse_tracking(&text))
         } else {
             match &keepers {
@@ -251,7 +252,7 @@ const TRACKING_FIELDS: usize = 14;
 /// Link-local ones stay, for they tell a cloud's own clock and no person;
 /// so do reference clocks' names, which are no addresses.
 pub fn reduce_tracking(text: &str) -> String {
-    let mut fields: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();
+    let mut fields: Vec<&str> = text.lines().next().unwrap_or_default().trim().split(',').collect();
     if let [id, name, ..] = &mut fields[..] {
         let stays = match name.parse::<std::net::IpAddr>() {
             Ok(std::net::IpAddr::V4(address)) => address.is_link_local(),

@@ -219,3 +219,38 @@ fn open_without_links(root: &OwnedFd, inside: &str, flags: OFlags) -> Result<Own
 fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn without_openat2_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        std::fs::create_dir(path.join("proc")).unwrap();
+        std::fs::write(path.join("proc/cmdline"), "quiet").unwrap();
+        symlink("cmdline", path.join("proc/inside")).unwrap();
+        symlink("/proc", path.join("outside")).unwrap();
+        let root = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let root = root.unwrap();
+        let open = |inside| open_without_links(&root, inside, OFlags::RDONLY | OFlags::CLOEXEC);
+        let mut text = String::new();
+        File::from(open("proc/cmdline").unwrap()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "quiet");
+        for (inside, error) in [
+            ("proc/inside", Errno::LOOP),
+            ("outside/cmdline", Errno::NOTDIR),
+            ("proc/../proc/cmdline", Errno::LOOP),
+            ("proc/gone", Errno::NOENT),
+            ("gone/cmdline", Errno::NOENT),
+        ] {
+            assert_eq!(open(inside).unwrap_err(), error, "{inside}");
+        }
+        // To look at a link is not to follow it, but it is refused just so.
+        let looked = open_without_links(&root, "proc/inside", OFlags::PATH | OFlags::CLOEXEC);
+        assert_eq!(looked.unwrap_err(), Errno::LOOP);
+    }
+}

@@ -19,6 +19,9 @@ pub(crate) fn bases() -> impl Iterator<Item = u32> {
 /// Leaf 1, ECX bit 31: a hypervisor runs this machine.
 const HYPERVISOR_BIT: u32 = 1 << 31;
 
+/// No TSC runs outside this.
+const PLAUSIBLE_HZ: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
+
 /// More lines than any CPUID has leaves.
 const MAX_LEAVES: usize = 4096;
 
@@ -163,7 +166,11 @@ pub fn parse_tsc_hz(text: &str) -> Fact<u64> {
         .or_else(|| from_crystal(offered(0x15)?))
         .or_else(|| from_base(offered(0x16)?))
     {
-        Some(hz) => Fact::Known(hz),
+        Some(hz) if PLAUSIBLE_HZ.contains(&hz) => Fact::Known(hz),
+        Some(hz) => {
+            let expected = "a TSC frequency from 1 MHz to 1 THz";
+            Fact::Unknown(Unknown::malformed(FILE, expected, &format!("{hz} Hz")))
+        }
         None => Fact::Unknown(Unknown::not_there("a TSC frequency in CPUID")),
     }
 }

@@ -43,49 +43,52 @@ pub fn parse(log: &str) -> Fact<Vec<LogLine>> {
 /// forms of klogctl (`<6>[    0.000010] text`), dmesg, /dev/kmsg
 /// (`6,339,5140900,-;text`) and syslog (`Nov 21 04:26:01 host kernel: [ … ]`).
 fn split(line: &str) -> (Option<f64>, &str) {
-    let mut rest = line;
-    if let Some((head, text)) = line.split_once(" kernel: ")
-        && !head.starts_with(['[', '<'])
-    {
-        rest = text;
-    } else if let Some(answer) = split_kmsg(line) {
-        return answer;
-    }
-    rest = strip_level(rest).trim_start();
-    let mut at_s = None;
-    // Stamp, then with CONFIG_PRINTK_CALLER the writer: `[    1.0][    T1]`.
-    while let Some((inside, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        let inside = inside.trim();
-        let stamp = inside.parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0);
-        if stamp.is_none() && !is_writer(inside) && !is_date(inside) {
-            break;
-        }
+    let (mut at_s, mut text) = (None, line.trim());
+    while let Some((stamp, rest)) = kmsg(text).or_else(|| bracket(text)).or_else(|| header(text)) {
         at_s = at_s.or(stamp);
-        rest = after.trim_start();
+        text = rest.trim_start();
     }
-    (at_s, rest)
+    (at_s, text)
 }
 
-fn strip_level(line: &str) -> &str {
-    match line.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
-        Some((level, rest)) if level.bytes().all(|byte| byte.is_ascii_digit()) => rest,
-        _ => line,
-    }
-}
+/// What stands before a text, taken off it: its stamp, if it is one.
+type Taken<'t> = Option<(Option<f64>, &'t str)>;
 
-fn split_kmsg(line: &str) -> Option<(Option<f64>, &str)> {
+fn kmsg(line: &str) -> Taken<'_> {
     let (head, text) = line.split_once(';')?;
     let mut numbers = head.split(',');
     let _level: u32 = numbers.next()?.parse().ok()?;
     let _sequence: u64 = numbers.next()?.parse().ok()?;
     let at_us: u64 = numbers.next()?.parse().ok()?;
-    Some((Some(at_us as f64 / 1e6), text.trim_start()))
+    Some((Some(at_us as f64 / 1e6), text))
+}
+
+/// `<6>`; the stamp `[    0.000010]`; with CONFIG_PRINTK_CALLER the writer
+/// `[    T1]` after it; or the date that `dmesg -T` puts instead.
+fn bracket(line: &str) -> Taken<'_> {
+    if let Some((level, rest)) = line.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+        return all_digits(level).then_some((None, rest));
+    }
+    let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let inside = inside.trim();
+    let stamp = inside.parse().ok().filter(|at: &f64| at.is_finite() && *at >= 0.0);
+    (stamp.is_some() || is_writer(inside) || is_date(inside)).then_some((stamp, rest))
+}
+
+/// `Nov 21 04:26:01 host kernel: `, or with an ISO date.
+fn header(line: &str) -> Taken<'_> {
+    let (head, text) = line.split_once(" kernel: ")?;
+    let is_time = |word: &str| word.split(':').filter(|part| part.len() >= 2).count() >= 3;
+    head.split_whitespace().any(is_time).then_some((None, text))
+}
+
+fn all_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `T123` or `C0`.
 fn is_writer(inside: &str) -> bool {
-    let number = inside.strip_prefix(['T', 'C']);
-    number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    inside.strip_prefix(['T', 'C']).is_some_and(all_digits)
 }
 
 /// `Wed May 25 05:27:59 2022`, as `dmesg -T` writes.

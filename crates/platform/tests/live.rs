@@ -1,0 +1,59 @@
+//! The machine that the tests run on.
+
+use platform::fact::{Fact, Unknown};
+use platform::facts;
+use platform::tree::{Outcome, Tree};
+
+#[test]
+fn a_capture_reads_the_same_as_the_machine() {
+    let tree = Tree::live().recording();
+    let live = facts::read(&tree);
+    let recording = tree.into_recording();
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("machine");
+    recording.write(&place, &recording.manifest("test", 1)).unwrap();
+    let captured = facts::read(&Tree::captured(&place).unwrap());
+    assert_eq!(captured, live);
+    assert!(recording.entries().len() > 20);
+}
+
+#[test]
+fn what_every_linux_machine_has_is_known() {
+    let facts = facts::read(&Tree::live());
+    assert!(facts.kernel.release.known().is_some(), "{:?}", facts.kernel.release);
+    assert!(facts.cpu.logical_cpus.is_known_and(|&cpus| cpus > 0));
+    assert!(facts.load.uptime_s.is_known_and(|&uptime_s| uptime_s > 0.0));
+    assert!(facts.steering.adjtimex.is_known_and(|adjtimex| adjtimex.tick_us > 0));
+    assert!(facts.load.steal_since_boot.is_known_and(|steal| (0.0..=1.0).contains(steal)));
+}
+
+#[test]
+fn nothing_that_the_kernel_says_is_malformed() {
+    let tree = Tree::live().recording();
+    let facts = serde_json::to_string(&facts::read(&tree)).unwrap();
+    assert!(!facts.contains("\"reason\":\"malformed\""), "{facts}");
+    for (path, entry) in tree.into_recording().entries() {
+        let malformed = matches!(&entry.outcome, Outcome::Unknown(Unknown::Malformed { .. }));
+        assert!(!malformed, "{path}: {entry:?}");
+    }
+}
+
+#[test]
+fn the_kvm_clock_page_is_whole() {
+    match facts::read(&Tree::live()).pvclock_page {
+        Fact::Known(page) => {
+            assert_eq!(page.version % 2, 0);
+            assert_ne!(page.tsc_to_system_mul, 0);
+        }
+        Fact::Unknown(why) => eprintln!("skipped: {why}"),
+    }
+}
+
+#[test]
+fn kvm_has_a_clock_where_it_is() {
+    match facts::read(&Tree::live()).kvm_host {
+        // The clock counts from the making of the VM, an instant ago.
+        Fact::Known(host) => assert!(host.clock_ns < 60_000_000_000, "{host:?}"),
+        Fact::Unknown(why) => eprintln!("skipped: {why}"),
+    }
+}
