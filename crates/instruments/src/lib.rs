@@ -12,3 +12,4 @@ pub mod offset;
 pub mod order;
 pub mod primes;
 pub mod rate;
+pub mod steps;

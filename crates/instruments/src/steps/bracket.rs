@@ -1,0 +1,147 @@
+//! A reading between two readings, and what follows from two of them.
+
+/// One clock's reading, taken between two of another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bracket {
+    /// The outer clock before.
+    pub before: u64,
+    /// The inner clock.
+    pub inner: u64,
+    /// The outer clock after.
+    pub after: u64,
+}
+
+impl Bracket {
+    /// How far the outer clock went meanwhile; `None` where it went back,
+    /// and so bounds nothing.
+    pub fn width(&self) -> Option<u64> {
+        self.after.checked_sub(self.before)
+    }
+
+    /// The first of `tries` brackets that is at most `enough` wide, else the
+    /// tightest of them: an interrupt between the reads widens a bracket, and
+    /// the next one is taken without. `None` when `take` yields none, or none
+    /// whose outer clock kept its order.
+    pub fn tightest(
+        tries: u32,
+        enough: u64,
+        mut take: impl FnMut() -> Option<Self>,
+    ) -> Option<Self> {
+        let mut best: Option<(u64, Self)> = None;
+        for _ in 0..tries {
+            let bracket = take()?;
+            let Some(width) = bracket.width() else { continue };
+            if best.is_none_or(|(least, _)| width < least) {
+                best = Some((width, bracket));
+            }
+            if width <= enough {
+                break;
+            }
+        }
+        best.map(|(_, bracket)| bracket)
+    }
+}
+
+/// The truth is somewhere from `low` to `high`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// At least this.
+    pub low: f64,
+    /// At most this.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The estimate.
+    pub fn middle(self) -> f64 {
+        self.low / 2.0 + self.high / 2.0
+    }
+
+    /// The truth is within ± this of the estimate.
+    pub fn bound(self) -> f64 {
+        self.high / 2.0 - self.low / 2.0
+    }
+
+    /// Whether the truth may be nothing at all.
+    pub fn contains_zero(self) -> bool {
+        self.low <= 0.0 && self.high >= 0.0
+    }
+
+    /// The bounds of a product, signs and all.
+    fn times(self, other: Self) -> Self {
+        let ends = [
+            self.low * other.low,
+            self.low * other.high,
+            self.high * other.low,
+            self.high * other.high,
+        ];
+        Self {
+            low: ends.into_iter().fold(f64::INFINITY, f64::min),
+            high: ends.into_iter().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+}
+
+/// How fast the inner clock may run, in its units to one of the outer clock's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates(Interval);
+
+impl Rates {
+    /// From `low` to `high`.
+    pub fn new(low: f64, high: f64) -> Self {
+        Self(Interval { low, high })
+    }
+
+    /// The rates that explain two brackets without a step; `inner_step` is
+    /// the inner clock's resolution. `None` unless both clocks surely went
+    /// forward.
+    pub fn between(first: Bracket, last: Bracket, inner_step: f64) -> Option<Self> {
+        let outer = outer_difference(first, last);
+        let inner = inner_difference(first, last, inner_step);
+        (outer.low > 0.0 && inner.low > 0.0)
+            .then(|| Self(Interval { low: inner.low / outer.high, high: inner.high / outer.low }))
+    }
+
+    /// The estimate.
+    pub fn middle(self) -> f64 {
+        self.0.middle()
+    }
+
+    /// The estimate's bound, relative to it.
+    pub fn relative_bound(self) -> f64 {
+        self.0.bound() / self.0.middle()
+    }
+
+    /// As wide again by `part` of each end: for a clock that wanders.
+    #[must_use]
+    pub fn widened(self, part: f64) -> Self {
+        Self(Interval { low: self.0.low * (1.0 - part), high: self.0.high * (1.0 + part) })
+    }
+
+    /// What of the inner clock's way from one bracket to the next these rates
+    /// leave unexplained, in its units.
+    pub fn residual(self, first: Bracket, last: Bracket, inner_step: f64) -> Interval {
+        let explained = outer_difference(first, last).times(self.0);
+        let inner = inner_difference(first, last, inner_step);
+        Interval { low: inner.low - explained.high, high: inner.high - explained.low }
+    }
+}
+
+/// How far the outer clock went between the two inner readings.
+fn outer_difference(first: Bracket, last: Bracket) -> Interval {
+    Interval {
+        low: difference(first.after, last.before),
+        high: difference(first.before, last.after),
+    }
+}
+
+/// How far the inner clock went: each reading may be `step` behind it.
+fn inner_difference(first: Bracket, last: Bracket, step: f64) -> Interval {
+    let shown = difference(first.inner, last.inner);
+    Interval { low: shown - step, high: shown + step }
+}
+
+/// Differences first: readings may be far beyond 2^53.
+fn difference(from: u64, to: u64) -> f64 {
+    (i128::from(to) - i128::from(from)) as f64
+}
