@@ -12,33 +12,33 @@ use crate::fact::{Fact, Unknown};
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A tracking report is a line of about 200 bytes.
-const LIMIT_BYTES: u64 = 4096;
+const LIMIT_BYTES: usize = 4096;
 
 const WHAT: &str = "chronyc -c -n tracking";
 
 /// The line of `chronyc -c -n tracking`.
 pub(crate) fn tracking() -> Fact<String> {
     // -c: comma-separated; -n: ask no name server.
-    let child = Command::new("chronyc")
-        .args(["-c", "-n", "tracking"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    match child {
-        Ok(mut child) => {
-            let answer = listen(&mut child);
-            // Where it has ended by itself, this changes nothing.
-            let _ = child.kill();
-            let ended = child.wait();
-            match (answer, ended) {
-                (Ok(text), Ok(status)) if status.success() => Fact::Known(text),
-                (Ok(text), Ok(_)) if !text.is_empty() => unreadable(text.trim()),
-                (Err(error), _) | (_, Err(error)) => unreadable(&error.to_string()),
-                (Ok(_), Ok(status)) => unreadable(&status.to_string()),
-            }
-        }
-        Err(error) => Fact::Unknown(Unknown::from_io("chronyc", &error)),
+    ask(Command::new("chronyc").args(["-c", "-n", "tracking"]), PATIENCE)
+}
+
+/// What a program answers, as long as patience lasts.
+fn ask(program: &mut Command, patience: Duration) -> Fact<String> {
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = match program.spawn() {
+        Ok(child) => child,
+        Err(error) => return Fact::Unknown(Unknown::from_io("chronyc", &error)),
+    };
+    let answer = listen(&mut child, patience);
+    if answer.is_err() {
+        // It may have ended meanwhile, which is as good.
+        let _ = child.kill();
+    }
+    match (answer, child.wait()) {
+        (Ok(text), Ok(status)) if status.success() => Fact::Known(text),
+        (Ok(text), Ok(_)) if !text.trim().is_empty() => unreadable(text.trim()),
+        (Ok(_), Ok(status)) => unreadable(&status.to_string()),
+        (Err(error), _) | (_, Err(error)) => unreadable(&error.to_string()),
     }
 }
 
@@ -46,24 +46,72 @@ fn unreadable(error: &str) -> Fact<String> {
     Fact::Unknown(Unknown::Unreadable { what: WHAT.to_owned(), error: error.to_owned() })
 }
 
-/// What it writes, as long as patience lasts.
-fn listen(child: &mut Child) -> std::io::Result<String> {
+fn listen(child: &mut Child, patience: Duration) -> std::io::Result<String> {
     let Some(mut output) = child.stdout.take() else { return Ok(String::new()) };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     let mut text = Vec::new();
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).map_err(std::io::Error::other)?;
         let mut waiting = [PollFd::new(&output, PollFlags::IN)];
-        if rustix::event::poll(&mut waiting, Some(&timeout))? == 0 {
-            let text = format!("no answer in {} ms", PATIENCE.as_millis());
+        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut waiting, Some(&timeout)));
+        if ready? == 0 {
+            let text = format!("no answer in {} ms", patience.as_millis());
             return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text));
         }
         let mut part = [0; 512];
         let length = output.read(&mut part)?;
         text.extend_from_slice(&part[..length]);
-        if length == 0 || text.len() as u64 >= LIMIT_BYTES {
+        if length == 0 {
             return Ok(String::from_utf8_lossy(&text).into_owned());
         }
+        if text.len() > LIMIT_BYTES {
+            return Err(std::io::Error::other(format!("more than {LIMIT_BYTES} bytes")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Longer than any test: only what should hang is let run into it.
+    const AGES: Duration = Duration::from_secs(600);
+
+    fn sh(script: &str, patience: Duration) -> Fact<String> {
+        ask(Command::new("/bin/sh").args(["-c", script]), patience)
+    }
+
+    fn why(fact: &Fact<String>) -> String {
+        fact.unknown().unwrap().to_string()
+    }
+
+    #[test]
+    fn an_answer_is_taken_whole() {
+        assert_eq!(sh("printf 'a,'; printf 'b\\n'", AGES), Fact::Known("a,b\n".into()));
+    }
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        let fact = sh("echo '506 Cannot talk to daemon'; exit 1", AGES);
+        assert_eq!(why(&fact), "not readable: chronyc -c -n tracking: 506 Cannot talk to daemon");
+        assert_eq!(
+            why(&sh("exit 3", AGES)),
+            "not readable: chronyc -c -n tracking: exit status: 3"
+        );
+    }
+
+    #[test]
+    fn a_program_that_hangs_or_babbles_is_ended() {
+        let fact = sh("exec sleep 600", Duration::from_millis(20));
+        assert_eq!(why(&fact), "not readable: chronyc -c -n tracking: no answer in 20 ms");
+        let fact = sh("exec yes", AGES);
+        assert_eq!(why(&fact), "not readable: chronyc -c -n tracking: more than 4096 bytes");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_there() {
+        let fact = ask(&mut Command::new("/no/such/program"), AGES);
+        assert_eq!(why(&fact), "not there: chronyc");
     }
 }

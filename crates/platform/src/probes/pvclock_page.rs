@@ -28,15 +28,24 @@ const TRIES: usize = 64;
 
 /// The fields of [`crate::facts::hardware::parse_pvclock_page`].
 pub(crate) fn fields() -> Fact<String> {
-    let maps = match std::fs::read_to_string(MAPS) {
-        Ok(maps) => maps,
-        Err(error) => return Fact::Unknown(Unknown::from_io(MAPS, &error)),
-    };
-    let Some(address) = find(&maps) else {
-        return Fact::Unknown(Unknown::not_there("a mapping of kernel clock data"));
-    };
+    address().and_then(read).map(|bytes| text(&bytes))
+}
+
+/// Where this process has the page, if the kernel has filled it in.
+pub(crate) fn address() -> Fact<usize> {
+    match std::fs::read_to_string(MAPS) {
+        Ok(maps) => match find(&maps) {
+            Some(address) => Fact::Known(address),
+            None => Fact::Unknown(Unknown::not_there("a mapping of kernel clock data")),
+        },
+        Err(error) => Fact::Unknown(Unknown::from_io(MAPS, &error)),
+    }
+}
+
+/// The bytes of the page at `address`.
+pub(crate) fn read(address: usize) -> Fact<[u8; SIZE]> {
     match copy_whole(address) {
-        Ok(bytes) => Fact::Known(text(&bytes)),
+        Ok(bytes) => Fact::Known(bytes),
         Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
             let why = "the kernel maps no kvm-clock page: kvm-clock was not its clock source";
             Fact::Unknown(Unknown::not_applicable(why))
