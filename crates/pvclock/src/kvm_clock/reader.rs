@@ -182,6 +182,9 @@ fn load_fields<M: Memory>(
     (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, read_counter())
 }
 
+/// `inline` lets a caller in another crate see that this cannot panic, so
+/// that pvclock-c's library needs nothing of std.
+#[inline]
 fn time_after(base: Nanos, delta: u64, scale: Scale) -> Result<Nanos, ReadError> {
     scale
         .nanos(delta)
