@@ -20,13 +20,21 @@ pub(crate) fn host() -> Fact<String> {
 fn ask() -> Result<String, kvm_ioctls::Error> {
     let kvm = Kvm::new()?;
     let vm = kvm.create_vm()?;
+    let vcpu = vm.create_vcpu(0);
+    // KVM decides whether its clock is stable when the clock is set, and
+    // never for a machine without a virtual CPU (arch/x86/kvm/x86.c,
+    // pvclock_update_vm_gtod_copy): set it to what it is.
+    let mut now = vm.get_clock()?;
+    // What these flags mean to KVM_GET_CLOCK, KVM_SET_CLOCK refuses.
+    now.flags = 0;
+    vm.set_clock(&now)?;
     let clock = vm.get_clock()?;
     let scaling = u8::from(kvm.check_extension(Cap::TscControl));
     let mut text =
         format!("clock_ns {}\nflags {}\ntsc_control {scaling}\n", clock.clock, clock.flags);
     // Only a virtual CPU has a frequency on kernels before 5.17.
     if kvm.check_extension(Cap::GetTscKhz)
-        && let Ok(khz) = vm.create_vcpu(0).and_then(|vcpu| vcpu.get_tsc_khz())
+        && let Ok(khz) = vcpu.and_then(|vcpu| vcpu.get_tsc_khz())
     {
         text.push_str(&format!("tsc_khz {khz}\n"));
     }
