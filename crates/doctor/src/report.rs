@@ -1,6 +1,8 @@
 //! The doctor's whole report, as `parachron doctor --format json` gives it.
 
-use instruments::measurements::Measurements;
+use std::fmt;
+
+use instruments::measurements::{Measurements, Spread};
 use platform::fact::Fact;
 use platform::facts::Facts;
 use platform::facts::cpu::HypervisorKind;
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::finding::Diagnosis;
+use crate::text;
 
 /// A machine's diagnosis with all it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,8 +47,29 @@ pub struct MachineSummary {
     pub system: String,
     /// `tsc (offered: tsc kvm-clock)`
     pub clocksource: String,
-    /// Reading the clock: median, ns; `null` when it was not measured.
-    pub read_ns: Option<f64>,
+    /// What reading the clock costs; `null` when it was not measured.
+    pub reading: Option<Reading>,
+}
+
+/// What one reading of the clock costs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// Nanoseconds.
+    pub ns: Spread,
+    /// Samples taken.
+    pub samples: u64,
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (median of {} samples, 99 % within {})",
+            text::duration_ns(self.ns.median),
+            self.samples,
+            text::duration_ns(self.ns.p99)
+        )
+    }
 }
 
 impl MachineSummary {
@@ -56,7 +80,7 @@ impl MachineSummary {
             hardware: hardware(&case),
             system: system(facts),
             clocksource: clocksource(facts),
-            read_ns: case.clock_cost().map(|cost| cost.ns.median),
+            reading: case.clock_cost().map(|cost| Reading { ns: cost.ns, samples: cost.samples }),
         }
     }
 }
@@ -90,7 +114,7 @@ fn hardware(case: &Case<'_>) -> String {
         .cpu
         .logical_cpus
         .known()
-        .map(|n| crate::text::count(usize::try_from(*n).unwrap_or(usize::MAX), "CPU", "CPUs"));
+        .map(|n| text::count(usize::try_from(*n).unwrap_or(usize::MAX), "CPU", "CPUs"));
     joined([Some(what), cpus, facts.cpu.model.known().cloned()])
 }
 

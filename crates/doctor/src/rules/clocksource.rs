@@ -1,5 +1,6 @@
 //! Which clock source is in use, and whether a better one is to be had.
 
+use platform::facts::cpu::HypervisorKind;
 use platform::facts::kernel::LogEvent;
 
 use crate::case::trust::{against_announced_rate, against_tsc};
@@ -98,6 +99,11 @@ fn with_remedies(
         let reasons = text::list(&against);
         finding =
             finding.remedy(Remedy::advice(format!("Do not switch to {sources} here: {reasons}.")));
+    }
+    if case.kind() == Some(HypervisorKind::Kvm) && !case.offers("kvm-clock") {
+        finding = finding.remedy(Remedy::advice(
+            "Have kvm-clock, which is made for this: see the finding kvm-clock-missing.",
+        ));
     }
     if finding.remedies.is_empty() {
         finding = finding.remedy(Remedy::advice(

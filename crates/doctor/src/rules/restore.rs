@@ -128,7 +128,8 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
     let since = match (last.at_s, case.facts.load.uptime_s.known()) {
         (Some(at_s), Some(uptime_s)) => {
             let ago = text::duration_s((uptime_s - at_s).max(0.0));
-            format!(", the last {ago} ago by its own clock")
+            let last = if restored.len() > 1 { "the last " } else { "" };
+            format!(", {last}{ago} ago by its own clock")
         }
         _ => String::new(),
     };

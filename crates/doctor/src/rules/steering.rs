@@ -49,9 +49,14 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.facts.steering.chrony.known();
     if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
+        // A captured tree keeps no server's name.
+        let reference = match tracking.reference.as_str() {
+            "" | "withheld" => "a server",
+            name => name,
+        };
         return Outcome::fine(format!(
-            "chronyd follows {} (stratum {})",
-            tracking.reference, tracking.stratum
+            "chronyd follows {reference} (stratum {})",
+            tracking.stratum
         ));
     }
     if synchronised == Some(true) {

@@ -130,7 +130,7 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
         | Cause::YardstickWrapped { .. }
         | Cause::Overflow { .. }
         | Cause::ReadLate => acquitted(case),
-        Cause::WrongOnce { .. } if guest => vec![
+        Cause::WrongOnce { .. } if guest && is_vouched_for(case) => vec![
             Remedy::command(
                 "See whether the rate has changed: the correction then has too.",
                 "chronyc tracking",
@@ -186,11 +186,13 @@ pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
 
 /// What to do when the TSC seems innocent: only where the CPU vouches for it.
 fn acquitted(case: &Case<'_>) -> Vec<Remedy> {
-    let vouched = case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc);
-    if !vouched {
-        return vec![Remedy::advice(
-            "Leave it: the CPU does not vouch for its TSC either (constant_tsc, nonstop_tsc).",
-        )];
+    if !is_vouched_for(case) {
+        return vec![Remedy::advice(match case.is_guest() {
+            Some(true) => {
+                "Leave it: the host does not vouch for its TSC either (QEMU: -cpu host,+invtsc)."
+            }
+            _ => "Leave it: the CPU does not vouch for its TSC either (constant_tsc, nonstop_tsc).",
+        })];
     }
     vec![
         Remedy::command("See that the CPUs' counters agree.", "parachron bench").changes(LOOKS),
@@ -199,4 +201,8 @@ fn acquitted(case: &Case<'_>) -> Vec<Remedy> {
              notice one that goes wrong",
         ),
     ]
+}
+
+fn is_vouched_for(case: &Case<'_>) -> bool {
+    case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc)
 }
