@@ -1,5 +1,6 @@
 //! What can go wrong in a command, and how a person is told.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,15 +37,17 @@ pub(crate) enum CliError {
 impl CliError {
     /// Tells the person, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        match self {
+        let said = match self {
             // As a program ended by SIGPIPE would: silently.
             Self::ClosedPipe => return ExitCode::SUCCESS,
             Self::Failed { cause, remedy } => {
-                eprintln!("parachron: {cause}");
-                eprintln!("  try: {remedy}");
+                format!("parachron: {cause}\n  try: {remedy}\n")
             }
-            other => eprintln!("parachron: {other}"),
-        }
+            other => format!("parachron: {other}\n"),
+        };
+        // With standard error gone too (a full disk), the exit code is all
+        // that is left to say.
+        let _ = std::io::stderr().write_all(said.as_bytes());
         ExitCode::from(COULD_NOT)
     }
 }
