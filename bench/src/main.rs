@@ -4,6 +4,7 @@ mod doctor;
 mod read;
 mod rounds;
 mod sources;
+mod vdso;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,6 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use platform::call::Call;
 use platform::clock::Clock;
 use platform::clocksource_switch::Switchboard;
 use pvclock::counter::{Counter, Tsc};
@@ -19,6 +18,7 @@ use pvclock::{Hertz, Nanos, Scale};
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};
 use crate::sources;
+use crate::vdso;
 
 /// How long the TSC is measured before the page is written, and how long the
 /// clocks are compared.
@@ -118,7 +118,7 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
         Contender::new("minstant Instant::now", minstant::Instant::now),
         Contender::new("fastant Instant::now", fastant::Instant::now),
         Contender::new("std Instant::now", Instant::now),
-        Contender::new(VDSO, || Call::ClockGettime(Clock::Monotonic).repeat(1)),
+        Contender::new(VDSO, vdso::monotonic_ns),
     ];
     rounds::run(&mut contenders, rounds);
     Ok(print(source, rounds, tsc_hz, &contenders))
