@@ -41,7 +41,9 @@ impl RustSource<'_> {
                 Item::Enum(found) if found.ident == name => Some(found),
                 _ => None,
             })
-            .flat_map(|found| found.variants.iter().map(|v| kebab_case(&v.ident.to_string())))
+            .flat_map(|found| &found.variants)
+            .filter(|variant| !is_flattened(&variant.attrs))
+            .map(|variant| kebab_case(&variant.ident.to_string()))
             .collect()
     }
 }
@@ -155,6 +157,16 @@ pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
     }
 }
 
+/// Whether clap takes a variant's own variants in its place.
+fn is_flattened(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("command") => {
+            list.parse_args::<Meta>().is_ok_and(|argument| argument.path().is_ident("flatten"))
+        }
+        _ => false,
+    })
+}
+
 fn kebab_case(name: &str) -> String {
     let mut spelled = String::new();
     for letter in name.chars() {
@@ -226,7 +238,7 @@ pub(crate) mod tests {
 
     #[test]
     fn variants_are_spelled_as_typed() {
-        let text = "enum Command { Doctor(u8), EachSource }";
+        let text = "enum Command { Doctor(u8), EachSource, #[command(flatten)] Hidden(u8) }";
         assert_eq!(source("a.rs", text).variants_of("Command"), ["doctor", "each-source"]);
     }
 }

@@ -1,0 +1,78 @@
+//! What a case cannot do without, and how this machine falls short of it.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+
+/// Something that not every machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// To be root.
+    Root,
+    /// Not to be root: files can be forbidden to us.
+    NotRoot,
+    /// Two clock sources that the kernel can switch between.
+    TwoClocksources,
+    /// A clock source of this name.
+    Clocksource(&'static str),
+    /// `/dev/kvm`, to be opened for reading and writing.
+    Kvm,
+    /// A program that can be found.
+    Tool(&'static str),
+    /// A file or device.
+    Path(&'static str),
+}
+
+impl Need {
+    /// Why this machine does not meet it; none when it does.
+    pub fn missing(self) -> Option<String> {
+        let root = rustix::process::geteuid().is_root();
+        match self {
+            Self::Root => (!root).then(|| "not root".to_owned()),
+            Self::NotRoot => root.then(|| "is root".to_owned()),
+            Self::TwoClocksources => {
+                let found = clocksources();
+                (found.len() < 2).then(|| match found.first() {
+                    Some(only) => format!("no clock source but {only}"),
+                    None => "no list of clock sources".to_owned(),
+                })
+            }
+            Self::Clocksource(name) => {
+                let found = clocksources().iter().any(|found| found == name);
+                (!found).then(|| format!("no clock source {name}"))
+            }
+            Self::Kvm => {
+                let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
+                opened.err().map(|error| format!("no /dev/kvm ({error})"))
+            }
+            Self::Tool(name) => (!is_in_path(name)).then(|| format!("no {name}")),
+            Self::Path(path) => (!Path::new(path).exists()).then(|| format!("no {path}")),
+        }
+    }
+}
+
+fn clocksources() -> Vec<String> {
+    let list = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let text = fs::read_to_string(list).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn is_in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_says_what_is_missing() {
+        assert_eq!(Need::Tool("sh").missing(), None);
+        assert_eq!(Need::Tool("no-such-tool").missing().as_deref(), Some("no no-such-tool"));
+        assert_eq!(Need::Path("/no/such").missing().as_deref(), Some("no /no/such"));
+        let source = Need::Clocksource("sundial").missing();
+        assert_eq!(source.as_deref(), Some("no clock source sundial"));
+        let (root, not_root) = (Need::Root.missing(), Need::NotRoot.missing());
+        assert_ne!(root.is_some(), not_root.is_some());
+    }
+}

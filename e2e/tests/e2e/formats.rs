@@ -1,0 +1,64 @@
+//! What programs read: JSON by its published schema.
+
+use std::fs;
+
+use e2e::{Case, Program, project};
+use serde_json::Value;
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "json_keeps_to_its_schema", needs: &[], run: json_keeps_to_its_schema },
+    Case { name: "schemas_are_published", needs: &[], run: schemas_are_published },
+];
+
+/// Which schema each kind of output keeps to.
+const OUTPUTS: &[(&str, &[&str])] = &[
+    ("doctor", &["doctor", "--format", "json"]),
+    ("doctor", &["doctor", "--no-measure", "--format", "json"]),
+    ("bench", &["bench", "--duration", "100ms", "--format", "json"]),
+    ("capture", &["capture", "--dry-run", "--format", "json"]),
+];
+
+fn published(name: &str) -> Value {
+    let path = project().join(format!("docs/schema/{name}.json"));
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).expect("a schema is JSON")
+}
+
+fn json_keeps_to_its_schema(program: &Program) {
+    for (name, arguments) in OUTPUTS {
+        let said = program.run(arguments);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{arguments:?}");
+        keeps_to(name, &said.out);
+    }
+    // Machines unlike this one have facts that it has not.
+    let machines = fs::read_dir(project().join("testdata/machines")).expect("captured machines");
+    for machine in machines.flatten().filter(|machine| machine.path().is_dir()) {
+        let path = machine.path();
+        let root = path.to_str().expect("UTF-8");
+        let said = program.run(&["doctor", "--format", "json", "--root", root]);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{root}");
+        keeps_to("doctor", &said.out);
+    }
+}
+
+fn keeps_to(name: &str, document: &str) {
+    let validator = jsonschema::validator_for(&published(name)).expect("a schema that is one");
+    let document: Value = serde_json::from_str(document).expect("JSON");
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{} at {}", error, error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}");
+    assert!(!validator.is_valid(&Value::Null), "a schema that nothing can break");
+}
+
+fn schemas_are_published(program: &Program) {
+    for entry in fs::read_dir(project().join("docs/schema")).expect("docs/schema").flatten() {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        let name = name.strip_suffix(".json").expect("docs/schema holds schemas");
+        let said = program.run(&["schema", name]);
+        assert_eq!(said.code, Some(0), "{name}: {}", said.err);
+        let printed: Value = serde_json::from_str(&said.out).expect("JSON");
+        assert!(printed == published(name), "{name} is stale: run `cargo xtask docs`");
+    }
+}

@@ -1,0 +1,63 @@
+//! A reader that has gone, and a disk that is full.
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+use e2e::{Case, Need, Program, Said};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "a_closed_pipe_is_no_noise", needs: &[], run: a_closed_pipe_is_no_noise },
+    Case {
+        name: "a_full_disk_is_told",
+        needs: &[Need::Path("/dev/full")],
+        run: a_full_disk_is_told,
+    },
+    Case {
+        name: "a_report_that_cannot_be_saved_is_told",
+        needs: &[Need::Path("/dev/full")],
+        run: a_report_that_cannot_be_saved_is_told,
+    },
+];
+
+/// Commands that print a result, quick ones where there is a choice.
+const PRINTING: &[&[&str]] = &[
+    &["doctor", "--no-measure"],
+    &["doctor", "--no-measure", "--verbose", "--format", "json"],
+    &["doctor", "--rules"],
+    &["bench", "--duration", "50ms", "--only", "monotonic"],
+    &["capture", "--dry-run"],
+    &["completions", "zsh"],
+    &["schema", "doctor"],
+    &["--help"],
+];
+
+fn a_closed_pipe_is_no_noise(program: &Program) {
+    for arguments in PRINTING {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        // Gone before the first byte: `| head -c1` would be a race.
+        drop(reader);
+        let output = program.command(arguments).stdout(writer).stderr(Stdio::piped()).output();
+        let said = Said::from(output.expect("the program starts"));
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+fn a_full_disk_is_told(program: &Program) {
+    for arguments in PRINTING.iter().filter(|arguments| arguments != &&["--help"]) {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full opens");
+        let output = program.command(arguments).stdout(full).stderr(Stdio::piped()).output();
+        let said = Said::from(output.expect("the program starts"));
+        assert_eq!(said.code, Some(2), "{arguments:?}: {}", said.err);
+        assert_eq!(
+            said.err, "parachron: cannot write the output: No space left on device (os error 28)\n",
+            "{arguments:?}"
+        );
+    }
+}
+
+fn a_report_that_cannot_be_saved_is_told(program: &Program) {
+    let said =
+        program.run(&["bench", "--duration", "50ms", "--only", "monotonic", "--plot", "/dev/full"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("cannot write /dev/full: No space left on device"), "{}", said.err);
+}

@@ -1,0 +1,101 @@
+//! `parachron doctor --root` on folders of any kind: a clear message, the
+//! rest still reported.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use e2e::{Case, Need, Program, Said, project};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "every_captured_machine_is_diagnosed", needs: &[], run: every_captured_machine },
+    Case { name: "a_root_that_is_no_folder_is_told", needs: &[], run: a_root_that_is_no_folder },
+    Case { name: "garbage_in_a_tree_is_survived", needs: &[], run: garbage_in_a_tree },
+    Case { name: "links_do_not_lead_out_of_a_tree", needs: &[], run: links_do_not_lead_out },
+    Case {
+        name: "forbidden_files_are_told",
+        needs: &[Need::NotRoot],
+        run: forbidden_files_are_told,
+    },
+];
+
+const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+fn diagnosed(program: &Program, root: &Path) -> Said {
+    let root = root.to_str().expect("UTF-8");
+    let said = program.run(&["doctor", "--verbose", "--root", root]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{root}");
+    assert!(said.out.starts_with("Time "), "{root}: {}", said.out);
+    said
+}
+
+fn put(root: &Path, path: &str, content: &[u8]) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().expect("below the root")).expect("our own folder");
+    fs::write(path, content).expect("our own file");
+}
+
+fn every_captured_machine(program: &Program) {
+    let machines = fs::read_dir(project().join("testdata/machines")).expect("captured machines");
+    for machine in machines.flatten().filter(|machine| machine.path().is_dir()) {
+        diagnosed(program, &machine.path());
+    }
+}
+
+fn a_root_that_is_no_folder(program: &Program) {
+    for (root, cause) in
+        [("/no/such/folder", "No such file or directory"), ("/dev/null", "Not a directory")]
+    {
+        let said = program.run(&["doctor", "--root", root]);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{root}");
+        assert!(said.err.contains(root) && said.err.contains(cause), "{}", said.err);
+        assert!(said.err.contains("try: "), "{}", said.err);
+    }
+}
+
+fn garbage_in_a_tree(program: &Program) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let root = place.path();
+    diagnosed(program, root);
+
+    put(root, CURRENT, b"");
+    put(root, "proc/cpuinfo", b"\xff\xfe\0\x1b[31m: : :\n\n:");
+    put(root, "proc/cmdline", "clocksource=\u{1b}]0;x\u{7} tsc=".as_bytes());
+    put(root, "proc/uptime", b"-1e999 nan");
+    put(root, "proc/stat", b"cpu 18446744073709551616 -1\n");
+    put(root, "parachron/adjtimex", b"offset zero\nstatus 0xffffffffffffffffff\n");
+    put(root, "parachron/kernel-log", &[0xff; 4096]);
+    put(root, "parachron/manifest.json", b"{\"format\": 1, \"taken\": [");
+    // A folder where a file should be, and a file larger than any fact.
+    fs::create_dir_all(root.join("proc/loadavg")).expect("our own folder");
+    put(root, "etc/os-release", &vec![b'x'; 4 << 20]);
+    let said = diagnosed(program, root);
+    assert!(!said.out.contains('\u{1b}'), "a tree must not move the terminal's cursor");
+
+    put(root, CURRENT, b"tsc\n");
+    put(root, "parachron/manifest.json", b"{\"format\": 4000000000}");
+    let said = program.run(&["doctor", "--root", root.to_str().expect("UTF-8")]);
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert!(said.err.contains("4000000000"), "{}", said.err);
+}
+
+fn links_do_not_lead_out(program: &Program) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let root = place.path().join("tree");
+    put(place.path(), "secret", b"sundial\n");
+    put(&root, "proc/uptime", b"1.0 1.0\n");
+    let current = root.join(CURRENT);
+    fs::create_dir_all(current.parent().expect("below the root")).expect("our own folder");
+    symlink(place.path().join("secret"), &current).expect("our own link");
+    let said = diagnosed(program, &root);
+    assert!(!said.out.contains("sundial"), "{}", said.out);
+}
+
+fn forbidden_files_are_told(program: &Program) {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    put(place.path(), CURRENT, b"tsc\n");
+    let nobody = fs::Permissions::from_mode(0o000);
+    fs::set_permissions(place.path().join(CURRENT), nobody).expect("our own file");
+    let said = diagnosed(program, place.path());
+    assert!(said.out.contains("needs root"), "{}", said.out);
+}
