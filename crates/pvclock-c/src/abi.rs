@@ -1,0 +1,91 @@
+//! The functions of the header.
+//!
+//! # Invariants
+//! 1. A page's address is null, or `size_of` its kind mapped bytes that stay
+//!    mapped during the call, writable where the function writes; nobody in
+//!    this process accesses them but by atomics: the header's "Pages", which
+//!    each function's Safety section makes the caller promise. It becomes a
+//!    reference in `page` alone, which looks at null and alignment.
+//! 2. A pointer to a value of the caller's is null or good for the call; the
+//!    signature says so in `Option<&T>`. What is written through is
+//!    `MaybeUninit`, for C declares variables without a value.
+//! 3. No function panics: there is no path to one, which a test shows by
+//!    linking the library without the C library that panicking needs.
+#![allow(unsafe_code)]
+
+// In the header's order, which rustfmt would otherwise make alphabetical.
+pub mod kvm_clock;
+
+pub mod wall_clock;
+
+pub mod hyperv;
+
+pub mod vmclock;
+
+pub mod steal_time;
+
+pub mod scale;
+
+use core::ffi::{c_char, c_void};
+use core::mem::MaybeUninit;
+
+use pvclock::shared::{self, Page};
+
+use crate::kvm_clock::AnyTimePage;
+use crate::status::{self, PvclockStatus};
+
+/// The meaning of a status in English, without a full stop; never NULL.
+/// Numbers that are no status have a text too.
+#[unsafe(no_mangle)]
+pub extern "C" fn pvclock_status_text(status: i32) -> *const c_char {
+    status::text(status).as_ptr()
+}
+
+/// The page at `address`.
+///
+/// # Safety
+/// Invariant 1.
+unsafe fn page<'a, P: Page>(address: *const c_void) -> Result<&'a P, PvclockStatus> {
+    if address.is_null() {
+        return Err(PvclockStatus::NullPointer);
+    }
+    // SAFETY: mapped and accessed by atomics only (invariant 1). A page that
+    // came as `const` is only ever loaded from, which `cast_mut` leaves so.
+    Ok(unsafe { shared::page_at(address.cast_mut().cast()) }?)
+}
+
+/// The kvm-clock page at `address`, whichever way it is aligned.
+///
+/// # Safety
+/// Invariant 1.
+unsafe fn time_page<'a>(address: *const c_void) -> Result<AnyTimePage<'a>, PvclockStatus> {
+    if address.addr() % 8 == 4 {
+        // SAFETY: invariant 1 is the caller's promise.
+        unsafe { page(address) }.map(AnyTimePage::Split)
+    } else {
+        // SAFETY: as above.
+        unsafe { page(address) }.map(AnyTimePage::Aligned)
+    }
+}
+
+/// Asks, unless there is no place for the answer, and puts it there.
+fn answer<T>(
+    out: Option<&mut MaybeUninit<T>>,
+    ask: impl FnOnce() -> Result<T, PvclockStatus>,
+) -> PvclockStatus {
+    let Some(out) = out else {
+        return PvclockStatus::NullPointer;
+    };
+    match ask() {
+        Ok(value) => {
+            out.write(value);
+            PvclockStatus::Ok
+        }
+        Err(status) => status,
+    }
+}
+
+/// The status of something that has no other answer.
+fn done(result: Result<(), PvclockStatus>) -> PvclockStatus {
+    result.err().unwrap_or(PvclockStatus::Ok)
+}

@@ -1,0 +1,161 @@
+//! kvm-clock's time page. The invariants are those of [`crate::abi`].
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+
+use pvclock::Ticks;
+#[cfg(target_arch = "x86_64")]
+use pvclock::counter::Tsc;
+
+use super::{answer, done, time_page};
+#[cfg(target_arch = "x86_64")]
+use crate::kvm_clock::PvclockLastTime;
+use crate::kvm_clock::{PvclockKvmInfo, PvclockKvmUpdate};
+use crate::status::PvclockStatus;
+
+/// The VM's system time now, in nanoseconds, from a kvm-clock or Xen page.
+/// The CPU may read its TSC a little before or after the code around the
+/// call: right for time stamps, not for deciding what came first.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page: see "Pages".
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_read(
+    page: *const c_void,
+    ns: Option<&mut MaybeUninit<u64>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    answer(ns, || Ok(page?.nanos(&Tsc)?.0))
+}
+
+/// As pvclock_kvm_read, and the TSC is read after every load that comes
+/// before the call: for deciding what came first, on one CPU, or on any
+/// while the page's flag PVCLOCK_KVM_TSC_STABLE is set.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page: see "Pages".
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_read_ordered(
+    page: *const c_void,
+    ns: Option<&mut MaybeUninit<u64>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    answer(ns, || Ok(page?.nanos_ordered(&Tsc)?.0))
+}
+
+/// As pvclock_kvm_read_ordered, and never less than any reader of the same
+/// `last` was given before: for pages without PVCLOCK_KVM_TSC_STABLE. With
+/// the flag the page alone keeps the order, and `last` is left as it is.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page: see "Pages". `last` is NULL, or shared
+/// by readers that all come through this function.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_read_monotonic(
+    page: *const c_void,
+    last: *mut PvclockLastTime,
+    ns: Option<&mut MaybeUninit<u64>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    // SAFETY: null, or an atomic word that nobody accesses otherwise (the
+    // caller's promise), good for the call (invariant 2).
+    let last = unsafe { last.as_ref() };
+    answer(ns, || {
+        let last = last.ok_or(PvclockStatus::NullPointer)?;
+        Ok(page?.nanos_monotonic(&Tsc, &last.ns)?.0)
+    })
+}
+
+/// The system time, in nanoseconds, at which the TSC showed `tsc`, before or
+/// after the page's last update, by that update's rate. The cheapest time
+/// stamp is the TSC itself, turned into time by this when somebody asks.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page: see "Pages".
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_read_at(
+    page: *const c_void,
+    tsc: u64,
+    ns: Option<&mut MaybeUninit<u64>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    answer(ns, || Ok(page?.nanos_at(Ticks(tsc))?.0))
+}
+
+/// The contents of a kvm-clock page, as one whole. A page that is switched
+/// off can be looked at too.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page: see "Pages".
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_info(
+    page: *const c_void,
+    info: Option<&mut MaybeUninit<PvclockKvmInfo>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    answer(info, || Ok(page?.info()?.into()))
+}
+
+/// Takes the flag PVCLOCK_KVM_GUEST_STOPPED: says whether it was set, and
+/// clears it. Only the guest whose page this is may do so, after it has
+/// quieted its watchdogs.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page that may be written: see "Pages".
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_kvm_take_guest_stopped(
+    page: *mut c_void,
+    was_stopped: Option<&mut MaybeUninit<bool>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    answer(was_stopped, || Ok(page?.take_guest_stopped()))
+}
+
+/// Writes an update into a kvm-clock page, as a host does, whatever the page
+/// held before. PVCLOCK_KVM_GUEST_STOPPED stays as it stands there.
+///
+/// # Safety
+/// `page` is NULL or a kvm-clock page that may be written, by nobody else at
+/// this time, and that the guest has not switched off: see "Pages".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvclock_kvm_write(
+    page: *mut c_void,
+    update: Option<&PvclockKvmUpdate>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { time_page(page) };
+    let write = || {
+        let update = update.ok_or(PvclockStatus::NullPointer)?;
+        page?.write(&update.into());
+        Ok(())
+    };
+    done(write())
+}
+
+/// Sets PVCLOCK_KVM_GUEST_STOPPED, as a host does before it resumes a guest
+/// that it had paused, and again before it resumes one that it has restored:
+/// the flag lives in the page, and an older copy does not carry it.
+///
+/// # Safety
+/// As pvclock_kvm_write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvclock_kvm_set_guest_stopped(page: *mut c_void) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    done(unsafe { time_page(page) }.map(|page| page.set_guest_stopped()))
+}

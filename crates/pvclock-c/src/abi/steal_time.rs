@@ -1,0 +1,52 @@
+//! KVM's steal time page. The invariants are those of [`crate::abi`].
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+
+use pvclock::Nanos;
+use pvclock::steal_time::{StealPage, StealReader, StealWriter};
+
+use super::{answer, done, page as page_at};
+use crate::status::PvclockStatus;
+use crate::steal_time::PvclockStealInfo;
+
+/// How long this vCPU wanted to run and was not let, from KVM's steal time
+/// page.
+///
+/// # Safety
+/// `page` is NULL or a steal time page: see "Pages".
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn pvclock_steal_read(
+    page: *const c_void,
+    info: Option<&mut MaybeUninit<PvclockStealInfo>>,
+) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { page_at::<StealPage>(page) };
+    answer(info, || Ok(StealReader::new(page?).read()?.into()))
+}
+
+/// Says how much time was stolen so far, as a host does when the vCPU is
+/// about to run: it is no longer preempted.
+///
+/// # Safety
+/// `page` is NULL or a steal time page that may be written, by nobody else at
+/// this time: see "Pages".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvclock_steal_write(page: *mut c_void, steal_ns: u64) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { page_at::<StealPage>(page) };
+    done(page.map(|page| StealWriter::new(page).write(Nanos(steal_ns))))
+}
+
+/// Says that the vCPU was taken off its CPU.
+///
+/// # Safety
+/// As pvclock_steal_write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pvclock_steal_set_preempted(page: *mut c_void) -> PvclockStatus {
+    // SAFETY: the caller's promise.
+    let page = unsafe { page_at::<StealPage>(page) };
+    done(page.map(|page| StealWriter::new(page).set_preempted()))
+}
