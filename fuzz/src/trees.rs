@@ -1,5 +1,5 @@
-//! Whole trees: bytes become files, the files become facts, and a capture of
-//! the tree gives the same facts.
+//! Whole trees: bytes become files, the files become facts, a capture of the
+//! tree gives the same facts, and the doctor has an answer to them.
 //!
 //! The form of the bytes is lines `-- PATH --`, each followed by the content
 //! of that file.
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// Names longer than this only test the file system.
 const PATH_BYTES: usize = 120;
 
-/// Reads any tree twice: as it is, and from a capture of it.
+/// Reads any tree twice, as it is and from a capture of it, and diagnoses it.
 pub(crate) fn tree(data: &[u8]) {
     let place = temporary_folder();
     let original = place.path().join("original");
@@ -33,6 +33,14 @@ pub(crate) fn tree(data: &[u8]) {
     recording.write(&copy, &recording.manifest("fuzz", 0)).expect("what was read can be written");
     let copied = Tree::captured(&copy).expect("a capture is a tree");
     assert_eq!(facts::read(&copied), facts);
+
+    let diagnosis = doctor::diagnose(&facts, None);
+    assert!(!diagnosis.verdict.is_empty());
+    let severities = diagnosis.findings.iter().map(|finding| finding.severity);
+    assert!(severities.is_sorted_by(|worse, milder| worse >= milder), "{diagnosis:?}");
+    for finding in &diagnosis.findings {
+        assert!(!finding.evidence.is_empty(), "a finding without evidence: {finding:?}");
+    }
 }
 
 /// In memory where that can be had: a capture waits for its disk.

@@ -40,7 +40,8 @@ enum Chore {
     Fuzz(fuzz::Args),
     /// Run pvclock's tests under Miri
     Miri,
-    /// Rewrite docs/schema from the types, and build the API documentation
+    /// Rewrite schemas, the table of rules and the C header, and build the API
+    /// documentation
     Docs,
 }
 
