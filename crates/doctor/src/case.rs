@@ -70,7 +70,8 @@ impl<'a> Case<'a> {
         if self.is_virtualbox() || self.kind().is_some() {
             return Some(true);
         }
-        self.facts.cpu.flags.known().map(|flags| flags.hypervisor)
+        // Only x86 has the flag that tells.
+        self.facts.cpu.flags.known().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
     }
 
     /// Whether VirtualBox runs it: with some providers only DMI says so.

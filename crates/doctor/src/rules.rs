@@ -240,6 +240,12 @@ pub const RULES: &[Rule] = &[
         check: restore::pauses,
     },
     Rule {
+        name: "vmclock-status",
+        checks: "That a VMClock page, where the host gives one, is of a clock it vouches for.",
+        source: "Linux: include/uapi/linux/vmclock-abi.h, drivers/ptp/ptp_vmclock.c",
+        check: restore::vmclock,
+    },
+    Rule {
         name: "tsc-firmware",
         checks: "Whether the kernel complained about how firmware set up the TSC.",
         source: "Linux: arch/x86/kernel/tsc_sync.c, arch/x86/kernel/cpu/amd.c",
@@ -247,7 +253,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "tai-offset",
-        checks: "Whether CLOCK_TAI knows the leap seconds, where the clock is steered.",
+        checks: "That CLOCK_TAI knows the leap seconds, where a daemon runs that can set it.",
         source: "clock_gettime(2) (CLOCK_TAI), adjtimex(2)",
         check: leap::tai,
     },

@@ -41,6 +41,7 @@ machines! {
     container_in_vm: "container-in-vm",
     contradictory: "contradictory",
     ec2_xen: "ec2-xen",
+    firecracker_kvm_debian12: "firecracker-kvm-debian12",
     hyperv_guest: "hyperv-guest",
     kvm_guest_hpet_tsc_unstable: "kvm-guest-hpet-tsc-unstable",
     no_sys: "no-sys",

@@ -200,7 +200,12 @@ pub(crate) fn asked_for(case: &Case<'_>) -> Check {
                   machine, or found unstable. It then chooses by its own ratings and says no more."
         }
     });
+    let against = if asked == "tsc" { against_tsc(case) } else { Vec::new() };
     match offered {
+        _ if !against.is_empty() => finding.remedy(Remedy::advice(format!(
+            "Leave it so: what speaks against tsc is that {}.",
+            text::list(&against)
+        ))),
         true => finding.remedy(remedies::switch_to(case, asked)),
         false => finding.remedy(remedies::remove_parameter(case, &format!("clocksource={asked}"))),
     }

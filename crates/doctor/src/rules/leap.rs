@@ -1,11 +1,11 @@
 //! Leap seconds: one to come, and whether the kernel knows of those past.
 
-use platform::facts::steering::Adjtimex;
+use platform::facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies;
-use crate::rule::{Check, Outcome};
+use crate::rule::{Check, Outcome, Skipped};
 
 /// `leap-second`
 pub(crate) fn armed(case: &Case<'_>) -> Check {
@@ -23,6 +23,9 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     let deleted = state.has(Adjtimex::STA_DEL) || leap_status == "Delete second";
     if !inserted && !deleted {
         return Outcome::fine("none armed");
+    }
+    if inserted && deleted {
+        return Err(Skipped::CouldNot("one inserted and one left out at once".to_owned()));
     }
     let (what, effect) = match inserted {
         true => (
@@ -63,6 +66,15 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
     }
     if state.has(Adjtimex::STA_UNSYNC) {
         return Outcome::fine("not set, and nobody steers the clock who could: CLOCK_TAI is UTC");
+    }
+    let able = [
+        TimeKeeperKind::Chrony,
+        TimeKeeperKind::Ntpd,
+        TimeKeeperKind::NtpdRs,
+        TimeKeeperKind::LinuxPtp,
+    ];
+    if case.running(&able).is_empty() {
+        return Outcome::fine("not set, as systemd-timesyncd and its like leave it: it shows UTC");
     }
     Finding::new(Severity::Note, "CLOCK_TAI is not set up: it shows UTC")
         .evidence("adjtimex: tai 0 s, where 37 s has been right since 2017")

@@ -1,6 +1,7 @@
 //! Guests that are saved and restored, and machines that sleep: what it does
 //! to their clocks.
 
+use platform::fact::{Fact, Unknown};
 use platform::facts::cpu::HypervisorKind;
 use platform::facts::kernel::{LogEvent, LogLine};
 use platform::facts::steering::{Adjtimex, TimeKeeperKind};
@@ -157,6 +158,39 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
         .changes(remedies::LOOKS),
     )
     .alone()
+}
+
+/// `vmclock-status`
+pub(crate) fn vmclock(case: &Case<'_>) -> Check {
+    let page = match &case.facts.vmclock {
+        Fact::Known(page) => page,
+        Fact::Unknown(Unknown::NotThere { .. }) => {
+            return Err(Skipped::DoesNotApply("does not apply: no VMClock page".to_owned()));
+        }
+        Fact::Unknown(why) => return Err(why.into()),
+    };
+    let status = match page.clock_status {
+        // Not vouched for yet, or by this version.
+        0 => "unknown",
+        1 => "initialising",
+        2 => "synchronised",
+        3 => "free running",
+        4 => "unreliable",
+        other => {
+            return Err(Skipped::CouldNot(format!("clock status {other} is in no specification")));
+        }
+    };
+    if page.clock_status < 3 {
+        return Outcome::fine(format!(
+            "{}: {status}; it tells programs of restores, and sets no clock",
+            page.device
+        ));
+    }
+    Finding::new(Severity::Warning, format!("The host calls its VMClock {status}"))
+        .evidence(format!("{}: clock status {}", page.device, page.clock_status))
+        .why("Whoever takes the time from that page, chrony by its PTP device too, takes it on trust.")
+        .remedy(Remedy::advice("Tell whoever runs the host; follow NTP servers meanwhile."))
+        .alone()
 }
 
 #[cfg(test)]

@@ -122,6 +122,7 @@ fn nobody(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) 
         )
         .remedy(remedies::have_time_daemon(case))
         .remedies_by_phc(case)
+        .remedies_by_tools(case)
 }
 
 impl Finding {
@@ -129,6 +130,20 @@ impl Finding {
     fn remedies_by_phc(self, case: &Case<'_>) -> Self {
         let Some(phc) = case.host_phcs().next() else { return self };
         self.remedy(remedies::follow_host(case, &phc.device))
+    }
+
+    /// VMware's tools steer when told to, and do not say so.
+    fn remedies_by_tools(self, case: &Case<'_>) -> Self {
+        if case.running(&[TimeKeeperKind::VmwareTools]).is_empty() {
+            return self;
+        }
+        self.remedy(
+            Remedy::command(
+                "See whether VMware Tools set the clock; if so, all is well but for accuracy.",
+                "vmware-toolbox-cmd timesync status",
+            )
+            .changes(remedies::LOOKS),
+        )
     }
 }
 

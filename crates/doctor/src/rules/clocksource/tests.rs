@@ -139,6 +139,12 @@ fn a_source_asked_for_and_not_had() {
     let mut facts = healthy_bare_metal();
     boot_with(&mut facts, "clocksource=kvm-clock clocksource=tcs");
     insta::assert_snapshot!("not_offered", told(&facts, None, "clocksource-asked-for"));
+    let mut facts = healthy_bare_metal();
+    boot_with(&mut facts, "clocksource=tsc");
+    use_source(&mut facts, "hpet", "hpet acpi_pm");
+    let event = LogEvent::MarkedUnstable { clocksource: "tsc".into(), because: "skew".into() };
+    log(&mut facts, 3.0, "Marking clocksource 'tsc' as unstable", event);
+    insta::assert_snapshot!("found_unstable", told(&facts, None, "clocksource-asked-for"));
     let mut facts = healthy_kvm_guest();
     boot_with(&mut facts, "clocksource=tsc -- clocksource=hpet");
     assert_eq!(fine(&facts, None, "clocksource-asked-for"), "tsc, as the kernel command line asks");

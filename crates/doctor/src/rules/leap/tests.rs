@@ -2,9 +2,9 @@
 
 use platform::fact::Fact;
 use platform::facts::Facts;
-use platform::facts::steering::Adjtimex;
+use platform::facts::steering::{Adjtimex, TimeKeeperKind};
 
-use crate::testing::{could_not, fine, gone, healthy_kvm_guest, silent, told, unsteered};
+use crate::testing::{could_not, fine, gone, healthy_kvm_guest, keeper, silent, told, unsteered};
 
 fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
     let mut facts = healthy_kvm_guest();
@@ -34,6 +34,10 @@ fn a_leap_second_armed() {
 #[test]
 fn tai_is_told_of_only_where_someone_could_have_set_it() {
     insta::assert_snapshot!(told(&with_state(|state| state.tai_s = 0), None, "tai-offset"));
+    let mut by_timesyncd = with_state(|state| state.tai_s = 0);
+    by_timesyncd.steering.keepers =
+        Fact::Known(vec![keeper(TimeKeeperKind::SystemdTimesyncd, true)]);
+    fine(&by_timesyncd, None, "tai-offset");
     let mut facts = healthy_kvm_guest();
     unsteered(&mut facts);
     fine(&facts, None, "tai-offset");

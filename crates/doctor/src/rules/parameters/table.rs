@@ -6,6 +6,7 @@ use platform::facts::cpu::HypervisorKind;
 
 use super::tsc_at_fault;
 use crate::case::Case;
+use crate::case::trust::stops_unless_said;
 use crate::finding::Severity;
 
 /// One parameter, or one value of it.
@@ -42,14 +43,20 @@ const fn row(
     Parameter { name, value, today, standing }
 }
 
+/// Whether the CPU vouches for its TSC, where that can be told.
+fn cpu_vouches(case: &Case<'_>) -> Option<bool> {
+    let flags = case.flags().ok()?;
+    Some(flags.constant_tsc && (flags.nonstop_tsc || !stops_unless_said(case)))
+}
+
 /// The CPU itself says nothing against its TSC, and the kernel neither.
 fn tsc_is_good(case: &Case<'_>) -> bool {
-    case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc) && !tsc_at_fault(case)
+    cpu_vouches(case) == Some(true) && !tsc_at_fault(case)
 }
 
 /// Someone has vouched for a TSC that the CPU or the kernel finds wanting.
 fn tsc_is_doubtful(case: &Case<'_>) -> bool {
-    case.flags().is_ok_and(|flags| !flags.constant_tsc || !flags.nonstop_tsc) || tsc_at_fault(case)
+    cpu_vouches(case) == Some(false) || tsc_at_fault(case)
 }
 
 fn is_guest(case: &Case<'_>) -> bool {

@@ -1,7 +1,8 @@
 //! What a restore does, by platform and clock source.
 
-use platform::fact::Fact;
+use platform::fact::{Fact, Unknown};
 use platform::facts::Facts;
+use platform::facts::hardware::VmClock;
 use platform::facts::kernel::LogEvent;
 
 use crate::testing::{
@@ -65,6 +66,28 @@ fn suspends_of_a_laptop_are_no_finding() {
         "1 suspend; the kernel adds the time slept from the RTC"
     );
     fine(&facts, None, "snapshot-restore");
+}
+
+#[test]
+fn a_vmclock_that_its_host_does_not_trust() {
+    let mut facts = healthy_firecracker();
+    let page = |clock_status| {
+        Fact::Known(VmClock {
+            device: "/dev/vmclock0".into(),
+            disruption_marker: 7,
+            vm_generation: Some(2),
+            clock_status,
+        })
+    };
+    facts.vmclock = page(4);
+    insta::assert_snapshot!(told(&facts, None, "vmclock-status"));
+    facts.vmclock = page(2);
+    assert_eq!(
+        fine(&facts, None, "vmclock-status"),
+        "/dev/vmclock0: synchronised; it tells programs of restores, and sets no clock"
+    );
+    facts.vmclock = Fact::Unknown(Unknown::NeedsRoot { what: "/dev/vmclock0".into() });
+    could_not(&facts, None, "vmclock-status");
 }
 
 #[test]

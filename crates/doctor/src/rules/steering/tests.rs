@@ -115,6 +115,15 @@ fn tools_alone_are_no_finding() {
 }
 
 #[test]
+fn vmware_tools_may_steer_without_telling() {
+    let mut facts = healthy_kvm_guest();
+    unsteered(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::VmwareTools, true)]);
+    let text = told(&facts, None, "clock-steered");
+    assert!(text.contains("vmware-toolbox-cmd timesync status"), "{text}");
+}
+
+#[test]
 fn a_network_cards_clock_is_not_the_hosts() {
     let mut facts = healthy_kvm_guest();
     unsteered(&mut facts);
