@@ -401,7 +401,7 @@ struct pvclock_vmclock_info {
      */
     uint32_t seq_count;
     /**
-     * TAI - UTC, s.
+     * UTC - TAI, s: -37 since 2017. Some hosts say 37.
      */
     int16_t tai_offset_s;
     /**
@@ -454,8 +454,8 @@ struct pvclock_vmclock_time {
      */
     uint32_t nanoseconds;
     /**
-     * The page as it was read. Look at time_type and clock_status before
-     * you trust the time.
+     * The page as it was read. The time is of the scale time_type, and good
+     * only while clock_status is SYNCHRONISED or FREE_RUNNING.
      */
     struct pvclock_vmclock_info info;
 };
@@ -789,13 +789,16 @@ enum pvclock_status pvclock_steal_read(const void *page,
 
 /**
  * Says how much time was stolen so far, as a host does when the vCPU is
- * about to run: it is no longer preempted.
+ * about to run: it is no longer preempted. `flush_tlb` says whether the
+ * guest asked for a flush of the TLB first.
  *
  * # Safety
  * `page` is NULL or a steal time page that may be written, by nobody else at
  * this time: see "Pages".
  */
-enum pvclock_status pvclock_steal_write(void *page, uint64_t steal_ns);
+enum pvclock_status pvclock_steal_write(void *page,
+                                        uint64_t steal_ns,
+                                        bool *flush_tlb);
 
 /**
  * Says that the vCPU was taken off its CPU.

@@ -109,7 +109,7 @@ pub struct PvclockVmclockInfo {
     pub size: u32,
     /// Even; grows by two an update.
     pub seq_count: u32,
-    /// TAI - UTC, s.
+    /// UTC - TAI, s: -37 since 2017. Some hosts say 37.
     pub tai_offset_s: i16,
     /// PVCLOCK_VMCLOCK_COUNTER_...: whose cycles these are.
     pub counter_id: u8,
@@ -194,8 +194,8 @@ pub struct PvclockVmclockTime {
     pub max_error_ns: u64,
     /// The fraction again, in whole nanoseconds.
     pub nanoseconds: u32,
-    /// The page as it was read. Look at time_type and clock_status before
-    /// you trust the time.
+    /// The page as it was read. The time is of the scale time_type, and good
+    /// only while clock_status is SYNCHRONISED or FREE_RUNNING.
     pub info: PvclockVmclockInfo,
 }
 

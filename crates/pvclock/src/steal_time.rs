@@ -144,14 +144,18 @@ impl<'p, M: Memory> StealWriter<'p, M> {
         Self { page }
     }
 
-    /// Says how much was stolen so far; the vCPU is about to run.
-    pub fn write(&mut self, steal: Nanos) {
+    /// Says how much was stolen so far; the vCPU is about to run. Returns
+    /// whether the guest asked for a flush of the TLB first, which it does in
+    /// place of an interrupt to a vCPU that it saw preempted.
+    pub fn write(&mut self, steal: Nanos) -> bool {
         let page = self.page;
+        // In one step: the guest sets the bit while it sees us preempted.
+        let asked = page.preempted.fetch_and(0);
         sequence::write::<M, OddWhileWriting>(&page.version, page.version.load(), || {
             page.steal.store(steal.0);
             page.flags.store(0);
-            page.preempted.store(0);
         });
+        asked & FLUSH_TLB != 0
     }
 
     /// Says that the vCPU has just been taken off its CPU.

@@ -250,9 +250,10 @@ fn steal_time_is_read_as_written() {
     assert_eq!((info.version, info.steal), (4, Nanos(77)));
     assert!(info.preempted && info.flush_tlb);
     let mut writer = StealWriter::new(&page);
-    writer.write(Nanos(99));
+    assert!(writer.write(Nanos(99)), "the guest's wish for a flush is passed on");
     let info = StealReader::new(&page).read().unwrap();
     assert_eq!((info.version, info.steal, info.preempted), (6, Nanos(99), false));
     writer.set_preempted();
     assert!(StealReader::new(&page).read().unwrap().preempted);
+    assert!(!writer.write(Nanos(100)));
 }

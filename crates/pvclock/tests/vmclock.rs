@@ -23,7 +23,7 @@ fn healthy() -> VmClockInfo {
         flags: valid,
         clock_status: ClockStatus::SYNCHRONISED,
         leap_smearing_hint: 0,
-        tai_offset_s: 37,
+        tai_offset_s: -37,
         leap_indicator: 0,
         period_shift: 27,
         counter_value: 1_000,
@@ -97,7 +97,7 @@ fn bytes_lie_where_the_abi_says() {
     bytes[16] = 3;
     bytes[24] = 0b101_0000;
     bytes[34] = 2;
-    bytes[36] = 37;
+    bytes[36..38].copy_from_slice(&(-37i16).to_le_bytes());
     bytes[39] = 27;
     bytes[40..48].copy_from_slice(&1_000u64.to_le_bytes());
     bytes[48..56].copy_from_slice(&(1u64 << 60).to_le_bytes());

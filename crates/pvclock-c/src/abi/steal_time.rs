@@ -28,16 +28,21 @@ pub unsafe extern "C" fn pvclock_steal_read(
 }
 
 /// Says how much time was stolen so far, as a host does when the vCPU is
-/// about to run: it is no longer preempted.
+/// about to run: it is no longer preempted. `flush_tlb` says whether the
+/// guest asked for a flush of the TLB first.
 ///
 /// # Safety
 /// `page` is NULL or a steal time page that may be written, by nobody else at
 /// this time: see "Pages".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pvclock_steal_write(page: *mut c_void, steal_ns: u64) -> PvclockStatus {
+pub unsafe extern "C" fn pvclock_steal_write(
+    page: *mut c_void,
+    steal_ns: u64,
+    flush_tlb: Option<&mut MaybeUninit<bool>>,
+) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<StealPage>(page) };
-    done(page.map(|page| StealWriter::new(page).write(Nanos(steal_ns))))
+    answer(flush_tlb, || Ok(StealWriter::new(page?).write(Nanos(steal_ns))))
 }
 
 /// Says that the vCPU was taken off its CPU.

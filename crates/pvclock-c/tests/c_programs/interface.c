@@ -220,7 +220,7 @@ static void test_vmclock(void)
         .time_frac = UINT64_C(1) << 63,
         .time_max_error_ns = 250,
         .size = 4096,
-        .tai_offset_s = 37,
+        .tai_offset_s = -37,
         .counter_id = PVCLOCK_VMCLOCK_COUNTER_X86_TSC,
         .clock_status = PVCLOCK_VMCLOCK_STATUS_SYNCHRONISED,
         .period_shift = 27,
@@ -271,15 +271,21 @@ static void test_steal_time(void)
     union memory memory = { { 0 } };
     void *page = &memory;
     struct pvclock_steal_info info;
+    bool flush = true;
 
-    OK(pvclock_steal_write(page, 1500));
+    OK(pvclock_steal_write(page, 1500, &flush));
+    EXPECT(!flush);
     OK(pvclock_steal_read(page, &info));
     EXPECT(info.steal_ns == 1500 && info.version == 2 && info.flags == 0);
     EXPECT(!info.preempted && !info.flush_tlb);
     OK(pvclock_steal_set_preempted(page));
     OK(pvclock_steal_read(page, &info));
     EXPECT(info.preempted && info.version == 2);
-    STATUS(NULL_POINTER, pvclock_steal_write(NULL, 0));
+    memory.bytes[16] |= 2; /* as a guest does that sees us preempted */
+    OK(pvclock_steal_write(page, 1600, &flush));
+    EXPECT(flush);
+    STATUS(NULL_POINTER, pvclock_steal_write(NULL, 0, &flush));
+    STATUS(NULL_POINTER, pvclock_steal_write(page, 0, NULL));
     STATUS(MISALIGNED, pvclock_steal_set_preempted(&memory.halves[1]));
 }
 

@@ -184,7 +184,8 @@ pub struct VmClockInfo {
     pub clock_status: ClockStatus,
     /// 0 strict, 1 noon linear, 2 UTC-SLS.
     pub leap_smearing_hint: u8,
-    /// TAI − UTC, s.
+    /// UTC − TAI, s: −37 since 2017. That is how Linux takes it (tai_adjust,
+    /// drivers/ptp/ptp_vmclock.c) and UAPI.13 since version 1.1; 1.0 said 37.
     pub tai_offset_s: i16,
     /// 0 none, 1 pre +, 2 pre −, 3 in the leap second, 4 post +, 5 post −.
     pub leap_indicator: u8,
