@@ -51,8 +51,8 @@ impl Plan {
 }
 
 /// A measurement for a diagnosis: everything, in about `budget`.
-pub(crate) fn quick(budget: Duration) -> Measurements {
-    run(&Plan::within(budget), &|_| ())
+pub(crate) fn quick(budget: Duration, tell: &dyn Fn(&str)) -> Measurements {
+    run(&Plan::within(budget), tell)
 }
 
 /// Carries out `plan`; `tell` hears what is being done, and often.

@@ -6,7 +6,7 @@ use super::quick;
 
 #[test]
 fn a_quick_measurement_has_every_part_or_says_why_not() {
-    let found = quick(Duration::from_millis(100));
+    let found = quick(Duration::from_millis(100), &|_| ());
     let said = |what: &str| found.not_measured.iter().any(|missing| missing.what.contains(what));
     assert!(found.clocksource.is_some());
     assert!(found.tsc_rate.is_some() || said("TSC rate"), "{found:?}");

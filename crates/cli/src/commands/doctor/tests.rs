@@ -1,0 +1,78 @@
+//! Whole reports, from machines of testdata, in every format.
+
+use std::path::PathBuf;
+
+use doctor::report::DoctorReport;
+use platform::facts;
+use platform::tree::Tree;
+
+use super::{FailOn, csv, exit_code, markdown, text};
+
+fn report(name: &str) -> DoctorReport {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
+    let tree = Tree::captured(&folder.join(name)).unwrap();
+    DoctorReport::new(facts::read(&tree), None)
+}
+
+#[test]
+fn text_of_a_sick_guest() {
+    let text = text::render(&report("kvm-guest-hpet-tsc-unstable"), false, false);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn text_of_a_healthy_server_with_all_that_was_checked() {
+    insta::assert_snapshot!(text::render(&report("healthy-bare-metal"), true, false));
+}
+
+#[test]
+fn every_report_keeps_to_eighty_columns_but_for_words_that_cannot_be_broken() {
+    for name in ["contradictory", "kvm-guest-hpet-tsc-unstable", "no-sys", "virtualbox-acpi-pm"] {
+        for line in text::render(&report(name), true, false).lines() {
+            let width = line.chars().count();
+            assert!(width <= 80 || line.split_whitespace().count() < 3, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn colours_change_nothing_but_the_colours() {
+    let report = report("contradictory");
+    let coloured = text::render(&report, true, true);
+    assert!(coloured.contains("\u{1b}["));
+    let stripped = anstream::adapter::strip_str(&coloured).to_string();
+    assert_eq!(stripped, text::render(&report, true, false));
+}
+
+#[test]
+fn markdown_of_a_sick_guest() {
+    insta::assert_snapshot!(markdown::render(&report("virtualbox-acpi-pm"), true));
+}
+
+#[test]
+fn csv_has_a_row_for_each_finding_or_with_verbose_for_each_rule() {
+    let diagnosis = report("no-sys").diagnosis;
+    assert_eq!(csv::render(&diagnosis, false).lines().count(), 1 + diagnosis.findings.len());
+    let all = 1 + diagnosis.findings.len() + diagnosis.checked.len();
+    assert_eq!(csv::render(&diagnosis, true).lines().count(), all);
+}
+
+#[test]
+fn the_exit_code_tells_of_what_was_asked_for() {
+    let shown = |name: &str, fail_on| format!("{:?}", exit_code(&report(name).diagnosis, fail_on));
+    let success = format!("{:?}", std::process::ExitCode::SUCCESS);
+    // A warning alone.
+    assert_eq!(shown("no-sys", None), success);
+    assert_ne!(shown("no-sys", Some(FailOn::Warning)), success);
+    assert_eq!(shown("no-sys", Some(FailOn::Error)), success);
+    // An error.
+    assert_ne!(shown("virtualbox-acpi-pm", Some(FailOn::Error)), success);
+    assert_eq!(shown("healthy-kvm-guest", Some(FailOn::Warning)), success);
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = report("healthy-kvm-guest");
+    let json = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<DoctorReport>(&json).unwrap(), report);
+}

@@ -1,0 +1,243 @@
+//! The report for people: 80 columns, calm, the worst first.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use doctor::finding::{Checked, Finding, Remedy, Severity};
+use doctor::report::{DoctorReport, MachineSummary};
+
+use crate::output::printable;
+use crate::output::table::{WIDTH, wrap};
+
+/// Whether standard output shows colours: a terminal does unless NO_COLOR is
+/// set or TERM is dumb.
+pub(super) fn colours() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// The report; in colour or without.
+pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> String {
+    let mut page = Page { text: String::new(), colours };
+    let worst = report.diagnosis.findings.first().map(|finding| finding.severity);
+    page.paragraph("", "", &report.diagnosis.verdict, style_of(worst).bold());
+    page.text.push('\n');
+    machine(&mut page, &report.machine);
+    for finding in &report.diagnosis.findings {
+        self::finding(&mut page, finding);
+    }
+    page.rule();
+    if verbose {
+        list(&mut page, "In order", report.diagnosis.checked.iter().filter(|one| one.could_check));
+        let unknown = report.diagnosis.checked.iter().filter(|one| !one.could_check);
+        list(&mut page, "Not checked", unknown);
+    }
+    summary(&mut page, report, verbose);
+    page.text
+}
+
+/// Text under way, 80 columns wide.
+struct Page {
+    text: String,
+    colours: bool,
+}
+
+impl Page {
+    /// A text wrapped between the margins, `first` before its first line and
+    /// `rest` before the others.
+    fn paragraph(&mut self, first: &str, rest: &str, text: &str, style: Style) {
+        let width = usize::from(WIDTH) - first.chars().count().max(rest.chars().count());
+        for (i, line) in wrap(&printable(text), width).lines().enumerate() {
+            self.text.push_str(if i == 0 { first } else { rest });
+            self.styled(line, style);
+            self.text.push('\n');
+        }
+    }
+
+    fn styled(&mut self, text: &str, style: Style) {
+        let _ = match self.colours {
+            true => write!(self.text, "{style}{text}{style:#}"),
+            false => write!(self.text, "{text}"),
+        };
+    }
+
+    fn rule(&mut self) {
+        let rule = "─".repeat(usize::from(WIDTH));
+        self.styled(&rule, DIM);
+        self.text.push('\n');
+    }
+}
+
+const DIM: Style = Style::new().dimmed();
+const PLAIN: Style = Style::new();
+
+fn style_of(severity: Option<Severity>) -> Style {
+    let colour = match severity {
+        Some(Severity::Error) => AnsiColor::Red,
+        Some(Severity::Warning) => AnsiColor::Yellow,
+        Some(Severity::Note) => AnsiColor::Cyan,
+        None => AnsiColor::Green,
+    };
+    Style::new().fg_color(Some(colour.into()))
+}
+
+/// The name of a severity, as people read it.
+pub(super) fn name_of(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "Error",
+        Severity::Warning => "Warning",
+        Severity::Note => "Note",
+    }
+}
+
+/// What a reading of the clock costs, in words.
+pub(super) fn reading(machine: &MachineSummary) -> String {
+    machine.reading.map_or_else(|| "not measured".to_owned(), |reading| reading.to_string())
+}
+
+fn machine(page: &mut Page, machine: &MachineSummary) {
+    let rows = [
+        ("Machine ", &machine.hardware),
+        ("System  ", &machine.system),
+        ("Clock   ", &machine.clocksource),
+        ("Reading", &reading(machine)),
+    ];
+    for (label, value) in rows {
+        page.paragraph(&format!("{label:<11}"), &" ".repeat(11), value, PLAIN);
+    }
+}
+
+fn finding(page: &mut Page, finding: &Finding) {
+    page.rule();
+    let severity = name_of(finding.severity);
+    let style = style_of(Some(finding.severity)).bold();
+    // The colours' codes take no columns, so the heading is painted by parts.
+    let heading = wrap(&printable(&finding.what), usize::from(WIDTH) - severity.len() - 2);
+    for (i, line) in heading.lines().enumerate() {
+        match i {
+            0 => page.styled(severity, style),
+            _ => page.text.push_str(&" ".repeat(severity.len())),
+        }
+        page.text.push_str("  ");
+        page.styled(line, PLAIN.bold());
+        page.text.push('\n');
+    }
+    page.text.push('\n');
+    for line in &finding.evidence {
+        page.paragraph("  │ ", "  │   ", line, DIM);
+    }
+    page.text.push('\n');
+    page.paragraph("  ", "  ", &finding.why, PLAIN);
+    page.text.push('\n');
+    for remedy in &finding.remedies {
+        self::remedy(page, remedy);
+    }
+    let source = format!("{}: {}", finding.rule, finding.source);
+    page.paragraph("  ", "    ", &source, DIM);
+}
+
+fn remedy(page: &mut Page, remedy: &Remedy) {
+    page.paragraph("  → ", "    ", &remedy.what, PLAIN);
+    if let Some(command) = &remedy.command {
+        for line in command_lines(&printable(command)) {
+            page.text.push_str("      ");
+            page.styled(&line, PLAIN.bold());
+            page.text.push('\n');
+        }
+    }
+    if let Some(changes) = &remedy.changes {
+        page.paragraph("    Changes: ", "    ", changes, DIM);
+    }
+    page.text.push('\n');
+}
+
+/// A command in lines that a shell takes as one: broken between words, never
+/// within quotes.
+fn command_lines(command: &str) -> Vec<String> {
+    let width = usize::from(WIDTH) - 6;
+    let mut lines: Vec<String> = Vec::new();
+    for word in shell_words(command) {
+        match lines.last_mut() {
+            // Two columns stay free for ` \`.
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width - 2 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(line) => {
+                line.push_str(" \\");
+                lines.push(format!("  {word}"));
+            }
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The words of a command, with what is quoted left together.
+fn shell_words(command: &str) -> Vec<&str> {
+    let mut quote = None;
+    command
+        .split(|c: char| {
+            match (quote, c) {
+                (None, '"' | '\'') => quote = Some(c),
+                (Some(open), close) if open == close => quote = None,
+                _ => {}
+            }
+            c == ' ' && quote.is_none()
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+fn list<'a>(page: &mut Page, heading: &str, entries: impl Iterator<Item = &'a Checked>) {
+    let entries: Vec<_> = entries.collect();
+    if entries.is_empty() {
+        return;
+    }
+    page.styled(heading, PLAIN.bold());
+    page.text.push('\n');
+    for entry in entries {
+        let first = format!("  {:<23}", entry.rule);
+        page.paragraph(&first, &" ".repeat(25), &entry.outcome, DIM);
+    }
+    page.text.push('\n');
+}
+
+fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
+    let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check).count();
+    let fine = report.diagnosis.checked.len() - unknown;
+    let rules = doctor::rules::RULES.len();
+    let found = rules - report.diagnosis.checked.len();
+    let hint = if verbose { "" } else { "; --verbose lists them" };
+    let line = format!(
+        "{rules} rules: {found} found something, {fine} in order, {unknown} not checked{hint}."
+    );
+    page.paragraph("", "", &line, DIM);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_command_is_broken_so_that_a_shell_takes_it_as_one() {
+        let command = "echo tsc | sudo tee \
+                       /sys/devices/system/clocksource/clocksource0/current_clocksource";
+        assert_eq!(
+            command_lines(command),
+            [
+                "echo tsc | sudo tee \\",
+                "  /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            ]
+        );
+        assert_eq!(command_lines("chronyc tracking"), ["chronyc tracking"]);
+    }
+
+    #[test]
+    fn quoted_words_stay_whole() {
+        let command = "echo 'refclock PHC /dev/ptp0 poll 2' | tee \"a b\"";
+        assert_eq!(
+            shell_words(command),
+            ["echo", "'refclock PHC /dev/ptp0 poll 2'", "|", "tee", "\"a b\""]
+        );
+    }
+}
