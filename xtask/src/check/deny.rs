@@ -3,11 +3,12 @@
 use crate::outside::{self, Outcome};
 use crate::project::Project;
 
+/// What is built: the workspace, and the fuzzers' programs beside it.
+const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/engine/Cargo.toml"];
+
 /// The licences, bans and sources of deny.toml.
 pub(crate) fn licences(project: &Project) -> Outcome {
-    missing(project).unwrap_or_else(|| {
-        Outcome::of(project.cargo().args(["deny", "check", "licenses", "bans", "sources"]))
-    })
+    missing(project).unwrap_or_else(|| check(project, &["licenses", "bans", "sources"]))
 }
 
 /// RustSec's advisories. Their database is a git repository on the network:
@@ -24,7 +25,18 @@ pub(crate) fn advisories(project: &Project) -> Outcome {
             "run it where github.com/RustSec/advisory-db can be reached",
         );
     }
-    Outcome::of(project.cargo().args(["deny", "check", "--disable-fetch", "advisories"]))
+    check(project, &["advisories"])
+}
+
+fn check(project: &Project, what: &[&str]) -> Outcome {
+    MANIFESTS
+        .iter()
+        .map(|manifest| {
+            let which = ["deny", "--manifest-path", manifest, "--config", "deny.toml", "check"];
+            Outcome::of(project.cargo().args(which).args(what))
+        })
+        .find(|outcome| *outcome != Outcome::Passed)
+        .unwrap_or(Outcome::Passed)
 }
 
 fn missing(project: &Project) -> Option<Outcome> {
