@@ -35,48 +35,8 @@ pub(super) fn in_short(cause: &Cause) -> String {
 /// The cause explained.
 pub(super) fn why(cause: &Cause) -> String {
     match cause {
-        Cause::HyperV => "Hyper-V offers its own clock page.".into(),
         Cause::AskedFor(parameter) => {
             format!("The kernel parameter {parameter} rules the TSC out, whatever its quality.")
-        }
-        Cause::NotSynchronised => {
-            "Without constant_tsc on several CPUs the kernel assumes that their counters drift \
-             apart."
-                .into()
-        }
-        Cause::Warp => {
-            "A CPU read less than another had read just before: the firmware, or the host, started \
-             them with different values, or set one back."
-                .into()
-        }
-        Cause::Halts => {
-            "This CPU's counter stops in deep idle states, so it cannot tell how long the CPU \
-             slept."
-                .into()
-        }
-        Cause::FollowsFrequency => {
-            "This CPU's counter runs faster and slower with the CPU, so it cannot measure time."
-                .into()
-        }
-        Cause::NotCalibrated => {
-            "Neither CPUID nor the hypervisor tells the frequency, and no other timer was there \
-             to measure it by."
-                .into()
-        }
-        Cause::HostBackward => {
-            "After a suspend the firmware started the counter anew, and KVM saw it smaller than \
-             before."
-                .into()
-        }
-        Cause::Backward => {
-            "A 64-bit counter only gets smaller when it is set back: by a suspend, a restored \
-             snapshot or a migration that did not carry it on."
-                .into()
-        }
-        Cause::TickYardstick => {
-            "There was no hardware clock to compare with, so timer ticks were counted; a busy \
-             host delivers them late or merges them. The TSC is most likely without fault."
-                .into()
         }
         Cause::YardstickWrapped { times, wrap_ns } => format!(
             "The difference is {} of the other clock's counter, which wraps every {}: the check \
@@ -88,35 +48,70 @@ pub(super) fn why(cause: &Cause) -> String {
             "The difference is 2^{power} ns almost exactly, the mark of an arithmetic overflow \
              after a check that ran late. The TSC is most likely without fault."
         ),
-        Cause::JumpedAhead => {
-            "In one half second the TSC gained what no wrong rate explains: the machine was \
-             paused, restored or migrated, and one of the two clocks stopped meanwhile."
-                .into()
-        }
-        Cause::StoodStill => {
-            "The other clock went on while the TSC did not: the machine slept, was paused or \
-             restored, or the counter stops in idle states."
-                .into()
-        }
-        Cause::ReadLate => {
-            "The two clocks are read one after the other; when the CPU is taken away in between, \
-             by a busy host or by firmware, the pause looks like skew. The TSC is most likely \
-             without fault."
-                .into()
-        }
-        Cause::WrongRate { .. } => {
-            "The difference is small enough for a wrong rate, and came in the first checks: the \
-             TSC's frequency was announced or calibrated wrongly, or the clock it was compared \
-             with is off."
-                .into()
-        }
         Cause::WrongOnce { after_s, .. } => format!(
             "It had passed some {:.0} checks before, so its rate was right. Either one read came \
              late, which is the load's doing; or, in a guest, it was moved to a host whose TSC \
              runs at another rate.",
             after_s * 2.0
         ),
-        Cause::Unsaid => "The watchdog's figures are not in the log.".into(),
+        other => without_figures(other).to_owned(),
+    }
+}
+
+/// Explanations that no figure enters.
+fn without_figures(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::HyperV => "Hyper-V offers its own clock page.",
+        Cause::NotSynchronised => {
+            "Without constant_tsc on several CPUs the kernel assumes that their counters drift \
+             apart."
+        }
+        Cause::Warp => {
+            "A CPU read less than another had read just before: the firmware, or the host, started \
+             them with different values, or set one back."
+        }
+        Cause::Halts => {
+            "This CPU's counter stops in deep idle states, so it cannot tell how long the CPU \
+             slept."
+        }
+        Cause::FollowsFrequency => {
+            "This CPU's counter runs faster and slower with the CPU, so it cannot measure time."
+        }
+        Cause::NotCalibrated => {
+            "Neither CPUID nor the hypervisor tells the frequency, and no other timer was there \
+             to measure it by."
+        }
+        Cause::HostBackward => {
+            "After a suspend the firmware started the counter anew, and KVM saw it smaller than \
+             before."
+        }
+        Cause::Backward => {
+            "A 64-bit counter only gets smaller when it is set back: by a suspend, a restored \
+             snapshot or a migration that did not carry it on."
+        }
+        Cause::TickYardstick => {
+            "There was no hardware clock to compare with, so timer ticks were counted; a busy \
+             host delivers them late or merges them. The TSC is most likely without fault."
+        }
+        Cause::JumpedAhead => {
+            "In one half second the TSC gained what no wrong rate explains: the machine was \
+             paused, restored or migrated, and one of the two clocks stopped meanwhile."
+        }
+        Cause::StoodStill => {
+            "The other clock went on while the TSC did not: the machine slept, was paused or \
+             restored, or the counter stops in idle states."
+        }
+        Cause::ReadLate => {
+            "The two clocks are read one after the other; when the CPU is taken away in between, \
+             by a busy host or by firmware, the pause looks like skew. The TSC is most likely \
+             without fault."
+        }
+        Cause::WrongRate { .. } => {
+            "The difference is small enough for a wrong rate, and came in the first checks: the \
+             TSC's frequency was announced or calibrated wrongly, or the clock it was compared \
+             with is off."
+        }
+        _ => "The watchdog's figures are not in the log.",
     }
 }
 
