@@ -25,18 +25,16 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     let Some(at) = verdict_line(log) else {
         return Outcome::fine("the kernel log says nothing against the TSC");
     };
-    let interval = Interval::after(case, log, at);
-    let cause = Cause::of(case, log, at, interval.as_ref());
-    match cause {
-        // Hyper-V's own page is used instead, as it should be.
-        Cause::HyperV => {
-            return Outcome::fine("not used under Hyper-V without an invariant TSC: normal");
-        }
-        Cause::AskedFor(parameter) => {
-            return Outcome::fine(format!("as {parameter} on the kernel command line asks"));
-        }
-        _ => {}
+    let because = because(&log[at]);
+    // Hyper-V's own page is used instead, as it should be.
+    if because.contains("running on Hyper-V") {
+        return Outcome::fine("not used under Hyper-V without an invariant TSC: normal");
     }
+    if because.contains("boot parameter") {
+        return Outcome::fine("as a parameter on the kernel command line asks");
+    }
+    let interval = Interval::after(case, log, at);
+    let cause = Cause::of(case, log, at, because, interval.as_ref());
     let mut finding = Finding::new(
         severity(case),
         format!("The kernel found the TSC unstable: {}", cause.in_short()),
@@ -72,6 +70,14 @@ fn verdict_line(log: &[LogLine]) -> Option<usize> {
     };
     let position = |telling| log.iter().position(|line| about_tsc(line) == Some(telling));
     position(true).or_else(|| position(false))
+}
+
+/// The kernel's own reason.
+fn because(line: &LogLine) -> &str {
+    match &line.event {
+        LogEvent::MarkedUnstable { because, .. } => because,
+        _ => "",
+    }
 }
 
 /// The verdict's line and those with its figures.

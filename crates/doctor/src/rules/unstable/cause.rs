@@ -13,10 +13,6 @@ use crate::text;
 /// A cause, with the figures that tell it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
-    /// Hyper-V without an invariant TSC: its page is used instead.
-    HyperV,
-    /// A kernel parameter asked for it.
-    AskedFor(&'static str),
     /// No `constant_tsc` on several CPUs: assumed to disagree.
     NotSynchronised,
     /// One CPU was seen behind another.
@@ -77,12 +73,9 @@ impl Cause {
         case: &Case<'_>,
         log: &[LogLine],
         at: usize,
+        because: &str,
         interval: Option<&Interval>,
     ) -> Self {
-        let because = match &log[at].event {
-            LogEvent::MarkedUnstable { because, .. } => because.as_str(),
-            _ => "",
-        };
         if let Some(said) = Self::said(because) {
             return said;
         }
@@ -97,13 +90,10 @@ impl Cause {
     }
 
     /// The kernel's own words: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
-    /// cpu/mshyperv.c, arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
+    /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c.
     fn said(because: &str) -> Option<Self> {
-        const WORDS: [(&str, Cause); 11] = [
-            ("running on Hyper-V", Cause::HyperV),
-            ("boot parameter notsc", Cause::AskedFor("notsc")),
-            ("boot parameter", Cause::AskedFor("tsc=unstable")),
+        const WORDS: [(&str, Cause); 8] = [
             ("TSCs unsynchronized", Cause::NotSynchronised),
             ("check_tsc_sync_source failed", Cause::Warp),
             ("inter CPU skew", Cause::Warp),
@@ -177,7 +167,6 @@ impl Cause {
                 let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
                 faults.take(2).map(log_evidence).collect()
             }
-            Self::AskedFor(parameter) => vec![format!("kernel command line: {parameter}")],
             Self::NotSynchronised | Self::Halts | Self::FollowsFrequency => {
                 case.flags().map(flags_line).into_iter().collect()
             }

@@ -3,14 +3,12 @@
 use super::Cause;
 use crate::case::Case;
 use crate::finding::Remedy;
-use crate::remedies::{LOOKS, add_parameter, remove_parameter};
+use crate::remedies::{LOOKS, add_parameter};
 use crate::text;
 
 /// The cause in half a line.
 pub(super) fn in_short(cause: &Cause) -> String {
     match cause {
-        Cause::HyperV => "it runs on Hyper-V".into(),
-        Cause::AskedFor(parameter) => format!("{parameter} asks for it"),
         Cause::NotSynchronised => "its CPUs' counters are not known to agree".into(),
         Cause::Warp => "its CPUs' counters disagree".into(),
         Cause::Halts => "it stops in deep idle states".into(),
@@ -35,9 +33,6 @@ pub(super) fn in_short(cause: &Cause) -> String {
 /// The cause explained.
 pub(super) fn why(cause: &Cause) -> String {
     match cause {
-        Cause::AskedFor(parameter) => {
-            format!("The kernel parameter {parameter} rules the TSC out, whatever its quality.")
-        }
         Cause::YardstickWrapped { times, wrap_ns } => format!(
             "The difference is {} of the other clock's counter, which wraps every {}: the check \
              ran seconds late. The TSC is most likely without fault.",
@@ -61,7 +56,6 @@ pub(super) fn why(cause: &Cause) -> String {
 /// Explanations that no figure enters.
 fn without_figures(cause: &Cause) -> &'static str {
     match cause {
-        Cause::HyperV => "Hyper-V offers its own clock page.",
         Cause::NotSynchronised => {
             "Without constant_tsc on several CPUs the kernel assumes that their counters drift \
              apart."
@@ -119,8 +113,6 @@ fn without_figures(cause: &Cause) -> &'static str {
 pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
     let guest = case.is_guest() == Some(true);
     match cause {
-        Cause::HyperV => Vec::new(),
-        Cause::AskedFor(parameter) => vec![remove_parameter(case, parameter)],
         Cause::TickYardstick
         | Cause::YardstickWrapped { .. }
         | Cause::Overflow { .. }
