@@ -1,10 +1,16 @@
 //! The program under test: built once, run as a person would.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
+
+/// The user that owns nothing, on every Linux.
+const NOBODY: u32 = 65534;
 
 /// The `parachron` that the cases run.
 #[derive(Debug)]
@@ -76,6 +82,25 @@ impl Program {
     pub fn run(&self, arguments: &[&str]) -> Said {
         let output = self.command(arguments).output();
         Said::from(output.unwrap_or_else(|e| panic!("{}: {e}", self.path.display())))
+    }
+
+    /// Runs it as somebody who may do nothing special: as `nobody`, when we
+    /// are root.
+    ///
+    /// # Panics
+    /// It cannot be copied or started.
+    pub fn run_unprivileged(&self, arguments: &[&str]) -> Said {
+        if !rustix::process::geteuid().is_root() {
+            return self.run(arguments);
+        }
+        // Nobody may not be let in to where the build put it.
+        let place = tempfile::tempdir().expect("a temporary folder");
+        fs::set_permissions(place.path(), Permissions::from_mode(0o755)).expect("our own folder");
+        let copy = place.path().join("parachron");
+        fs::copy(&self.path, &copy).expect("the program can be copied");
+        let mut command = Command::new(copy);
+        command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
+        Said::from(command.output().expect("the copy starts"))
     }
 }
 

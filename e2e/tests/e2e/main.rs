@@ -8,6 +8,7 @@ mod doctor;
 mod formats;
 mod outputs;
 mod trees;
+mod watch;
 
 fn main() {
     let cases = [
@@ -17,6 +18,7 @@ fn main() {
         formats::CASES,
         outputs::CASES,
         trees::CASES,
+        watch::CASES,
     ];
     e2e::run(cases.concat()).exit();
 }

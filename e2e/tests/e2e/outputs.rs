@@ -26,6 +26,8 @@ const PRINTING: &[&[&str]] = &[
     &["doctor", "--rules"],
     &["bench", "--duration", "50ms", "--only", "monotonic"],
     &["capture", "--dry-run"],
+    &["clocks"],
+    &["watch", "--duration", "1s"],
     &["completions", "zsh"],
     &["schema", "doctor"],
     &["--help"],

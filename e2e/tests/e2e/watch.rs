@@ -1,0 +1,57 @@
+//! `parachron watch`: how it begins, ends, and leaves.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use e2e::{Case, Program};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "watch_ends_by_its_duration", needs: &[], run: watch_ends_by_its_duration },
+    Case { name: "watch_ends_at_ctrl_c", needs: &[], run: watch_ends_at_ctrl_c },
+    Case { name: "watch_ends_with_its_reader", needs: &[], run: watch_ends_with_its_reader },
+];
+
+fn event(line: &str) -> String {
+    let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    line["event"].as_str().expect("an event").to_owned()
+}
+
+fn watch_ends_by_its_duration(program: &Program) {
+    let said = program.run(&["watch", "--duration", "300ms", "--format", "json"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let events: Vec<String> = said.out.lines().map(event).collect();
+    assert_eq!(events.first().map(String::as_str), Some("started"), "{events:?}");
+    assert_eq!(events.last().map(String::as_str), Some("summary"), "{events:?}");
+}
+
+/// A signal is an end like any other: the summary comes, and the code is 0.
+fn watch_ends_at_ctrl_c(program: &Program) {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut command = program.command(&["watch", "--format", "json"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        // Once it has said that it watches, it is ready to be told to stop.
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a first line");
+        assert_eq!(event(&line), "started");
+        kill_process(Pid::from_child(&child), signal).expect("our own child");
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).expect("text to the end");
+        let status = child.wait().expect("our own child");
+        assert_eq!(status.code(), Some(0), "{signal:?}: {rest}");
+        assert_eq!(event(rest.lines().last().expect("a last line")), "summary");
+    }
+}
+
+/// Without a duration nothing else would end it.
+fn watch_ends_with_its_reader(program: &Program) {
+    let mut command = program.command(&["watch"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a first line");
+    drop(out);
+    assert_eq!(child.wait().expect("our own child").code(), Some(0));
+}
