@@ -1,5 +1,10 @@
 //! Each page: what is written is read, by value and by byte; and what a page
 //! may hold that no honest host writes.
+//!
+//! # Invariants
+//! An address given to [`page_at`] lies in an array of the test's own that
+//! outlives the page, or is refused before any access.
+#![allow(unsafe_code)]
 
 mod common;
 
@@ -135,7 +140,6 @@ fn time_page_lies_in_memory_as_the_abi_says() {
             *word = u32::from_le_bytes(chunk.try_into().unwrap());
         }
         // SAFETY: 32 bytes of `words` from here on, which outlive the page.
-        #[allow(unsafe_code)]
         let page: &TimePage<Split> =
             unsafe { page_at(words[start..].as_mut_ptr().cast()) }.unwrap();
         assert_eq!(TimeReader::new(page).info(), Ok(info));
@@ -148,7 +152,6 @@ fn misaligned_addresses_are_refused() {
     for (offset, align) in [(1, 8), (4, 8)] {
         let address = words.as_mut_ptr().cast::<u8>().wrapping_add(offset);
         // SAFETY: within `words`, and refused before any access.
-        #[allow(unsafe_code)]
         let page = unsafe { page_at::<TimePage>(address) };
         let error = PageError::Misaligned { address: address.addr(), align };
         assert_eq!(page.unwrap_err(), error);
