@@ -5,6 +5,7 @@ use platform::fact::{Fact, Unknown};
 use platform::facts::cpu::{HypervisorKind, KvmFeatures};
 use platform::facts::hardware::PvclockPage;
 
+use crate::case::trust::against_tsc;
 use crate::case::{Case, cost_line};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::remedies;
@@ -152,8 +153,14 @@ pub(crate) fn host(case: &Case<'_>) -> Check {
                 "KVM gives all vCPUs one clock only while the host itself keeps time by the TSC. \
                  Otherwise each reading in each guest is a system call.",
             );
-    if current != "tsc" && crate::case::trust::against_tsc(case).is_empty() && case.offers("tsc") {
+    if current != "tsc" && against_tsc(case).is_empty() && case.offers("tsc") {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
+        if let Some(platform) = case.snapshots() {
+            finding = finding.remedy(Remedy::advice(format!(
+                "Weigh it: this host is itself a guest of {platform}, and tsc falls behind when \
+                 it is restored from a snapshot."
+            )));
+        }
     } else {
         finding = finding.remedy(Remedy::advice(
             "See the findings about the TSC of this host; guests follow at once when it is mended.",

@@ -21,6 +21,10 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     // Other hypervisors bring guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
     let Some(platform) = case.snapshots().or(restored_by_kvm.then_some("This platform")) else {
+        // The signs are in the kernel log and the ACPI tables.
+        if case.is_guest() != Some(false) {
+            case.log()?;
+        }
         return Err(Skipped::DoesNotApply(
             "does not apply: no sign that this machine is saved and restored".to_owned(),
         ));

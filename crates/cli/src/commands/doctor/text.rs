@@ -212,6 +212,12 @@ fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
         "{rules} rules: {found} found something, {fine} in order, {unknown} not checked{hint}."
     );
     page.paragraph("", "", &line, DIM);
+    let closed =
+        report.diagnosis.checked.iter().filter(|entry| entry.outcome.ends_with("needs root"));
+    let closed = closed.count();
+    if closed > 0 {
+        page.paragraph("", "", &format!("As root, {closed} more could be checked."), DIM);
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use platform::facts::Facts;
 use platform::facts::kernel::LogEvent;
 
 use crate::testing::{
-    boot_with, could_not, fine, gone, healthy_bare_metal, healthy_kvm_guest, kvm_features, log,
-    measured, silent, told, use_kvm_clock, use_source,
+    boot_with, could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
+    kvm_features, log, measured, silent, told, use_kvm_clock, use_source,
 };
 
 fn without_kvm_clock() -> Facts {
@@ -77,6 +77,16 @@ fn a_host_that_cannot_give_a_stable_clock() {
     };
     log(&mut facts, 0.4, "tsc: Marking TSC unstable due to check_tsc_sync_source failed", event);
     insta::assert_snapshot!("tsc_at_fault", told(&facts, None, "kvm-host-clock"));
+}
+
+#[test]
+fn a_host_that_is_itself_restored_from_snapshots_has_to_weigh_it() {
+    let mut facts = healthy_firecracker();
+    facts.kvm_host = healthy_bare_metal().kvm_host;
+    if let Fact::Known(host) = &mut facts.kvm_host {
+        host.flags = 0;
+    }
+    insta::assert_snapshot!("nested", told(&facts, None, "kvm-host-clock"));
 }
 
 #[test]

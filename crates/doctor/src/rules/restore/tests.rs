@@ -6,8 +6,8 @@ use platform::facts::hardware::VmClock;
 use platform::facts::kernel::LogEvent;
 
 use crate::testing::{
-    could_not, fine, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, log, silent, told,
-    unsteered,
+    could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, log, silent,
+    told, unsteered,
 };
 
 fn firecracker_on_tsc() -> Facts {
@@ -93,6 +93,10 @@ fn a_vmclock_that_its_host_does_not_trust() {
 #[test]
 fn unknown_facts_are_no_finding() {
     could_not(&silent(), None, "pauses-seen");
+    could_not(&silent(), None, "snapshot-restore");
+    let mut facts = healthy_bare_metal();
+    facts.kernel.log = gone("kernel log");
+    fine(&facts, None, "snapshot-restore");
     let mut facts = silent();
     facts.system.acpi_oem = Fact::Known("FIRECK".into());
     could_not(&facts, None, "snapshot-restore");
