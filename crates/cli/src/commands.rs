@@ -4,6 +4,7 @@ mod bench;
 mod capture;
 mod clocks;
 mod doctor;
+pub(crate) mod hidden;
 mod watch;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Command {
     Watch(watch::Args),
     /// Save what this machine says about its clocks, to be read elsewhere
     Capture(capture::Args),
+    #[command(flatten)]
+    Hidden(hidden::Hidden),
 }
 
 /// Runs the command asked for.
@@ -42,5 +45,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Clocks(args) => clocks::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Hidden(hidden) => hidden::run(&hidden),
     }
 }

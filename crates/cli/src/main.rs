@@ -1,6 +1,7 @@
 //! Parachron: time in virtual machines.
 
 mod commands;
+mod duration;
 mod error;
 mod measure;
 mod output;

@@ -2,15 +2,19 @@
 
 mod costs;
 mod cross_cpu;
+pub(crate) mod loads;
 mod moving;
 mod rate;
 
 use std::time::Duration;
 
-use instruments::measurements::{Measurements, NotMeasured};
+use instruments::measurements::Measurements;
 use platform::call::Call;
 use platform::clocksource_switch::Switchboard;
+use platform::cpus::{allowed, pin};
 
+use costs::Costs;
+pub(crate) use costs::PAGE;
 use rate::RateMeasurement;
 
 /// What to measure, and for how long.
@@ -18,6 +22,8 @@ use rate::RateMeasurement;
 pub(crate) struct Plan {
     /// Calls to time.
     pub(crate) calls: Vec<Call>,
+    /// Whether to time our own reader of the kvm-clock page.
+    pub(crate) page: bool,
     /// Samples of each call at most.
     pub(crate) samples: u64,
     /// Time for the costs of all calls together.
@@ -34,47 +40,100 @@ impl Plan {
     /// All calls, within `budget` altogether: about half for the costs.
     pub(crate) fn within(budget: Duration) -> Self {
         Self {
-            calls: Call::all(),
-            samples: u64::MAX,
             costs: budget / 2,
             moving: budget / 40,
             pair: budget / 40,
             pairs: 8,
+            ..Self::thorough(budget)
         }
     }
 
-    /// How long the whole should take.
+    /// All calls, timed for `costs`, and every clock looked at in earnest.
+    pub(crate) fn thorough(costs: Duration) -> Self {
+        Self {
+            calls: Call::all(),
+            page: true,
+            samples: u64::MAX,
+            costs,
+            moving: Duration::from_millis(100),
+            pair: Duration::from_millis(200),
+            pairs: 64,
+        }
+    }
+
+    /// How long the whole takes, roughly: two coarse clocks move late.
     pub(crate) fn expected(&self) -> Duration {
-        let clocks = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
-        self.costs + self.pair.saturating_mul(2) + self.moving.saturating_mul(clocks.min(2))
+        self.costs + self.moving * 2 + self.pair
     }
 }
 
 /// A measurement for a diagnosis: everything, in about `budget`.
 pub(crate) fn quick(budget: Duration, tell: &dyn Fn(&str)) -> Measurements {
-    run(&Plan::within(budget), tell)
+    let mut session = Session::new(Plan::within(budget));
+    session.round(1, tell);
+    session.finish()
 }
 
-/// Carries out `plan`; `tell` hears what is being done, and often.
-pub(crate) fn run(plan: &Plan, tell: &dyn Fn(&str)) -> Measurements {
-    let mut found =
-        Measurements { clocksource: Switchboard::live().current().ok(), ..Measurements::default() };
-    // Asked first: a pinned thread is allowed one CPU only.
-    let cpus = platform::cpus::allowed();
-    // One CPU for all that follows, so that no sample spans two counters.
-    let here = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
-    let pinned = platform::cpus::pin(here);
-    if let Err(error) = &pinned {
-        let why = format!("{error}: samples may span two CPUs");
-        found.not_measured.push(NotMeasured { what: "costs on one CPU".into(), why });
+/// A measurement under one clocksource, in one round or in several with
+/// something else between them.
+pub(crate) struct Session {
+    plan: Plan,
+    /// `None` before the first round: what there is to time depends on the
+    /// source in use then.
+    costs: Option<Costs>,
+    /// ns a cycle, roughly: what to plan with, and to go by where the whole
+    /// was too short.
+    ns_per_cycle: Option<f64>,
+    found: Measurements,
+}
+
+impl Session {
+    /// Nothing measured yet.
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self { plan, costs: None, ns_per_cycle: None, found: Measurements::default() }
     }
-    let rate = RateMeasurement::start();
-    costs::measure(plan, &rate, &mut found, tell);
-    moving::measure(plan, &mut found, tell);
-    found.tsc_rate = rate.finish(&mut found.not_measured);
-    drop(pinned);
-    cross_cpu::measure(plan, cpus, &mut found, tell);
-    found
+
+    /// One round of `rounds`; `tell` hears what is being done, and often.
+    pub(crate) fn round(&mut self, rounds: u32, tell: &dyn Fn(&str)) {
+        // Asked first: a pinned thread is allowed one CPU only.
+        let cpus = allowed();
+        // One CPU for all that follows, so that no sample spans two counters.
+        let here = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
+        let pinned = pin(here);
+        if let Err(error) = &pinned {
+            self.found.miss("costs on one CPU", format!("{error}: samples may span two CPUs"));
+        }
+        let rate = RateMeasurement::start();
+        self.ns_per_cycle = rate.ns_per_cycle().or(self.ns_per_cycle);
+        let (plan, found) = (&self.plan, &mut self.found);
+        let is_first = self.costs.is_none();
+        let costs = self.costs.get_or_insert_with(|| {
+            found.clocksource = Switchboard::live().current().ok();
+            tell("counting calls that enter the kernel");
+            Costs::new(plan, found)
+        });
+        let samples = plan.samples.div_ceil(u64::from(rounds));
+        costs.round(plan.costs / rounds, samples, self.ns_per_cycle, tell);
+        if is_first {
+            moving::measure(plan, found, tell);
+        }
+        rate.finish(found);
+        drop(pinned);
+        if is_first {
+            cross_cpu::measure(plan, cpus, found, tell);
+        }
+    }
+
+    /// The result.
+    pub(crate) fn finish(mut self) -> Measurements {
+        if let Some(costs) = self.costs {
+            // The rate over the whole is better than a first look at it.
+            let measured = self.found.tsc_rate.map(|rate| 1e9 / rate.hz);
+            let ns_per_cycle = self.ns_per_cycle.map(|first_look| measured.unwrap_or(first_look));
+            costs.finish(ns_per_cycle, &mut self.found);
+        }
+        self.found
+    }
 }
 
 #[cfg(test)]

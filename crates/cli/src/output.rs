@@ -4,6 +4,7 @@
 //! saves through [`file`]: they alone know what a closed pipe and a full disk
 //! mean.
 
+pub(crate) mod figures;
 pub(crate) mod progress;
 pub(crate) mod table;
 

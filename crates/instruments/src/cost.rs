@@ -77,43 +77,42 @@ pub struct Cost {
     pub calls_per_sample: u64,
 }
 
-/// How much to measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
-    /// A batch lasts at least this many ticks.
-    pub batch_ticks: u64,
-    /// Stop at this many samples of each subject, if not told to before.
-    pub samples: u64,
+/// Nothing measured yet, and batches so long that they last at least
+/// `batch_ticks`, one for each of `subjects`.
+pub fn prepare<T: FnMut() -> u64>(
+    stopwatch: &mut Stopwatch<T>,
+    subjects: &mut [Batch],
+    batch_ticks: u64,
+) -> Vec<Cost> {
+    let cost = |batch: &mut Batch| Cost {
+        ticks: Distribution::new(),
+        calls_per_sample: stopwatch.calls_for(batch, batch_ticks),
+    };
+    subjects.iter_mut().map(cost).collect()
 }
 
-/// Measures `subjects` in turns until there are `plan.samples` of each or
-/// `proceed` (asked after each round, with the samples so far) says no; there
-/// is one round in any case.
+/// Measures `subjects` in turns and adds to their `costs`, until `samples` of
+/// each were taken or `proceed` (asked after each round) says no; there is one
+/// round in any case.
 pub fn measure<T: FnMut() -> u64>(
     stopwatch: &mut Stopwatch<T>,
     subjects: &mut [Batch],
-    plan: Plan,
-    mut proceed: impl FnMut(u64) -> bool,
-) -> Vec<Cost> {
-    let mut costs: Vec<Cost> = subjects
-        .iter_mut()
-        .map(|batch| Cost {
-            ticks: Distribution::new(),
-            calls_per_sample: stopwatch.calls_for(batch, plan.batch_ticks),
-        })
-        .collect();
-    let mut samples = 0;
+    costs: &mut [Cost],
+    samples: u64,
+    mut proceed: impl FnMut() -> bool,
+) {
+    let mut taken = 0;
     loop {
-        for (batch, cost) in subjects.iter_mut().zip(&mut costs) {
+        for (batch, cost) in subjects.iter_mut().zip(costs.iter_mut()) {
             let calls = cost.calls_per_sample;
             stopwatch.time(batch, calls);
             for _ in 0..SAMPLES_PER_TURN {
                 cost.ticks.record(stopwatch.time(batch, calls) as f64 / calls as f64);
             }
         }
-        samples += u64::from(SAMPLES_PER_TURN);
-        if samples >= plan.samples || !proceed(samples) {
-            return costs;
+        taken += u64::from(SAMPLES_PER_TURN);
+        if taken >= samples || !proceed() {
+            return;
         }
     }
 }
@@ -158,8 +157,9 @@ mod tests {
         let mut stopwatch = machine.stopwatch();
         let mut subjects =
             [machine.subject(|made| if made % 100 == 99 { 500_000 } else { 3000 + made % 7 })];
-        let plan = Plan { batch_ticks: 2000, samples: 1600 };
-        let cost = &measure(&mut stopwatch, &mut subjects, plan, |_| true)[0];
+        let mut costs = prepare(&mut stopwatch, &mut subjects, 2000);
+        measure(&mut stopwatch, &mut subjects, &mut costs, 1600, || true);
+        let cost = &costs[0];
         assert_eq!(cost.calls_per_sample, 1);
         assert_eq!(cost.ticks.samples(), 1600);
         assert!((15..=17).contains(&cost.ticks.outliers()), "{}", cost.ticks.outliers());
@@ -170,17 +170,26 @@ mod tests {
     fn measuring_stops_when_told() {
         let machine = Machine { now: Cell::new(0), read_cost: 1 };
         let mut subjects = [machine.subject(|_| 50), machine.subject(|_| 70)];
-        let plan = Plan { batch_ticks: 1000, samples: u64::MAX };
-        let costs = measure(&mut machine.stopwatch(), &mut subjects, plan, |samples| samples < 40);
+        let mut stopwatch = machine.stopwatch();
+        let mut costs = prepare(&mut stopwatch, &mut subjects, 1000);
+        let mut rounds = 0;
+        measure(&mut stopwatch, &mut subjects, &mut costs, u64::MAX, || {
+            rounds += 1;
+            rounds < 3
+        });
         assert_eq!([costs[0].ticks.samples(), costs[1].ticks.samples()], [48, 48]);
+        // A second measurement adds to the first.
+        measure(&mut stopwatch, &mut subjects, &mut costs, 1, || true);
+        assert_eq!([costs[0].ticks.samples(), costs[1].ticks.samples()], [64, 64]);
     }
 
     #[test]
     fn a_call_without_cost_ends_too() {
         let machine = Machine { now: Cell::new(0), read_cost: 0 };
-        let plan = Plan { batch_ticks: 1000, samples: 1 };
-        let costs =
-            measure(&mut machine.stopwatch(), &mut [machine.subject(|_| 0)], plan, |_| true);
+        let mut subjects = [machine.subject(|_| 0)];
+        let mut stopwatch = machine.stopwatch();
+        let mut costs = prepare(&mut stopwatch, &mut subjects, 1000);
+        measure(&mut stopwatch, &mut subjects, &mut costs, 1, || true);
         assert_eq!(costs[0].calls_per_sample, MOST_CALLS);
         assert_eq!(costs[0].ticks.spread().map(|spread| spread.max), Some(0.0));
     }
@@ -193,8 +202,9 @@ mod tests {
             let machine = Machine { now: Cell::new(7), read_cost };
             let mut stopwatch = machine.stopwatch();
             prop_assert_eq!(stopwatch.overhead(), read_cost);
-            let plan = Plan { batch_ticks: 2500, samples: 64 };
-            let found = measure(&mut stopwatch, &mut [machine.subject(|_| cost)], plan, |_| true);
+            let mut subjects = [machine.subject(|_| cost)];
+            let mut found = prepare(&mut stopwatch, &mut subjects, 2500);
+            measure(&mut stopwatch, &mut subjects, &mut found, 64, || true);
             let spread = found[0].ticks.spread().unwrap();
             prop_assert_eq!((spread.min, spread.max), (cost as f64, cost as f64));
             prop_assert!((spread.median / cost as f64 - 1.0).abs() <= 0.001);

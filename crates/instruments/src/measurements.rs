@@ -23,6 +23,17 @@ pub struct Measurements {
     pub not_measured: Vec<NotMeasured>,
 }
 
+impl Measurements {
+    /// Notes that `what` could not be measured, and why; once, however often
+    /// it was tried.
+    pub fn miss(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        let missing = NotMeasured { what: what.into(), why: why.into() };
+        if !self.not_measured.contains(&missing) {
+            self.not_measured.push(missing);
+        }
+    }
+}
+
 /// A distribution's landmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
@@ -149,6 +160,22 @@ pub struct Throughput {
     pub slices: Vec<f64>,
     /// Length of the run, s.
     pub over_s: f64,
+}
+
+impl Throughput {
+    /// Whether `other` is of the same load and number of copies.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.load == other.load && self.copies == other.copies
+    }
+
+    /// One run made of this one and `next`, which is like it.
+    pub fn followed_by(&mut self, next: &Self) {
+        let over_s = self.over_s + next.over_s;
+        let done = self.per_s * self.over_s + next.per_s * next.over_s;
+        self.per_s = done / over_s;
+        self.over_s = over_s;
+        self.slices.extend(&next.slices);
+    }
 }
 
 /// TSC frequency measured against CLOCK_MONOTONIC_RAW.

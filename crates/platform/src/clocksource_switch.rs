@@ -7,7 +7,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::fact::Unknown;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::fact::{Fact, Unknown};
+use crate::facts::clocksource::{parse_available, parse_current};
 
 const LIVE: &str = "/sys/devices/system/clocksource/clocksource0";
 
@@ -38,6 +42,12 @@ pub enum SwitchError {
         path: PathBuf,
         /// The system's words.
         error: std::io::Error,
+    },
+    /// Another program is trying sources.
+    #[error("another program holds a lock on {}: it is switching the clocksource", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
     },
     /// The kernel took the write, and another source is in use.
     #[error("asked for clocksource {asked}, the kernel uses {found}")]
@@ -71,8 +81,7 @@ impl Switchboard {
     /// # Errors
     /// [`SwitchError::Unknown`].
     pub fn available(&self) -> Result<Vec<String>, SwitchError> {
-        let names = self.read("available_clocksource")?;
-        Ok(names.split_whitespace().map(str::to_owned).collect())
+        known(parse_available(&self.read("available_clocksource")?))
     }
 
     /// The source in use.
@@ -80,7 +89,7 @@ impl Switchboard {
     /// # Errors
     /// [`SwitchError::Unknown`].
     pub fn current(&self) -> Result<String, SwitchError> {
-        Ok(self.read("current_clocksource")?.trim().to_owned())
+        known(parse_current(&self.read("current_clocksource")?))
     }
 
     /// Whether this process may switch, found by opening, not by guessing
@@ -90,6 +99,20 @@ impl Switchboard {
     /// [`SwitchError::NotRoot`], [`SwitchError::ReadOnly`] and others.
     pub fn may_switch(&self) -> Result<(), SwitchError> {
         self.open("", false).map(drop)
+    }
+
+    /// Keeps other programs that ask for this lock from switching while the
+    /// file returned is open.
+    ///
+    /// # Errors
+    /// [`SwitchError::Busy`], and those of opening the file.
+    pub fn lock(&self) -> Result<std::fs::File, SwitchError> {
+        let file = self.open("", false)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(Errno::WOULDBLOCK) => Err(SwitchError::Busy { path: self.path() }),
+            Err(error) => Err(self.write_error("", error.into())),
+        }
     }
 
     /// Makes `name` the source in use, and reads back that it is.
@@ -126,14 +149,16 @@ impl Switchboard {
 
     fn read(&self, name: &str) -> Result<String, SwitchError> {
         let path = self.folder.join(name);
-        let what = path.display().to_string();
-        std::fs::read_to_string(path).map_err(|error| {
-            SwitchError::Unknown(match error.kind() {
-                std::io::ErrorKind::NotFound => Unknown::NotThere { what },
-                std::io::ErrorKind::PermissionDenied => Unknown::NeedsRoot { what },
-                _ => Unknown::Unreadable { what, error: error.to_string() },
-            })
+        std::fs::read_to_string(&path).map_err(|error| {
+            SwitchError::Unknown(Unknown::from_io(&path.display().to_string(), &error))
         })
+    }
+}
+
+fn known<T>(fact: Fact<T>) -> Result<T, SwitchError> {
+    match fact {
+        Fact::Known(value) => Ok(value),
+        Fact::Unknown(why) => Err(SwitchError::Unknown(why)),
     }
 }
 

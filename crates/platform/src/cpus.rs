@@ -1,4 +1,4 @@
-//! Which CPUs this process may use, and staying on one of them.
+//! Which CPUs this process may use, what they are, and staying on one of them.
 
 use std::marker::PhantomData;
 
@@ -37,6 +37,14 @@ pub fn allowed() -> Result<Vec<u32>, PinError> {
         .filter(|cpu| set.is_set(*cpu))
         .filter_map(|cpu| u32::try_from(cpu).ok())
         .collect())
+}
+
+/// The processor's own name for itself, where it has one.
+pub fn model() -> Option<String> {
+    let name = raw_cpuid::CpuId::new().get_processor_brand_string()?;
+    // CPUID pads with blanks and zeros.
+    let name = name.as_str().trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// This thread stays on one CPU until this is dropped.

@@ -9,5 +9,8 @@ pub mod cross_cpu;
 pub mod fact;
 pub mod facts;
 pub mod kernel_entries;
+pub mod mapped_page;
+pub mod pipe_pair;
 mod probes;
+pub mod restore_guard;
 pub mod tree;

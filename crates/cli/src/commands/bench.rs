@@ -1,12 +1,182 @@
-//! `parachron bench`.
+//! `parachron bench`: what reading each clock costs, and what else a clock
+//! source costs.
 
+mod csv;
+mod distribution;
+mod each_source;
+mod plot;
+pub(crate) mod report;
+#[cfg(test)]
+mod sample;
+mod tables;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use instruments::measurements::{Measurements, Throughput};
+use platform::call::Call;
+
+use crate::duration;
 use crate::error::CliError;
+use crate::measure::loads::{self, Load};
+use crate::measure::{self, PAGE, Plan};
+use crate::output::progress::Progress;
+use crate::output::{self, Format};
+use report::{BenchReport, Machine, Run, cpu_count};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// How long to time the calls, all together, under each clocksource
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    duration: Duration,
 
-pub(crate) fn run(_args: &Args) -> Result<ExitCode, CliError> {
+    /// Stop earlier, at this many samples of each call
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    samples: Option<u64>,
+
+    /// Only calls with NAME in their name, such as monotonic; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Also count pipe-based context switches, as UnixBench does
+    #[arg(long)]
+    switches: bool,
+
+    /// Also count primes, as sysbench does
+    #[arg(long)]
+    primes: bool,
+
+    /// How long to run each such load, with one copy and with one per CPU
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    load_duration: Duration,
+
+    /// Switch through all available clocksources, and back to the first in
+    /// any case (needs root)
+    #[arg(long)]
+    each_source: bool,
+
+    /// Say what --each-source would do, and do nothing
+    #[arg(long, requires = "each_source")]
+    dry_run: bool,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Also draw the result, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let bench = Bench::new(args)?;
+    if args.dry_run {
+        output::text(&each_source::announce(&bench)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runs = if args.each_source {
+        each_source::run(&bench)?
+    } else {
+        let progress = Progress::new(bench.expected());
+        let mut session = SourceSession::new(&bench);
+        session.round(1, &|what| progress.doing(what));
+        vec![session.finish()]
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let report = BenchReport { version, machine: Machine::this(), runs };
+    if let Some(path) = &args.plot {
+        output::file(path, &plot::svg(&report)?)?;
+    }
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Csv => output::text(&csv::render(&report))?,
+        Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format))?,
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was asked for.
+struct Bench {
+    plan: Plan,
+    loads: Vec<Load>,
+    load_length: Duration,
+    cpus: u32,
+}
+
+impl Bench {
+    fn new(args: &Args) -> Result<Self, CliError> {
+        let mut plan = Plan::thorough(args.duration);
+        plan.samples = args.samples.unwrap_or(u64::MAX);
+        if !args.only.is_empty() {
+            (plan.calls, plan.page) = only(&args.only)?;
+            plan.pairs = 0;
+        }
+        let mut loads = Vec::new();
+        loads.extend(args.switches.then_some(Load::Switches));
+        loads.extend(args.primes.then_some(Load::Primes));
+        Ok(Self { plan, loads, load_length: args.load_duration, cpus: cpu_count() })
+    }
+
+    /// How long one clocksource should take.
+    fn expected(&self) -> Duration {
+        let rounds = self.loads.len() * if self.cpus > 1 { 2 } else { 1 };
+        self.plan.expected() + self.load_length * u32::try_from(rounds).unwrap_or(u32::MAX)
+    }
+}
+
+/// The measurement under one clocksource, in rounds.
+struct SourceSession<'b> {
+    bench: &'b Bench,
+    clocks: measure::Session,
+    throughput: Vec<Throughput>,
+    /// What the loads could not do.
+    missing: Measurements,
+}
+
+impl<'b> SourceSession<'b> {
+    fn new(bench: &'b Bench) -> Self {
+        Self {
+            bench,
+            clocks: measure::Session::new(bench.plan.clone()),
+            throughput: Vec::new(),
+            missing: Measurements::default(),
+        }
+    }
+
+    /// One round of `rounds`, under the source in use.
+    fn round(&mut self, rounds: u32, tell: &dyn Fn(&str)) {
+        self.clocks.round(rounds, tell);
+        let (cpus, lengths) = (self.bench.cpus, (rounds, self.bench.load_length));
+        for &load in &self.bench.loads {
+            let (found, missing) = (&mut self.throughput, &mut self.missing);
+            loads::round(load, cpus, lengths, found, missing, tell);
+        }
+    }
+
+    fn finish(self) -> Run {
+        let mut measurements = self.clocks.finish();
+        measurements.not_measured.extend(self.missing.not_measured);
+        Run { measurements, throughput: self.throughput }
+    }
+}
+
+/// The calls that one of `names` is in the name of, and whether the kvm-clock
+/// page is among them.
+fn only(names: &[String]) -> Result<(Vec<Call>, bool), CliError> {
+    let mut calls = Call::all();
+    let matches = |wanted: &str, name: &str| name.to_lowercase().contains(&wanted.to_lowercase());
+    for wanted in names {
+        let known = calls.iter().map(|call| call.name()).chain(PAGE.map(str::to_owned));
+        let known: Vec<String> = known.collect();
+        if !known.iter().any(|name| matches(wanted, name)) {
+            return Err(CliError::Failed {
+                cause: format!("no call has {wanted:?} in its name"),
+                remedy: format!("a part of one of: {}", known.join(", ")),
+            });
+        }
+    }
+    let is_wanted = |name: &str| names.iter().any(|wanted| matches(wanted, name));
+    calls.retain(|call| is_wanted(&call.name()));
+    Ok((calls, PAGE.iter().any(|name| is_wanted(name))))
 }

@@ -1,16 +1,18 @@
-//! What each call costs, and where it is answered.
+//! What each way of asking costs, and where it is answered.
 
-use std::time::Instant;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use instruments::cost::{self, Batch, Cost, Stopwatch};
-use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath};
+use instruments::measurements::{CallCost, Measurements, ReadPath};
 use platform::call::Call;
 use platform::clock::Clock;
 use platform::counter::{Counter, Tsc};
-use platform::kernel_entries;
+use platform::fact::Fact;
+use platform::{kernel_entries, mapped_page};
+use pvclock::kvm_clock::TimeReader;
 
 use super::Plan;
-use super::rate::RateMeasurement;
 
 /// Trial calls of each kind.
 const TRIALS: u64 = 1000;
@@ -18,45 +20,85 @@ const TRIALS: u64 = 1000;
 /// Length of a batch, ns: a hundred times what reading the ticks may add.
 const BATCH_NS: f64 = 1000.0;
 
-/// Measures the costs of `plan.calls`.
-pub(super) fn measure(
-    plan: &Plan,
-    rate: &RateMeasurement,
-    found: &mut Measurements,
-    tell: &dyn Fn(&str),
-) {
-    tell("counting calls that enter the kernel");
-    let paths = read_paths(&plan.calls, &mut found.not_measured);
-    tell("timing calls");
-    let mut batches: Vec<Batch> =
-        plan.calls.iter().map(|&call| Box::new(move |times| call.repeat(times)) as Batch).collect();
-    let costs = time(plan, rate.ns_per_cycle(), &mut batches, tell);
-    for ((call, path), cost) in plan.calls.iter().zip(paths).zip(costs) {
-        found.costs.extend(call_cost(call.name(), path, &cost, rate.ns_per_cycle()));
-    }
+/// Our own readers of the page that the vDSO reads under kvm-clock.
+pub(crate) const PAGE: [&str; 2] = ["pvclock page", "pvclock page, ordered"];
+
+/// Costs as they add up, round by round.
+pub(super) struct Costs {
+    names: Vec<String>,
+    paths: Vec<ReadPath>,
+    batches: Vec<Batch<'static>>,
+    /// Empty before the first round.
+    costs: Vec<Cost>,
 }
 
-/// Times `batches` by the TSC, or where it cannot be read by CLOCK_MONOTONIC_RAW.
-fn time(
-    plan: &Plan,
-    ns_per_cycle: Option<f64>,
-    batches: &mut [Batch],
-    tell: &dyn Fn(&str),
-) -> Vec<Cost> {
-    let started = Instant::now();
-    let proceed = |_samples| {
-        tell("timing calls");
-        started.elapsed() < plan.costs
-    };
-    let ns_per_tick = ns_per_cycle.unwrap_or(1.0);
-    let batch_ticks = (BATCH_NS / ns_per_tick).ceil() as u64;
-    let plan = cost::Plan { batch_ticks, samples: plan.samples };
-    if ns_per_cycle.is_some() {
-        let mut stopwatch = Stopwatch::new(|| Tsc.read_ordered());
-        cost::measure(&mut stopwatch, batches, plan, proceed)
-    } else {
-        let mut stopwatch = Stopwatch::new(|| Clock::MonotonicRaw.read_ns().unwrap_or_default());
-        cost::measure(&mut stopwatch, batches, plan, proceed)
+impl Costs {
+    /// Finds out what there is to time, and where calls are answered.
+    pub(super) fn new(plan: &Plan, found: &mut Measurements) -> Self {
+        let mut costs = Self {
+            names: plan.calls.iter().map(|call| call.name()).collect(),
+            paths: read_paths(&plan.calls, found),
+            batches: Vec::new(),
+            costs: Vec::new(),
+        };
+        for &call in &plan.calls {
+            costs.batches.push(Box::new(move |times| call.repeat(times)));
+        }
+        if plan.page {
+            match page_batches() {
+                Ok(batches) => {
+                    costs.batches.extend(batches);
+                    costs.names.extend(PAGE.map(str::to_owned));
+                    costs.paths.extend([ReadPath::Instruction; 2]);
+                }
+                Err(why) => found.miss(PAGE[0], why),
+            }
+        }
+        costs
+    }
+
+    /// Times everything for `length`, or up to `samples` of each, by the TSC,
+    /// or by CLOCK_MONOTONIC_RAW where the TSC cannot be read.
+    pub(super) fn round(
+        &mut self,
+        length: Duration,
+        samples: u64,
+        ns_per_cycle: Option<f64>,
+        tell: &dyn Fn(&str),
+    ) {
+        if ns_per_cycle.is_some() {
+            self.time(Stopwatch::new(|| Tsc.read_ordered()), length, samples, ns_per_cycle, tell);
+        } else {
+            let ticks = || Clock::MonotonicRaw.read_ns().unwrap_or_default();
+            self.time(Stopwatch::new(ticks), length, samples, None, tell);
+        }
+    }
+
+    fn time<T: FnMut() -> u64>(
+        &mut self,
+        mut stopwatch: Stopwatch<T>,
+        length: Duration,
+        samples: u64,
+        ns_per_tick: Option<f64>,
+        tell: &dyn Fn(&str),
+    ) {
+        let started = Instant::now();
+        if self.costs.is_empty() {
+            let batch_ticks = (BATCH_NS / ns_per_tick.unwrap_or(1.0)).ceil() as u64;
+            self.costs = cost::prepare(&mut stopwatch, &mut self.batches, batch_ticks);
+        }
+        cost::measure(&mut stopwatch, &mut self.batches, &mut self.costs, samples, || {
+            tell("timing calls");
+            started.elapsed() < length
+        });
+    }
+
+    /// The result.
+    pub(super) fn finish(self, ns_per_cycle: Option<f64>, found: &mut Measurements) {
+        let named = self.names.into_iter().zip(self.paths).zip(self.costs);
+        found.costs.extend(
+            named.filter_map(|((name, path), cost)| call_cost(name, path, &cost, ns_per_cycle)),
+        );
     }
 }
 
@@ -80,8 +122,29 @@ fn call_cost(
     })
 }
 
+/// Reads of the kvm-clock page in place, unordered and ordered.
+fn page_batches() -> Result<[Batch<'static>; 2], String> {
+    let page = match mapped_page::find() {
+        Fact::Known(page) => page,
+        Fact::Unknown(why) => return Err(why.to_string()),
+    };
+    let reader = TimeReader::new(page);
+    reader.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
+    let unordered = move |times| {
+        for _ in 0..times {
+            black_box(&reader.nanos(&Tsc));
+        }
+    };
+    let ordered = move |times| {
+        for _ in 0..times {
+            black_box(&reader.nanos_ordered(&Tsc));
+        }
+    };
+    Ok([Box::new(unordered), Box::new(ordered)])
+}
+
 /// Where each call is answered, by [`TRIALS`] of each.
-fn read_paths(calls: &[Call], not_measured: &mut Vec<NotMeasured>) -> Vec<ReadPath> {
+fn read_paths(calls: &[Call], found: &mut Measurements) -> Vec<ReadPath> {
     let path = |call: &Call, entered: Option<u64>| match entered {
         _ if call.is_instruction() => ReadPath::Instruction,
         Some(entered) => ReadPath::Counted { calls: TRIALS, entered },
@@ -90,8 +153,7 @@ fn read_paths(calls: &[Call], not_measured: &mut Vec<NotMeasured>) -> Vec<ReadPa
     match kernel_entries::count(calls, TRIALS) {
         Ok(entered) => calls.iter().zip(entered).map(|(call, n)| path(call, Some(n))).collect(),
         Err(error) => {
-            let what = "calls that enter the kernel".into();
-            not_measured.push(NotMeasured { what, why: error.to_string() });
+            found.miss("calls that enter the kernel", error.to_string());
             calls.iter().map(|call| path(call, None)).collect()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use instruments::measurements::{Measurements, NotMeasured};
+use instruments::measurements::Measurements;
 use instruments::offset::{Offset, RoundTrip};
 use instruments::order::OrderCount;
 use platform::clock::Clock;
@@ -24,6 +24,9 @@ pub(super) fn measure(
     found: &mut Measurements,
     tell: &dyn Fn(&str),
 ) {
+    if plan.pairs == 0 {
+        return;
+    }
     let pairs = match cpus {
         Ok(cpus) if cpus.len() < 2 => {
             return skip(found, "this process may use one CPU only".into());
@@ -73,11 +76,11 @@ fn trips(
 }
 
 fn not_compared(found: &mut Measurements, a: u32, b: u32, why: String) {
-    found.not_measured.push(NotMeasured { what: format!("CPU {b} against CPU {a}"), why });
+    found.miss(format!("CPU {b} against CPU {a}"), why);
 }
 
 fn skip(found: &mut Measurements, why: String) {
-    found.not_measured.push(NotMeasured { what: format!("clocks {ACROSS}"), why });
+    found.miss(format!("clocks {ACROSS}"), why);
 }
 
 /// All pairs while there are at most `most`; else the first CPU against

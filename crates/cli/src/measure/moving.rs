@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use instruments::granularity::Steps;
-use instruments::measurements::{Granularity, Measurements, NotMeasured};
+use instruments::measurements::{Granularity, Measurements};
 use instruments::order::OrderCount;
 use platform::call::Call;
 use platform::clock::Clock;
@@ -37,8 +37,7 @@ fn look(clock: Clock, limit: Duration, found: &mut Measurements) {
     let smallest_step_ns = steps.step_ns();
     if smallest_step_ns.is_none() {
         let why = format!("the clock did not move within {} ms", limit.as_millis());
-        let what = format!("granularity of {}", clock.name());
-        found.not_measured.push(NotMeasured { what, why });
+        found.miss(format!("granularity of {}", clock.name()), why);
     }
     found.granularity.push(Granularity {
         clock: clock.name().into(),

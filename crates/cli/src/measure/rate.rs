@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use instruments::measurements::{NotMeasured, TscRate};
+use instruments::measurements::Measurements;
 use instruments::rate::{Pair, rate};
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
@@ -38,19 +38,25 @@ impl RateMeasurement {
         self.ns_per_cycle
     }
 
-    /// Takes the last pair.
-    pub(super) fn finish(&self, not_measured: &mut Vec<NotMeasured>) -> Option<TscRate> {
-        let found =
-            self.first.zip(pair()).and_then(|(first, last)| rate(first, last, resolution_ns()));
-        if found.is_none() {
-            let why = match (counter::is_readable(), self.first) {
-                (false, _) => "reading the TSC is forbidden to this process",
-                (true, None) => "this kernel has no CLOCK_MONOTONIC_RAW",
-                (true, Some(_)) => "the TSC or CLOCK_MONOTONIC_RAW did not advance",
-            };
-            not_measured.push(NotMeasured { what: "TSC rate".into(), why: why.into() });
+    /// Takes the last pair; of several measurements the tightest is kept.
+    pub(super) fn finish(&self, found: &mut Measurements) {
+        let pairs = self.first.zip(pair());
+        let rate = pairs.and_then(|(first, last)| rate(first, last, resolution_ns()));
+        let known = found.tsc_rate;
+        match rate {
+            Some(rate) if known.is_none_or(|known| rate.bound_ppm < known.bound_ppm) => {
+                found.tsc_rate = Some(rate);
+            }
+            None if known.is_none() => {
+                let why = match (counter::is_readable(), self.first) {
+                    (false, _) => "reading the TSC is forbidden to this process",
+                    (true, None) => "this kernel has no CLOCK_MONOTONIC_RAW",
+                    (true, Some(_)) => "the TSC or CLOCK_MONOTONIC_RAW did not advance",
+                };
+                found.miss("TSC rate", why);
+            }
+            _ => {}
         }
-        found
     }
 }
 

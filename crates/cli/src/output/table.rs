@@ -59,6 +59,12 @@ impl Column {
             None => self.heading.clone(),
         }
     }
+
+    /// The heading and its unit in one line; a name broken at an underline
+    /// is whole again.
+    fn heading_in_line(&self, open: &str, close: &str) -> String {
+        self.heading_with(open, close).replace("_\n", "_").replace('\n', " ")
+    }
 }
 
 /// One cell: what a person reads, and what a program does.
@@ -151,7 +157,7 @@ impl Table {
         }
         let mut text = String::new();
         if !self.title.is_empty() {
-            text.extend([self.title.as_str(), "\n"]);
+            text.extend([wrap(&self.title, usize::from(WIDTH)).as_str(), "\n"]);
         }
         text.push_str(&table.trim_fmt());
         text.push('\n');
@@ -168,7 +174,7 @@ impl Table {
         if !self.title.is_empty() {
             text.push_str(&format!("**{}**\n\n", self.title));
         }
-        text.push_str(&line(self.columns.iter().map(|c| c.heading_with(" (", ")")).collect()));
+        text.push_str(&line(self.columns.iter().map(|c| c.heading_in_line(" (", ")")).collect()));
         let rule = |c: &Column| if c.figures { "---:".to_owned() } else { "---".to_owned() };
         text.push_str(&line(self.columns.iter().map(rule).collect()));
         for row in &self.rows {
@@ -183,8 +189,9 @@ impl Table {
     /// For a program: RFC 4180, one heading line; title and notes left out.
     pub(crate) fn csv(&self) -> String {
         let line = |cells: Vec<String>| format!("{}\r\n", cells.join(","));
-        let heading =
-            |c: &Column| quoted(&c.heading_with("_", "").replace('%', "percent").replace(' ', "_"));
+        let heading = |c: &Column| {
+            quoted(&c.heading_in_line("_", "").replace('%', "percent").replace(' ', "_"))
+        };
         let mut text = line(self.columns.iter().map(heading).collect());
         for row in &self.rows {
             text.push_str(&line(row.iter().map(|cell| quoted(&cell.exact)).collect()));

@@ -15,9 +15,6 @@ pub struct PageUpdate {
     /// New minus old time at the TSC of the update, ns; else why one of the
     /// two tells no time then.
     pub step_ns: Result<i64, ReadError>,
-    /// How long the old contents stood, by their own scale, ns; `None` where
-    /// they cannot tell.
-    pub stood_ns: Option<u64>,
 }
 
 /// A field's old and new value.
@@ -43,21 +40,23 @@ pub fn compare(old: &TimeInfo, new: &TimeInfo) -> Option<PageUpdate> {
         return None;
     }
     let versions = new.version.wrapping_sub(old.version);
-    let old_then = time_at(old, new.tsc_timestamp);
-    let step_ns = time_at(new, new.tsc_timestamp).and_then(|new_then| {
-        let Nanos(old_then) = old_then?;
+    let step_ns = time_at(new, new.tsc_timestamp).and_then(|Nanos(new_then)| {
+        let Nanos(old_then) = time_at(old, new.tsc_timestamp)?;
         // Both are below 2^63 on any clock younger than 292 years.
-        Ok(new_then.0.wrapping_sub(old_then).cast_signed())
+        Ok(new_then.wrapping_sub(old_then).cast_signed())
     });
     Some(PageUpdate {
         updates: (versions.cast_signed() >= 0).then_some(versions / 2),
         changed,
         step_ns,
-        stood_ns: old_then.ok().and_then(|then| then.0.checked_sub(old.system_time.0)),
     })
 }
 
-/// How long ago the page was updated, ns, at the TSC given.
+/// How long ago the page's time stamp was taken, ns, at the TSC given.
+///
+/// The page may have been updated since: while KVM's master clock is on, an
+/// update repeats the pair of times that the master clock was started with
+/// (arch/x86/kvm/x86.c, `kvm_guest_time_update`).
 ///
 /// # Errors
 /// Those of reading the page.

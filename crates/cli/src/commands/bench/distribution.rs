@@ -1,0 +1,81 @@
+//! Histograms drawn with characters: one line a call, one axis for all.
+
+use instruments::measurements::CallCost;
+
+use super::report::{Run, short_name};
+use crate::output::figures::whole_time;
+use crate::output::table::{Column, Table};
+
+/// Characters a histogram is wide.
+const WIDTH: usize = 52;
+
+/// Heights, lowest first.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A logarithmic axis of times.
+struct Axis {
+    from_ns: f64,
+    octaves: f64,
+}
+
+impl Axis {
+    /// One that spans all samples of `costs`.
+    fn over(costs: &[CallCost]) -> Option<Self> {
+        let edges = || costs.iter().flat_map(|cost| &cost.histogram).map(|bin| bin.0);
+        let from_ns = edges().filter(|edge| *edge > 0.0).min_by(f64::total_cmp)?;
+        let to_ns = edges().max_by(f64::total_cmp)?;
+        Some(Self { from_ns, octaves: (to_ns / from_ns).log2().max(1.0) })
+    }
+
+    /// The column that shows `ns`.
+    fn column(&self, ns: f64) -> usize {
+        let share = (ns / self.from_ns).log2().max(0.0) / self.octaves;
+        ((share * WIDTH as f64) as usize).min(WIDTH - 1)
+    }
+
+    /// `10 ns`, `100 ns` and so on, each where it starts to belong.
+    fn labels(&self) -> String {
+        let mut line = String::new();
+        let first = self.from_ns.log10().ceil() as i32;
+        let last = (self.from_ns * self.octaves.exp2()).log10().floor() as i32;
+        for power in first..=last {
+            let ns = 10f64.powi(power);
+            let label = format!("╷{}", whole_time(ns.round().max(1.0) as u64));
+            let (used, column) = (line.chars().count(), self.column(ns));
+            if ns >= 1.0 && column >= used && column + label.chars().count() <= WIDTH {
+                line.extend(std::iter::repeat_n(' ', column - used));
+                line.push_str(&label);
+            }
+        }
+        line
+    }
+
+    /// `cost`'s samples as bars, by the logarithm of their number, so that a
+    /// few far out still show.
+    fn bars(&self, cost: &CallCost) -> String {
+        let mut columns = [0u64; WIDTH];
+        for (edge, samples) in &cost.histogram {
+            columns[self.column(*edge)] += samples;
+        }
+        let height = |samples: u64| ((samples + 1) as f64).ln();
+        let most = height(columns.iter().copied().max().unwrap_or(0));
+        let bar = |samples: u64| match samples {
+            0 => ' ',
+            _ => BARS[((height(samples) / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        };
+        columns.into_iter().map(bar).collect::<String>().trim_end().to_owned()
+    }
+}
+
+/// The histograms of `run`'s costs.
+pub(super) fn table(run: &Run) -> Option<Table> {
+    let costs = &run.measurements.costs;
+    let axis = Axis::over(costs)?;
+    let columns = [Column::names("call"), Column::names(axis.labels())];
+    let mut table =
+        Table::new("Samples by cost (log scale; heights, too, are logarithms)", columns);
+    for cost in costs {
+        table.row([short_name(&cost.call).into(), axis.bars(cost).into()]);
+    }
+    Some(table)
+}

@@ -1,0 +1,163 @@
+//! `--each-source`: all available clocksources in turn, and back to the first.
+//!
+//! A guard process restores the first source when this process ends, however
+//! it ends (`platform::restore_guard`); so nothing here needs a signal
+//! handler, and a failure half way is a plain `?`.
+//!
+//! The sources take turns, several rounds, so that what else the machine does
+//! meanwhile falls on all of them alike.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use platform::clocksource_switch::{SwitchError, Switchboard};
+use platform::restore_guard::RestoreGuard;
+
+use super::report::Run;
+use super::{Bench, SourceSession};
+use crate::commands::hidden::{self, Hidden};
+use crate::error::CliError;
+use crate::output::progress::Progress;
+
+/// A switch stops all CPUs for a moment; what it stirred up settles first.
+const SETTLING: Duration = Duration::from_millis(20);
+
+/// Turns that each source gets.
+const ROUNDS: u32 = 4;
+
+/// What would be done, for `--dry-run`.
+pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
+    let board = Switchboard::live();
+    let (first, sources) = sources(&board)?;
+    let mut text = String::new();
+    let seconds = bench.expected().as_secs_f64();
+    if sources.len() == 1 {
+        let _ = writeln!(text, "{first} is the only clocksource: it would be measured as it is.");
+        return Ok(text);
+    }
+    let _ = writeln!(
+        text,
+        "Would measure under each clocksource for about {seconds:.0} s: {}.",
+        sources.join(", ")
+    );
+    let _ = writeln!(
+        text,
+        "Would write each to /sys/devices/system/clocksource/clocksource0/current_clocksource,\n\
+         and {first} last of all; a second process would do so if this one were killed.\n\
+         Time goes on meanwhile; programs that read it find it as slow as the source is."
+    );
+    if let Err(error) = board.may_switch() {
+        let _ = writeln!(text, "This would be refused: {error}.");
+    }
+    Ok(text)
+}
+
+/// Measures under each source.
+pub(super) fn run(bench: &Bench) -> Result<Vec<Run>, CliError> {
+    let board = Switchboard::live();
+    let (first, sources) = sources(&board)?;
+    let count = u32::try_from(sources.len()).unwrap_or(u32::MAX);
+    let progress = Progress::new(bench.expected() * count);
+    if sources.len() == 1 {
+        let mut session = SourceSession::new(bench);
+        session.round(1, &|what| progress.doing(what));
+        let mut run = session.finish();
+        let why = format!("{first} is the only one available");
+        run.measurements.miss("other clocksources", why);
+        return Ok(vec![run]);
+    }
+    board.may_switch().map_err(refused)?;
+    let guard =
+        RestoreGuard::start(hidden::command(&Hidden::RestoreGuard { source: first.clone() }))
+            .map_err(|error| CliError::Failed {
+                cause: error.to_string(),
+                remedy: "run one such bench at a time; nothing was switched".into(),
+            })?;
+    let runs = in_turns(bench, &board, &sources, &progress);
+    drop(progress);
+    let restored = board.switch_to(&first);
+    let checked = guard.finish();
+    let failed = |cause: String| CliError::Failed {
+        cause: format!("clocksource {first} is not restored: {cause}"),
+        remedy: format!(
+            "echo {first} > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        ),
+    };
+    restored.map_err(|error| failed(error.to_string()))?;
+    checked.map_err(|error| failed(error.to_string()))?;
+    runs
+}
+
+/// Each source's run.
+fn in_turns(
+    bench: &Bench,
+    board: &Switchboard,
+    sources: &[String],
+    progress: &Progress,
+) -> Result<Vec<Run>, CliError> {
+    let mut sessions: Vec<_> = sources.iter().map(|_| SourceSession::new(bench)).collect();
+    for _ in 0..ROUNDS {
+        for (source, session) in sources.iter().zip(&mut sessions) {
+            turn(board, source, session, progress)?;
+        }
+    }
+    let runs = sessions.into_iter().map(SourceSession::finish).zip(sources);
+    Ok(runs
+        .map(|(mut run, source)| {
+            // A source that was never taken has not named itself.
+            run.measurements.clocksource = Some(source.clone());
+            run
+        })
+        .collect())
+}
+
+/// One turn of one source. A source that the kernel does not take is reported
+/// with the rest; one that changed half way spoils the comparison.
+fn turn(
+    board: &Switchboard,
+    source: &str,
+    session: &mut SourceSession,
+    progress: &Progress,
+) -> Result<(), CliError> {
+    progress.doing(&format!("{source}: switching"));
+    match board.switch_to(source) {
+        Ok(()) => {}
+        Err(error @ SwitchError::NotTaken { .. }) => {
+            session.missing.miss(format!("clocksource {source}"), error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(refused(error)),
+    }
+    std::thread::sleep(SETTLING);
+    session.round(ROUNDS, &|what| progress.doing(&format!("{source}: {what}")));
+    let found = board.current().map_err(refused)?;
+    if found == source {
+        return Ok(());
+    }
+    Err(CliError::Failed {
+        cause: format!("the clocksource changed from {source} to {found} while it was measured"),
+        remedy: "`dmesg` says whether the kernel did it (a watchdog) or somebody else".into(),
+    })
+}
+
+/// The source in use, and all of them, that one first.
+fn sources(board: &Switchboard) -> Result<(String, Vec<String>), CliError> {
+    let first = board.current().map_err(refused)?;
+    let mut sources = board.available().map_err(refused)?;
+    sources.retain(|source| *source != first);
+    sources.insert(0, first.clone());
+    Ok((first, sources))
+}
+
+fn refused(error: SwitchError) -> CliError {
+    let remedy = match &error {
+        SwitchError::NotRoot { .. } => "sudo parachron bench --each-source",
+        SwitchError::ReadOnly { .. } => {
+            "run it on the host, or in a container with /sys mounted writable"
+        }
+        SwitchError::Unknown(_) => "a kernel with /sys mounted",
+        SwitchError::Write { .. } | SwitchError::NotTaken { .. } => "`dmesg` may say why",
+        SwitchError::Busy { .. } => "run one such bench at a time",
+    };
+    CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
+}

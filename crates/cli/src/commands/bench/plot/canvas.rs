@@ -1,0 +1,129 @@
+//! A drawing surface in pixels: the few shapes the plots are made of.
+
+use plotters::backend::SVGBackend;
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{PathElement, Polygon, Rectangle, Text};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{
+    Color, FontStyle, IntoFont, IntoTextStyle, RGBColor, ShapeStyle, TextStyle, WHITE,
+};
+
+/// Why a picture could not be drawn; to a string it always can.
+pub(super) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+
+/// Text.
+pub(super) const INK: RGBColor = RGBColor(32, 33, 36);
+/// Text of less weight.
+pub(super) const MUTED: RGBColor = RGBColor(110, 114, 120);
+/// Lines to read a value by.
+pub(super) const GRID: RGBColor = RGBColor(226, 228, 232);
+
+/// plotters divides font sizes by this (plotters-svg, `draw_text`).
+const FONT_SCALE: f64 = 1.24;
+
+/// Which side of a text its position is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Middle,
+    Right,
+}
+
+/// The picture.
+pub(super) struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
+
+impl<'a> Canvas<'a> {
+    /// An empty picture that ends up in `svg`.
+    pub(super) fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawError> {
+        let size = (width.unsigned_abs(), height.unsigned_abs());
+        let area = SVGBackend::with_string(svg, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        Ok(Self(area))
+    }
+
+    /// `words` with their middle at the height of `at`.
+    pub(super) fn text(
+        &self,
+        words: &str,
+        at: (i32, i32),
+        side: Side,
+        size: i32,
+        colour: RGBColor,
+    ) -> Result<(), DrawError> {
+        self.words(words, at, style(side, size, colour, FontStyle::Normal))
+    }
+
+    /// A heading that begins at `at`.
+    pub(super) fn bold(
+        &self,
+        words: &str,
+        at: (i32, i32),
+        size: i32,
+        colour: RGBColor,
+    ) -> Result<(), DrawError> {
+        self.words(words, at, style(Side::Left, size, colour, FontStyle::Bold))
+    }
+
+    fn words(&self, words: &str, at: (i32, i32), style: TextStyle) -> Result<(), DrawError> {
+        self.0.draw(&Text::new(words, at, style))
+    }
+
+    /// A filled rectangle.
+    pub(super) fn rect(
+        &self,
+        from: (i32, i32),
+        to: (i32, i32),
+        colour: RGBColor,
+        opacity: f64,
+    ) -> Result<(), DrawError> {
+        self.0.draw(&Rectangle::new([from, to], colour.mix(opacity).filled()))
+    }
+
+    /// A line through `points`.
+    pub(super) fn line(
+        &self,
+        points: &[(i32, i32)],
+        colour: RGBColor,
+        width: u32,
+    ) -> Result<(), DrawError> {
+        let stroke = ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width: width };
+        self.0.draw(&PathElement::new(points.to_vec(), stroke))
+    }
+
+    /// A filled shape through `points`.
+    pub(super) fn shape(
+        &self,
+        points: Vec<(i32, i32)>,
+        colour: RGBColor,
+        opacity: f64,
+    ) -> Result<(), DrawError> {
+        self.0.draw(&Polygon::new(points, colour.mix(opacity)))
+    }
+
+    /// Writes the end of the picture.
+    pub(super) fn finish(&self) -> Result<(), DrawError> {
+        self.0.present()
+    }
+}
+
+fn style(side: Side, size: i32, colour: RGBColor, weight: FontStyle) -> TextStyle<'static> {
+    let horizontal = match side {
+        Side::Left => HPos::Left,
+        Side::Middle => HPos::Center,
+        Side::Right => HPos::Right,
+    };
+    ("sans-serif", f64::from(size) * FONT_SCALE)
+        .into_font()
+        .style(weight)
+        .with_color(colour)
+        .into_text_style(&(0, 0))
+        .pos(Pos::new(horizontal, VPos::Center))
+}
+
+/// About how wide `words` come out: sans-serif letters are a good half as
+/// wide as high, capitals wider.
+pub(super) fn width(words: &str, size: i32) -> i32 {
+    let share: f64 = words.chars().map(|c| if c.is_uppercase() { 0.70 } else { 0.54 }).sum();
+    (share * f64::from(size)).ceil() as i32
+}

@@ -1,0 +1,181 @@
+//! Costs: a row a call, with a bar for the median, a whisker from minimum to
+//! p99, and beside it the histogram of all samples.
+
+use instruments::measurements::{CallCost, ReadPath};
+use plotters::style::RGBColor;
+
+use super::axis::Axis;
+use super::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use super::{COLOURS, LABELS, RIGHT, colour};
+use crate::commands::bench::report::{Run, short_name};
+use crate::output::figures::{time, whole_time};
+
+/// Right edge of the bars, and left one of the histograms; room for the
+/// figures between them.
+const BARS_END: i32 = 530;
+const HISTOGRAMS: i32 = 620;
+
+/// Height of one source's bar, and of the space between rows.
+const BAR: i32 = 13;
+const GAP: i32 = 13;
+/// Least height of a row: a histogram needs some.
+const LEAST_ROW: i32 = 28;
+
+/// Above the rows, for headings; below them, for the axis.
+const HEADING: i32 = 22;
+const AXIS: i32 = 40;
+
+/// All costs.
+pub(super) struct Panel<'r> {
+    runs: &'r [Run],
+    /// Names of the calls, in order.
+    calls: Vec<&'r str>,
+}
+
+impl<'r> Panel<'r> {
+    /// Of `runs`, which may lack this call or that.
+    pub(super) fn of(runs: &'r [Run]) -> Self {
+        let mut calls: Vec<&str> = Vec::new();
+        for cost in runs.iter().flat_map(|run| &run.measurements.costs) {
+            if !calls.contains(&cost.call.as_str()) {
+                calls.push(&cost.call);
+            }
+        }
+        Self { runs, calls }
+    }
+
+    fn row(&self) -> i32 {
+        (i32::try_from(self.runs.len()).unwrap_or(1) * BAR).max(LEAST_ROW) + GAP
+    }
+
+    fn rows(&self) -> i32 {
+        i32::try_from(self.calls.len()).unwrap_or(0) * self.row()
+    }
+
+    /// Its height.
+    pub(super) fn height(&self) -> i32 {
+        HEADING + self.rows() + AXIS
+    }
+
+    /// Draws it from `top` down.
+    pub(super) fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+        let costs = || self.runs.iter().flat_map(|run| &run.measurements.costs);
+        let least = costs().map(|cost| cost.ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
+        let p99 = costs().map(|cost| cost.ns.p99).fold(least, f64::max);
+        let bars = Axis::log(least, p99, LABELS, BARS_END);
+        // The slowest samples of a shared machine would squeeze all others.
+        let histograms = Axis::log(least, 10.0 * p99, HISTOGRAMS, RIGHT - 20);
+        let rows_top = top + HEADING;
+        let span = (rows_top, rows_top + self.rows());
+        let label = |ns: f64| whole_time(ns.round() as u64);
+        canvas.text("median; whisker: minimum to p99", (LABELS, top), Side::Left, 13, MUTED)?;
+        let heading = "samples (height: log of number; slower at the edge)";
+        canvas.text(heading, (HISTOGRAMS, top), Side::Left, 13, MUTED)?;
+        bars.draw(canvas, span, label)?;
+        histograms.draw(canvas, span, label)?;
+        let mut y = rows_top + GAP / 2;
+        for call in &self.calls {
+            self.draw_row(canvas, call, y, &bars, &histograms)?;
+            y += self.row();
+        }
+        Ok(())
+    }
+
+    fn draw_row(
+        &self,
+        canvas: &Canvas,
+        call: &str,
+        top: i32,
+        bars: &Axis,
+        histograms: &Axis,
+    ) -> Result<(), DrawError> {
+        let height = self.row() - GAP;
+        let middle = top + height / 2;
+        canvas.text(short_name(call), (LABELS - 8, middle), Side::Right, 13, INK)?;
+        let sources = i32::try_from(self.runs.len()).unwrap_or(1);
+        for ((index, run), place) in self.runs.iter().enumerate().zip(0..) {
+            let Some(cost) = run.cost(call) else { continue };
+            let colour = if sources == 1 { path_colour(cost.path) } else { colour(index) };
+            let bar = middle - sources * BAR / 2 + place * BAR;
+            draw_bar(canvas, cost, bar, bars, colour)?;
+            let opacity = if sources == 1 { 0.85 } else { 0.55 };
+            let outline = outline(cost, (top, top + height), histograms);
+            canvas.shape(outline, colour, opacity)?;
+        }
+        Ok(())
+    }
+}
+
+fn draw_bar(
+    canvas: &Canvas,
+    cost: &CallCost,
+    top: i32,
+    axis: &Axis,
+    colour: RGBColor,
+) -> Result<(), DrawError> {
+    let end = axis.px(cost.ns.median).max(LABELS + 1);
+    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
+    let (from, to) = (axis.px(cost.ns.min), axis.px(cost.ns.p99));
+    let middle = top + BAR / 2;
+    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
+    canvas.line(&[(to, middle - 3), (to, middle + 3)], INK, 1)?;
+    canvas.line(&[(from, middle - 3), (from, middle + 3)], INK, 1)?;
+    let figure = time(cost.ns.median);
+    canvas.text(&figure, (to.max(end) + 6, middle), Side::Left, 12, INK)
+}
+
+/// The histogram's outline: a step for each bin, down to the base between
+/// bins that are apart.
+fn outline(cost: &CallCost, (top, base): (i32, i32), axis: &Axis) -> Vec<(i32, i32)> {
+    // One column a pixel: bins narrower than that add up.
+    let mut columns: Vec<(i32, u64)> = Vec::new();
+    for (edge, samples) in &cost.histogram {
+        let x = axis.px(*edge);
+        match columns.last_mut() {
+            Some((last, count)) if *last == x => *count += samples,
+            _ => columns.push((x, *samples)),
+        }
+    }
+    let height = |samples: u64| ((samples + 1) as f64).ln();
+    let most = columns.iter().map(|column| height(column.1)).fold(1.0, f64::max);
+    let mut points = Vec::new();
+    for (x, samples) in columns {
+        let y = base - (height(samples) / most * f64::from(base - top)).round() as i32;
+        points.extend([(x, base), (x, y), (x + 2, y), (x + 2, base)]);
+    }
+    points
+}
+
+/// With one source, colours tell who answers.
+fn path_colour(path: ReadPath) -> RGBColor {
+    match path {
+        ReadPath::Instruction => COLOURS[2],
+        ReadPath::Counted { entered: 0, .. } => COLOURS[0],
+        ReadPath::Counted { .. } => COLOURS[1],
+        ReadPath::NotCounted => COLOURS[6],
+    }
+}
+
+/// What the colours mean: who answers, or which source.
+pub(super) fn legend(runs: &[Run]) -> Vec<(String, RGBColor)> {
+    if let [run] = runs {
+        let answers =
+            |test: fn(ReadPath) -> bool| run.measurements.costs.iter().any(|cost| test(cost.path));
+        let by_kernel = |path| matches!(path, ReadPath::Counted { entered: 1.., .. });
+        let by_vdso = |path| matches!(path, ReadPath::Counted { entered: 0, .. });
+        let mut entries = vec![
+            (
+                "an instruction".to_owned(),
+                COLOURS[2],
+                answers(|path| path == ReadPath::Instruction),
+            ),
+            ("answered by the vDSO".to_owned(), COLOURS[0], answers(by_vdso)),
+            ("enters the kernel".to_owned(), COLOURS[1], answers(by_kernel)),
+            ("not counted".to_owned(), COLOURS[6], answers(|path| path == ReadPath::NotCounted)),
+        ];
+        entries.retain(|entry| entry.2);
+        return entries.into_iter().map(|(words, colour, _)| (words, colour)).collect();
+    }
+    let sources = runs.iter().enumerate();
+    sources.map(|(index, run)| (format!("clocksource {}", run.source()), colour(index))).collect()
+}

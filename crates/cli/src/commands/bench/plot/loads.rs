@@ -1,0 +1,122 @@
+//! Loads: a group a kind of work, a bar for each source and number of copies,
+//! with a whisker from the slowest slice to the fastest.
+
+use instruments::measurements::Throughput;
+
+use super::axis::Axis;
+use super::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use super::{LABELS, RIGHT, colour};
+use crate::commands::bench::report::Run;
+use crate::commands::bench::tables::slices;
+use crate::output::figures::{count, three_digits};
+
+const BAR: i32 = 16;
+const GAP: i32 = 10;
+const HEADING: i32 = 34;
+const AXIS: i32 = 34;
+/// Room for the figures right of the bars.
+const BARS_END: i32 = RIGHT - 130;
+
+/// One row: so many copies, under each source.
+type Row<'r> = (u32, Vec<(usize, &'r Throughput)>);
+
+/// The rows of one kind of work.
+struct Group<'r> {
+    load: &'r str,
+    unit: &'r str,
+    rows: Vec<Row<'r>>,
+}
+
+fn groups(runs: &[Run]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        for load in &run.throughput {
+            let at = groups.iter().position(|group| group.load == load.load).unwrap_or_else(|| {
+                groups.push(Group { load: &load.load, unit: &load.unit, rows: Vec::new() });
+                groups.len() - 1
+            });
+            let rows = &mut groups[at].rows;
+            match rows.iter_mut().find(|row| row.0 == load.copies) {
+                Some(row) => row.1.push((index, load)),
+                None => rows.push((load.copies, vec![(index, load)])),
+            }
+        }
+    }
+    groups
+}
+
+impl Group<'_> {
+    fn rows_height(&self) -> i32 {
+        let bars: usize = self.rows.iter().map(|row| row.1.len()).sum();
+        let count = |n: usize| i32::try_from(n).unwrap_or(0);
+        count(bars) * BAR + count(self.rows.len()) * GAP
+    }
+
+    fn height(&self) -> i32 {
+        HEADING + self.rows_height() + AXIS
+    }
+
+    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+        let all = self.rows.iter().flat_map(|row| &row.1);
+        let most = all.map(|(_, load)| slices(load).1.max(load.per_s)).fold(0.0, f64::max);
+        let axis = Axis::linear(most, LABELS, BARS_END);
+        canvas.bold(self.load, (20, top + 10), 15, INK)?;
+        let heading = format!("{}; whisker: slowest to fastest slice", self.unit);
+        canvas.text(&heading, (RIGHT, top + 10), Side::Right, 13, MUTED)?;
+        let mut y = top + HEADING;
+        axis.draw(canvas, (y, y + self.rows_height()), figure)?;
+        for (copies, bars) in &self.rows {
+            let height = BAR * i32::try_from(bars.len()).unwrap_or(0);
+            let words = if *copies == 1 { "one copy".into() } else { format!("{copies} copies") };
+            let middle = y + (GAP + height) / 2;
+            canvas.text(&words, (LABELS - 8, middle), Side::Right, 13, INK)?;
+            y += GAP / 2;
+            for (index, load) in bars {
+                draw_bar(canvas, load, *index, y, &axis)?;
+                y += BAR;
+            }
+            y += GAP - GAP / 2;
+        }
+        Ok(())
+    }
+}
+
+fn draw_bar(
+    canvas: &Canvas,
+    load: &Throughput,
+    index: usize,
+    top: i32,
+    axis: &Axis,
+) -> Result<(), DrawError> {
+    let end = axis.px(load.per_s);
+    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour(index), 1.0)?;
+    let (slowest, fastest) = slices(load);
+    let (from, to, middle) = (axis.px(slowest), axis.px(fastest), top + BAR / 2);
+    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
+    canvas.line(&[(from, middle - 3), (from, middle + 3)], INK, 1)?;
+    canvas.line(&[(to, middle - 3), (to, middle + 3)], INK, 1)?;
+    canvas.text(&figure(load.per_s), (to.max(end) + 6, middle), Side::Left, 12, INK)
+}
+
+fn figure(per_s: f64) -> String {
+    // Whole numbers, the axis' zero among them, as they are.
+    if per_s < 1000.0 && per_s.fract() != 0.0 {
+        three_digits(per_s)
+    } else {
+        count(per_s.round() as u64)
+    }
+}
+
+/// Height of all groups.
+pub(super) fn height(runs: &[Run]) -> i32 {
+    groups(runs).iter().map(Group::height).sum()
+}
+
+/// Draws all groups from `top` down.
+pub(super) fn draw(canvas: &Canvas, runs: &[Run], mut top: i32) -> Result<(), DrawError> {
+    for group in groups(runs) {
+        group.draw(canvas, top)?;
+        top += group.height();
+    }
+    Ok(())
+}

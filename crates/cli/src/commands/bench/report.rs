@@ -1,0 +1,79 @@
+//! What `parachron bench` found: the document of `--format json`.
+
+use instruments::measurements::{CallCost, Measurements, Throughput};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// All that `parachron bench` measured.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct BenchReport {
+    /// Version of Parachron.
+    pub(crate) version: String,
+    /// Which machine.
+    pub(crate) machine: Machine,
+    /// One run for each clocksource, in the order measured.
+    pub(crate) runs: Vec<Run>,
+}
+
+/// The machine measured.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Machine {
+    /// Kernel release.
+    pub(crate) kernel: String,
+    /// Processor, by its own name.
+    pub(crate) cpu: Option<String>,
+    /// CPUs this process may use.
+    pub(crate) cpus: u32,
+}
+
+/// What was measured under one clocksource.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Run {
+    /// Clocks.
+    #[serde(flatten)]
+    pub(crate) measurements: Measurements,
+    /// Work done per second, where asked for.
+    pub(crate) throughput: Vec<Throughput>,
+}
+
+impl Machine {
+    /// This machine.
+    pub(crate) fn this() -> Self {
+        Self {
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpu: platform::cpus::model(),
+            cpus: cpu_count(),
+        }
+    }
+
+    /// One line: `Linux 6.18, AMD EPYC, 2 CPUs`.
+    pub(crate) fn line(&self) -> String {
+        let cpu = self.cpu.as_ref().map_or(String::new(), |cpu| format!(", {cpu}"));
+        let plural = if self.cpus == 1 { "" } else { "s" };
+        format!("Linux {}{cpu}, {} CPU{plural}", self.kernel, self.cpus)
+    }
+}
+
+impl Run {
+    /// Name of the clocksource, or what stands for it.
+    pub(crate) fn source(&self) -> &str {
+        self.measurements.clocksource.as_deref().unwrap_or("unknown")
+    }
+
+    /// The cost of the call so named.
+    pub(crate) fn cost(&self, call: &str) -> Option<&CallCost> {
+        self.measurements.costs.iter().find(|cost| cost.call == call)
+    }
+}
+
+/// CPUs this process may use; 1 where the kernel does not tell.
+pub(crate) fn cpu_count() -> u32 {
+    let cpus = platform::cpus::allowed().map_or(1, |cpus| cpus.len());
+    u32::try_from(cpus).unwrap_or(u32::MAX)
+}
+
+/// `clock_gettime(CLOCK_MONOTONIC)` as `CLOCK_MONOTONIC`: the rest goes
+/// without saying in a table or a plot.
+pub(crate) fn short_name(call: &str) -> &str {
+    call.strip_prefix("clock_gettime(").and_then(|name| name.strip_suffix(')')).unwrap_or(call)
+}

@@ -1,0 +1,268 @@
+//! The report as tables: for one clocksource, and several side by side.
+
+use instruments::measurements::{CallCost, ReadPath, Throughput};
+
+use super::distribution;
+use super::report::{BenchReport, Run, short_name};
+use crate::output::Format;
+use crate::output::figures::{count, three_digits, time, whole_time};
+use crate::output::table::{Cell, Column, Table};
+
+/// The whole report in `format`, which is text or Markdown.
+pub(super) fn render(report: &BenchReport, format: Format) -> String {
+    let mut text = format!("{}\n", report.machine.line());
+    let mut tables = Vec::new();
+    if report.runs.len() > 1 {
+        tables.extend(side_by_side(&report.runs));
+    }
+    for run in &report.runs {
+        tables.push(costs(run));
+        // For several sources the plot shows the same, better.
+        if format == Format::Text && report.runs.len() == 1 {
+            tables.extend(distribution::table(run));
+        }
+        tables.extend([clocks(run), skews(run), loads(&report.runs, run), missing(run)]);
+    }
+    for table in tables.iter().filter(|table| !table.is_empty()) {
+        text.push('\n');
+        text.push_str(&table.render(format));
+    }
+    text
+}
+
+/// Costs of the calls under one clocksource.
+fn costs(run: &Run) -> Table {
+    let title = match &run.measurements.tsc_rate {
+        Some(rate) => format!(
+            "Cost of a call under clocksource {} (TSC {:.3} MHz ± {} ppm)",
+            run.source(),
+            rate.hz / 1e6,
+            three_digits(rate.bound_ppm)
+        ),
+        None => format!("Cost of a call under clocksource {}", run.source()),
+    };
+    let figure = |heading| Column::figures(heading, "ns");
+    let mut table = Table::new(
+        title,
+        [
+            Column::names("call"),
+            figure("median"),
+            figure("min"),
+            figure("p99"),
+            figure("max"),
+            Column::figures("median", "cycles"),
+            Column::figures("far\nout", ""),
+            Column::names("answer\nfrom"),
+        ],
+    );
+    for cost in &run.measurements.costs {
+        table.row(cost_row(cost));
+    }
+    if let Some(first) = run.measurements.costs.first() {
+        table.note(format!(
+            "CLOCK_*: clock_gettime of it. {} samples each, a sample the mean of enough calls to \
+             last 1 µs; far out: beyond the third quartile + 3 quartile ranges.",
+            count(first.samples)
+        ));
+    }
+    let mixed = |cost: &&CallCost| {
+        let path = cost.path;
+        matches!(path, ReadPath::Counted { entered: 1.., .. }) && !path.is_kernel()
+    };
+    if let Some(cost) = run.measurements.costs.iter().find(mixed) {
+        table.note(format!(
+            "{}: so many of the trial calls entered the kernel, the vDSO answered the others.",
+            answered_by(cost.path)
+        ));
+    }
+    table
+}
+
+fn cost_row(cost: &CallCost) -> [Cell; 8] {
+    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let far_out = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
+    [
+        short_name(&cost.call).into(),
+        figure(cost.ns.median),
+        figure(cost.ns.min),
+        figure(cost.ns.p99),
+        figure(cost.ns.max),
+        cost.cycles.map_or(Cell::none(), |cycles| figure(cycles.median)),
+        Cell::figure_as(format!("{far_out:.1} %"), far_out),
+        answered_by(cost.path).into(),
+    ]
+}
+
+/// Who answers the call: a word where all trials agree.
+pub(super) fn answered_by(path: ReadPath) -> String {
+    match path {
+        ReadPath::Instruction => "CPU".into(),
+        ReadPath::Counted { entered: 0, .. } => "vDSO".into(),
+        ReadPath::Counted { .. } if path.is_kernel() => "kernel".into(),
+        ReadPath::Counted { calls, entered } => {
+            // Some, but not all: never shown as none or all.
+            let percent = 100.0 * entered as f64 / calls as f64;
+            format!("k {} %", percent.round().clamp(1.0, 99.0))
+        }
+        ReadPath::NotCounted => "?".into(),
+    }
+}
+
+/// How each clock moves.
+fn clocks(run: &Run) -> Table {
+    let mut table = Table::new(
+        "Steps and order of each clock",
+        [
+            Column::names("clock"),
+            Column::figures("step\nseen", ""),
+            Column::figures("claimed", ""),
+            Column::figures("readings\ncompared", ""),
+            Column::figures("went\nback", ""),
+            Column::figures("by at\nmost", ""),
+        ],
+    );
+    let found = &run.measurements;
+    for order in &found.order {
+        let granularity = found.granularity.iter().find(|step| step.clock == order.clock);
+        let step = |ns: Option<u64>| ns.map_or(Cell::none(), |ns| whole_time(ns).into());
+        table.row([
+            order.clock.as_str().into(),
+            step(granularity.and_then(|step| step.smallest_step_ns)),
+            step(granularity.and_then(|step| step.claimed_ns)),
+            count(order.readings).into(),
+            count(order.backward).into(),
+            match order.backward {
+                0 => Cell::none(),
+                _ => time(order.largest_backward_ns).into(),
+            },
+        ]);
+    }
+    table
+}
+
+/// TSCs against each other.
+fn skews(run: &Run) -> Table {
+    let mut table = Table::new(
+        "TSC of one CPU against another's, by round trips of a token",
+        [
+            Column::names("CPUs"),
+            Column::figures("offset", ""),
+            Column::figures("give or take", ""),
+            Column::figures("round trips", ""),
+        ],
+    );
+    for skew in &run.measurements.skews {
+        table.row([
+            format!("{} – {}", skew.cpu_a, skew.cpu_b).into(),
+            time(skew.offset_ns).into(),
+            time(skew.bound_ns).into(),
+            count(skew.round_trips).into(),
+        ]);
+    }
+    table
+}
+
+/// Work done per second; beside that under the first source for the others.
+fn loads(runs: &[Run], run: &Run) -> Table {
+    let first = runs.first().filter(|first| *first != run);
+    let mut columns = vec![
+        Column::words("load"),
+        Column::figures("copies", ""),
+        Column::figures("per second", ""),
+        Column::figures("slowest\nslice", ""),
+        Column::figures("fastest\nslice", ""),
+    ];
+    columns.extend(
+        first.map(|first| Column::figures(format!("against\n{}", broken(first.source())), "")),
+    );
+    let mut table = Table::new(format!("Work done under clocksource {}", run.source()), columns);
+    for load in &run.throughput {
+        let figure = |value: f64| Cell::figure_as(rate(value), value);
+        let (slowest, fastest) = slices(load);
+        let mut row = vec![
+            load.load.as_str().into(),
+            load.copies.to_string().into(),
+            figure(load.per_s),
+            figure(slowest),
+            figure(fastest),
+        ];
+        row.extend(first.map(|first| against(first, load)));
+        table.row(row);
+    }
+    if let Some(load) = run.throughput.first() {
+        let slices = load.slices.len();
+        table.note(format!(
+            "{slices} slices of {} each. Switching is counted in round trips of the pipes \
+             (UnixBench's loops), primes in counts of all of them (sysbench's events).",
+            time(load.over_s * 1e9 / slices.max(1) as f64)
+        ));
+    }
+    table
+}
+
+fn rate(per_s: f64) -> String {
+    match per_s {
+        small if small < 1000.0 => three_digits(small),
+        large => count(large.round() as u64),
+    }
+}
+
+/// Slowest and fastest slice.
+pub(super) fn slices(load: &Throughput) -> (f64, f64) {
+    let slowest = load.slices.iter().copied().fold(f64::INFINITY, f64::min);
+    (slowest, load.slices.iter().copied().fold(0.0, f64::max))
+}
+
+fn against(first: &Run, load: &Throughput) -> Cell {
+    let same = |other: &&Throughput| other.load == load.load && other.copies == load.copies;
+    match first.throughput.iter().find(same) {
+        Some(other) if other.per_s > 0.0 => {
+            let percent = (load.per_s / other.per_s - 1.0) * 100.0;
+            Cell::figure_as(format!("{percent:+.1} %"), percent)
+        }
+        _ => Cell::none(),
+    }
+}
+
+/// What was asked for and could not be had.
+fn missing(run: &Run) -> Table {
+    let columns = [Column::names("not measured"), Column::words("why")];
+    let mut table = Table::new("", columns);
+    for missing in &run.measurements.not_measured {
+        table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
+    }
+    table
+}
+
+/// Median and p99 of every call, a column for each source.
+fn side_by_side(runs: &[Run]) -> [Table; 2] {
+    let table = |title: &str, pick: fn(&CallCost) -> f64| {
+        let sources = runs.iter().map(|run| Column::figures(broken(run.source()), "ns"));
+        let columns = [Column::names("call")].into_iter().chain(sources);
+        let mut table = Table::new(title, columns);
+        for cost in &runs[0].measurements.costs {
+            let cells = runs.iter().map(|run| match run.cost(&cost.call) {
+                Some(cost) if matches!(cost.path, ReadPath::Counted { entered: 1.., .. }) => {
+                    Cell::figure_as(format!("{} k", three_digits(pick(cost))), pick(cost))
+                }
+                Some(cost) => {
+                    Cell::figure_as(format!("{}  ", three_digits(pick(cost))), pick(cost))
+                }
+                None => Cell::none(),
+            });
+            table.row([short_name(&cost.call).into()].into_iter().chain(cells));
+        }
+        table
+    };
+    let mut median = table("Cost of a call by clocksource, median", |cost| cost.ns.median);
+    median.note("k: entered the kernel, in some trial calls at least.");
+    [median, table("Cost of a call by clocksource, 99 of 100 are below", |cost| cost.ns.p99)]
+}
+
+/// A long name in lines, as a heading: `hyperv_clocksource_tsc_page`.
+fn broken(source: &str) -> String {
+    if source.chars().count() <= 12 { source.into() } else { source.replace('_', "_\n") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use instruments::measurements::ReadPath;
+
+use super::*;
+use crate::commands::bench::sample::{report, run, three_sources};
+
+/// Lines of more than 80 characters.
+fn too_wide(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| line.chars().count() > 80).collect()
+}
+
+#[test]
+fn one_source_as_text() {
+    let text = render(&report(vec![run("tsc", 27.1)]), Format::Text);
+    assert_eq!(too_wide(&text), [""; 0]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn one_source_as_markdown() {
+    insta::assert_snapshot!(render(&report(vec![run("tsc", 27.1)]), Format::Markdown));
+}
+
+#[test]
+fn sources_stand_side_by_side_in_80_columns() {
+    let text = render(&three_sources(), Format::Text);
+    assert_eq!(too_wide(&text), [""; 0]);
+    let end = text.find("Cost of a call under").expect("each source's own table follows");
+    insta::assert_snapshot!(&text[..end]);
+}
+
+#[test]
+fn loads_are_compared_with_the_first_source() {
+    let sources = three_sources();
+    let table = loads(&sources.runs, &sources.runs[2]);
+    insta::assert_snapshot!(table.text());
+}
+
+#[test]
+fn mixed_answers_are_counted_out() {
+    let path = |entered| ReadPath::Counted { calls: 1000, entered };
+    let answers = [
+        path(0),
+        path(1000),
+        path(7),
+        path(3),
+        path(999),
+        ReadPath::NotCounted,
+        ReadPath::Instruction,
+    ];
+    assert_eq!(
+        answers.map(answered_by),
+        ["vDSO", "kernel", "k 1 %", "k 1 %", "k 99 %", "?", "CPU"]
+    );
+}

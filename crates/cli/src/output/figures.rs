@@ -1,0 +1,77 @@
+//! Figures as people read them: three digits that count, and a unit.
+
+/// Names of powers of a thousand ns.
+const TIMES: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
+
+/// Three significant digits, without a power of ten.
+pub(crate) fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
+        // What would be rounded up to the next power of ten has one less.
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A time in the unit that suits it: `20.8 ns`, `1.65 µs`.
+pub(crate) fn time(ns: f64) -> String {
+    let (unit, factor) =
+        TIMES.into_iter().find(|(_, factor)| ns.abs() >= *factor * 0.9995).unwrap_or(("ns", 1.0));
+    format!("{} {unit}", three_digits(ns / factor))
+}
+
+/// A whole time, exact where it is a round one: `1 ns`, `4 ms`.
+pub(crate) fn whole_time(ns: u64) -> String {
+    let round = TIMES.into_iter().find(|(_, factor)| ns > 0 && ns as f64 % factor == 0.0);
+    match round {
+        Some((unit, factor)) => format!("{} {unit}", ns as f64 / factor),
+        None => "0 ns".into(),
+    }
+}
+
+/// A count with its thousands apart by a narrow blank.
+pub(crate) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut apart = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            apart.push('\u{202f}');
+        }
+        apart.push(digit);
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_count() {
+        let figures = [0.0, 8.6234, 9.996, 20.84, 99.96, 1645.2, 1e7];
+        let shown = ["0.00", "8.62", "10.0", "20.8", "100", "1645", "10000000"];
+        assert_eq!(figures.map(three_digits), shown);
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        let shown = [0.0, 0.02, 20.84, 999.9, 1645.2, -2.5e6, 3e10].map(time);
+        assert_eq!(
+            shown,
+            ["0.00 ns", "0.02 ns", "20.8 ns", "1.00 µs", "1.65 µs", "-2.50 ms", "30.0 s"]
+        );
+        assert_eq!(
+            [0, 1, 70, 1000, 4_000_000].map(whole_time),
+            ["0 ns", "1 ns", "70 ns", "1 µs", "4 ms"]
+        );
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(
+            [7, 1234, 1_234_567].map(count),
+            ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]
+        );
+    }
+}

@@ -1,0 +1,71 @@
+use std::process::Command;
+
+use super::*;
+
+/// A folder as the kernel's, with `current` in use.
+fn board(current: &str) -> (tempfile::TempDir, Switchboard) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("available_clocksource"), "tsc hpet\n").unwrap();
+    std::fs::write(folder.path().join("current_clocksource"), current).unwrap();
+    let board = Switchboard::at(folder.path());
+    (folder, board)
+}
+
+#[test]
+fn what_was_abandoned_is_restored() {
+    let (_folder, board) = board("hpet");
+    let mut said = Vec::new();
+    assert_eq!(watch(&board, "tsc", &b""[..], &mut said).unwrap(), Watch::Abandoned);
+    assert_eq!(board.current().unwrap(), "tsc");
+    assert_eq!(said, b"ready\n");
+}
+
+#[test]
+fn what_was_done_is_checked_too() {
+    let (_folder, board) = board("hpet");
+    assert_eq!(watch(&board, "tsc", &b"."[..], Vec::new()).unwrap(), Watch::Done);
+    assert_eq!(board.current().unwrap(), "tsc");
+}
+
+#[test]
+fn a_second_guard_declines() {
+    let (_folder, board) = board("tsc");
+    let lock = board.lock().unwrap();
+    let mut said = Vec::new();
+    let error = watch(&board, "tsc", &b""[..], &mut said).unwrap_err();
+    assert!(matches!(error, SwitchError::Busy { .. }), "{error}");
+    assert!(String::from_utf8(said).unwrap().contains("another program holds a lock"));
+    drop(lock);
+    assert!(watch(&board, "tsc", &b""[..], Vec::new()).is_ok());
+}
+
+/// Programs of the system stand in for the guard.
+fn program(script: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]);
+    shell
+}
+
+#[test]
+fn a_guard_that_does_not_stand_is_an_error() {
+    let none = RestoreGuard::start(Command::new("/no/such/program"));
+    assert!(matches!(none, Err(GuardError::Start(_))));
+    let declined = RestoreGuard::start(program("echo no clocksource here"));
+    assert!(
+        matches!(&declined, Err(GuardError::Declined(why)) if why == "no clocksource here"),
+        "{declined:?}"
+    );
+}
+
+#[test]
+fn the_guard_hears_whether_all_went_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("heard");
+    let script = format!("echo ready; cat > {}", heard.display());
+    RestoreGuard::start(program(&script)).unwrap().finish().unwrap();
+    assert_eq!(std::fs::read(&heard).unwrap(), [DONE]);
+    drop(RestoreGuard::start(program(&script)).unwrap());
+    assert_eq!(std::fs::read(&heard).unwrap(), b"");
+    let failed = RestoreGuard::start(program("echo ready; cat; exit 3")).unwrap().finish();
+    assert!(matches!(failed, Err(GuardError::Failed(status)) if status.code() == Some(3)));
+}
