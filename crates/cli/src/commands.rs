@@ -3,8 +3,10 @@
 mod bench;
 mod capture;
 mod clocks;
+mod completions;
 mod doctor;
 pub(crate) mod hidden;
+mod man;
 mod watch;
 
 use std::process::ExitCode;
@@ -33,6 +35,10 @@ enum Command {
     Watch(watch::Args),
     /// Save what this machine says about its clocks, to be read elsewhere
     Capture(capture::Args),
+    /// Print a shell's completion script
+    Completions(completions::Args),
+    /// Write the manual pages
+    Man(man::Args),
     #[command(flatten)]
     Hidden(hidden::Hidden),
 }
@@ -45,6 +51,8 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Clocks(args) => clocks::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Hidden(hidden) => hidden::run(&hidden),
     }
 }

@@ -1,7 +1,7 @@
 //! How results leave the program: one form each, chosen by `--format`.
 //!
 //! Everything a command prints goes through [`text`] or [`json`], and what it
-//! saves through [`file`]: they alone know what a closed pipe and a full disk
+//! saves through [`file()`]: they alone know what a closed pipe and a full disk
 //! mean.
 
 pub(crate) mod figures;

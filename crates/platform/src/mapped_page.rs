@@ -2,7 +2,7 @@
 //! the vDSO does, done by `pvclock`.
 //!
 //! # Invariants
-//! 1. [`probes::pvclock_page::read`] has the kernel itself read the page on
+//! 1. `probes::pvclock_page::read` has the kernel itself read the page on
 //!    our behalf, and its success means that the page is mapped here.
 //! 2. The mapping stays as long as the process: the kernel takes it out only
 //!    when the process enters another time namespace or unmaps it itself
