@@ -8,11 +8,9 @@ use crate::project::Project;
 /// Which benchmark, and what it is told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark: `read` compares reading the clock with the peers
-    name: String,
-    /// Handed on to it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<String>,
+    /// Which benchmark, and its options; without any, it says which there are
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "NAME")]
+    arguments: Vec<String>,
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
@@ -20,7 +18,6 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
         project
             .cargo()
             .args(["run", "--quiet", "--release", "--package", "bench", "--"])
-            .arg(&args.name)
-            .args(&args.rest),
+            .args(&args.arguments),
     )
 }

@@ -54,8 +54,11 @@ pub(crate) fn answers(command: &mut Command) -> bool {
 /// Runs a command whose output the person should see, and hands on its code.
 pub(crate) fn pass_through(command: &mut Command) -> ExitCode {
     match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        // Ended by a signal: no code to hand on.
+        Ok(status) => status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => {
             eprintln!("cannot run {:?}: {error}", command.get_program());
             ExitCode::FAILURE
@@ -73,6 +76,14 @@ mod tests {
             Outcome::of(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
         assert_eq!(outcome, Outcome::Failed("out\nerr\n".to_owned()));
         assert_eq!(Outcome::of(Command::new("sh").args(["-c", "echo out"])), Outcome::Passed);
+    }
+
+    #[test]
+    fn an_exit_code_is_handed_on() {
+        let ended = |how: &str| pass_through(Command::new("sh").args(["-c", how]));
+        assert_eq!(ended("exit 0"), ExitCode::SUCCESS);
+        assert_eq!(ended("exit 2"), ExitCode::from(2));
+        assert_eq!(ended("kill -9 $$"), ExitCode::FAILURE);
     }
 
     #[test]
