@@ -14,3 +14,4 @@ pub mod pipe_pair;
 mod probes;
 pub mod restore_guard;
 pub mod tree;
+pub mod watching;

@@ -1,0 +1,130 @@
+//! Why a clock source that kernels have is not available on this one.
+
+use platform::fact::Unknown;
+use platform::facts::Facts;
+use platform::facts::cpu::{Hypervisor, HypervisorKind};
+use platform::facts::kernel::LogEvent;
+
+/// The reason, as far as the facts tell it.
+pub(super) fn why(name: &str, facts: &Facts) -> String {
+    if let Some(why) = facts.clocksources.available.unknown() {
+        return why.to_string();
+    }
+    let told = switched_off(name, facts).or_else(|| marked_unstable(name, facts));
+    told.unwrap_or_else(|| match name {
+        "tsc" => tsc(facts),
+        "tsc-early" => "serves early in boot only, until the TSC is calibrated".into(),
+        "kvm-clock" => kvm_clock(facts),
+        "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => hyperv(name, facts),
+        "xen" => xen(facts),
+        "jiffies" | "refined-jiffies" => {
+            "registered, and not offered: too coarse for high-resolution timers".into()
+        }
+        "hpet" => device("HPET", "HPET_TIMER", facts),
+        "acpi_pm" => device("ACPI PM timer", "X86_PM_TIMER", facts),
+        "pit" => "offered by 32-bit kernels on one CPU only".into(),
+        _ => "not offered by this kernel".into(),
+    })
+}
+
+/// Words of the command line that take a source away
+/// (Documentation/admin-guide/kernel-parameters.txt).
+fn switched_off(name: &str, facts: &Facts) -> Option<String> {
+    let words: &[&str] = match name {
+        "tsc" => &["notsc", "tsc=unstable"],
+        "kvm-clock" => &["no-kvmclock", "nopv"],
+        "hpet" => &["nohpet", "hpet=disable"],
+        "acpi_pm" => &["acpi=off", "noacpi"],
+        "xen" => &["xen_nopv", "nopv"],
+        "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => &["nopv"],
+        _ => &[],
+    };
+    let command_line = facts.kernel.command_line.known()?;
+    let word = command_line.iter().find(|word| words.contains(&word.as_str()))?;
+    Some(format!("the kernel's command line says {word}"))
+}
+
+fn marked_unstable(name: &str, facts: &Facts) -> Option<String> {
+    facts.kernel.log.known()?.iter().rev().find_map(|line| match &line.event {
+        LogEvent::MarkedUnstable { clocksource, because } if clocksource == name => {
+            Some(format!("the kernel marked it unstable: {because}"))
+        }
+        _ => None,
+    })
+}
+
+fn tsc(facts: &Facts) -> String {
+    match facts.cpu.flags.known() {
+        Some(flags) if !flags.tsc => "the CPU has no TSC".into(),
+        Some(flags) if !flags.constant_tsc => {
+            "its rate follows the CPU's frequency (no constant_tsc)".into()
+        }
+        _ => "the kernel does not offer it, and its log does not say why".into(),
+    }
+}
+
+fn kvm_clock(facts: &Facts) -> String {
+    match hypervisor(facts) {
+        Err(why) => why,
+        Ok(Hypervisor { kvm_features: None, signature, .. }) => {
+            format!("the hypervisor is {signature}, not KVM")
+        }
+        Ok(Hypervisor { kvm_features: Some(offered), .. })
+            if !offered.clocksource && !offered.clocksource2 =>
+        {
+            "the host does not offer it (CPUID feature bits 0 and 3 are clear)".into()
+        }
+        Ok(_) if is_off("KVM_GUEST", facts) => "the kernel is built without KVM_GUEST".into(),
+        Ok(_) => "the host offers it, the kernel does not, and its log does not say why".into(),
+    }
+}
+
+fn hyperv(name: &str, facts: &Facts) -> String {
+    match hypervisor(facts) {
+        Err(why) => why,
+        Ok(Hypervisor { hyperv: None, signature, .. }) => {
+            format!("the hypervisor is {signature}, without Hyper-V's interface")
+        }
+        Ok(Hypervisor { hyperv: Some(offered), .. }) => {
+            let bit = match name {
+                "hyperv_clocksource_msr" => offered.reference_counter,
+                _ => offered.reference_tsc_page,
+            };
+            match bit {
+                false => "the host does not offer it".into(),
+                true => "the host offers it, the kernel does not".into(),
+            }
+        }
+    }
+}
+
+fn xen(facts: &Facts) -> String {
+    match hypervisor(facts) {
+        Err(why) => why,
+        Ok(Hypervisor { kind: HypervisorKind::Xen, .. }) => "the kernel does not offer it".into(),
+        Ok(other) => format!("the hypervisor is {}, not Xen", other.signature),
+    }
+}
+
+fn device(device: &str, option: &str, facts: &Facts) -> String {
+    match is_off(option, facts) {
+        true => format!("the kernel is built without {option}"),
+        false => format!("the kernel found no {device}, or dropped it"),
+    }
+}
+
+/// The hypervisor, or why none can offer a clock.
+fn hypervisor(facts: &Facts) -> Result<&Hypervisor, String> {
+    match &facts.cpu.hypervisor {
+        platform::fact::Fact::Known(hypervisor) => Ok(hypervisor),
+        platform::fact::Fact::Unknown(Unknown::NotApplicable { .. }) => {
+            Err("no hypervisor runs this machine".into())
+        }
+        platform::fact::Fact::Unknown(why) => Err(format!("the hypervisor is not known: {why}")),
+    }
+}
+
+/// Whether a known configuration lacks an option.
+fn is_off(option: &str, facts: &Facts) -> bool {
+    facts.kernel.configuration.is_known_and(|options| !options.contains_key(option))
+}

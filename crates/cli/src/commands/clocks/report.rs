@@ -1,0 +1,301 @@
+//! What `parachron clocks` tells: the document of `--format json`.
+
+use instruments::measurements::{CallCost, Measurements, ReadPath};
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::kernel::{LogEvent, LogLine};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::absent;
+use super::knowledge::{KNOWN, Known, known, order_of_cost};
+
+/// The kernel's clock sources, cheapest first.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct ClocksReport {
+    /// Version of Parachron.
+    pub(crate) version: String,
+    /// The source in use.
+    pub(crate) current: Fact<String>,
+    /// Sources one may switch to, in the kernel's order.
+    pub(crate) available: Fact<Vec<String>>,
+    /// Each source.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// One clock source.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Source {
+    /// Its name.
+    pub(crate) name: String,
+    /// One may switch to it.
+    pub(crate) available: bool,
+    /// It is in use.
+    pub(crate) current: bool,
+    /// Why it is not available.
+    pub(crate) why_not_available: Option<String>,
+    /// Its rating, by which the kernel chooses; null where not known.
+    pub(crate) rating: Option<Rating>,
+    /// The step by which it moves; null where not known.
+    pub(crate) resolution: Option<Resolution>,
+    /// Where a program's call for the time is answered under it.
+    pub(crate) read_path: SourceRead,
+    /// What `clock_gettime(CLOCK_MONOTONIC)` costs under it.
+    pub(crate) cost: SourceCost,
+}
+
+/// A rating: from `lowest` to `highest`, which are the same where it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Rating {
+    /// At least this.
+    pub(crate) lowest: u32,
+    /// At most this.
+    pub(crate) highest: u32,
+    /// What says so.
+    pub(crate) from: String,
+}
+
+/// A resolution: from `finest_ns` to `coarsest_ns`, which are the same where
+/// it is known.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Resolution {
+    /// At least this, ns.
+    pub(crate) finest_ns: f64,
+    /// At most this, ns.
+    pub(crate) coarsest_ns: f64,
+    /// What says so.
+    pub(crate) from: String,
+}
+
+/// Where a call is answered, and how that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct SourceRead {
+    /// Where.
+    pub(crate) place: ReadPlace,
+    /// What is read: `RDTSC`, `I/O port`; null for a source not known.
+    pub(crate) read: Option<String>,
+    /// What says so.
+    pub(crate) from: String,
+    /// Trial calls, and how many of them entered the kernel; null unless
+    /// counted.
+    pub(crate) counted: Option<Counted>,
+}
+
+/// Trial calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Counted {
+    /// Calls made.
+    pub(crate) calls: u64,
+    /// Of them, those that entered the kernel.
+    pub(crate) entered: u64,
+}
+
+/// Where a call for the time is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReadPlace {
+    /// In the program, by the kernel's vDSO.
+    UserSpace,
+    /// In the kernel, by a system call.
+    Kernel,
+    /// One or the other, by kernel and host.
+    Depends,
+    /// Not known.
+    Unknown,
+}
+
+/// A cost, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SourceCost {
+    /// Measured.
+    Measured(CallCost),
+    /// Not measured.
+    NotMeasured {
+        /// Why.
+        why: String,
+    },
+}
+
+impl ClocksReport {
+    /// What `facts` and, on the machine itself, `measured` tell; with `all`,
+    /// also of sources that this machine does not offer.
+    pub(super) fn new(facts: &Facts, measured: Option<&Measurements>, all: bool) -> Self {
+        let sources = &facts.clocksources;
+        let available = sources.available.known().cloned().unwrap_or_default();
+        let current = sources.current.known().cloned();
+        let others = KNOWN.iter().filter(|_| all).map(|known| known.name.to_owned());
+        let mut names: Vec<String> = Vec::new();
+        for name in available.iter().chain(&current).cloned().chain(others) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.sort_by_key(|name| order_of_cost(name));
+        let sources = names
+            .into_iter()
+            .map(|name| {
+                let is_current = current.as_ref() == Some(&name);
+                source(name, &available, is_current, facts, measured)
+            })
+            .collect();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            current: facts.clocksources.current.clone(),
+            available: facts.clocksources.available.clone(),
+            sources,
+        }
+    }
+}
+
+fn source(
+    name: String,
+    available: &[String],
+    current: bool,
+    facts: &Facts,
+    measured: Option<&Measurements>,
+) -> Source {
+    let known = known(&name);
+    let cost = cost(&name, measured);
+    let counted = match &cost {
+        SourceCost::Measured(cost) => Some(cost.path),
+        SourceCost::NotMeasured { .. } => None,
+    };
+    let is_available = available.contains(&name);
+    Source {
+        available: is_available,
+        current,
+        why_not_available: (!is_available).then(|| absent::why(&name, facts)),
+        rating: known.map(|known| rating(known, available)),
+        resolution: known.map(|known| resolution(known, facts)),
+        read_path: read_path(known, facts, counted),
+        cost,
+        name,
+    }
+}
+
+/// The cost as measured while this source was in use.
+fn cost(name: &str, measured: Option<&Measurements>) -> SourceCost {
+    let not_measured = |why: &str| SourceCost::NotMeasured { why: why.to_owned() };
+    match measured {
+        None => not_measured("a captured tree has no clock to read"),
+        Some(measured) if measured.clocksource.as_deref() != Some(name) => {
+            not_measured("not current (`parachron bench --each-source`, as root, measures all)")
+        }
+        Some(measured) => match (measured.costs.first(), measured.not_measured.first()) {
+            (Some(cost), _) => SourceCost::Measured(cost.clone()),
+            (None, Some(missed)) => not_measured(&missed.why),
+            (None, None) => not_measured("not a single call ended in time"),
+        },
+    }
+}
+
+/// A rating, narrowed by the kernel's own order: it lists sources best first,
+/// and tsc is 300 everywhere.
+fn rating(known: &Known, available: &[String]) -> Rating {
+    let (lowest, highest) = known.ratings;
+    let told = |lowest, highest, from: &str| Rating { lowest, highest, from: from.to_owned() };
+    let at = |name: &str| available.iter().position(|source| source == name);
+    match (at(known.name), at("tsc")) {
+        _ if lowest == highest => told(lowest, highest, "the same in all kernels"),
+        (Some(own), Some(tsc)) if own > tsc => {
+            told(lowest, highest.min(299), "listed after tsc, which has 300")
+        }
+        (Some(own), Some(tsc)) if own < tsc => {
+            // No kernel had kvm-clock between the two.
+            let lowest = if known.name == "kvm-clock" { highest } else { lowest.max(301) };
+            told(lowest, highest, "listed before tsc, which has 300")
+        }
+        _ => told(lowest, highest, "depends on the kernel"),
+    }
+}
+
+fn resolution(known: &Known, facts: &Facts) -> Resolution {
+    let exact = |ns, from: String| Resolution { finest_ns: ns, coarsest_ns: ns, from };
+    let found = match known.name {
+        "tsc" | "tsc-early" => tsc_hz(facts).map(|(hz, from)| exact(1e9 / hz, from)),
+        "hpet" => log(facts).iter().rev().find_map(|line| {
+            let ns = hpet_period_ns(&line.text)?;
+            Some(exact(ns, "the kernel's log, max_idle_ns of its clocksource line".into()))
+        }),
+        "jiffies" | "refined-jiffies" => {
+            let configuration = facts.kernel.configuration.known();
+            let hz = configuration.and_then(|options| options.get("HZ")?.parse::<f64>().ok());
+            hz.filter(|hz| *hz > 0.0).map(|hz| exact(1e9 / hz, format!("CONFIG_HZ={hz}")))
+        }
+        _ => None,
+    };
+    found.unwrap_or_else(|| known.resolution())
+}
+
+/// The TSC's frequency as the kernel knows it, and what says so.
+fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
+    let of = |line: &LogLine, wanted| match line.event {
+        LogEvent::TscFrequency { hz, refined } if refined == wanted && hz > 0 => {
+            Some((hz as f64, format!("the kernel's log: {}", line.text)))
+        }
+        _ => None,
+    };
+    let lines = || log(facts).iter().rev();
+    lines().find_map(|line| of(line, true)).or_else(|| lines().find_map(|line| of(line, false))).or(
+        facts
+            .cpu
+            .cpuid_tsc_hz
+            .known()
+            .filter(|hz| **hz > 0)
+            .map(|hz| (*hz as f64, "CPUID".to_owned())),
+    )
+}
+
+fn log(facts: &Facts) -> &[LogLine] {
+    facts.kernel.log.known().map_or(&[], Vec::as_slice)
+}
+
+/// The period of an HPET from the line with which the kernel registers it.
+/// `max_idle_ns` is half the time that `max_cycles` last by a multiplier made
+/// smaller by 11 %, the most that steering may take from it
+/// (kernel/time/clocksource.c, `clocks_calc_max_nsecs`).
+fn hpet_period_ns(line: &str) -> Option<f64> {
+    let rest = line.strip_prefix("clocksource: hpet: ")?;
+    let after = |name: &str| rest.split_once(name)?.1.split([',', ' ']).next();
+    let cycles = after("max_cycles: 0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())?;
+    let idle_ns: u64 = after("max_idle_ns: ")?.parse().ok()?;
+    let period = idle_ns as f64 * 2.0 / 0.89 / cycles as f64;
+    (1.0..=100.1).contains(&period).then_some(period)
+}
+
+fn read_path(known: Option<&Known>, facts: &Facts, counted: Option<ReadPath>) -> SourceRead {
+    let read = known.map(|known| known.read.to_owned());
+    if let Some(ReadPath::Counted { calls, entered }) = counted {
+        let place = match entered {
+            0 => ReadPlace::UserSpace,
+            entered if entered == calls => ReadPlace::Kernel,
+            _ => ReadPlace::Depends,
+        };
+        let from = "counted".to_owned();
+        return SourceRead { place, read, from, counted: Some(Counted { calls, entered }) };
+    }
+    let (place, from) = match known {
+        None => (ReadPlace::Unknown, "not a source this version knows"),
+        Some(known) if known.name == "kvm-clock" => kvm_clock_place(facts),
+        Some(known) if known.place == ReadPlace::Depends => (known.place, "depends on the kernel"),
+        Some(known) => (known.place, "the kernel's source code"),
+    };
+    SourceRead { place, read, from: from.to_owned(), counted: None }
+}
+
+/// The vDSO reads the page only where the host vouches for it.
+fn kvm_clock_place(facts: &Facts) -> (ReadPlace, &'static str) {
+    const TSC_STABLE: u8 = 1;
+    let features = facts.cpu.hypervisor.known().and_then(|hypervisor| hypervisor.kvm_features);
+    match (facts.pvclock_page.known(), features) {
+        (Some(page), _) if page.flags & TSC_STABLE != 0 => {
+            (ReadPlace::UserSpace, "the page's flag TSC_STABLE is set")
+        }
+        (Some(_), _) => (ReadPlace::Kernel, "the page's flag TSC_STABLE is not set"),
+        (None, Some(features)) if !features.clocksource_stable => {
+            (ReadPlace::Kernel, "the host does not offer CLOCKSOURCE_STABLE")
+        }
+        (None, _) => (ReadPlace::Depends, "user space where the page says TSC_STABLE"),
+    }
+}

@@ -1,0 +1,157 @@
+//! The report as a table.
+
+use super::report::{ClocksReport, Counted, Rating, ReadPlace, Resolution, Source, SourceCost};
+use crate::output::figures::{count, three_digits, time, whole_time};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::{Format, printable};
+
+/// Renders `report` for people or programs.
+pub(super) fn render(report: &ClocksReport, format: Format) -> String {
+    let mut table = Table::new(
+        "Clock sources, cheapest first",
+        [
+            Column::names("source"),
+            Column::names("state"),
+            Column::figures("rating", ""),
+            Column::figures("resolution", ""),
+            Column::words("read path"),
+            Column::figures("cost", "ns"),
+        ],
+    );
+    for source in &report.sources {
+        table.row([
+            source.name.as_str().into(),
+            state(source).into(),
+            source.rating.as_ref().map_or_else(Cell::none, rating),
+            source.resolution.as_ref().map_or_else(Cell::none, resolution),
+            read_path(source).into(),
+            cost(source),
+        ]);
+    }
+    if table.is_empty() && format == Format::Text {
+        return no_source(report);
+    }
+    notes(report, &mut table);
+    table.render(format)
+}
+
+/// No table is better than an empty one.
+fn no_source(report: &ClocksReport) -> String {
+    let whys = [report.available.unknown(), report.current.unknown()];
+    let mut text = "No clock source is known.\n".to_owned();
+    for why in whys.into_iter().flatten() {
+        text.push_str(&printable(&why.to_string()));
+        text.push('\n');
+    }
+    text
+}
+
+fn state(source: &Source) -> &'static str {
+    match (source.current, source.available) {
+        (true, _) => "current",
+        (false, true) => "available",
+        (false, false) => "absent",
+    }
+}
+
+fn rating(rating: &Rating) -> Cell {
+    let Rating { lowest, highest, .. } = rating;
+    if lowest == highest {
+        Cell::figure(f64::from(*lowest), 0)
+    } else {
+        format!("{lowest}–{highest}").into()
+    }
+}
+
+fn resolution(resolution: &Resolution) -> Cell {
+    let Resolution { finest_ns, coarsest_ns, .. } = *resolution;
+    if finest_ns == coarsest_ns {
+        return Cell::figure_as(time_as_known(finest_ns), finest_ns);
+    }
+    let (finest, coarsest) = (time_as_known(finest_ns), time_as_known(coarsest_ns));
+    match (finest.split_once(' '), coarsest.split_once(' ')) {
+        // The unit once, where it is the same.
+        (Some((number, unit)), Some((_, other))) if unit == other => {
+            format!("{number}–{coarsest}").into()
+        }
+        _ => format!("{finest}–{coarsest}").into(),
+    }
+}
+
+/// `1 ns`, not `1.00 ns`: a whole number of ns is a definition here.
+fn time_as_known(ns: f64) -> String {
+    if ns == ns.trunc() { whole_time(ns as u64) } else { time(ns) }
+}
+
+fn read_path(source: &Source) -> String {
+    let path = &source.read_path;
+    let place = match path.place {
+        ReadPlace::UserSpace => "user space",
+        ReadPlace::Kernel => "kernel",
+        ReadPlace::Depends => "depends",
+        ReadPlace::Unknown => return "unknown".into(),
+    };
+    let mut text = place.to_owned();
+    if let (ReadPlace::Kernel, Some(read)) = (path.place, &path.read) {
+        text.push_str(" + ");
+        text.push_str(read);
+    }
+    if path.counted.is_some() {
+        text.push_str(", counted");
+    }
+    text
+}
+
+fn cost(source: &Source) -> Cell {
+    match &source.cost {
+        SourceCost::Measured(cost) => Cell::figure_as(three_digits(cost.ns.median), cost.ns.median),
+        SourceCost::NotMeasured { .. } => Cell::none(),
+    }
+}
+
+fn notes(report: &ClocksReport, table: &mut Table) {
+    for (what, unknown) in
+        [("available", report.available.unknown()), ("current", report.current.unknown())]
+    {
+        if let Some(why) = unknown {
+            table.note(format!("{what}: {why}."));
+        }
+    }
+    for source in &report.sources {
+        if let SourceCost::Measured(cost) = &source.cost {
+            table.note(format!(
+                "cost: {} under {}, median of {} samples of {} calls (min {}, p99 {}, max {}).",
+                cost.call,
+                source.name,
+                count(cost.samples),
+                count(cost.calls_per_sample),
+                three_digits(cost.ns.min),
+                three_digits(cost.ns.p99),
+                three_digits(cost.ns.max),
+            ));
+        }
+        if let Some(Counted { calls, entered }) = source.read_path.counted {
+            table.note(format!(
+                "read path: {} of {} calls entered the kernel under {}; the others' as the \
+                 kernel's source code has it.",
+                count(entered),
+                count(calls),
+                source.name,
+            ));
+        }
+    }
+    let mut told: Vec<&str> = Vec::new();
+    for source in &report.sources {
+        if let SourceCost::NotMeasured { why } = &source.cost
+            && !told.contains(&why.as_str())
+        {
+            told.push(why);
+            table.note(format!("–: not measured: {why}."));
+        }
+    }
+    for source in &report.sources {
+        if let Some(why) = &source.why_not_available {
+            table.note(format!("{}: {why}.", source.name));
+        }
+    }
+}

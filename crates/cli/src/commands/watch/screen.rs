@@ -1,0 +1,105 @@
+//! Where a watch is shown: lines of text or JSON, or the live view.
+
+use std::os::fd::BorrowedFd;
+
+use super::event::Line;
+use super::looking::Look;
+use super::observer::Observer;
+use super::text;
+use crate::error::CliError;
+use crate::output;
+
+/// How things stand at a look.
+pub(super) struct Shown<'a> {
+    /// The look.
+    pub(super) look: &'a Look,
+    /// What was made of it and those before.
+    pub(super) observer: &'a Observer,
+}
+
+/// Somewhere to show a watch.
+pub(super) trait Screen {
+    /// Shows what happened.
+    fn lines(&mut self, lines: &[Line]) -> Result<(), CliError>;
+
+    /// Shows how things stand.
+    fn state(&mut self, _shown: &Shown<'_>) -> Result<(), CliError> {
+        Ok(())
+    }
+
+    /// Where keys come from.
+    fn keys(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes the keys pressed: whether one of them ends the watch.
+    fn key_says_end(&mut self) -> Result<bool, CliError> {
+        Ok(false)
+    }
+
+    /// Shows the last lines and leaves things as they were.
+    fn finish(&mut self, lines: &[Line]) -> Result<(), CliError> {
+        self.lines(lines)
+    }
+}
+
+/// A line of text an event.
+#[derive(Debug, Default)]
+pub(super) struct PlainLines {
+    /// Day of the first line, and of the last one, since 1970.
+    days: Option<(u64, u64)>,
+}
+
+/// ns in a day.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+impl PlainLines {
+    /// The line, and before it how many days it is since the first, when that
+    /// has changed: lines carry no date.
+    fn with_day(&mut self, line: &Line) -> String {
+        let mut shown = String::new();
+        if let Some(today) = line.at_unix_ns.map(|ns| ns / DAY_NS) {
+            let (first, last) = self.days.unwrap_or((today, today));
+            if last != today {
+                let since = i128::from(today) - i128::from(first);
+                shown.push_str(&format!("{since:+} d\n"));
+            }
+            self.days = Some((first, today));
+        }
+        shown.push_str(&text::line(line));
+        shown.push('\n');
+        shown
+    }
+}
+
+impl Screen for PlainLines {
+    fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let shown: String = lines.iter().map(|line| self.with_day(line)).collect();
+        output::text(&shown)
+    }
+}
+
+/// A JSON object an event.
+#[derive(Debug)]
+pub(super) struct JsonLines;
+
+impl Screen for JsonLines {
+    fn lines(&mut self, lines: &[Line]) -> Result<(), CliError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut shown = String::new();
+        for line in lines {
+            let line = serde_json::to_string(line).map_err(|error| CliError::Failed {
+                cause: format!("cannot form the JSON line: {error}"),
+                remedy: "--format text, and report this".into(),
+            })?;
+            shown.push_str(&line);
+            shown.push('\n');
+        }
+        output::text(&shown)
+    }
+}

@@ -1,0 +1,252 @@
+//! Events and the summary as people read them.
+
+use pvclock::{Hertz, Scale};
+
+use platform::fact::Fact;
+use platform::facts::hardware::PvclockPage;
+use platform::facts::steering::Adjtimex;
+
+use super::event::{Event, Line, Started, Update};
+use super::steering::{Move, bits};
+use super::summary::{PageSummary, Steps, Summary};
+use crate::output::figures::{count, time};
+use crate::output::printable;
+use crate::output::table::{WIDTH, wrap};
+
+/// Columns of time and kind, before what is said.
+const INDENT: usize = 25;
+
+/// Seconds in a day.
+const DAY_S: u64 = 86_400;
+
+/// A line, and what does not fit on it below; without a line end at its end.
+pub(super) fn line(line: &Line) -> String {
+    let (kind, said) = said(&line.event);
+    let mut text = format!("{}  {kind:<11}", time_of_day(line.at_unix_ns));
+    let said: Vec<_> =
+        said.iter().map(|said| wrap(&printable(said), usize::from(WIDTH) - INDENT)).collect();
+    for (index, said) in said.iter().flat_map(|said| said.lines()).enumerate() {
+        if index > 0 {
+            text.push('\n');
+            text.push_str(&" ".repeat(INDENT));
+        }
+        text.push_str(said);
+    }
+    text
+}
+
+/// `05:12:03.250`, UTC.
+pub(super) fn time_of_day(unix_ns: Option<u64>) -> String {
+    let Some(ns) = unix_ns else { return "--:--:--.---".into() };
+    let (ms, s) = (ns / 1_000_000 % 1000, ns / 1_000_000_000 % DAY_S);
+    format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// The kind of an event, and what there is to say, line by line.
+fn said(event: &Event) -> (&'static str, Vec<String>) {
+    match event {
+        Event::Started(started) => ("watching", self::started(started)),
+        Event::PageUpdate(update) => ("page", self::update(update)),
+        Event::PageThere { page } => {
+            ("page", vec![format!("there now: {}", self::page(page, None))])
+        }
+        Event::PageGone { why } => ("page", vec![format!("gone: {why}")]),
+        Event::Step { clock, against, step_ns, bound_ns } => {
+            let size = format!("{} ± {}", signed(*step_ns), unsigned(*bound_ns));
+            ("step", vec![format!("{clock} {size} against {against}")])
+        }
+        Event::Rate { before_hz, after_hz } => {
+            let ppm = (after_hz / before_hz - 1.0) * 1e6;
+            let said = format!(
+                "TSC {:.6} → {:.6} MHz ({ppm:+.3} ppm) by CLOCK_MONOTONIC_RAW",
+                before_hz / 1e6,
+                after_hz / 1e6
+            );
+            ("rate", vec![said])
+        }
+        Event::Source { before, after } => ("source", vec![format!("{before} → {after}")]),
+        Event::Adjtimex { moves } => ("adjtimex", moves.iter().map(self::moved).collect()),
+        Event::Late { unwatched_s } => {
+            ("late", vec![format!("no look for {unwatched_s:.1} s: not run, or the machine stood")])
+        }
+        Event::Summary(summary) => ("summary", self::summary(summary)),
+    }
+}
+
+fn started(started: &Started) -> Vec<String> {
+    let cpu = started.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+    let source = fact(&started.clocksource, Clone::clone);
+    let mut said = vec![
+        format!("a look each {}{cpu}; times are UTC", span(started.interval_s)),
+        format!("source: {source}"),
+        format!("page: {}", fact(&started.page, |found| page(found, started.page_age_s))),
+        format!("adjtimex: {}", fact(&started.adjtimex, adjtimex)),
+    ];
+    said.extend(started.not_compared.iter().map(|pair| format!("not compared: {pair}")));
+    said
+}
+
+fn fact<T>(fact: &Fact<T>, text: impl Fn(&T) -> String) -> String {
+    match fact {
+        Fact::Known(value) => text(value),
+        Fact::Unknown(why) => format!("not watched: {why}"),
+    }
+}
+
+/// A page's state: `version 32, time stamp 40 min 3 s old, TSC 2445.428000 MHz,
+/// TSC_STABLE`.
+pub(super) fn page(page: &PvclockPage, age_s: Option<f64>) -> String {
+    let age = age_s.map_or(String::new(), |age| format!(", time stamp {} old", span(age)));
+    let scale = Scale::from_parts(page.tsc_to_system_mul, page.tsc_shift);
+    let rate = match scale.to_hertz() {
+        Some(Hertz(hz)) => format!("TSC {:.6} MHz", hz as f64 / 1e6),
+        None => "switched off".into(),
+    };
+    format!("version {}{age}, {rate}{}", page.version, flags(page.flags))
+}
+
+fn flags(flags: u8) -> String {
+    const NAMES: [(u8, &str); 3] =
+        [(1, "TSC_STABLE"), (2, "GUEST_STOPPED"), (4, "COUNTS_FROM_ZERO")];
+    let set = NAMES.iter().filter(|(bit, _)| flags & bit != 0);
+    set.map(|(_, name)| format!(", {name}")).collect()
+}
+
+/// adjtimex's state: `frequency -1.500 ppm, offset 0 ns, UNSYNC`.
+pub(super) fn adjtimex(state: &Adjtimex) -> String {
+    let bits: String = bits(state.status).iter().map(|bit| format!(", {bit}")).collect();
+    format!(
+        "frequency {:+.3} ppm, offset {}, max error {}{bits}",
+        state.frequency_ppm,
+        signed(state.offset_ns as f64),
+        time(state.max_error_us as f64 * 1e3)
+    )
+}
+
+fn update(update: &Update) -> Vec<String> {
+    let version = update.changed.iter().find(|change| change.field == "version");
+    let mut said = vec![match version {
+        Some(change) => format!("version {} → {}", change.before, change.after),
+        None => format!("version {} still", update.version),
+    }];
+    said[0].push_str(&match (update.step_ns, &update.no_step) {
+        (Some(step), _) => format!(", system_time stepped {}", signed(step as f64)),
+        (None, why) => format!(", no time to compare: {}", why.as_deref().unwrap_or("unknown")),
+    });
+    match update.updates {
+        Some(0 | 1) => {}
+        Some(updates) => said.push(format!("{updates} updates since the last look")),
+        None => said.push("the version went back: the page was written anew".into()),
+    }
+    for change in update.changed.iter().filter(|change| change.field != "version") {
+        said.push(format!("{} {} → {}", change.field, change.before, change.after));
+    }
+    said.extend(update.since_last_s.map(|s| format!("{} after the update before", span(s))));
+    said
+}
+
+fn moved(moved: &Move) -> String {
+    match moved {
+        Move::Frequency { before_ppm, after_ppm } => {
+            format!("frequency {before_ppm:+.3} → {after_ppm:+.3} ppm")
+        }
+        Move::Tick { before_us, after_us } => format!("tick {before_us} → {after_us} µs"),
+        Move::Offset { before_ns, after_ns } => {
+            format!("offset {} → {}", signed(*before_ns as f64), signed(*after_ns as f64))
+        }
+        Move::Tai { before_s, after_s } => format!("TAI - UTC {before_s} → {after_s} s"),
+        Move::Status { set, cleared } => {
+            let part = |names: &[String], verb: &str| {
+                (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")))
+            };
+            let parts: Vec<_> =
+                [part(set, "set"), part(cleared, "cleared")].into_iter().flatten().collect();
+            format!("status: {}", parts.join("; "))
+        }
+        Move::Leap { before, after } => format!("leap second: {before} → {after}"),
+    }
+}
+
+/// All together, line by line.
+pub(super) fn summary(summary: &Summary) -> Vec<String> {
+    let Summary { source_changes, rate_changes, adjtimex_moves, .. } = summary;
+    let mut said = vec![format!(
+        "watched {}: {} looks, at most {} apart",
+        span(summary.watched_s),
+        count(summary.looks),
+        span(summary.longest_unwatched_s)
+    )];
+    match &summary.page {
+        Some(page) => said.extend(page_summary(page)),
+        None => said.push("page: not read".into()),
+    }
+    match &summary.steps[..] {
+        [] => said.push("steps: none".into()),
+        steps => said.extend(steps.iter().map(steps_summary)),
+    }
+    said.push(format!(
+        "changes: source {source_changes}, TSC rate {rate_changes}, adjtimex {adjtimex_moves}"
+    ));
+    said
+}
+
+fn page_summary(page: &PageSummary) -> Vec<String> {
+    let mut said = vec![
+        format!("page: version {}; {} updates seen", page.version, page.updates),
+        match page.updates_per_hour {
+            Some(rate) => format!("updates an hour: {rate:.1}"),
+            None => "updates an hour: not told by a watch under 1 min".into(),
+        },
+    ];
+    let least = if page.longest_gap_is_open { "at least " } else { "" };
+    said.push(format!("longest gap between updates: {least}{}", span(page.longest_gap_s)));
+    if let Some(step) = page.largest_step_ns {
+        said.push(format!("largest step of an update: {}", signed(step as f64)));
+    }
+    said
+}
+
+fn steps_summary(steps: &Steps) -> String {
+    format!(
+        "steps: {} of {} against {}, largest {}, sum {}",
+        steps.steps,
+        steps.clock,
+        steps.against,
+        signed(steps.largest_ns),
+        signed(steps.sum_ns)
+    )
+}
+
+/// A step's size: whole ns while it is small, then exact to the ns in µs, to
+/// the µs in s.
+fn signed(ns: f64) -> String {
+    let sign = match ns {
+        ns if ns >= 0.5 => "+",
+        ns if ns <= -0.5 => "-",
+        _ => "",
+    };
+    format!("{sign}{}", unsigned(ns.abs()))
+}
+
+fn unsigned(ns: f64) -> String {
+    match ns {
+        ns if ns < 9_999.5 => format!("{ns:.0} ns"),
+        ns if ns < 9_999_999.5 => format!("{:.3} µs", ns / 1e3),
+        ns => format!("{:.6} s", ns / 1e9),
+    }
+}
+
+/// A stretch of time: `100 ms`, `5.0 s`, `40 min 3 s`, `2 h 5 min`, `3 d 4 h`.
+pub(super) fn span(s: f64) -> String {
+    let whole = s.round() as u64;
+    match whole {
+        _ if s < 0.9995 => format!("{:.0} ms", s * 1e3),
+        _ if s < 59.95 => format!("{s:.1} s"),
+        0..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..DAY_S => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / DAY_S, whole / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests;
