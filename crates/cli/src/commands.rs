@@ -7,6 +7,7 @@ mod completions;
 mod doctor;
 pub(crate) mod hidden;
 mod man;
+mod schema;
 mod watch;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Completions(completions::Args),
     /// Write the manual pages
     Man(man::Args),
+    /// Print the JSON schema of a command's output
+    Schema(schema::Args),
     #[command(flatten)]
     Hidden(hidden::Hidden),
 }
@@ -53,6 +56,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Hidden(hidden) => hidden::run(&hidden),
     }
 }
