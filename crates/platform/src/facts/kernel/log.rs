@@ -19,8 +19,9 @@ pub fn reduce(log: &str) -> String {
             // A log file goes on over many boots, each with clocks of its own.
             kept.clear();
         }
-        if event::of(text).is_some() {
-            let text = without_names(text);
+        // Judged as it will be read again: a name may look like a clock.
+        let text = without_names(text);
+        if event::of(&text).is_some() {
             kept.push(match at_s {
                 Some(at_s) => format!("[{at_s:12.6}] {text}\n"),
                 None => format!("{text}\n"),
