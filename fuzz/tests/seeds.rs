@@ -34,6 +34,29 @@ fn every_target_takes_its_seeds_and_all_others() {
 }
 
 #[test]
+fn every_target_takes_what_machines_said() {
+    let mut files = Vec::new();
+    collect(&folder("../testdata/machines"), &mut files);
+    assert!(!files.is_empty());
+    for file in files {
+        let data = fs::read(&file).expect("a machine's file can be read");
+        println!("{}", file.display());
+        TARGETS.iter().for_each(|target| (target.run)(&data));
+    }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for name in names(folder) {
+        let path = folder.join(name);
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
 fn every_target_has_its_program_and_its_seeds() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(targets.len(), TARGETS.len(), "two targets have one name");

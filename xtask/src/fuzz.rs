@@ -1,9 +1,12 @@
 //! `cargo xtask fuzz`: each target from its seeds, for so many seconds.
 
+mod machines;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
+use crate::fuzz::machines::Machines;
 use crate::outside;
 use crate::project::Project;
 
@@ -46,8 +49,17 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }
-    let runs: Vec<Run> =
-        chosen.into_iter().map(|target| run_one(project, target, args.seconds)).collect();
+    let machines = match Machines::prepare(project, project.path(ENGINE).join("corpus/machines")) {
+        Ok(machines) => machines,
+        Err(error) => {
+            eprintln!("fuzz: the machines of testdata cannot be made seeds: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let runs: Vec<Run> = chosen
+        .into_iter()
+        .map(|target| run_one(project, target, &machines, args.seconds))
+        .collect();
     print!("{}", table(&runs, args.seconds));
     let all_sound = runs.iter().all(|run| !run.crashed && run.executions.is_some());
     if all_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -62,7 +74,7 @@ fn targets(project: &Project) -> Vec<String> {
     names
 }
 
-fn run_one(project: &Project, target: String, seconds: u32) -> Run {
+fn run_one(project: &Project, target: String, machines: &Machines, seconds: u32) -> Run {
     eprintln!("{target}: {seconds} s");
     // What it finds is kept apart from the seeds, which are tracked.
     let corpus = project.path(ENGINE).join("corpus").join(&target);
@@ -73,6 +85,7 @@ fn run_one(project: &Project, target: String, seconds: u32) -> Run {
         .args(["fuzz", "run", "--fuzz-dir", ENGINE, &target])
         .arg(&corpus)
         .args(seeds.exists().then_some(&seeds))
+        .args(machines.seeds(&target))
         .args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"])
         .stdin(Stdio::null())
         .output();
@@ -84,10 +97,27 @@ fn run_one(project: &Project, target: String, seconds: u32) -> Run {
         (_, Err(error)) => (format!("cannot run cargo fuzz: {error}"), false),
     };
     if !succeeded {
-        let tail: Vec<&str> = said.lines().rev().take(40).collect();
-        tail.iter().rev().for_each(|line| eprintln!("  {line}"));
+        excerpt(&said).for_each(|line| eprintln!("  {line}"));
     }
     Run { target, executions: executions(&said), crashed: !succeeded }
+}
+
+/// What a failed run said, from the first word of the failure on, without the
+/// stacks.
+fn excerpt(said: &str) -> impl Iterator<Item = &str> {
+    let of_stack = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("at ")
+            || line.starts_with('#')
+            || line.starts_with("stat::")
+            || line
+                .split(':')
+                .next()
+                .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let start =
+        said.lines().position(|line| line.contains("panicked at") || line.contains("ERROR:"));
+    said.lines().skip(start.unwrap_or(0)).filter(move |line| !of_stack(line)).take(60)
 }
 
 /// libFuzzer's own count at its end.
@@ -122,6 +152,23 @@ mod tests {
         let said = "#2 INITED\nDone\nstat::number_of_executed_units: 1234567\nstat::x: 1\n";
         assert_eq!(executions(said), Some(1_234_567));
         assert_eq!(executions("==1== ERROR: libFuzzer: deadly signal\n"), None);
+    }
+
+    #[test]
+    fn an_excerpt_is_the_failure_without_stacks() {
+        let said = "INFO: seed 1\nthread panicked at fuzz/src/texts.rs:16:5:\nleft: 1\n   0: begin\n\
+                    \u{20}            at /rustc/x.rs\n==2== ERROR: libFuzzer\n    #0 0x5 in f\nFailing input:\n";
+        let lines: Vec<&str> = excerpt(said).collect();
+        assert_eq!(
+            lines,
+            [
+                "thread panicked at fuzz/src/texts.rs:16:5:",
+                "left: 1",
+                "==2== ERROR: libFuzzer",
+                "Failing input:"
+            ]
+        );
+        assert_eq!(excerpt("no words\n").collect::<Vec<_>>(), ["no words"]);
     }
 
     #[test]
