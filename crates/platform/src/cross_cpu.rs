@@ -15,6 +15,10 @@ const OVER: u64 = u64::MAX;
 /// Fruitless looks at the token between two looks at the time limit.
 const LOOKS: u32 = 1024;
 
+/// Round trips between two looks at it: with a clock that takes microseconds
+/// to read, trips in time add up too.
+const TRIPS: u64 = 64;
+
 /// The token, alone in its cache lines (two: adjacent-line prefetch).
 #[repr(align(128))]
 #[derive(Default)]
@@ -58,6 +62,9 @@ fn pass(token: &Token, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> 
     let deadline = Instant::now() + limit;
     let mut stamps = Vec::with_capacity(trips as usize);
     for trip in 0..u64::from(trips) {
+        if trip % TRIPS == TRIPS - 1 && Instant::now() >= deadline {
+            break;
+        }
         let sent = clock();
         token.turn.store(2 * trip + 1, Ordering::Release);
         if !is_back(token, 2 * trip + 2, deadline) {
@@ -140,5 +147,21 @@ mod tests {
         let (first, second) = (cpus[0], cpus[cpus.len() - 1]);
         let stamps = round_trips(first, second, 1 << 16, Duration::ZERO, || 0).unwrap();
         assert!(stamps.len() < 1 << 16);
+    }
+
+    #[test]
+    fn trips_that_all_end_in_time_end_with_the_time_too() {
+        let cpus = crate::cpus::allowed().unwrap();
+        let &[first, second, ..] = &cpus[..] else {
+            return crate::cpus::skipped("one CPU");
+        };
+        let slow = || {
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_micros(20) {}
+            0
+        };
+        // All of them would take a minute and more.
+        let limit = Duration::from_millis(5);
+        assert!(round_trips(first, second, 1 << 20, limit, slow).unwrap().len() < 1 << 20);
     }
 }

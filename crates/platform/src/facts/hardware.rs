@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::clocksource::Clocksources;
+use super::kernel::command_line::WITHHELD;
 use super::parse::{self, Fields};
 use crate::fact::{Fact, Unknown};
 use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
@@ -163,7 +164,11 @@ pub(super) fn read_phcs(tree: &Tree) -> Fact<Vec<Phc>> {
             .into_iter()
             .map(|name| Phc {
                 clock_name: tree
-                    .text(&format!("/sys/class/ptp/{name}/clock_name"))
+                    .reduced(
+                        &format!("/sys/class/ptp/{name}/clock_name"),
+                        "the name, unless it is a network address",
+                        reduce_clock_name,
+                    )
                     .known()
                     .map(|text| text.trim().to_owned())
                     .unwrap_or_default(),
@@ -172,6 +177,15 @@ pub(super) fn read_phcs(tree: &Tree) -> Fact<Vec<Phc>> {
             })
             .collect()
     })
+}
+
+/// What is kept of a PTP clock's name: e1000e and igb give theirs the card's
+/// hardware address for one (drivers/net/ethernet/intel/igb/igb_ptp.c, `%pm`).
+pub fn reduce_clock_name(text: &str) -> String {
+    let name = text.trim();
+    let digits = name.replace([':', '-'], "");
+    let is_address = digits.len() == 12 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    format!("{}\n", if is_address { WITHHELD } else { name })
 }
 
 /// The VMClock page.

@@ -50,3 +50,16 @@ fn a_kvm_host_may_not_know_its_frequency() {
     let host = parse_kvm_host("clock_ns 5\nflags 2\ntsc_control 0\ntsc_khz 2445428\n");
     assert_eq!(host.known().unwrap().tsc_hz, Some(2_445_428_000));
 }
+
+#[test]
+fn a_ptp_clock_named_by_its_cards_address_is_not_named() {
+    for (name, kept) in [
+        ("0a1b2c3d4e5f\n", "withheld\n"),
+        ("0A:1b:2c:3d:4e:5f\n", "withheld\n"),
+        ("KVM virtual PTP\n", "KVM virtual PTP\n"),
+        ("vmclock\n", "vmclock\n"),
+    ] {
+        assert_eq!(reduce_clock_name(name), kept);
+        assert_eq!(reduce_clock_name(kept), kept);
+    }
+}
