@@ -17,6 +17,16 @@ const fn reads(reads: u64) -> u64 {
     if cfg!(miri) { 100 } else { reads }
 }
 
+/// Ends the writer when the reader ends, by a failed assertion too: else a
+/// torn value would hang the test instead of failing it.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Reads until `reads` succeeded. A reader that starves says so, and that is
 /// no tear: it is counted and tried again.
 fn read_beside_a_writer(
@@ -34,6 +44,7 @@ fn read_beside_a_writer(
                 write(update);
             }
         });
+        let _ends_the_writer = Done(&done);
         let mut starved = 0;
         let mut succeeded = 0;
         while succeeded < reads {
@@ -48,7 +59,6 @@ fn read_beside_a_writer(
                 Err(other) => panic!("{other} after {succeeded} reads"),
             }
         }
-        done.store(true, Ordering::Relaxed);
         starved
     })
 }
