@@ -33,8 +33,9 @@ pub(crate) fn fields() -> Fact<String> {
 
 /// Where this process has the page, if the kernel has filled it in.
 pub(crate) fn address() -> Fact<usize> {
-    match std::fs::read_to_string(MAPS) {
-        Ok(maps) => match find(&maps) {
+    match std::fs::read(MAPS) {
+        // It names this program's own file, in whatever bytes that is called.
+        Ok(maps) => match find(&String::from_utf8_lossy(&maps)) {
             Some(address) => Fact::Known(address),
             None => Fact::Unknown(Unknown::not_there("a mapping of kernel clock data")),
         },

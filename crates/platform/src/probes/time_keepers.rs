@@ -70,6 +70,10 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
             error: "this is a container with processes of its own".to_owned(),
         });
     }
+    // Mounted with hidepid, /proc shows this user's own processes alone.
+    if files.is_live() && files.bytes("/proc/1/comm", 64).known().is_none() {
+        return Fact::Unknown(Unknown::NeedsRoot { what: "other users' processes".to_owned() });
+    }
     let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
     let mut text = String::new();
     let mut put = |kind: TimeKeeperKind, installed: bool, running: bool| {
