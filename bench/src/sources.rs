@@ -12,17 +12,20 @@ pub(crate) const GUARD: &str = "guard";
 /// it is restored whatever happens.
 pub(crate) fn each(mut measure: impl FnMut(&str) -> Result<bool, String>) -> Result<bool, String> {
     let board = Switchboard::live();
-    let first = board.current().map_err(|error| error.to_string())?;
     let available = board.available().map_err(|error| error.to_string())?;
     board.may_switch().map_err(|error| error.to_string())?;
-    let mut met = measure(&first)?;
+    let first = board.current().map_err(|error| error.to_string())?;
     let mut program = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
     program.args([GUARD, &first]);
     let guard = RestoreGuard::start(program).map_err(|error| error.to_string())?;
+    let mut met = measure(&first)?;
     for source in available.iter().filter(|source| **source != first) {
-        board.switch_to(source).map_err(|error| error.to_string())?;
         println!();
-        met &= measure(source)?;
+        match board.switch_to(source) {
+            Ok(()) => met &= measure(source)?,
+            // The kernel offers sources that it then declines.
+            Err(error) => println!("not measured: {error}"),
+        }
     }
     board.switch_to(&first).map_err(|error| error.to_string())?;
     guard.finish().map_err(|error| error.to_string())?;

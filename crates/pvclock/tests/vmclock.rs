@@ -62,6 +62,17 @@ fn an_error_nobody_vouches_for_is_none() {
 }
 
 #[test]
+fn a_page_without_a_counter_or_a_period_gives_no_time() {
+    let no_counter = VmClockInfo { counter_id: CounterId::INVALID, ..healthy() };
+    let no_period = VmClockInfo { period: 0, ..healthy() };
+    for info in [no_counter, no_period] {
+        let page = VmClockPage::<Aligned>::from_info(&info);
+        let time = VmClockReader::new(&page).unwrap().time(&|| 1_000);
+        assert_eq!(time, Err(ReadError::SwitchedOff { version: 8 }));
+    }
+}
+
+#[test]
 fn writes_are_read_back_and_a_dead_writer_is_mended() {
     let page = VmClockPage::<Aligned>::from_info(&VmClockInfo { seq_count: 9, ..healthy() });
     let reader = VmClockReader::new(&page).unwrap().with_tries(4);

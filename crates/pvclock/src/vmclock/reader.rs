@@ -1,6 +1,6 @@
 //! Reading the VMClock page.
 
-use super::page::{VmClockFlags, VmClockInfo, VmClockPage, check_identity};
+use super::page::{CounterId, VmClockFlags, VmClockInfo, VmClockPage, check_identity};
 use crate::counter::Counter;
 use crate::sequence::{self, DEFAULT_TRIES, OddWhileWriting};
 use crate::shared::{Aligned, Memory, Word};
@@ -65,10 +65,10 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
     /// # Errors
     /// [`ReadError::NeverFinished`], [`ReadError::CounterBehind`],
     /// [`ReadError::VmClockOverflow`]; [`ReadError::SwitchedOff`] where the
-    /// page gives no period.
+    /// page gives no period, or no counter.
     pub fn time(&self, counter: &impl Counter) -> Result<VmClockTime, ReadError> {
         let (info, counter) = self.read_with(|| counter.read_ordered())?;
-        if info.period == 0 {
+        if info.period == 0 || info.counter_id == CounterId::INVALID {
             return Err(ReadError::SwitchedOff { version: info.seq_count });
         }
         let delta = counter.wrapping_sub(info.counter_value);
