@@ -93,10 +93,10 @@ fn fact<T>(fact: &Fact<T>, text: impl Fn(&T) -> String) -> String {
     }
 }
 
-/// A page's state: `version 32, time stamp 40 min 3 s old, TSC 2445.428000 MHz,
+/// A page's state: `version 32, stamp 40 min 3 s old, TSC 2445.428000 MHz,
 /// TSC_STABLE`.
 pub(super) fn page(page: &PvclockPage, age_s: Option<f64>) -> String {
-    let age = age_s.map_or(String::new(), |age| format!(", time stamp {} old", span(age)));
+    let age = age_s.map_or(String::new(), |age| format!(", stamp {} old", span(age)));
     let scale = Scale::from_parts(page.tsc_to_system_mul, page.tsc_shift);
     let rate = match scale.to_hertz() {
         Some(Hertz(hz)) => format!("TSC {:.6} MHz", hz as f64 / 1e6),
