@@ -250,6 +250,9 @@ static void test_vmclock(void)
     wanted.counter_id = PVCLOCK_VMCLOCK_COUNTER_INVALID;
     OK(pvclock_vmclock_write(page, &wanted));
     STATUS(SWITCHED_OFF, pvclock_vmclock_read(page, &time));
+    STATUS(SWITCHED_OFF, pvclock_vmclock_read_at(page, 1000, &time));
+    wanted.counter_id = PVCLOCK_VMCLOCK_COUNTER_X86_TSC;
+    OK(pvclock_vmclock_write(page, &wanted));
 #endif
     STATUS(COUNTER_BEHIND, pvclock_vmclock_read_at(page, 999, &time));
     wanted.time_sec = UINT64_MAX;
