@@ -167,7 +167,7 @@ fn source(
         current,
         why_not_available: (!is_available).then(|| absent::why(&name, facts)),
         rating: known.map(|known| rating(known, available)),
-        resolution: known.map(|known| resolution(known, facts)),
+        resolution: known.map(|known| resolution(known, facts, measured)),
         read_path: read_path(known, facts, counted),
         cost,
         name,
@@ -210,10 +210,12 @@ fn rating(known: &Known, available: &[String]) -> Rating {
     }
 }
 
-fn resolution(known: &Known, facts: &Facts) -> Resolution {
+fn resolution(known: &Known, facts: &Facts, measured: Option<&Measurements>) -> Resolution {
     let exact = |ns, from: String| Resolution { finest_ns: ns, coarsest_ns: ns, from };
     let found = match known.name {
-        "tsc" | "tsc-early" => tsc_hz(facts).map(|(hz, from)| exact(1e9 / hz, from)),
+        "tsc" | "tsc-early" => {
+            tsc_hz(facts).or_else(|| measured_hz(measured?)).map(|(hz, from)| exact(1e9 / hz, from))
+        }
         "hpet" => log(facts).iter().rev().find_map(|line| {
             let ns = hpet_period_ns(&line.text)?;
             Some(exact(ns, "the kernel's log, max_idle_ns of its clocksource line".into()))
@@ -245,6 +247,15 @@ fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
             .filter(|hz| **hz > 0)
             .map(|hz| (*hz as f64, "CPUID".to_owned())),
     )
+}
+
+/// The same as measured, where the log may not be read.
+fn measured_hz(measured: &Measurements) -> Option<(f64, String)> {
+    let rate = measured.tsc_rate?;
+    let mhz = rate.hz / 1e6;
+    let from =
+        format!("measured: {mhz:.3} MHz ± {:.2} ppm in {:.1} s", rate.bound_ppm, rate.over_s);
+    Some((rate.hz, from))
 }
 
 fn log(facts: &Facts) -> &[LogLine] {

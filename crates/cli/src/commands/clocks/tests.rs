@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread};
+use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread, TscRate};
 use platform::facts::{self, Facts};
 use platform::tree::Tree;
 
@@ -108,6 +108,20 @@ fn the_hpet_s_period_is_in_the_line_that_registers_it() {
     let report = ClocksReport::new(&facts, None, false);
     let resolution = source(&report, "hpet").resolution.clone().unwrap();
     assert_eq!((resolution.finest_ns, resolution.coarsest_ns), (10.0, 100.0));
+}
+
+#[test]
+fn without_a_log_the_tsc_s_period_is_the_measured_one() {
+    let mut measured = measured("tsc", 0);
+    measured.tsc_rate = Some(TscRate { hz: 2e9, bound_ppm: 0.5, over_s: 0.2 });
+    let facts = made(&[(AVAILABLE, "tsc"), (CURRENT, "tsc")]);
+    let report = ClocksReport::new(&facts, Some(&measured), false);
+    let resolution = source(&report, "tsc").resolution.clone().unwrap();
+    assert_eq!((resolution.finest_ns, resolution.coarsest_ns), (0.5, 0.5));
+    assert_eq!(resolution.from, "measured: 2000.000 MHz ± 0.50 ppm in 0.2 s");
+    let report = ClocksReport::new(&facts, None, false);
+    let resolution = source(&report, "tsc").resolution.clone().unwrap();
+    assert!(resolution.finest_ns < resolution.coarsest_ns);
 }
 
 #[test]
