@@ -49,21 +49,57 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
     text(&document)
 }
 
-/// Writes `content` to the file at `path`.
+/// Writes `content` to the file at `path`. A report that was there stays
+/// until the new one is whole: a full disk loses neither.
 pub(crate) fn file(path: &Path, content: &str) -> Result<(), CliError> {
     let failed = |error| CliError::Write { path: path.into(), error };
-    let mut file = std::fs::File::create(path).map_err(failed)?;
-    file.write_all(content.as_bytes()).map_err(failed)?;
-    // A disk that is full or gone often says so only here.
-    match file.sync_all() {
-        // A pipe or terminal given as the path has nothing to synchronise.
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
-        other => other.map_err(failed),
+    // A pipe, a terminal or a device given as the path cannot be replaced.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return std::fs::write(path, content).map_err(failed);
     }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.unfinished-{}", std::process::id()));
+    let written = write_whole(&beside, content).and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|error| {
+        // What was begun is of no use; if it cannot go either, the error that
+        // counts is the first.
+        let _ = std::fs::remove_file(&beside);
+        failed(error)
+    })
+}
+
+fn write_whole(path: &Path, content: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    file.write_all(content.as_bytes())?;
+    // A disk that is full or gone often says so only here.
+    file.sync_all()
 }
 
 /// `text` without anything that could move a terminal's cursor: what a file
 /// or a log of the machine holds is not ours to trust.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_replaces_the_last_one_whole_and_leaves_nothing_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.svg");
+        file(&path, "first, and longer").unwrap();
+        file(&path, "second").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_told_by_its_own_name() {
+        for path in ["/dev/full", "/no such folder/report.svg"] {
+            let error = file(Path::new(path), "text").unwrap_err().to_string();
+            assert!(error.starts_with(&format!("cannot write {path}: ")), "{error}");
+        }
+    }
 }

@@ -123,9 +123,10 @@ impl Summary {
         let Some((version, since_update_s)) = page else { return };
         let page = self.page.get_or_insert_default();
         page.version = version;
-        page.gap(since_update_s.unwrap_or(self.watched_s - self.page_from_s), true);
-        let rate = page.updates as f64 / (self.watched_s / 3600.0);
-        page.updates_per_hour = (self.watched_s >= RATE_FROM_S).then_some(rate);
+        let watched_s = self.watched_s - self.page_from_s;
+        page.gap(since_update_s.unwrap_or(watched_s), true);
+        let rate = page.updates as f64 / (watched_s / 3600.0);
+        page.updates_per_hour = (watched_s >= RATE_FROM_S).then_some(rate);
     }
 }
 

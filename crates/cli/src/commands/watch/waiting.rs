@@ -21,7 +21,7 @@ pub(super) enum Woken {
     Key,
     /// A signal asks to end.
     Signal,
-    /// Whoever read the output has gone.
+    /// Whoever read the output, or pressed the keys, has gone.
     ReaderGone,
 }
 
@@ -73,13 +73,15 @@ impl Waiting {
                 Ok(0) => return Ok(Woken::Time),
                 Ok(_) => {}
             }
-            let is_set = |index: usize| {
-                watched.get(index).is_some_and(|watched| !watched.revents().is_empty())
-            };
+            let told =
+                |index: usize| watched.get(index).map_or(PollFlags::empty(), PollFd::revents);
             return Ok(match () {
-                () if is_set(0) => Woken::Signal,
-                () if is_set(1) => Woken::ReaderGone,
-                () => Woken::Key,
+                () if !told(0).is_empty() => Woken::Signal,
+                () if !told(1).is_empty() => Woken::ReaderGone,
+                () if told(2).contains(PollFlags::IN) => Woken::Key,
+                // A terminal that hung up: no key will come, and poll would
+                // say so at once for ever.
+                () => Woken::ReaderGone,
             });
         }
     }
