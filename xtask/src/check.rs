@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use crate::diagnostic::Diagnostic;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
-use crate::{arrows, miri, tidy};
+use crate::{arrows, tidy};
 
 /// Which steps.
 #[derive(Debug, clap::Args)]
@@ -39,8 +39,6 @@ enum Step {
     Clippy,
     /// Documentation builds, and its links lead somewhere
     Docs,
-    /// pvclock's tests hold under Miri
-    Miri,
 }
 
 impl Step {
@@ -65,7 +63,6 @@ impl Step {
                     .arg("--document-private-items")
                     .env("RUSTDOCFLAGS", "--deny warnings"),
             ),
-            Self::Miri => miri::step(project),
         }
     }
 }

@@ -3,32 +3,16 @@
 
 use std::process::ExitCode;
 
-use crate::outside::{self, Outcome};
+use crate::outside;
 use crate::project::Project;
 
 pub(crate) fn run(project: &Project) -> ExitCode {
-    match missing(project) {
-        Some(Outcome::Skipped { why, remedy }) => {
-            eprintln!("miri: {why}; try: {remedy}");
-            ExitCode::FAILURE
-        }
-        _ => outside::pass_through(&mut command(project)),
+    if !outside::answers(project.nightly_cargo().args(["miri", "--version"])) {
+        eprintln!("miri: no nightly toolchain with Miri");
+        eprintln!("  try: rustup toolchain install nightly --component miri,rust-src");
+        return ExitCode::FAILURE;
     }
-}
-
-/// The same as a step of `check`.
-pub(crate) fn step(project: &Project) -> Outcome {
-    missing(project).unwrap_or_else(|| Outcome::of(&mut command(project)))
-}
-
-fn missing(project: &Project) -> Option<Outcome> {
-    let there = outside::answers(project.nightly_cargo().args(["miri", "--version"]));
-    (!there).then(|| {
-        Outcome::skipped(
-            "no nightly toolchain with Miri",
-            "rustup toolchain install nightly --component miri,rust-src",
-        )
-    })
+    outside::pass_through(&mut command(project))
 }
 
 fn command(project: &Project) -> std::process::Command {
