@@ -122,13 +122,15 @@ pub enum Watch {
     Done,
     /// It ended early.
     Abandoned,
+    /// The guard could not begin, and has told whoever started it why.
+    Declined,
 }
 
 /// The guard process's life: stands guard over `source` until `input` ends,
 /// then restores it, and says how the watch ended.
 ///
 /// # Errors
-/// What kept it from standing guard, or from restoring.
+/// What kept it from restoring.
 pub fn stand(
     board: &Switchboard,
     source: &str,
@@ -149,21 +151,37 @@ fn watch(
     mut input: impl Read,
     mut output: impl Write,
 ) -> Result<Watch, SwitchError> {
-    let lock = board.lock();
-    let said = match &lock {
-        Ok(_) => writeln!(output, "{READY}"),
-        Err(error) => writeln!(output, "{error}"),
+    let lock = match begin(board, source) {
+        Ok(lock) => lock,
+        Err(why) => {
+            // Nothing is switched yet, so nobody left to hear it is no harm.
+            let _ = writeln!(output, "{why}");
+            return Ok(Watch::Declined);
+        }
     };
-    let _lock = lock?;
+    let said = writeln!(output, "{READY}");
     let mut last = Vec::new();
     // An error is an end too.
     let _ = input.read_to_end(&mut last);
-    if board.current()? != source {
+    // One that cannot be read is not known to be restored either.
+    if !board.current().is_ok_and(|current| current == source) {
         board.switch_to(source)?;
     }
+    drop(lock);
     // Nobody read that we stood: whoever started us is gone already.
     let done = said.is_ok() && last == [DONE];
     Ok(if done { Watch::Done } else { Watch::Abandoned })
+}
+
+/// Takes the lock, and looks only then: before it, another program's trial
+/// may have been the source in use, and is none to restore.
+fn begin(board: &Switchboard, source: &str) -> Result<std::fs::File, String> {
+    let lock = board.lock().map_err(|error| error.to_string())?;
+    let current = board.current().map_err(|error| error.to_string())?;
+    if current != source {
+        return Err(format!("the clocksource has just been changed from {source} to {current}"));
+    }
+    Ok(lock)
 }
 
 fn set_signals(signals: &[libc::c_int], disposition: libc::sighandler_t) {

@@ -2,9 +2,11 @@
 //! cases of one subject, and is named here twice; what they share is in the
 //! crate.
 
+mod bench;
 mod capture;
 mod command_line;
 mod doctor;
+mod each_source;
 mod formats;
 mod outputs;
 mod trees;
@@ -12,9 +14,11 @@ mod watch;
 
 fn main() {
     let cases = [
+        bench::CASES,
         capture::CASES,
         command_line::CASES,
         doctor::CASES,
+        each_source::CASES,
         formats::CASES,
         outputs::CASES,
         trees::CASES,

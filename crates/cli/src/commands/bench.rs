@@ -85,14 +85,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = BenchReport { version, machine: Machine::this(), runs };
-    if let Some(path) = &args.plot {
-        output::file(path, &plot::svg(&report)?)?;
-    }
+    // A report that cannot be printed may still be drawn, and the other way.
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, &plot::svg(&report)?));
     match args.format {
         Format::Json => output::json(&report)?,
         Format::Csv => output::text(&csv::render(&report))?,
         Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format))?,
     }
+    drawn?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn run(hidden: &Hidden) -> Result<ExitCode, CliError> {
 fn guard(source: &str) -> Result<(), CliError> {
     let (input, output) = (std::io::stdin().lock(), unbuffered_output()?);
     match restore_guard::stand(&Switchboard::live(), source, input, output) {
-        Ok(Watch::Done) => {}
+        Ok(Watch::Done | Watch::Declined) => {}
         Ok(Watch::Abandoned) => {
             // Whoever started this has gone, its terminal perhaps too.
             let note = format!("parachron: bench ended early; the clocksource is {source} again\n");

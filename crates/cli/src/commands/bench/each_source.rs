@@ -7,7 +7,6 @@
 //! The sources take turns, several rounds, so that what else the machine does
 //! meanwhile falls on all of them alike.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use platform::clocksource_switch::{SwitchError, Switchboard};
@@ -18,6 +17,9 @@ use super::{Bench, SourceSession};
 use crate::commands::hidden::{self, Hidden};
 use crate::error::CliError;
 use crate::output::progress::Progress;
+use crate::output::table::{WIDTH, wrap};
+
+const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// A switch stops all CPUs for a moment; what it stirred up settles first.
 const SETTLING: Duration = Duration::from_millis(20);
@@ -29,27 +31,26 @@ const ROUNDS: u32 = 4;
 pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
     let board = Switchboard::live();
     let (first, sources) = sources(&board)?;
-    let mut text = String::new();
-    let seconds = bench.expected().as_secs_f64();
     if sources.len() == 1 {
-        let _ = writeln!(text, "{first} is the only clocksource: it would be measured as it is.");
-        return Ok(text);
+        return Ok(format!("{first} is the only clocksource: it would be measured as it is.\n"));
     }
-    let _ = writeln!(
-        text,
-        "Would measure under each clocksource for about {seconds:.0} s: {}.",
-        sources.join(", ")
-    );
-    let _ = writeln!(
-        text,
-        "Would write each to /sys/devices/system/clocksource/clocksource0/current_clocksource,\n\
-         and {first} last of all; a second process would do so if this one were killed.\n\
-         Time goes on meanwhile; programs that read it find it as slow as the source is."
-    );
+    let mut paragraphs = vec![
+        format!(
+            "Would measure under each clocksource for about {:.0} s, in {ROUNDS} turns each: {}.",
+            bench.expected().as_secs_f64(),
+            sources.join(", ")
+        ),
+        format!(
+            "Would write their names to {CURRENT}, and {first} last of all; a second process \
+             would do that if this one were killed."
+        ),
+        "Time goes on meanwhile; programs that read it find it as slow as the source is.".into(),
+    ];
     if let Err(error) = board.may_switch() {
-        let _ = writeln!(text, "This would be refused: {error}.");
+        paragraphs.push(format!("This would be refused: {error}."));
     }
-    Ok(text)
+    let lines = paragraphs.iter().map(|text| wrap(text, usize::from(WIDTH)) + "\n");
+    Ok(lines.collect())
 }
 
 /// Measures under each source.
@@ -76,15 +77,14 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Run>, CliError> {
     let runs = in_turns(bench, &board, &sources, &progress);
     drop(progress);
     let restored = board.switch_to(&first);
-    let checked = guard.finish();
-    let failed = |cause: String| CliError::Failed {
-        cause: format!("clocksource {first} is not restored: {cause}"),
-        remedy: format!(
-            "echo {first} > /sys/devices/system/clocksource/clocksource0/current_clocksource"
-        ),
-    };
-    restored.map_err(|error| failed(error.to_string()))?;
-    checked.map_err(|error| failed(error.to_string()))?;
+    // The guard reads back, and writes again if it must: its word counts.
+    guard.finish().map_err(|error| {
+        let first_try = restored.err().map_or_else(String::new, |error| format!("{error}; "));
+        CliError::Failed {
+            cause: format!("clocksource {first} is not restored: {first_try}{error}"),
+            remedy: format!("echo {first} > {CURRENT}"),
+        }
+    })?;
     runs
 }
 
