@@ -87,12 +87,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = BenchReport { version, machine: Machine::this(), runs };
     // A report that cannot be printed may still be drawn, and the other way.
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, &plot::svg(&report)?));
-    match args.format {
-        Format::Json => output::json(&report)?,
-        Format::Csv => output::text(&csv::render(&report))?,
-        Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format))?,
-    }
+    let printed = match args.format {
+        Format::Json => output::json(&report),
+        Format::Csv => output::text(&csv::render(&report)),
+        Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format)),
+    };
+    // First, for a printout cut short (`| head`) is no error to tell.
     drawn?;
+    printed?;
     Ok(ExitCode::SUCCESS)
 }
 
