@@ -13,3 +13,4 @@ pub mod order;
 pub mod primes;
 pub mod rate;
 pub mod steps;
+pub mod throughput;

@@ -1,5 +1,6 @@
 //! Progress on long work: a bar on a terminal's standard error, else nothing.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,6 +15,7 @@ const DRAWS_PER_S: u8 = 10;
 pub(crate) struct Progress {
     bar: ProgressBar,
     expected: Duration,
+    doing: RefCell<String>,
 }
 
 impl Progress {
@@ -25,17 +27,16 @@ impl Progress {
             bar.set_style(style.progress_chars("━╸ "));
         }
         bar.tick();
-        Self { bar, expected }
+        Self { bar, expected, doing: RefCell::default() }
     }
 
-    /// Says what is being done now.
+    /// Says what is being done now, and moves the bar to where the time is;
+    /// cheap enough to be said a thousand times a second.
     pub(crate) fn doing(&self, what: &str) {
-        self.bar.set_message(super::printable(what));
-        self.tick();
-    }
-
-    /// Moves the bar to where the time is.
-    pub(crate) fn tick(&self) {
+        if *self.doing.borrow() != what {
+            what.clone_into(&mut self.doing.borrow_mut());
+            self.bar.set_message(super::printable(what));
+        }
         self.bar.set_position(milliseconds(self.bar.elapsed().min(self.expected)));
     }
 }

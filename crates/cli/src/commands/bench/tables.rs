@@ -1,6 +1,7 @@
 //! The report as tables: for one clocksource, and several side by side.
 
 use instruments::measurements::{CallCost, ReadPath, Throughput};
+use instruments::throughput::change;
 
 use super::distribution;
 use super::report::{BenchReport, Run, short_name};
@@ -197,6 +198,9 @@ fn loads(runs: &[Run], run: &Run) -> Table {
             time(load.over_s * 1e9 / slices.max(1) as f64)
         ));
     }
+    if first.is_some() {
+        table.note("±: twice the standard error that the slices of both show.");
+    }
     table
 }
 
@@ -214,14 +218,12 @@ pub(super) fn slices(load: &Throughput) -> (f64, f64) {
 }
 
 fn against(first: &Run, load: &Throughput) -> Cell {
-    let same = |other: &&Throughput| other.load == load.load && other.copies == load.copies;
-    match first.throughput.iter().find(same) {
-        Some(other) if other.per_s > 0.0 => {
-            let percent = (load.per_s / other.per_s - 1.0) * 100.0;
-            Cell::figure_as(format!("{percent:+.1} %"), percent)
-        }
-        _ => Cell::none(),
-    }
+    let like = first.throughput.iter().find(|other| other.is_like(load));
+    like.and_then(|other| change(other, load)).map_or(Cell::none(), |change| {
+        let digits = if change.bound_percent < 10.0 { 1 } else { 0 };
+        let (percent, bound) = (change.percent, change.bound_percent);
+        Cell::figure_as(format!("{percent:+.digits$} ± {bound:.digits$} %"), percent)
+    })
 }
 
 /// What was asked for and could not be had.
