@@ -16,10 +16,9 @@ pub struct Change {
 pub fn change(first: &Throughput, second: &Throughput) -> Option<Change> {
     let ratio = second.per_s / first.per_s;
     let error = relative_error(first)?.hypot(relative_error(second)?);
-    (ratio.is_finite() && error.is_finite()).then(|| Change {
-        percent: (ratio - 1.0) * 100.0,
-        bound_percent: 2.0 * error * ratio * 100.0,
-    })
+    let change =
+        Change { percent: (ratio - 1.0) * 100.0, bound_percent: 2.0 * error * ratio * 100.0 };
+    (change.percent.is_finite() && change.bound_percent.is_finite()).then_some(change)
 }
 
 /// The standard error of the mean of the slices, as a share of it.
