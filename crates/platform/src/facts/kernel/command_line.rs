@@ -13,16 +13,15 @@ const NAMES: &str = "
     acpi acpi_no_watchdog acpi_pm_good apic clock clocksource
     clocksource_failover disable_timer_pin_1 divider enable_timer_pin_1
     highres hlt hpet idle independent_wallclock intel_pstate amd_pstate
-    isolcpus lapic
-    lapic_timer_c2_ok lapictimer lockdown lpj maxcpus
+    isolcpus lapic lapic_timer_c2_ok lapictimer lockdown lpj maxcpus
     mem_sleep_default mitigations noacpi noapic noapictimer nohlt nohpet
     nohz nohz_full no-kvmclock no-kvmclock-vsyscall no-steal-acc
     no_timer_check nolapic nolapic_timer nopv nopvspin nosmp nosmt
     nosoftlockup nospectre_v2 notsc nowatchdog nr_cpus nmi_watchdog pci
     pmtmr preempt processor pti nopti quiet report_lost_ticks rtc skew_tick
     softlockup_panic spectre_v2 threadirqs tick trace_clock tsc tsc_sync
-    tsc_early_khz vdso vdso32 vsyscall watchdog_thresh x2apic nox2apic xen xen_nopv
-    xen_timer_slop
+    tsc_early_khz vdso vdso32 vsyscall watchdog_thresh x2apic nox2apic xen
+    xen_nopv xen_timer_slop
 ";
 
 /// Modules and subsystems whose every parameter (`module.name`) bears on time.
