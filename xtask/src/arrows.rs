@@ -36,13 +36,22 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
     Floor { name, uses, outside: Outside::Any, top: true }
 }
 
-const LIBRARIES: &[&str] = &["doctor", "instruments", "platform", "pvclock"];
+const LIBRARIES: &[&str] =
+    &["doctor", "guest", "instruments", "lab", "machine", "platform", "provider", "pvclock"];
 
 const FLOORS: &[Floor] = &[
     floor("pvclock", &[], Outside::Only(&[])),
     floor("pvclock-c", &["pvclock"], Outside::Only(&[])),
     floor("instruments", &["pvclock"], Outside::Only(&["hdrhistogram", "schemars", "serde"])),
     floor("platform", &["pvclock"], Outside::Any),
+    floor("provider", &["pvclock"], Outside::Only(&["thiserror"])),
+    floor("guest", &["pvclock"], Outside::Only(&[])),
+    floor("machine", &["guest", "platform", "provider", "pvclock"], Outside::Any),
+    floor(
+        "lab",
+        &["guest", "instruments", "machine", "platform", "provider", "pvclock"],
+        Outside::Any,
+    ),
     floor("doctor", &["platform", "instruments"], Outside::Only(&["schemars", "serde"])),
     top("parachron", LIBRARIES),
     top("bench", LIBRARIES),

@@ -1,0 +1,1 @@
+//! Experiments on a clock from inside and outside of a virtual machine.

@@ -1,0 +1,21 @@
+//! The host's clocks, read together.
+
+use pvclock::{Nanos, Ticks};
+
+/// The host's clocks at one moment. Two clocks read one after the other are
+/// apart by whatever came between; who reads them keeps that small, or says
+/// how large it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The host's TSC.
+    pub tsc: Ticks,
+    /// Since the host booted, its sleep included, steered by its NTP daemon
+    /// (Linux: CLOCK_BOOTTIME).
+    pub boot: Nanos,
+    /// Time of day.
+    pub real: UnixTime,
+}
+
+/// Time since 1970-01-01 00:00 UTC without leap seconds, in ns. Not before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime(pub Nanos);
