@@ -1,0 +1,221 @@
+//! Every clock, in nanoseconds: counters that go round are followed.
+
+use pvclock::counter::Counter;
+use pvclock::hyperv::{ReferenceReader, UNITS_PER_SECOND};
+use pvclock::kvm_clock::TimeReader;
+use pvclock::{Hertz, Scale};
+
+use crate::discovery::{Found, HV_COUNTER};
+use crate::hardware::Hardware;
+use crate::request::Outcome;
+use crate::source::Source;
+use crate::{hpet, pit, pm_timer, rtc};
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+const FEMTOS_PER_NANO: u128 = 1_000_000;
+const NANOS_PER_UNIT: u64 = 1_000_000_000 / UNITS_PER_SECOND;
+
+/// A counter of few bits, followed in 64.
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    bits: u32,
+    /// Cycles of the TSC in which it may go round once; a gap nearly as long
+    /// may hide a whole round.
+    round_cycles: u64,
+    total: u64,
+    last: u64,
+    last_tsc: u64,
+    lost: bool,
+}
+
+impl Followed {
+    fn follow(&mut self, count: u64, tsc: u64) -> Result<u64, Outcome> {
+        let mask = (1 << self.bits) - 1;
+        // A sixteenth is left for the TSC's rate being told wrong.
+        self.lost |= tsc.wrapping_sub(self.last_tsc) > self.round_cycles / 16 * 15;
+        self.total += count.wrapping_sub(self.last) & mask;
+        (self.last, self.last_tsc) = (count, tsc);
+        if self.lost { Err(Outcome::WentRound) } else { Ok(self.total) }
+    }
+}
+
+/// The clocks of one vCPU.
+#[derive(Debug)]
+pub struct Clocks {
+    found: Found,
+    vcpu: usize,
+    tsc_base: u64,
+    tsc_scale: Option<Scale>,
+    hpet_period_fs: u64,
+    pm_timer: Option<Followed>,
+    hpet: Option<Followed>,
+    pit: Option<Followed>,
+}
+
+impl Clocks {
+    /// By what was found; nothing is followed yet.
+    pub fn new(hardware: &impl Hardware, found: Found, vcpu: usize) -> Self {
+        Self {
+            found,
+            vcpu,
+            tsc_base: hardware.counter().read_ordered(),
+            tsc_scale: Scale::from_hertz(found.tsc).ok(),
+            hpet_period_fs: hpet::period_fs(hardware).unwrap_or(0),
+            pm_timer: None,
+            hpet: None,
+            pit: None,
+        }
+    }
+
+    /// What was found at the start.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The TSC's scale, by what was told.
+    pub fn tsc_scale(&self) -> Option<Scale> {
+        self.tsc_scale
+    }
+
+    /// Whether a counter is followed, so that waiting must not block.
+    pub fn follows(&self) -> bool {
+        self.pm_timer.is_some() || self.hpet.is_some() || self.pit.is_some()
+    }
+
+    /// Follows no counter any more.
+    pub fn rest(&mut self) {
+        (self.pm_timer, self.hpet, self.pit) = (None, None, None);
+    }
+
+    /// Keeps counters that go round in view; to be called often.
+    pub fn keep_up(&mut self, hardware: &impl Hardware) {
+        let tsc = hardware.counter().read_ordered();
+        let due = |followed: &Option<Followed>| {
+            followed.is_some_and(|followed| {
+                tsc.wrapping_sub(followed.last_tsc) > followed.round_cycles / 4
+            })
+        };
+        let (pm_timer, hpet, pit) = (due(&self.pm_timer), due(&self.hpet), due(&self.pit));
+        for (due, source) in [(pm_timer, Source::AcpiPm), (hpet, Source::Hpet), (pit, Source::Pit)]
+        {
+            if due {
+                // What is lost is told at the next reading.
+                let _ = self.read(hardware, source);
+            }
+        }
+    }
+
+    /// The clock's time in ns, by an epoch of its own.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn read(&mut self, hardware: &impl Hardware, source: Source) -> Result<u64, Outcome> {
+        match source {
+            Source::Tsc => {
+                let since = hardware.counter().read_ordered().wrapping_sub(self.tsc_base);
+                let scale = self.tsc_scale.ok_or(Outcome::NoSuchClock)?;
+                scale.nanos(since).map(|nanos| nanos.0).ok_or(Outcome::Unreadable)
+            }
+            Source::KvmClock if self.found.kvm_clock => {
+                let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
+                let time = reader.nanos_ordered(hardware.counter());
+                time.map(|time| time.0).map_err(|_| Outcome::Unreadable)
+            }
+            Source::HyperVPage if self.found.hyperv_page => {
+                let units = ReferenceReader::new(&hardware.pages().reference)
+                    .units_100ns_ordered(hardware.counter());
+                units.map(|units| units * NANOS_PER_UNIT).map_err(|_| Outcome::Unreadable)
+            }
+            Source::HyperVCounter if self.found.hyperv_counter => hardware
+                .read_msr(HV_COUNTER)
+                .map(|units| units.wrapping_mul(NANOS_PER_UNIT))
+                .map_err(|_| Outcome::Refused),
+            Source::AcpiPm if self.found.pm_timer => self.read_pm_timer(hardware),
+            Source::Hpet if self.found.hpet => self.read_hpet(hardware),
+            Source::Pit if self.found.pit => self.read_pit(hardware),
+            Source::Rtc if self.found.rtc => {
+                let seconds = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
+                Ok(seconds * NANOS_PER_SECOND as u64)
+            }
+            _ => Err(Outcome::NoSuchClock),
+        }
+    }
+
+    fn read_pm_timer(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+        let count = u64::from(pm_timer::read(hardware));
+        let ticks = follow(&mut self.pm_timer, hardware, count, || {
+            // 24 bits at this rate: 4.69 s.
+            (24, round_cycles(self.found.tsc, 1 << 24, pm_timer::FREQUENCY.0))
+        })?;
+        Ok((u128::from(ticks) * NANOS_PER_SECOND / u128::from(pm_timer::FREQUENCY.0)) as u64)
+    }
+
+    fn read_hpet(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+        let count = u64::from(hpet::read(hardware));
+        let period = u128::from(self.hpet_period_fs);
+        let frequency = NANOS_PER_SECOND * FEMTOS_PER_NANO / period.max(1);
+        let ticks = follow(&mut self.hpet, hardware, count, || {
+            (32, round_cycles(self.found.tsc, 1 << 32, frequency as u64))
+        })?;
+        Ok((u128::from(ticks) * period / FEMTOS_PER_NANO) as u64)
+    }
+
+    fn read_pit(&mut self, hardware: &impl Hardware) -> Result<u64, Outcome> {
+        let count = u64::from(pit::read(hardware));
+        let ticks = follow(&mut self.pit, hardware, count, || {
+            // 54.9 ms.
+            (16, round_cycles(self.found.tsc, 1 << 16, pit::NUMERATOR_HZ / pit::DENOMINATOR))
+        })?;
+        let scaled = u128::from(ticks) * NANOS_PER_SECOND * u128::from(pit::DENOMINATOR);
+        Ok((scaled / u128::from(pit::NUMERATOR_HZ)) as u64)
+    }
+}
+
+fn follow(
+    slot: &mut Option<Followed>,
+    hardware: &impl Hardware,
+    count: u64,
+    begin: impl FnOnce() -> (u32, u64),
+) -> Result<u64, Outcome> {
+    let tsc = hardware.counter().read_ordered();
+    let followed = slot.get_or_insert_with(|| {
+        let (bits, round_cycles) = begin();
+        Followed { bits, round_cycles, total: 0, last: count, last_tsc: tsc, lost: false }
+    });
+    followed.follow(count, tsc)
+}
+
+/// Cycles of a TSC of rate `tsc` in `ticks` of a counter of `frequency_hz`.
+fn round_cycles(tsc: Hertz, ticks: u64, frequency_hz: u64) -> u64 {
+    let cycles = u128::from(tsc.0) * u128::from(ticks) / u128::from(frequency_hz.max(1));
+    u64::try_from(cycles).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_followed_round_and_a_gap_is_told() {
+        let mut followed = Followed {
+            bits: 16,
+            round_cycles: 1600,
+            total: 0,
+            last: 65_000,
+            last_tsc: 0,
+            lost: false,
+        };
+        assert_eq!(followed.follow(65_500, 100), Ok(500));
+        assert_eq!(followed.follow(464, 200), Ok(1000));
+        assert_eq!(followed.follow(464, 1700), Ok(1000));
+        assert_eq!(followed.follow(465, 3300), Err(Outcome::WentRound));
+        // It stays lost: what is missing is not known.
+        assert_eq!(followed.follow(466, 3301), Err(Outcome::WentRound));
+    }
+
+    #[test]
+    fn a_round_of_the_pm_timer_takes_4_69_s() {
+        let cycles = round_cycles(Hertz(1_000_000_000), 1 << 24, pm_timer::FREQUENCY.0);
+        assert_eq!(cycles / 10_000_000, 468);
+    }
+}

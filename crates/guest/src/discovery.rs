@@ -1,0 +1,241 @@
+//! What a vCPU finds at its start: the hypervisor, its pages and timers.
+
+use pvclock::Hertz;
+use pvclock::kvm_clock::{Flags, TimeReader};
+
+use crate::hardware::Hardware;
+use crate::layout::Pages;
+use crate::protocol::Words;
+use crate::{hpet, pit, pm_timer, rtc};
+
+/// Whose signature CPUID shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hypervisor {
+    /// None, or one that hides.
+    None,
+    /// "KVMKVMKVM".
+    Kvm,
+    /// "Microsoft Hv".
+    HyperV,
+    /// Another.
+    Other,
+}
+
+/// Where the TSC's frequency is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldBy {
+    /// Nobody told; measured against the ACPI PM timer, HPET or PIT.
+    Measured,
+    /// CPUID leaf 0x4000_0010.
+    TimingLeaf,
+    /// Hyper-V's frequency MSR.
+    HyperVMsr,
+    /// The scale in kvm-clock's page.
+    KvmClockPage,
+    /// Nobody told, and there was nothing to measure by.
+    Unknown,
+}
+
+const HYPERVISORS: [Hypervisor; 4] =
+    [Hypervisor::None, Hypervisor::Kvm, Hypervisor::HyperV, Hypervisor::Other];
+const TELLERS: [ToldBy; 5] = [
+    ToldBy::Measured,
+    ToldBy::TimingLeaf,
+    ToldBy::HyperVMsr,
+    ToldBy::KvmClockPage,
+    ToldBy::Unknown,
+];
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Who runs us.
+    pub hypervisor: Hypervisor,
+    /// kvm-clock's page is registered.
+    pub kvm_clock: bool,
+    /// Hyper-V's page is registered.
+    pub hyperv_page: bool,
+    /// Hyper-V's counter answers.
+    pub hyperv_counter: bool,
+    /// Steal time is registered.
+    pub steal_time: bool,
+    /// kvm-clock's page had TSC_STABLE.
+    pub stable: bool,
+    /// The ACPI PM timer counts.
+    pub pm_timer: bool,
+    /// The HPET counts.
+    pub hpet: bool,
+    /// The PIT counts.
+    pub pit: bool,
+    /// There is an RTC.
+    pub rtc: bool,
+    /// The TSC's frequency.
+    pub tsc: Hertz,
+    /// Who said so.
+    pub told_by: ToldBy,
+}
+
+impl Found {
+    /// As a reply's words.
+    pub fn encode(&self) -> Words {
+        let flags = [
+            self.kvm_clock,
+            self.hyperv_page,
+            self.hyperv_counter,
+            self.steal_time,
+            self.stable,
+            self.pm_timer,
+            self.hpet,
+            self.pit,
+            self.rtc,
+        ];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
+        [self.hypervisor as u64, flags, self.tsc.0, self.told_by as u64, 0, 0]
+    }
+
+    /// From a reply's words.
+    pub fn decode(words: &Words) -> Option<Self> {
+        let [hypervisor, flags, tsc, told_by, ..] = *words;
+        let flag = |bit: u32| flags >> bit & 1 == 1;
+        Some(Self {
+            hypervisor: *HYPERVISORS.get(usize::try_from(hypervisor).ok()?)?,
+            kvm_clock: flag(0),
+            hyperv_page: flag(1),
+            hyperv_counter: flag(2),
+            steal_time: flag(3),
+            stable: flag(4),
+            pm_timer: flag(5),
+            hpet: flag(6),
+            pit: flag(7),
+            rtc: flag(8),
+            tsc: Hertz(tsc),
+            told_by: *TELLERS.get(usize::try_from(told_by).ok()?)?,
+        })
+    }
+}
+
+/// CPUID leaves and MSRs; spec in docs/protocols.
+const HYPERVISOR_BASE: u32 = 0x4000_0000;
+const TIMING_LEAF: u32 = 0x4000_0010;
+const SYSTEM_TIME: [u32; 2] = [0x12, 0x4b56_4d01];
+const WALL_CLOCK: [u32; 2] = [0x11, 0x4b56_4d00];
+const STEAL_TIME: u32 = 0x4b56_4d03;
+const HV_OS_ID: u32 = 0x4000_0000;
+/// Hyper-V's reference counter.
+pub const HV_COUNTER: u32 = 0x4000_0020;
+const HV_PAGE: u32 = 0x4000_0021;
+const HV_TSC_FREQUENCY: u32 = 0x4000_0022;
+/// "A guest OS other than those listed": TLFS, HV_X64_MSR_GUEST_OS_ID, bit 63.
+const OPEN_SOURCE_OS: u64 = 1 << 63 | 0xff << 48;
+
+impl Found {
+    /// Looks for everything, and registers this vCPU's pages. Timers are
+    /// programmed by vCPU 0 alone: there is one of each.
+    pub fn look(hardware: &impl Hardware, vcpu: usize) -> Self {
+        let mut found = Self {
+            hypervisor: Hypervisor::None,
+            kvm_clock: false,
+            hyperv_page: false,
+            hyperv_counter: false,
+            steal_time: false,
+            stable: false,
+            pm_timer: pm_timer::is_there(hardware),
+            hpet: hpet::start(hardware, vcpu == 0).is_some(),
+            pit: if vcpu == 0 { pit::start(hardware) } else { pit::is_there(hardware) },
+            rtc: rtc::is_there(hardware),
+            tsc: Hertz(0),
+            told_by: ToldBy::Unknown,
+        };
+        let mut highest = 0;
+        if hardware.cpuid(1, 0)[2] >> 31 == 1 {
+            let base;
+            (found.hypervisor, base, highest) = signature(hardware);
+            match found.hypervisor {
+                Hypervisor::Kvm => found.register_kvm(hardware, base, vcpu),
+                Hypervisor::HyperV => found.register_hyperv(hardware, base),
+                Hypervisor::None | Hypervisor::Other => {}
+            }
+        }
+        found.learn_frequency(hardware, vcpu, highest);
+        found
+    }
+
+    fn register_kvm(&mut self, hardware: &impl Hardware, base: u32, vcpu: usize) {
+        let features = hardware.cpuid(base + 1, 0)[0];
+        // The newer MSRs (bit 3) where there are both.
+        let Some(set) = [3u32, 0].iter().position(|bit| features >> bit & 1 == 1) else { return };
+        let new = 1 - set;
+        let page = Pages::time_address(vcpu) | 1;
+        self.kvm_clock = hardware.write_msr(SYSTEM_TIME[new], page).is_ok();
+        if vcpu == 0 {
+            // Refused, it is just not there to be read.
+            let _ = hardware.write_msr(WALL_CLOCK[new], Pages::wall_clock_address());
+        }
+        if features >> 5 & 1 == 1 {
+            let page = Pages::steal_address(vcpu) | 1;
+            self.steal_time = hardware.write_msr(STEAL_TIME, page).is_ok();
+        }
+    }
+
+    fn register_hyperv(&mut self, hardware: &impl Hardware, base: u32) {
+        let privileges = hardware.cpuid(base + 3, 0)[0];
+        if hardware.write_msr(HV_OS_ID, OPEN_SOURCE_OS).is_err() {
+            return;
+        }
+        self.hyperv_counter = privileges >> 1 & 1 == 1 && hardware.read_msr(HV_COUNTER).is_ok();
+        self.hyperv_page = privileges >> 9 & 1 == 1
+            && hardware.write_msr(HV_PAGE, Pages::reference_address() | 1).is_ok();
+    }
+
+    fn learn_frequency(&mut self, hardware: &impl Hardware, vcpu: usize, highest: u32) {
+        let told = if self.kvm_clock {
+            let reader = TimeReader::new(&hardware.pages().vcpus[vcpu].time);
+            reader.info().ok().and_then(|info| {
+                self.stable = info.flags.contains(Flags::TSC_STABLE);
+                Some((info.scale.to_hertz()?, ToldBy::KvmClockPage))
+            })
+        } else if self.hypervisor == Hypervisor::HyperV {
+            let frequency = hardware.read_msr(HV_TSC_FREQUENCY).ok();
+            frequency.map(|frequency| (Hertz(frequency), ToldBy::HyperVMsr))
+        } else {
+            None
+        };
+        let told = told.or_else(|| {
+            let [khz, ..] = (highest >= TIMING_LEAF).then(|| hardware.cpuid(TIMING_LEAF, 0))?;
+            (khz > 0).then_some((Hertz(u64::from(khz) * 1000), ToldBy::TimingLeaf))
+        });
+        let told = told.or_else(|| Some((self.measure(hardware)?, ToldBy::Measured)));
+        (self.tsc, self.told_by) = told.unwrap_or((Hertz(0), ToldBy::Unknown));
+    }
+
+    /// The TSC against the best timer there is.
+    fn measure(&self, hardware: &impl Hardware) -> Option<Hertz> {
+        if self.pm_timer {
+            return pm_timer::measure_tsc(hardware);
+        }
+        if self.hpet { hpet::measure_tsc(hardware) } else { None }
+    }
+}
+
+/// Who it is, where its leaves begin, and the highest of them.
+fn signature(hardware: &impl Hardware) -> (Hypervisor, u32, u32) {
+    let mut seen = (Hypervisor::None, 0, 0);
+    for base in (HYPERVISOR_BASE..HYPERVISOR_BASE + 0x1_0000).step_by(0x100) {
+        let [highest, b, c, d] = hardware.cpuid(base, 0);
+        let mut name = [0; 12];
+        for (bytes, register) in name.chunks_mut(4).zip([b, c, d]) {
+            bytes.copy_from_slice(&register.to_le_bytes());
+        }
+        // An old KVM says 0 and means the features leaf.
+        let highest = highest.max(base + 1);
+        match &name {
+            b"KVMKVMKVM\0\0\0" => return (Hypervisor::Kvm, base, highest),
+            b"Microsoft Hv" => seen = (Hypervisor::HyperV, base, highest),
+            _ if base == HYPERVISOR_BASE => seen = (Hypervisor::Other, base, highest),
+            // Leaves that are not there repeat others on Intel; two hypervisors
+            // at two bases are told by their first one.
+            _ => break,
+        }
+    }
+    seen
+}

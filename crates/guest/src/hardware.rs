@@ -1,0 +1,90 @@
+//! What the guest's code needs from the machine it runs on. The image gives
+//! it the CPU's instructions; a test, or a host without KVM, its own.
+
+use pvclock::counter::Counter;
+
+use crate::layout::Pages;
+
+/// The CPU refused: #GP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused;
+
+/// One vCPU and what it reaches.
+pub trait Hardware {
+    /// Its TSC.
+    type Counter: Counter;
+
+    /// Its TSC.
+    fn counter(&self) -> &Self::Counter;
+    /// CPUID: EAX, EBX, ECX, EDX.
+    fn cpuid(&self, function: u32, index: u32) -> [u32; 4];
+    /// RDMSR.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    fn read_msr(&self, msr: u32) -> Result<u64, Refused>;
+    /// WRMSR.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    fn write_msr(&self, msr: u32, value: u64) -> Result<(), Refused>;
+    /// IN, one byte.
+    fn port_read_8(&self, port: u16) -> u8;
+    /// IN, four bytes.
+    fn port_read_32(&self, port: u16) -> u32;
+    /// OUT, one byte.
+    fn port_write_8(&self, port: u16, value: u8);
+    /// A device register in memory.
+    fn mmio_read_64(&self, address: u64) -> u64;
+    /// A device register in memory.
+    fn mmio_write_64(&self, address: u64, value: u64);
+    /// The clock pages.
+    fn pages(&self) -> &Pages;
+    /// Tells the CPU that this is a spinning loop.
+    fn pause(&self);
+    /// STI, HLT, CLI: until an interrupt came.
+    fn halt(&self);
+    /// Interrupts this vCPU has taken.
+    fn interrupts(&self) -> u64;
+    /// Ends in a way no guest should; does not come back.
+    fn misbehave(&self, how: Misbehaviour);
+}
+
+/// Ways for a guest to end badly, to see that its host survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misbehaviour {
+    /// An exception without handlers: the CPU shuts down.
+    TripleFault,
+    /// Halts with interrupts off.
+    HaltForever,
+    /// Never comes back, never exits.
+    SpinForever,
+    /// An access to an address that is not mapped.
+    WildPointer,
+    /// An instruction that is none.
+    UndefinedInstruction,
+    /// Claims to have written more records than there are, for ever.
+    FloodRing,
+}
+
+impl Misbehaviour {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::TripleFault,
+        Self::HaltForever,
+        Self::SpinForever,
+        Self::WildPointer,
+        Self::UndefinedInstruction,
+        Self::FloodRing,
+    ];
+
+    /// Its number in a request.
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The one of that number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|how| how.number() == number)
+    }
+}

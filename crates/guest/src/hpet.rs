@@ -1,0 +1,51 @@
+//! The HPET's main counter.
+
+use pvclock::Hertz;
+use pvclock::counter::Counter;
+
+use crate::hardware::Hardware;
+
+const BASE: u64 = 0xfed0_0000;
+const CONFIGURATION: u64 = BASE + 0x10;
+const COUNTER: u64 = BASE + 0xf0;
+/// IA-PC HPET specification 1.0a, 2.3.4: at most 100 ns.
+const PERIOD_MAX_FS: u64 = 100_000_000;
+const FEMTOS_PER_SECOND: u64 = 1_000_000_000_000_000;
+
+/// Its period in femtoseconds, or nothing where there is no HPET.
+pub fn period_fs(hardware: &impl Hardware) -> Option<u64> {
+    let period = hardware.mmio_read_64(BASE) >> 32;
+    (1..=PERIOD_MAX_FS).contains(&period).then_some(period)
+}
+
+/// Lets it count, if this is `first` to do so. Gives its period.
+pub fn start(hardware: &impl Hardware, first: bool) -> Option<u64> {
+    let period = period_fs(hardware)?;
+    if first {
+        let configuration = hardware.mmio_read_64(CONFIGURATION);
+        hardware.mmio_write_64(CONFIGURATION, configuration | 1);
+    }
+    Some(period)
+}
+
+/// The low 32 bits, which every HPET has.
+pub fn read(hardware: &impl Hardware) -> u32 {
+    hardware.mmio_read_64(COUNTER) as u32
+}
+
+/// The TSC's rate over some 20 ms.
+pub fn measure_tsc(hardware: &impl Hardware) -> Option<Hertz> {
+    let period = period_fs(hardware)?;
+    let wanted = FEMTOS_PER_SECOND / 50 / period;
+    let (start, tsc_start) = (read(hardware), hardware.counter().read_ordered());
+    let mut ticks = 0;
+    for _ in 0..10_000_000 {
+        ticks = u64::from(read(hardware).wrapping_sub(start));
+        if ticks >= wanted {
+            break;
+        }
+    }
+    let cycles = u128::from(hardware.counter().read_ordered().checked_sub(tsc_start)?);
+    let femtos = u128::from(ticks * period);
+    Some(Hertz((cycles * u128::from(FEMTOS_PER_SECOND)).checked_div(femtos)? as u64))
+}

@@ -1,0 +1,101 @@
+//! Where things are in the guest's memory, and the ports it calls its host by.
+
+use pvclock::hyperv::ReferencePage;
+use pvclock::kvm_clock::{TimePage, WallClockPage};
+use pvclock::shared::{Aligned, Memory};
+use pvclock::steal_time::StealPage;
+
+/// vCPUs that image and shared memory have room for.
+pub const VCPUS_MAX: usize = 32;
+
+/// Where the image is linked to.
+pub const IMAGE: u64 = 0x10_0000;
+
+/// Where the image must end at the latest.
+pub const IMAGE_END: u64 = 0x80_0000;
+
+/// Where [`Shared`](crate::protocol::Shared) lies.
+pub const SHARED: u64 = 0x80_0000;
+
+/// Where [`Pages`] lie.
+pub const PAGES: u64 = 0xa0_0000;
+
+/// Memory that is left to the machine: the tables a vCPU starts with.
+pub const START_TABLES: u64 = 0x1000;
+
+/// The least memory a machine must have, in bytes.
+pub const MEMORY_MIN: u64 = 0x100_0000;
+
+/// What the boot vCPU is handed in RSI when it starts in our own machine;
+/// elsewhere the image starts by its PVH entry and reports on its serial port.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"PARACHRN");
+
+/// The port by which the guest calls its host; what it writes says why.
+pub const DOORBELL: u16 = 0xf00;
+
+/// Rung when no request waits.
+pub const DOORBELL_IDLE: u8 = 1;
+
+/// Rung by a vCPU that can go on no more; its last words are in
+/// [`Shared`](crate::protocol::Shared).
+pub const DOORBELL_DIED: u8 = 2;
+
+/// The first serial port.
+pub const SERIAL: u16 = 0x3f8;
+
+/// The clock pages of one vCPU, each on cache lines of its own.
+#[derive(Debug)]
+#[repr(C, align(256))]
+pub struct VcpuPages<M: Memory = Aligned> {
+    /// kvm-clock's.
+    pub time: TimePage<M>,
+    unused: [M::U64; 4],
+    /// Steal time.
+    pub steal: StealPage<M>,
+}
+
+/// All clock pages the guest registers.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Pages<M: Memory = Aligned> {
+    /// By vCPU.
+    pub vcpus: [VcpuPages<M>; VCPUS_MAX],
+    /// Hyper-V's reference TSC page: an overlay, so on a page of its own.
+    pub reference: ReferencePage<M>,
+    rest_of_page: [M::U64; 509],
+    /// kvm-clock's wall clock.
+    pub wall_clock: WallClockPage<M>,
+}
+
+impl Pages {
+    /// The guest address of a vCPU's time page.
+    pub const fn time_address(vcpu: usize) -> u64 {
+        Self::vcpu_address(vcpu) + core::mem::offset_of!(VcpuPages, time) as u64
+    }
+
+    /// The guest address of a vCPU's steal time page.
+    pub const fn steal_address(vcpu: usize) -> u64 {
+        Self::vcpu_address(vcpu) + core::mem::offset_of!(VcpuPages, steal) as u64
+    }
+
+    /// The guest address of the reference TSC page.
+    pub const fn reference_address() -> u64 {
+        PAGES + core::mem::offset_of!(Self, reference) as u64
+    }
+
+    /// The guest address of the wall clock.
+    pub const fn wall_clock_address() -> u64 {
+        PAGES + core::mem::offset_of!(Self, wall_clock) as u64
+    }
+
+    const fn vcpu_address(vcpu: usize) -> u64 {
+        PAGES + core::mem::offset_of!(Self, vcpus) as u64 + (vcpu * size_of::<VcpuPages>()) as u64
+    }
+}
+
+const _: () = {
+    assert!(Pages::reference_address().is_multiple_of(4096));
+    assert!(Pages::steal_address(1).is_multiple_of(64));
+    assert!(SHARED + size_of::<crate::protocol::Shared>() as u64 <= PAGES);
+    assert!(PAGES + size_of::<Pages>() as u64 <= MEMORY_MIN);
+};

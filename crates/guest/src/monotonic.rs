@@ -1,0 +1,82 @@
+//! Whether a clock ever goes backward from one vCPU to the next.
+
+use core::sync::atomic::Ordering;
+
+use crate::clocks::Clocks;
+use crate::hardware::Hardware;
+use crate::protocol::{Shared, Words};
+use crate::request::Outcome;
+use crate::source::Source;
+
+/// How many reads were in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Reads made.
+    pub reads: u64,
+    /// Reads that showed less than another vCPU had published before.
+    pub backward: u64,
+    /// The largest such step, ns.
+    pub worst_ns: u64,
+    /// Reads at which another vCPU had published since this one's last: the
+    /// test means nothing where vCPUs do not meet.
+    pub meetings: u64,
+}
+
+impl Order {
+    /// As a reply's words.
+    pub fn encode(&self) -> Words {
+        [self.reads, self.backward, self.worst_ns, self.meetings, 0, 0]
+    }
+
+    /// From a reply's words.
+    pub fn decode(words: &Words) -> Self {
+        let [reads, backward, worst_ns, meetings, ..] = *words;
+        Self { reads, backward, worst_ns, meetings }
+    }
+}
+
+/// Reads `reads` times once all `participants` are ready; what another vCPU
+/// has published before a reading begins must not be above it.
+///
+/// # Errors
+/// Why the clock cannot be read.
+pub fn run(
+    hardware: &impl Hardware,
+    shared: &Shared,
+    clocks: &mut Clocks,
+    source: Source,
+    reads: u64,
+    guard: Guard,
+) -> Result<Order, Outcome> {
+    shared.ready.fetch_add(1, Ordering::AcqRel);
+    while shared.ready.load(Ordering::Acquire) < guard.participants {
+        hardware.pause();
+    }
+    let last = &shared.last_time_ns;
+    let mut order = Order::default();
+    let mut own = 0;
+    for _ in 0..reads {
+        let published = last.load(Ordering::Acquire);
+        let mut time = clocks.read(hardware, source)?;
+        if guard.on {
+            time = last.fetch_max(time, Ordering::AcqRel).max(time);
+        }
+        order.meetings += u64::from(published != own);
+        if time < published {
+            order.backward += 1;
+            order.worst_ns = order.worst_ns.max(published - time);
+        }
+        own = last.fetch_max(time, Ordering::AcqRel).max(time);
+    }
+    order.reads = reads;
+    Ok(order)
+}
+
+/// How the test is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Guard {
+    /// vCPUs that take part.
+    pub participants: u64,
+    /// Whether a reading is never less than what was published.
+    pub on: bool,
+}

@@ -1,0 +1,232 @@
+//! How host and guest talk: a mailbox and a ring for each vCPU, in memory
+//! that both see. All of it is atomic words, so each side can take the other
+//! for hostile: nothing read here is trusted by the host, which bounds it.
+//!
+//! A request is a number that differs from the last one's, and words; the
+//! guest answers with the same number. Series go through the ring: the guest
+//! owns `head`, the host `tail`, and both only ever count up.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::layout::VCPUS_MAX;
+
+/// The version of all that is in [`Shared`].
+pub const VERSION: u32 = 1;
+
+/// Words of a request, a reply and a record.
+pub const WORDS: usize = 6;
+
+/// Records a ring holds.
+pub const RECORDS: u64 = 512;
+
+/// What a request asks or a reply or record says.
+pub type Words = [u64; WORDS];
+
+/// The words themselves; what they mean is `request`'s business.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Message {
+    /// Which request this is or answers; in a record, what it belongs to.
+    number: AtomicU64,
+    /// What is asked, or how it went.
+    code: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+impl Message {
+    const EMPTY: Self = Self {
+        number: AtomicU64::new(0),
+        code: AtomicU64::new(0),
+        words: [const { AtomicU64::new(0) }; WORDS],
+    };
+
+    /// Writes it, its number last.
+    pub fn post(&self, number: u64, code: u64, words: &Words) {
+        self.code.store(code, Ordering::Relaxed);
+        for (shared, word) in self.words.iter().zip(words) {
+            shared.store(*word, Ordering::Relaxed);
+        }
+        self.number.store(number, Ordering::Release);
+    }
+
+    /// Its number: what it says is whole once this has changed.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// What it says.
+    pub fn read(&self) -> (u64, Words) {
+        let words = core::array::from_fn(|index| self.words[index].load(Ordering::Relaxed));
+        (self.code.load(Ordering::Relaxed), words)
+    }
+}
+
+/// Records from guest to host.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Ring {
+    head: AtomicU64,
+    tail: AtomicU64,
+    records: [Message; RECORDS as usize],
+}
+
+/// The guest's side of a ring holds more records than fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flooded {
+    /// Records written, as the guest says.
+    pub head: u64,
+    /// Records read.
+    pub tail: u64,
+}
+
+impl Ring {
+    const EMPTY: Self = Self {
+        head: AtomicU64::new(0),
+        tail: AtomicU64::new(0),
+        records: [const { Message::EMPTY }; RECORDS as usize],
+    };
+
+    /// Guest: adds a record, or gives it back where the ring is full.
+    ///
+    /// # Errors
+    /// The record.
+    pub fn push(&self, code: u64, words: &Words) -> Result<(), Words> {
+        let head = self.head.load(Ordering::Relaxed);
+        if head.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS {
+            return Err(*words);
+        }
+        self.at(head).post(head, code, words);
+        self.head.store(head.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Host: takes the oldest record; `tail` is the host's own count, for
+    /// what stands in shared memory the guest may have changed.
+    ///
+    /// # Errors
+    /// [`Flooded`].
+    pub fn pop(&self, tail: &mut u64) -> Result<Option<(u64, Words)>, Flooded> {
+        let head = self.head.load(Ordering::Acquire);
+        match head.wrapping_sub(*tail) {
+            0 => Ok(None),
+            waiting if waiting > RECORDS => Err(Flooded { head, tail: *tail }),
+            _ => {
+                let record = self.at(*tail).read();
+                *tail = tail.wrapping_add(1);
+                self.tail.store(*tail, Ordering::Release);
+                Ok(Some(record))
+            }
+        }
+    }
+
+    /// Guest, misbehaving: claims `records` more than it wrote.
+    pub fn claim(&self, records: u64) {
+        self.head.fetch_add(records, Ordering::Release);
+    }
+
+    fn at(&self, index: u64) -> &Message {
+        &self.records[(index % RECORDS) as usize]
+    }
+}
+
+/// One vCPU's share.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Vcpu {
+    /// Written by the host.
+    pub request: Message,
+    /// Written by the guest.
+    pub reply: Message,
+    /// What it was at when it died: vector, error code, RIP, CR2, RSP, CS.
+    pub last_words: Message,
+    /// Series.
+    pub ring: Ring,
+}
+
+/// All that host and guest share but the clock pages.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct Shared {
+    /// [`VERSION`], written by the guest when its vCPU 0 is up.
+    pub version: AtomicU32,
+    unused: AtomicU32,
+    /// The greatest time any vCPU has published, ns: the guard of clocks
+    /// that are not in step, and what the monotonic test compares with.
+    pub last_time_ns: AtomicU64,
+    /// vCPUs that stand ready for a test that all begin at once.
+    pub ready: AtomicU64,
+    vcpus: [Vcpu; VCPUS_MAX],
+}
+
+impl Shared {
+    /// With nothing said yet; what zeroed memory is.
+    pub const fn new() -> Self {
+        Self {
+            version: AtomicU32::new(0),
+            unused: AtomicU32::new(0),
+            last_time_ns: AtomicU64::new(0),
+            ready: AtomicU64::new(0),
+            vcpus: [const {
+                Vcpu {
+                    request: Message::EMPTY,
+                    reply: Message::EMPTY,
+                    last_words: Message::EMPTY,
+                    ring: Ring::EMPTY,
+                }
+            }; VCPUS_MAX],
+        }
+    }
+
+    /// A vCPU's share.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn vcpu(&self, index: usize) -> &Vcpu {
+        &self.vcpus[index]
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_gives_what_was_put_in_order_and_no_more_than_it_holds() {
+        let ring = Ring::EMPTY;
+        let mut tail = 0;
+        assert_eq!(ring.pop(&mut tail), Ok(None));
+        for index in 0..RECORDS {
+            ring.push(7, &[index; WORDS]).unwrap();
+        }
+        assert_eq!(ring.push(7, &[9; WORDS]), Err([9; WORDS]));
+        for index in 0..RECORDS {
+            assert_eq!(ring.pop(&mut tail), Ok(Some((7, [index; WORDS]))));
+        }
+        assert_eq!(ring.pop(&mut tail), Ok(None));
+        ring.push(8, &[1; WORDS]).unwrap();
+        assert_eq!(ring.pop(&mut tail), Ok(Some((8, [1; WORDS]))));
+    }
+
+    #[test]
+    fn a_flood_is_told() {
+        let ring = Ring::EMPTY;
+        let mut tail = 0;
+        ring.claim(RECORDS + 1);
+        assert_eq!(ring.pop(&mut tail), Err(Flooded { head: RECORDS + 1, tail: 0 }));
+        ring.claim(u64::MAX - RECORDS - 1);
+        assert_eq!(ring.pop(&mut tail), Err(Flooded { head: u64::MAX, tail: 0 }));
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let message = Message::default();
+        message.post(3, 4, &[1, 2, 3, 4, 5, 6]);
+        assert_eq!((message.number(), message.read()), (3, (4, [1, 2, 3, 4, 5, 6])));
+    }
+}

@@ -1,0 +1,89 @@
+//! The report on a serial port, for hosts that are not our own: one line a
+//! finding, `name: value`, first line and last line fixed.
+
+use core::fmt::{self, Write};
+
+use crate::clocks::Clocks;
+use crate::cost;
+use crate::discovery::Found;
+use crate::hardware::Hardware;
+use crate::layout::SERIAL;
+use crate::source::Source;
+
+/// The first line, with the format's version.
+pub const FIRST: &str = "parachron guest report 1";
+/// The last line.
+pub const LAST: &str = "parachron guest report ends";
+
+/// Reads of a cheap clock in a round, and of one that exits to its host.
+const CHEAP_READS: u64 = 1000;
+const DEAR_READS: u64 = 20;
+const ROUNDS: u32 = 20;
+
+/// A 16550 that is given time to send.
+struct Serial<'a, H>(&'a H);
+
+impl<H: Hardware> Write for Serial<'_, H> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            // Line status, bit 5: the transmitter takes another byte.
+            for _ in 0..100_000 {
+                if self.0.port_read_8(SERIAL + 5) & 0x20 != 0 {
+                    break;
+                }
+            }
+            self.0.port_write_8(SERIAL, byte);
+        }
+        Ok(())
+    }
+}
+
+/// Looks for the clocks, measures what each costs, and writes both out.
+pub fn send(hardware: &impl Hardware) {
+    // A serial port cannot fail.
+    let _ = write(hardware, &mut Serial(hardware));
+}
+
+fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
+    let found = Found::look(hardware, 0);
+    writeln!(out, "{FIRST}")?;
+    writeln!(out, "hypervisor: {:?}", found.hypervisor)?;
+    writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.told_by)?;
+    writeln!(out, "kvm-clock: {} (stable: {})", found.kvm_clock, found.stable)?;
+    let mut clocks = Clocks::new(hardware, found, 0);
+    for source in Source::ALL {
+        match clocks.read(hardware, source) {
+            Ok(nanos) => write!(out, "{}: {nanos} ns", source.name())?,
+            Err(why) => {
+                writeln!(out, "{}: not there ({why:?})", source.name())?;
+                continue;
+            }
+        }
+        let reads = match source {
+            Source::Tsc | Source::KvmClock | Source::HyperVPage => CHEAP_READS,
+            _ => DEAR_READS,
+        };
+        match cheapest(hardware, &clocks, source, reads) {
+            Some((bare, cycles)) => {
+                writeln!(out, ", {} cycles a read, bare tsc {}", cycles / reads, bare / reads)?
+            }
+            None => writeln!(out)?,
+        }
+    }
+    writeln!(out, "{LAST}")
+}
+
+fn cheapest(
+    hardware: &impl Hardware,
+    clocks: &Clocks,
+    source: Source,
+    reads: u64,
+) -> Option<(u64, u64)> {
+    let mut least: Option<(u64, u64)> = None;
+    for _ in 0..ROUNDS {
+        let (bare, cycles) = cost::round(hardware, clocks, 0, source, reads).ok()?;
+        let (least_bare, least_cycles) = least.unwrap_or((bare, cycles));
+        least = Some((bare.min(least_bare), cycles.min(least_cycles)));
+    }
+    least
+}

@@ -1,0 +1,205 @@
+//! What a host may ask, as words.
+
+use crate::hardware::Misbehaviour;
+use crate::protocol::Words;
+use crate::source::Source;
+
+/// One request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// What was found at the start: answered by [`Found`](crate::discovery::Found).
+    Discover,
+    /// RDMSR.
+    ReadMsr {
+        /// Which.
+        msr: u32,
+    },
+    /// WRMSR.
+    WriteMsr {
+        /// Which.
+        msr: u32,
+        /// What to write.
+        value: u64,
+    },
+    /// CPUID.
+    Cpuid {
+        /// EAX.
+        function: u32,
+        /// ECX.
+        index: u32,
+    },
+    /// A clock, with the TSC before and after: answered by TSC, ns, TSC.
+    Read(Source),
+    /// The time the bare TSC takes and the time a clock takes, interleaved: a
+    /// record a round with both, in cycles.
+    Cost {
+        /// Which clock.
+        source: Source,
+        /// Reads a round.
+        reads: u64,
+        /// Rounds.
+        rounds: u64,
+    },
+    /// Reads a clock and publishes what it showed, all vCPUs at once.
+    Monotonic {
+        /// Which clock.
+        source: Source,
+        /// Reads of this vCPU.
+        reads: u64,
+        /// vCPUs that take part.
+        participants: u64,
+        /// Whether the greatest time published is the least that is returned.
+        guarded: bool,
+    },
+    /// Sets its timer and halts: answered by TSC before, TSC after, interrupts.
+    Sleep {
+        /// TSC cycles.
+        cycles: u64,
+    },
+    /// Whether GUEST_STOPPED was set; clears it.
+    TakeGuestStopped,
+    /// Writes a byte to a port.
+    PortWrite {
+        /// Where.
+        port: u16,
+        /// What.
+        value: u8,
+    },
+    /// Writes to a device's memory.
+    MmioWrite {
+        /// Where.
+        address: u64,
+        /// What.
+        value: u64,
+    },
+    /// Forgets which counters to keep up with, so that waiting may block.
+    Rest,
+    /// Ends badly.
+    Misbehave(Misbehaviour),
+}
+
+impl Request {
+    /// As a message's code and words.
+    pub fn encode(&self) -> (u64, Words) {
+        match *self {
+            Self::Discover => (1, [0; 6]),
+            Self::ReadMsr { msr } => (2, [msr.into(), 0, 0, 0, 0, 0]),
+            Self::WriteMsr { msr, value } => (3, [msr.into(), value, 0, 0, 0, 0]),
+            Self::Cpuid { function, index } => (4, [function.into(), index.into(), 0, 0, 0, 0]),
+            Self::Read(source) => (5, [source.number(), 0, 0, 0, 0, 0]),
+            Self::Cost { source, reads, rounds } => (6, [source.number(), reads, rounds, 0, 0, 0]),
+            Self::Monotonic { source, reads, participants, guarded } => {
+                (7, [source.number(), reads, participants, guarded.into(), 0, 0])
+            }
+            Self::Sleep { cycles } => (8, [cycles, 0, 0, 0, 0, 0]),
+            Self::TakeGuestStopped => (9, [0; 6]),
+            Self::PortWrite { port, value } => (10, [port.into(), value.into(), 0, 0, 0, 0]),
+            Self::MmioWrite { address, value } => (11, [address, value, 0, 0, 0, 0]),
+            Self::Rest => (12, [0; 6]),
+            Self::Misbehave(how) => (13, [how.number(), 0, 0, 0, 0, 0]),
+        }
+    }
+
+    /// From a message's code and words; nothing where they are no request.
+    pub fn decode(code: u64, words: &Words) -> Option<Self> {
+        let [first, second, third, fourth, ..] = *words;
+        Some(match code {
+            1 => Self::Discover,
+            2 => Self::ReadMsr { msr: first.try_into().ok()? },
+            3 => Self::WriteMsr { msr: first.try_into().ok()?, value: second },
+            4 => Self::Cpuid { function: first.try_into().ok()?, index: second.try_into().ok()? },
+            5 => Self::Read(Source::from_number(first)?),
+            6 => Self::Cost { source: Source::from_number(first)?, reads: second, rounds: third },
+            7 => Self::Monotonic {
+                source: Source::from_number(first)?,
+                reads: second,
+                participants: third,
+                guarded: fourth != 0,
+            },
+            8 => Self::Sleep { cycles: first },
+            9 => Self::TakeGuestStopped,
+            10 => Self::PortWrite { port: first.try_into().ok()?, value: second.try_into().ok()? },
+            11 => Self::MmioWrite { address: first, value: second },
+            12 => Self::Rest,
+            13 => Self::Misbehave(Misbehaviour::from_number(first)?),
+            _ => return None,
+        })
+    }
+}
+
+/// How a request went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done; the words say the rest.
+    Done,
+    /// The CPU answered with #GP.
+    Refused,
+    /// This guest has no such clock.
+    NoSuchClock,
+    /// The clock's page could not be read, or is switched off.
+    Unreadable,
+    /// The counter may have gone round unseen: the vCPU was away too long.
+    WentRound,
+    /// The request made no sense.
+    NotUnderstood,
+}
+
+impl Outcome {
+    const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Refused,
+        Self::NoSuchClock,
+        Self::Unreadable,
+        Self::WentRound,
+        Self::NotUnderstood,
+    ];
+
+    /// Its number in a reply.
+    pub const fn number(self) -> u64 {
+        self as u64
+    }
+
+    /// The one of that number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.number() == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_comes_back_from_its_words() {
+        let source = Source::Hpet;
+        for request in [
+            Request::Discover,
+            Request::ReadMsr { msr: 0x4b56_4d01 },
+            Request::WriteMsr { msr: u32::MAX, value: u64::MAX },
+            Request::Cpuid { function: 0x4000_0000, index: 1 },
+            Request::Read(source),
+            Request::Cost { source, reads: 1, rounds: 2 },
+            Request::Monotonic { source, reads: 1, participants: 2, guarded: true },
+            Request::Sleep { cycles: 5 },
+            Request::TakeGuestStopped,
+            Request::PortWrite { port: 0x70, value: 4 },
+            Request::MmioWrite { address: 1 << 40, value: 2 },
+            Request::Rest,
+            Request::Misbehave(Misbehaviour::FloodRing),
+        ] {
+            let (code, words) = request.encode();
+            assert_eq!(Request::decode(code, &words), Some(request));
+        }
+        assert_eq!(Request::decode(0, &[0; 6]), None);
+        assert_eq!(Request::decode(5, &[99, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Request::decode(2, &[1 << 32, 0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn every_outcome_comes_back_from_its_number() {
+        for outcome in Outcome::ALL {
+            assert_eq!(Outcome::from_number(outcome.number()), Some(outcome));
+        }
+        assert_eq!(Outcome::from_number(99), None);
+    }
+}

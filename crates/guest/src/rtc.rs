@@ -1,0 +1,104 @@
+//! The CMOS real-time clock.
+
+use crate::hardware::Hardware;
+
+const INDEX: u16 = 0x70;
+const DATA: u16 = 0x71;
+const STATUS_A: u8 = 0x0a;
+const STATUS_B: u8 = 0x0b;
+const CENTURY: u8 = 0x32;
+const UPDATING: u8 = 0x80;
+const BINARY: u8 = 4;
+const HOURS_24: u8 = 2;
+
+/// Register reads in which the second must change: at 1 µs each the least
+/// that a second takes, at 30 µs some minutes.
+const TRIES: u32 = 5_000_000;
+
+fn register(hardware: &impl Hardware, index: u8) -> u8 {
+    hardware.port_write_8(INDEX, index);
+    hardware.port_read_8(DATA)
+}
+
+/// Whether there is one: where nothing is, all bits are ones.
+pub fn is_there(hardware: &impl Hardware) -> bool {
+    register(hardware, STATUS_B) != 0xff
+}
+
+/// Waits until the second changes, and gives it, in seconds since 1970 by
+/// the clock's own convention. Nothing where it does not change.
+pub fn next_second(hardware: &impl Hardware) -> Option<u64> {
+    let first = register(hardware, 0);
+    // The index register keeps its value: one exit a try.
+    (0..TRIES).find(|_| hardware.port_read_8(DATA) != first)?;
+    settled(hardware)
+}
+
+/// The time, read while no update is in progress and twice the same.
+fn settled(hardware: &impl Hardware) -> Option<u64> {
+    let mut last = None;
+    for _ in 0..1000 {
+        if register(hardware, STATUS_A) & UPDATING != 0 {
+            continue;
+        }
+        let now = [0, 2, 4, 7, 8, 9, CENTURY].map(|index| register(hardware, index));
+        if last == Some(now) {
+            return seconds(now, register(hardware, STATUS_B));
+        }
+        last = Some(now);
+    }
+    None
+}
+
+/// Registers to seconds since 1970.
+fn seconds(registers: [u8; 7], status_b: u8) -> Option<u64> {
+    let [second, minute, hour, day, month, year, century] = registers;
+    let plain = |value: u8| {
+        let value = u64::from(value);
+        if status_b & BINARY != 0 { value } else { (value >> 4) * 10 + (value & 15) }
+    };
+    let afternoon = hour & 0x80 != 0;
+    let hour = plain(hour & 0x7f);
+    let hour = match (status_b & HOURS_24 != 0, afternoon) {
+        (true, _) => hour,
+        (false, false) => hour % 12,
+        (false, true) => hour % 12 + 12,
+    };
+    let century = match plain(century) {
+        century @ 19..=25 => century,
+        _ => 20,
+    };
+    let days = days_since_1970(century * 100 + plain(year), plain(month), plain(day))?;
+    Some(((days * 24 + hour) * 60 + plain(minute)) * 60 + plain(second))
+}
+
+/// Gregorian date to days, by counting years from March so that the leap day
+/// is the last: month lengths then follow (153·m + 2) / 5.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    // 1970-01-01 in days since 0000-03-01.
+    days.checked_sub(719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_a_date() {
+        // 2026-11-21 07:33:07 UTC, as date(1) has it.
+        let bcd = [0x07, 0x33, 0x07, 0x21, 0x11, 0x26, 0x20];
+        assert_eq!(seconds(bcd, HOURS_24), Some(1_795_246_387));
+        let binary = [7, 33, 7, 21, 11, 26, 20];
+        assert_eq!(seconds(binary, HOURS_24 | BINARY), Some(1_795_246_387));
+        let evening = [0x07, 0x33, 0x87, 0x21, 0x11, 0x26, 0x20];
+        assert_eq!(seconds(evening, 0), Some(1_795_246_387 + 12 * 3600));
+        let noon = [0, 0, 0x92, 0x29, 0x02, 0x24, 0x20];
+        assert_eq!(seconds(noon, 0), Some(1_709_208_000));
+        assert_eq!(seconds([0, 0, 0, 0, 0x11, 0x26, 0x20], HOURS_24), None);
+    }
+}

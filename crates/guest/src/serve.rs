@@ -1,0 +1,172 @@
+//! A vCPU's life in our own machine: requests in, replies out.
+
+use core::sync::atomic::Ordering;
+
+use pvclock::counter::Counter;
+use pvclock::kvm_clock::TimeReader;
+
+use crate::clocks::Clocks;
+use crate::discovery::Found;
+use crate::hardware::{Hardware, Misbehaviour};
+use crate::layout::{DOORBELL, DOORBELL_IDLE};
+use crate::protocol::{self, Shared, Words};
+use crate::request::{Outcome, Request};
+use crate::{cost, monotonic};
+
+/// Looks at the mailbox before the host is called: some 100 µs of them, so
+/// that questions in quick succession cost no exit.
+const SPINS: u32 = 4000;
+
+/// x2APIC timer: the local vector table's entry, and the deadline's MSR.
+const LVT_TIMER: u32 = 0x832;
+const TSC_DEADLINE: u32 = 0x6e0;
+/// The vector that wakes, in TSC deadline mode (bits 17 and 18: 2).
+const WAKE: u64 = 0x20 | 2 << 17;
+
+/// One vCPU.
+#[derive(Debug)]
+pub struct Guest<'a, H: Hardware> {
+    hardware: &'a H,
+    shared: &'a Shared,
+    vcpu: usize,
+    clocks: Clocks,
+    /// The last request answered.
+    answered: u64,
+}
+
+impl<'a, H: Hardware> Guest<'a, H> {
+    /// Finds the clocks and registers the pages.
+    pub fn start(hardware: &'a H, shared: &'a Shared, vcpu: usize) -> Self {
+        let found = Found::look(hardware, vcpu);
+        let clocks = Clocks::new(hardware, found, vcpu);
+        if vcpu == 0 {
+            shared.version.store(protocol::VERSION, Ordering::Release);
+        }
+        Self { hardware, shared, vcpu, clocks, answered: 0 }
+    }
+
+    /// Answers requests for ever.
+    pub fn serve(&mut self) -> ! {
+        loop {
+            let mut spins = 0;
+            while !self.answer() {
+                self.hardware.pause();
+                if self.clocks.follows() {
+                    self.clocks.keep_up(self.hardware);
+                    continue;
+                }
+                spins += 1;
+                if spins == SPINS {
+                    spins = 0;
+                    self.hardware.port_write_8(DOORBELL, DOORBELL_IDLE);
+                }
+            }
+        }
+    }
+
+    /// Answers the request that waits, if one does.
+    pub fn answer(&mut self) -> bool {
+        let mailbox = self.shared.vcpu(self.vcpu);
+        let number = mailbox.request.number();
+        if number == self.answered {
+            return false;
+        }
+        let (code, words) = mailbox.request.read();
+        let (outcome, words) = match Request::decode(code, &words) {
+            None => (Outcome::NotUnderstood, [0; 6]),
+            Some(request) => match self.perform(request) {
+                Ok(words) => (Outcome::Done, words),
+                Err(outcome) => (outcome, [0; 6]),
+            },
+        };
+        self.answered = number;
+        mailbox.reply.post(number, outcome.number(), &words);
+        true
+    }
+
+    fn perform(&mut self, request: Request) -> Result<Words, Outcome> {
+        let hardware = self.hardware;
+        match request {
+            Request::Discover => Ok(self.clocks.found().encode()),
+            Request::ReadMsr { msr } => {
+                let value = hardware.read_msr(msr).map_err(|_| Outcome::Refused)?;
+                Ok([value, 0, 0, 0, 0, 0])
+            }
+            Request::WriteMsr { msr, value } => {
+                hardware.write_msr(msr, value).map_err(|_| Outcome::Refused)?;
+                Ok([0; 6])
+            }
+            Request::Cpuid { function, index } => {
+                let [a, b, c, d] = hardware.cpuid(function, index).map(u64::from);
+                Ok([a, b, c, d, 0, 0])
+            }
+            Request::Read(source) => {
+                let before = hardware.counter().read_ordered();
+                let time = self.clocks.read(hardware, source)?;
+                let after = hardware.counter().read_ordered();
+                Ok([before, time, after, 0, 0, 0])
+            }
+            Request::Cost { source, reads, rounds } => {
+                for round in 0..rounds {
+                    let (bare, cycles) =
+                        cost::round(hardware, &self.clocks, self.vcpu, source, reads)?;
+                    self.record(&[round, bare, cycles, 0, 0, 0]);
+                }
+                Ok([rounds, reads, 0, 0, 0, 0])
+            }
+            Request::Monotonic { source, reads, participants, guarded } => {
+                let guard = monotonic::Guard { participants, on: guarded };
+                let shared = self.shared;
+                monotonic::run(hardware, shared, &mut self.clocks, source, reads, guard)
+                    .map(|order| order.encode())
+            }
+            Request::Sleep { cycles } => self.sleep(cycles),
+            Request::TakeGuestStopped => {
+                let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
+                Ok([reader.take_guest_stopped().into(), 0, 0, 0, 0, 0])
+            }
+            Request::PortWrite { port, value } => {
+                hardware.port_write_8(port, value);
+                Ok([0; 6])
+            }
+            Request::MmioWrite { address, value } => {
+                hardware.mmio_write_64(address, value);
+                Ok([0; 6])
+            }
+            Request::Rest => {
+                self.clocks.rest();
+                Ok([0; 6])
+            }
+            Request::Misbehave(how) => {
+                if how == Misbehaviour::FloodRing {
+                    self.shared.vcpu(self.vcpu).ring.claim(protocol::RECORDS * 2);
+                } else {
+                    hardware.misbehave(how);
+                }
+                Ok([0; 6])
+            }
+        }
+    }
+
+    fn sleep(&self, cycles: u64) -> Result<Words, Outcome> {
+        let hardware = self.hardware;
+        let taken = hardware.interrupts();
+        let before = hardware.counter().read_ordered();
+        hardware.write_msr(LVT_TIMER, WAKE).map_err(|_| Outcome::Refused)?;
+        let deadline = before.wrapping_add(cycles);
+        hardware.write_msr(TSC_DEADLINE, deadline).map_err(|_| Outcome::Refused)?;
+        while hardware.interrupts() == taken {
+            hardware.halt();
+        }
+        let after = hardware.counter().read_ordered();
+        Ok([before, after, hardware.interrupts() - taken, 0, 0, 0])
+    }
+
+    /// Adds a record to the ring, waiting for room.
+    fn record(&self, words: &Words) {
+        let ring = &self.shared.vcpu(self.vcpu).ring;
+        while ring.push(Outcome::Done.number(), words).is_err() {
+            self.hardware.pause();
+        }
+    }
+}
