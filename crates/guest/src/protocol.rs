@@ -159,6 +159,9 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Where the vCPUs' shares begin.
+    pub const VCPUS_OFFSET: usize = core::mem::offset_of!(Self, vcpus);
+
     /// With nothing said yet; what zeroed memory is.
     pub const fn new() -> Self {
         Self {

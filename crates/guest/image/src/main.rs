@@ -1,0 +1,64 @@
+//! The guest of the lab as an image without an operating system: `entry.s`
+//! at CPL 0 around the `guest` crate at CPL 3.
+//!
+//! Our own machine hands it a magic number and talks by shared memory; any
+//! other host that starts it by its PVH entry is given a report on the serial
+//! port, and a reset at its end.
+#![no_std]
+#![no_main]
+
+mod cpu;
+mod memory;
+
+use core::panic::PanicInfo;
+
+use guest::hardware::{Hardware, Misbehaviour};
+use guest::layout::{MAGIC, SHARED};
+use guest::protocol::{Shared, Vcpu};
+use guest::serve::Guest;
+
+use cpu::Cpu;
+
+core::arch::global_asm!(include_str!("entry.s"), options(att_syntax));
+
+// What entry.s takes for granted.
+const _: () = {
+    assert!(guest::layout::VCPUS_MAX == 32);
+    assert!(guest::layout::IMAGE == 0x10_0000);
+    assert!(guest::layout::DOORBELL == 0xf00);
+    assert!(guest::layout::DOORBELL_DIED == 2);
+    assert!(size_of::<Vcpu>() == 0x8100);
+    let last_words = Shared::VCPUS_OFFSET + core::mem::offset_of!(Vcpu, last_words);
+    assert!(SHARED as usize + last_words == 0x80_00c0);
+};
+
+/// Where `entry.s` comes to CPL 3.
+#[unsafe(no_mangle)]
+extern "C" fn main(vcpu: usize, magic: u64) -> ! {
+    if magic == MAGIC {
+        // SAFETY: mapped by entry.s, 4096-byte aligned, atomics only, and
+        // zeroed memory is a valid value.
+        let shared: &Shared = unsafe { &*core::ptr::with_exposed_provenance(SHARED as usize) };
+        Guest::start(&Cpu, shared, vcpu).serve()
+    }
+    guest::report::send(&Cpu);
+    reset()
+}
+
+/// By the keyboard controller, and where there is none by a triple fault.
+fn reset() -> ! {
+    Cpu.port_write_8(0x64, 0xfe);
+    Cpu.misbehave(Misbehaviour::TripleFault);
+    loop {
+        Cpu.pause();
+    }
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo) -> ! {
+    // The exception gate tells the host where.
+    Cpu.misbehave(Misbehaviour::UndefinedInstruction);
+    loop {
+        Cpu.pause();
+    }
+}
