@@ -1,0 +1,121 @@
+//! The HPET's main counter. Its one comparator can be routed nowhere, which
+//! its registers say: a guest uses it as a clock only (IA-PC HPET 1.0a).
+
+use pvclock::Nanos;
+
+use super::{Moment, Rate};
+
+const CAPABILITIES: u64 = 0x00;
+const CONFIGURATION: u64 = 0x10;
+const MAIN_COUNTER: u64 = 0xf0;
+
+/// Capabilities, low word: revision 1, one comparator (the field holds the
+/// number of the last), 64-bit counter, vendor 0x8086 as all emulations say.
+const CAPABILITIES_LOW: u64 = 0x8086_2001;
+/// Configuration: the counter runs. Bit 1, legacy routing of comparators that
+/// are not there, stays 0.
+const ENABLED: u64 = 1;
+
+/// What of it is saved, and all there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HpetState {
+    /// The counter when it was last halted, written or started.
+    pub counter: u64,
+    /// When it was started, unless it is halted.
+    pub running_since: Option<Nanos>,
+}
+
+/// The device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hpet {
+    state: HpetState,
+}
+
+impl Hpet {
+    /// Where every PC has it.
+    pub const ADDRESS: u64 = 0xfed0_0000;
+    /// How much of memory its registers take.
+    pub const BYTES: u64 = 0x400;
+    /// Its period, that of QEMU's: 10 ns. At most 100 ns are allowed.
+    pub const PERIOD_FS: u32 = 10_000_000;
+
+    /// Halted at 0, as after a reset.
+    pub const fn new() -> Self {
+        Self { state: HpetState { counter: 0, running_since: None } }
+    }
+
+    /// As it was saved.
+    pub const fn restore(state: HpetState) -> Self {
+        Self { state }
+    }
+
+    /// What to restore it from.
+    pub const fn save(&self) -> HpetState {
+        self.state
+    }
+
+    /// Reads 4 or 8 aligned bytes at an offset; false when that is not what
+    /// was asked for, as the specification leaves every other access undefined.
+    pub fn read(&self, offset: u64, data: &mut [u8], now: &Moment) -> bool {
+        if !is_whole(offset, data.len()) {
+            return false;
+        }
+        let value = self.register(offset & !7, now).to_le_bytes();
+        let first = (offset & 7) as usize;
+        data.copy_from_slice(&value[first..first + data.len()]);
+        true
+    }
+
+    /// Writes 4 or 8 aligned bytes; false as for [`read`](Self::read).
+    pub fn write(&mut self, offset: u64, data: &[u8], now: &Moment) -> bool {
+        if !is_whole(offset, data.len()) {
+            return false;
+        }
+        let register = offset & !7;
+        let mut value = self.register(register, now).to_le_bytes();
+        let first = (offset & 7) as usize;
+        value[first..first + data.len()].copy_from_slice(data);
+        let value = u64::from_le_bytes(value);
+        match register {
+            CONFIGURATION => self.configure(value & ENABLED != 0, now),
+            // A running counter is not to be written, and QEMU's is not either.
+            MAIN_COUNTER if self.state.running_since.is_none() => self.state.counter = value,
+            _ => {}
+        }
+        true
+    }
+
+    fn configure(&mut self, enable: bool, now: &Moment) {
+        if enable != self.state.running_since.is_some() {
+            self.state.counter = self.counter(now);
+            self.state.running_since = enable.then_some(now.since_start);
+        }
+    }
+
+    fn register(&self, register: u64, now: &Moment) -> u64 {
+        match register {
+            CAPABILITIES => u64::from(Self::PERIOD_FS) << 32 | CAPABILITIES_LOW,
+            CONFIGURATION => u64::from(self.state.running_since.is_some()) * ENABLED,
+            MAIN_COUNTER => self.counter(now),
+            _ => 0,
+        }
+    }
+
+    fn counter(&self, now: &Moment) -> u64 {
+        let Some(since) = self.state.running_since else { return self.state.counter };
+        let elapsed = Nanos(now.since_start.0.saturating_sub(since.0));
+        // 10^6 fs are one ns.
+        let ticks = Rate::new(1_000_000, Self::PERIOD_FS as u64).ticks(elapsed);
+        self.state.counter.wrapping_add(ticks)
+    }
+}
+
+impl Default for Hpet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn is_whole(offset: u64, bytes: usize) -> bool {
+    matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64)
+}

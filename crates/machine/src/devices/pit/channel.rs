@@ -1,0 +1,290 @@
+//! One channel of the 8254: what it counts, and how it is read and written a
+//! byte at a time. Its input is the number of the clock's tick; a count takes
+//! effect at the tick after the one it was written in, as on the chip.
+
+/// Which bytes of the count go over the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// The low byte; the high one is 0.
+    Low,
+    /// The high byte; the low one is 0.
+    High,
+    /// Low, then high.
+    Both,
+}
+
+/// Where the counting stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// Waits for a count, or for the gate to rise.
+    Idle,
+    /// Counts since this tick.
+    Since(u64),
+    /// Has counted so many ticks, and the gate holds it.
+    Held(u64),
+}
+
+/// A channel, which is its own saved state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channel {
+    /// 0 to 5 as in the data sheet; after power on it is not defined, 0 here.
+    pub mode: u8,
+    /// Whether it counts in decimal.
+    pub decimal: bool,
+    /// How the port is used.
+    pub access: Access,
+    /// Whether it may count.
+    pub gate: bool,
+    /// Ticks from count to terminal count, 1 to 65536; 0 before the first.
+    pub count: u32,
+    /// Where the counting stands.
+    pub run: Run,
+    /// The low byte of a count whose high byte is still to come.
+    pub half_written: Option<u8>,
+    /// Whether the next byte read is a high one.
+    pub half_read: bool,
+    /// The count as latched.
+    pub latched_count: Option<u16>,
+    /// The status as latched.
+    pub latched_status: Option<u8>,
+}
+
+impl Channel {
+    /// One that waits to be programmed.
+    pub(super) const fn new(gate: bool) -> Self {
+        Self {
+            mode: 0,
+            decimal: false,
+            access: Access::Both,
+            gate,
+            count: 0,
+            run: Run::Idle,
+            half_written: None,
+            half_read: false,
+            latched_count: None,
+            latched_status: None,
+        }
+    }
+
+    /// One that counts from the beginning.
+    pub(super) const fn counting(mode: u8, count: u16) -> Self {
+        Self { mode, count: count as u32, run: Run::Since(0), ..Self::new(true) }
+    }
+
+    /// A control word for this channel.
+    pub(super) fn control(&mut self, word: u8, tick: u64) {
+        self.access = match word >> 4 & 3 {
+            0 => return self.latch_count(tick),
+            1 => Access::Low,
+            2 => Access::High,
+            _ => Access::Both,
+        };
+        // Modes 6 and 7 are 2 and 3.
+        self.mode = if word >> 1 & 7 > 5 { word >> 1 & 3 } else { word >> 1 & 7 };
+        self.decimal = word & 1 != 0;
+        *self = Self { gate: self.gate, ..Self { count: 0, run: Run::Idle, ..self.fresh() } };
+    }
+
+    /// The same programming, with nothing half done or latched.
+    const fn fresh(&self) -> Self {
+        Self {
+            half_written: None,
+            half_read: false,
+            latched_count: None,
+            latched_status: None,
+            ..*self
+        }
+    }
+
+    /// The read-back command, which latches count (bit 5 clear), status (bit
+    /// 4 clear) or both. What is latched already stays.
+    pub(super) fn read_back(&mut self, word: u8, tick: u64) {
+        if word & 0x20 == 0 {
+            self.latch_count(tick);
+        }
+        if word & 0x10 == 0 && self.latched_status.is_none() {
+            self.latched_status = Some(self.status(tick));
+        }
+    }
+
+    fn latch_count(&mut self, tick: u64) {
+        if self.latched_count.is_none() {
+            self.latched_count = Some(self.shown(tick));
+        }
+    }
+
+    /// Output, no count yet, access, mode, decimal.
+    fn status(&self, tick: u64) -> u8 {
+        let access = match self.access {
+            Access::Low => 1,
+            Access::High => 2,
+            Access::Both => 3,
+        };
+        u8::from(self.output(tick)) << 7
+            | u8::from(self.count == 0) << 6
+            | access << 4
+            | self.mode << 1
+            | u8::from(self.decimal)
+    }
+
+    /// The next byte of what is latched, or else of the running count.
+    pub(super) fn read(&mut self, tick: u64) -> u8 {
+        if let Some(status) = self.latched_status.take() {
+            return status;
+        }
+        let [low, high] = self.latched_count.unwrap_or_else(|| self.shown(tick)).to_le_bytes();
+        let take_high = match self.access {
+            Access::Low => false,
+            Access::High => true,
+            Access::Both => self.half_read,
+        };
+        let more = self.access == Access::Both && !take_high;
+        self.half_read = more;
+        if !more {
+            self.latched_count = None;
+        }
+        if take_high { high } else { low }
+    }
+
+    /// A byte of a new count. In mode 0 the first of two stops the counting.
+    pub(super) fn write(&mut self, value: u8, tick: u64) {
+        let count = match (self.access, self.half_written.take()) {
+            (Access::Low, _) => u16::from(value),
+            (Access::High, _) => u16::from(value) << 8,
+            (Access::Both, Some(low)) => u16::from_le_bytes([low, value]),
+            (Access::Both, None) => {
+                self.half_written = Some(value);
+                if self.mode == 0 {
+                    self.run = Run::Idle;
+                }
+                return;
+            }
+        };
+        self.load(count, tick);
+    }
+
+    /// A whole new count begins at once in modes 2 and 3 too, where the chip
+    /// would end its period first: as KVM does (arch/x86/kvm/i8254.c).
+    fn load(&mut self, count: u16, tick: u64) {
+        let ticks = if self.decimal { from_decimal(count) } else { u32::from(count) };
+        self.count = match ticks {
+            0 if self.decimal => 10_000,
+            0 => 0x1_0000,
+            // Not allowed in these modes, for there is nothing between edges.
+            1 if self.is_periodic() => 2,
+            _ => ticks,
+        };
+        self.run = match (self.mode, self.gate) {
+            (1 | 5, _) => Run::Idle,
+            (_, true) => Run::Since(tick.saturating_add(1)),
+            (_, false) => Run::Held(0),
+        };
+    }
+
+    /// The gate: a level in modes 0 and 4, a trigger in 1 and 5, both in 2
+    /// and 3.
+    pub(super) fn set_gate(&mut self, gate: bool, tick: u64) {
+        let rises = gate && !self.gate;
+        let falls = self.gate && !gate;
+        let next = tick.saturating_add(1);
+        self.run = match (self.mode, self.run) {
+            _ if self.count == 0 => self.run,
+            (1 | 5, _) if rises => Run::Since(next),
+            (2 | 3, _) if rises => Run::Since(next),
+            (2 | 3, Run::Since(_)) if falls => Run::Held(0),
+            (0 | 4, Run::Since(since)) if falls => Run::Held(tick.saturating_sub(since)),
+            (0 | 4, Run::Held(ticks)) if rises => Run::Since(next.saturating_sub(ticks)),
+            (_, run) => run,
+        };
+        self.gate = gate;
+    }
+
+    /// Whether its edges come again and again.
+    pub(super) const fn is_periodic(&self) -> bool {
+        matches!(self.mode, 2 | 3)
+    }
+
+    /// Ticks counted since the count was loaded; none while it waits.
+    fn elapsed(&self, tick: u64) -> Option<u64> {
+        match self.run {
+            _ if self.count == 0 => None,
+            Run::Idle => None,
+            Run::Since(since) => Some(tick.saturating_sub(since)),
+            Run::Held(ticks) => Some(ticks),
+        }
+    }
+
+    /// The level of its output.
+    pub(super) fn output(&self, tick: u64) -> bool {
+        let count = u64::from(self.count);
+        let Some(elapsed) = self.elapsed(tick) else { return self.mode != 0 };
+        if self.is_periodic() && !self.gate {
+            return true;
+        }
+        match self.mode {
+            0 => elapsed >= count,
+            1 => elapsed >= count,
+            2 => elapsed % count != count - 1,
+            3 => elapsed % count < count.div_ceil(2),
+            _ => elapsed != count,
+        }
+    }
+
+    /// How often the output has risen since the count was loaded.
+    pub(super) fn edges(&self, tick: u64) -> u64 {
+        let Some(elapsed) = self.elapsed(tick) else { return 0 };
+        let count = u64::from(self.count);
+        match self.mode {
+            0 | 1 => u64::from(elapsed >= count),
+            2 | 3 => elapsed / count,
+            _ => u64::from(elapsed > count),
+        }
+    }
+
+    /// The tick of the `nth` of these edges, counted from 1.
+    pub(super) fn edge(&self, nth: u64) -> Option<u64> {
+        let Run::Since(since) = self.run else { return None };
+        let count = u64::from(self.count);
+        let after = match self.mode {
+            _ if count == 0 => return None,
+            2 | 3 => count.checked_mul(nth)?,
+            _ if nth > 1 => return None,
+            0 | 1 => count,
+            _ => count + 1,
+        };
+        since.checked_add(after)
+    }
+
+    /// The counting element, as the guest reads it.
+    fn shown(&self, tick: u64) -> u16 {
+        let count = u64::from(self.count);
+        let left = match (self.elapsed(tick), self.mode) {
+            (None, _) => count,
+            (Some(elapsed), 2) => count - elapsed % count,
+            (Some(elapsed), 3) => square_wave_count(count, elapsed % count),
+            // Counts on below 0, all the way round.
+            (Some(elapsed), _) => {
+                let round = if self.decimal { 10_000 } else { 0x1_0000 };
+                (count % round + round - elapsed % round) % round
+            }
+        };
+        if self.decimal { to_decimal(left) } else { left as u16 }
+    }
+}
+
+/// Mode 3 counts down by two, twice a period; odd counts begin one lower and
+/// are one tick longer high than low.
+fn square_wave_count(count: u64, phase: u64) -> u64 {
+    let high = count.div_ceil(2);
+    let in_half = if phase < high { phase } else { phase - high };
+    (count & !1) - 2 * in_half
+}
+
+/// Four decimal digits; those above 9 count as what they are.
+fn from_decimal(digits: u16) -> u32 {
+    (0..4).rev().fold(0, |value, i| value * 10 + u32::from(digits >> (4 * i) & 0xf))
+}
+
+fn to_decimal(value: u64) -> u16 {
+    (0..4).fold(0, |digits, i| digits | ((value / 10u64.pow(i) % 10) as u16) << (4 * i))
+}

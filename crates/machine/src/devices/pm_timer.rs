@@ -1,0 +1,43 @@
+//! The ACPI power management timer: a counter that only counts.
+
+use pvclock::Hertz;
+
+use super::{Moment, Rate};
+
+/// How wide it is; the guest learns it from the FADT's flag TMR_VAL_EXT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PmWidth {
+    /// Wraps in 4.69 s.
+    Bits24,
+    /// Wraps in 20 minutes.
+    Bits32,
+}
+
+impl PmWidth {
+    /// The bits that count.
+    pub const fn mask(self) -> u32 {
+        match self {
+            Self::Bits24 => 0x00ff_ffff,
+            Self::Bits32 => u32::MAX,
+        }
+    }
+}
+
+/// The timer. It has no state but its width: its count is the machine's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcpiPmTimer {
+    /// How wide it is.
+    pub width: PmWidth,
+}
+
+impl AcpiPmTimer {
+    /// Where QEMU's PIIX4 and ICH9 have it: four ports.
+    pub const PORT: u16 = 0x608;
+    /// Its rate by the ACPI specification (4.8.3.3).
+    pub const FREQUENCY: Hertz = Hertz(3_579_545);
+
+    /// The count.
+    pub fn read(self, now: &Moment) -> u32 {
+        Rate::hertz(Self::FREQUENCY).ticks(now.since_start) as u32 & self.width.mask()
+    }
+}

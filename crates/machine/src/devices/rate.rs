@@ -1,0 +1,46 @@
+//! A counter's rate as a fraction, so that nothing drifts.
+
+use pvclock::{Hertz, Nanos};
+
+/// So many ticks in so many ns. Every value is computed from the whole time
+/// in 128 bits, never added up from rounded parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    ticks: u64,
+    nanos: u64,
+}
+
+impl Rate {
+    /// A rate of whole cycles a second.
+    pub const fn hertz(frequency: Hertz) -> Self {
+        Self::new(frequency.0, 1_000_000_000)
+    }
+
+    /// `ticks` in `nanos`, which is not 0.
+    pub(super) const fn new(ticks: u64, nanos: u64) -> Self {
+        assert!(nanos != 0);
+        Self { ticks, nanos }
+    }
+
+    /// The rate behind a divider.
+    pub(super) fn divided_by(self, divisor: u32) -> Self {
+        Self { ticks: self.ticks, nanos: self.nanos.saturating_mul(u64::from(divisor.max(1))) }
+    }
+
+    /// Whole ticks after `time`; the counter is 64 bits wide and wraps.
+    pub fn ticks(self, time: Nanos) -> u64 {
+        let ticks = u128::from(time.0) * u128::from(self.ticks) / u128::from(self.nanos);
+        ticks as u64
+    }
+
+    /// The first ns at which [`ticks`](Self::ticks) is at least `ticks`; the
+    /// end of time for a counter that does not run or does not get there.
+    pub fn first_at(self, ticks: u64) -> Nanos {
+        if self.ticks == 0 && ticks > 0 {
+            return Nanos(u64::MAX);
+        }
+        let wanted = u128::from(ticks) * u128::from(self.nanos);
+        let nanos = wanted.div_ceil(u128::from(self.ticks.max(1)));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,144 @@
+//! The first serial port: rust-vmm's 16550 in front of a buffer that a guest
+//! cannot grow.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+
+use vm_superio::serial::NoEvents;
+use vm_superio::{Serial, SerialState, Trigger};
+
+/// What of it is saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SerialPortState {
+    /// The UART's registers and what it has received.
+    pub registers: SerialState,
+    /// What the guest sent and nobody has taken yet.
+    pub output: Vec<u8>,
+    /// Bytes that were pushed out of a full buffer.
+    pub lost_bytes: u64,
+    /// Whether its interrupt is still to be raised.
+    pub interrupt: bool,
+}
+
+/// The port.
+#[derive(Debug)]
+pub struct SerialPort {
+    uart: Serial<Line, NoEvents, Output>,
+}
+
+impl SerialPort {
+    /// COM1: eight ports.
+    pub const PORT: u16 = 0x3f8;
+    /// What it keeps of the output until somebody takes it. When a guest sends
+    /// more, its last words stay and the first are lost: they say why it died.
+    pub const OUTPUT_BYTES: usize = 64 * 1024;
+
+    /// As after a reset.
+    pub fn new() -> Self {
+        Self { uart: Serial::new(Line::default(), Output::default()) }
+    }
+
+    /// As it was saved; none when more was received than a 16550 holds.
+    pub fn restore(state: &SerialPortState) -> Option<Self> {
+        let mut output = Output { bytes: VecDeque::new(), lost: state.lost_bytes };
+        output.keep(&state.output);
+        let uart = Serial::from_state(&state.registers, Line::default(), NoEvents, output).ok()?;
+        uart.interrupt_evt().raised.set(state.interrupt);
+        Some(Self { uart })
+    }
+
+    /// What to restore it from.
+    pub fn save(&self) -> SerialPortState {
+        let output = self.uart.writer();
+        SerialPortState {
+            registers: self.uart.state(),
+            output: output.bytes.iter().copied().collect(),
+            lost_bytes: output.lost,
+            interrupt: self.interrupt(),
+        }
+    }
+
+    /// Reads a register, 0 to 7.
+    pub fn read(&mut self, register: u8) -> u8 {
+        self.uart.read(register)
+    }
+
+    /// Writes a register, 0 to 7.
+    pub fn write(&mut self, register: u8, value: u8) {
+        // Neither the line nor the buffer can fail.
+        let _ = self.uart.write(register, value);
+    }
+
+    /// What the guest has sent since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.uart.writer_mut().bytes.drain(..).collect()
+    }
+
+    /// Bytes of output that nobody took in time.
+    pub fn lost_bytes(&self) -> u64 {
+        self.uart.writer().lost
+    }
+
+    /// Whether its interrupt is to be raised.
+    pub fn interrupt(&self) -> bool {
+        self.uart.interrupt_evt().raised.get()
+    }
+
+    /// As [`interrupt`](Self::interrupt), and it is lowered.
+    pub fn take_interrupt(&mut self) -> bool {
+        self.uart.interrupt_evt().raised.take()
+    }
+}
+
+impl Default for SerialPort {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The interrupt line, as far as it is an edge.
+#[derive(Debug, Default)]
+struct Line {
+    raised: Cell<bool>,
+}
+
+impl Trigger for Line {
+    type E = Infallible;
+
+    fn trigger(&self) -> Result<(), Infallible> {
+        self.raised.set(true);
+        Ok(())
+    }
+}
+
+/// The end of the wire.
+#[derive(Debug, Default)]
+struct Output {
+    bytes: VecDeque<u8>,
+    lost: u64,
+}
+
+impl Output {
+    fn keep(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if self.bytes.len() == SerialPort::OUTPUT_BYTES {
+                self.bytes.pop_front();
+                self.lost = self.lost.saturating_add(1);
+            }
+            self.bytes.push_back(*byte);
+        }
+    }
+}
+
+impl io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.keep(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
