@@ -8,6 +8,7 @@ mod diagnostic;
 mod docs;
 mod fuzz;
 mod miri;
+mod nested;
 mod outside;
 mod project;
 mod tidy;
@@ -38,11 +39,25 @@ enum Chore {
     Bench(bench::Args),
     /// Fuzz each target from its seeds, and count the executions
     Fuzz(fuzz::Args),
+    /// Test the program against the real thing
+    E2e(EndToEnd),
     /// Run pvclock's tests under Miri
     Miri,
     /// Rewrite schemas, the table of rules and the C header, and build the API
     /// documentation
     Docs,
+}
+
+#[derive(Debug, clap::Args)]
+struct EndToEnd {
+    #[command(subcommand)]
+    against: RealThing,
+}
+
+#[derive(Debug, Subcommand)]
+enum RealThing {
+    /// A stock Debian kernel with KVM, in QEMU's software emulation
+    Nested(nested::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +69,7 @@ fn main() -> ExitCode {
         Chore::Arrows => diagnostic::tell("arrows", &arrows::check(&project)),
         Chore::Bench(args) => bench::run(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
+        Chore::E2e(EndToEnd { against: RealThing::Nested(args) }) => nested::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Docs => docs::run(&project),
     }

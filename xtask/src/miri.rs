@@ -22,12 +22,6 @@ fn command(project: &Project) -> std::process::Command {
         // proptest looks for its regression files on the disk.
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
         // Builds of two compilers in one folder throw each other's away.
-        .env("CARGO_TARGET_DIR", target_folder(project));
+        .env("CARGO_TARGET_DIR", project.target_folder().join("miri-tests"));
     command
-}
-
-fn target_folder(project: &Project) -> std::path::PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| project.path("target"), std::path::PathBuf::from)
-        .join("miri-tests")
 }

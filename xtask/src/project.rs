@@ -29,6 +29,11 @@ impl Project {
         self.root.join(relative)
     }
 
+    /// Where cargo builds.
+    pub(crate) fn target_folder(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.path("target"), PathBuf::from)
+    }
+
     /// `cargo` in the root, the one that runs us.
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

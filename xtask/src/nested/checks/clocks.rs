@@ -1,0 +1,140 @@
+//! What must hold of the stock kernel's clocks, as `parachron` sees them.
+
+use serde_json::Value;
+
+use super::{Check, Results};
+
+/// The sources of this machine model, the kernel's choice first; and whether
+/// reading them enters the kernel.
+pub(crate) const SOURCES: &[(&str, bool)] = &[("tsc", false), ("hpet", true), ("acpi_pm", true)];
+
+/// The call that stands for all.
+const CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
+
+/// How far the TSC's frequency by hpet and by acpi_pm may lie apart beyond
+/// the bounds that the instrument states. Both count one clock of QEMU's; the
+/// kernel's whole-number scales for them add far less.
+const SLACK_PPM: f64 = 10.0;
+
+pub(super) fn all(results: Results<'_>) -> Vec<Check> {
+    let mut checks = vec![sources_are_offered(results)];
+    for &(source, _) in SOURCES {
+        checks.push(doctor_on(results, source));
+    }
+    let bench = results.json("bench");
+    for &(source, enters) in SOURCES {
+        checks.push(reads(&bench, source, enters));
+        checks.push(order(&bench, source));
+    }
+    checks.push(tsc_by_two_timers(&bench));
+    checks.push(Check::of(
+        "bench leaves the clock source it found",
+        results.stdout("source-after"),
+        |name| (name.to_owned(), name == "tsc"),
+    ));
+    checks
+}
+
+/// `clocks` lists exactly the machine's sources.
+fn sources_are_offered(results: Results<'_>) -> Check {
+    Check::of("clocks: tsc, hpet and acpi_pm are offered", results.json("clocks"), |clocks| {
+        let found = names(clocks.pointer("/available/known"));
+        let holds = found.len() == SOURCES.len()
+            && SOURCES.iter().all(|(source, _)| found.iter().any(|name| name == source));
+        (found.join(", "), holds)
+    })
+}
+
+fn names(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+}
+
+/// The doctor names the emulation, has nothing against the RTC, and knows
+/// which sources are slow and cost KVM its master clock.
+fn doctor_on(results: Results<'_>, source: &str) -> Check {
+    let (record, must, must_not): (_, &[&str], &[&str]) = match source {
+        "tsc" => (
+            "doctor".to_owned(),
+            &["software-emulation"],
+            &["slow-clocksource", "rtc-missing", "rtc-off", "kvm-host-clock"],
+        ),
+        slow => (
+            format!("doctor-{slow}"),
+            &["software-emulation", "slow-clocksource", "kvm-host-clock"],
+            &["rtc-missing", "rtc-off"],
+        ),
+    };
+    let what =
+        format!("doctor on {source}: finds {}, not {}", must.join(", "), must_not.join(", "));
+    Check::of(&what, results.json(&record), |report| {
+        let rules = rules(&report);
+        let has = |rule: &&str| rules.iter().any(|found| found == rule);
+        (format!("finds {}", rules.join(", ")), must.iter().all(has) && !must_not.iter().any(has))
+    })
+}
+
+fn rules(report: &Value) -> Vec<String> {
+    let findings = report.pointer("/diagnosis/findings").and_then(Value::as_array);
+    let rule = |finding: &Value| Some(finding.get("rule")?.as_str()?.to_owned());
+    findings.into_iter().flatten().filter_map(rule).collect()
+}
+
+/// The run of `bench` under a source.
+pub(crate) fn run<'a>(bench: &'a Result<Value, String>, source: &str) -> Result<&'a Value, String> {
+    let runs = bench.as_ref().map_err(Clone::clone)?.get("runs").and_then(Value::as_array);
+    let mut runs = runs.into_iter().flatten();
+    let is_of = |run: &&Value| run.get("clocksource").and_then(Value::as_str) == Some(source);
+    runs.find(is_of).ok_or_else(|| format!("no run under {source}"))
+}
+
+/// Reading enters the kernel always or never, as the source has it.
+fn reads(bench: &Result<Value, String>, source: &str, enters: bool) -> Check {
+    let how = if enters { "each read enters the kernel" } else { "no read enters the kernel" };
+    Check::of(&format!("bench on {source}: {how}"), run(bench, source), |run| {
+        let costs = run.get("costs").and_then(Value::as_array).into_iter().flatten();
+        let cost = costs.into_iter().find(|c| c.get("call").and_then(Value::as_str) == Some(CALL));
+        let number = |path: &str| cost.and_then(|cost| cost.pointer(path)).and_then(Value::as_u64);
+        let (Some(calls), Some(entered)) = (number("/path/calls"), number("/path/entered")) else {
+            return (format!("{CALL}: not counted"), false);
+        };
+        let expected = if enters { calls } else { 0 };
+        (format!("{entered} of {calls} {CALL}"), calls > 0 && entered == expected)
+    })
+}
+
+/// No clock steps back.
+fn order(bench: &Result<Value, String>, source: &str) -> Check {
+    Check::of(&format!("bench on {source}: no clock steps back"), run(bench, source), |run| {
+        let clocks = run.get("order").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let sum = |key: &str| -> u64 {
+            clocks.iter().filter_map(|clock| clock.get(key).and_then(Value::as_u64)).sum()
+        };
+        let (readings, backward) = (sum("readings"), sum("backward"));
+        let found = format!("{backward} of {readings} readings of {} clocks", clocks.len());
+        (found, readings > 0 && backward == 0)
+    })
+}
+
+/// hpet and acpi_pm, two devices of their own, tell the same of the TSC.
+fn tsc_by_two_timers(bench: &Result<Value, String>) -> Check {
+    let what = format!(
+        "the TSC's frequency by hpet and by acpi_pm agrees within their bounds + {SLACK_PPM} ppm"
+    );
+    let rate = |source| -> Result<(f64, f64), String> {
+        let run = run(bench, source)?;
+        let number = |path| run.pointer(path).and_then(Value::as_f64);
+        number("/tsc_rate/hz")
+            .zip(number("/tsc_rate/bound_ppm"))
+            .ok_or_else(|| format!("no tsc_rate under {source}"))
+    };
+    let both = rate("hpet").and_then(|hpet| Ok((hpet, rate("acpi_pm")?)));
+    Check::of(&what, both, |((hpet_hz, hpet_ppm), (pm_hz, pm_ppm))| {
+        let apart_ppm = (hpet_hz - pm_hz).abs() / hpet_hz * 1e6;
+        let found = format!(
+            "{hpet_hz:.0} Hz ± {hpet_ppm:.1} ppm and {pm_hz:.0} Hz ± {pm_ppm:.1} ppm: \
+             {apart_ppm:.2} ppm apart"
+        );
+        (found, apart_ppm <= hpet_ppm + pm_ppm + SLACK_PPM)
+    })
+}

@@ -1,0 +1,77 @@
+//! What the guest consists of: kernel, first files, program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::nested::commands::COMMANDS;
+use crate::nested::modules::Modules;
+use crate::nested::qemu::Guest;
+use crate::nested::{Stop, initramfs};
+use crate::outside::Outcome;
+use crate::project::Project;
+
+/// What the program is built for: static, as the guest has no libraries.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What the kernel is told: a console that can be read, no second boot, and to
+/// trust the TSC. QEMU's emulation cannot announce an invariant TSC, without
+/// which Linux takes an AMD machine's TSCs for unsynchronized and offers none
+/// (arch/x86/kernel/tsc.c, unsynchronized_tsc); they are the host's one TSC.
+pub(super) const PARAMETERS: &str = "console=ttyS0 panic=-1 tsc=reliable";
+
+/// `parachron` as a static program.
+pub(super) fn program(project: &Project) -> Result<PathBuf, Stop> {
+    let built = Outcome::of(
+        project
+            .cargo()
+            .args(["build", "--quiet", "--release", "--package", "parachron", "--target", TARGET])
+            .env("RUSTFLAGS", "-C target-feature=+crt-static"),
+    );
+    if let Outcome::Failed(said) = built {
+        return Err(Stop::Failed(said));
+    }
+    Ok(project.target_folder().join(TARGET).join("release/parachron"))
+}
+
+/// Writes the guest's files, and says what to boot.
+pub(super) fn guest(
+    folder: &Path,
+    kernel: &Path,
+    busybox: &Path,
+    program: &Path,
+    limit_s: u32,
+) -> Result<Guest, Stop> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+    };
+    let image = only_file(&kernel.join("boot"), "vmlinuz-")?;
+    let modules = Modules::below(&kernel.join("lib/modules"))
+        .with_needs("kvm-amd")
+        .map_err(|error| Stop::Failed(error.to_string()))?;
+    let archive = initramfs::build(&initramfs::Contents {
+        busybox: &read(&busybox.join("bin/busybox"))?,
+        program: &read(program)?,
+        modules: &modules,
+        commands: COMMANDS,
+    });
+    let initramfs = folder.join("initramfs.cpio");
+    fs::write(&initramfs, archive)
+        .map_err(|error| Stop::Failed(format!("{}: {error}", initramfs.display())))?;
+    Ok(Guest {
+        kernel: image,
+        initramfs,
+        parameters: PARAMETERS,
+        serial_ports: vec![folder.join("console"), folder.join("records")],
+        limit_s,
+    })
+}
+
+/// The file of a folder whose name begins so.
+fn only_file(folder: &Path, beginning: &str) -> Result<PathBuf, Stop> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found = entries.filter(|e| e.file_name().to_string_lossy().starts_with(beginning));
+    found
+        .next()
+        .map(|entry| entry.path())
+        .ok_or_else(|| Stop::Failed(format!("no {beginning}* in {}", folder.display())))
+}

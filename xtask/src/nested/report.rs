@@ -1,0 +1,119 @@
+//! The result as a page for docs/validation.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::nested::checks::{Check, Results, clocks};
+
+/// What was run, on what.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Name and content of each line: date, versions, machine.
+    pub(crate) lines: Vec<(&'static str, String)>,
+    /// What each phase took, s.
+    pub(crate) phases: Vec<(String, f64)>,
+}
+
+/// The calls whose cost is shown.
+const CALLS: &[&str] =
+    &["rdtsc", "clock_gettime(CLOCK_MONOTONIC)", "clock_gettime(CLOCK_MONOTONIC_COARSE)"];
+
+/// The whole page.
+pub(crate) fn page(setting: &Setting, checks: &[Check], results: Results<'_>) -> String {
+    let mut text = String::from(
+        "# A stock kernel under emulation\n\n\
+         `cargo xtask e2e nested --record` writes this page: QEMU's software emulation boots\n\
+         Debian's kernel, KVM is loaded there, and `parachron` runs beside it. The figures\n\
+         show that the instruments work on these clocks; they say nothing of hardware.\n\n\
+         | | |\n| --- | --- |\n",
+    );
+    for (name, content) in &setting.lines {
+        row(&mut text, &[name, content]);
+    }
+    let held = checks.iter().filter(|check| check.holds).count();
+    let _ = write!(text, "\n## Checks: {held} of {} hold\n\n", checks.len());
+    text.push_str("| must hold | found | |\n| --- | --- | --- |\n");
+    for Check { what, found, holds } in checks {
+        row(&mut text, &[what, found, if *holds { "holds" } else { "FAILS" }]);
+    }
+    costs(&mut text, &results.json("bench"));
+    text.push_str("\n## What it took\n\n| phase | s |\n| --- | ---: |\n");
+    for (name, took_s) in &setting.phases {
+        row(&mut text, &[name, &format!("{took_s:.1}")]);
+    }
+    text
+}
+
+/// One row of a table.
+fn row(text: &mut String, cells: &[&str]) {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+/// What reading costs there, by clock source.
+fn costs(text: &mut String, bench: &Result<Value, String>) {
+    text.push_str("\n## Cost of a reading there\n\n");
+    text.push_str("| clocksource | call | median ns | min | p99 | samples |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: | ---: |\n");
+    for (source, _) in clocks::SOURCES {
+        for call in CALLS {
+            match cost(bench, source, call) {
+                Ok(cells) => row(text, &cells.each_ref().map(String::as_str)),
+                Err(why) => row(text, &[source, call, &format!("not measured: {why}"), "", "", ""]),
+            }
+        }
+    }
+}
+
+fn cost(bench: &Result<Value, String>, source: &str, call: &str) -> Result<[String; 6], String> {
+    let costs = clocks::run(bench, source)?.get("costs").and_then(Value::as_array);
+    let mut costs = costs.into_iter().flatten();
+    let found = costs
+        .find(|cost| cost.get("call").and_then(Value::as_str) == Some(call))
+        .ok_or("not among the calls")?;
+    let ns = |path: &str| found.pointer(path).and_then(Value::as_f64).map(|ns| format!("{ns:.1}"));
+    let samples = found.get("samples").and_then(Value::as_u64).map(|n| n.to_string());
+    let cells = (ns("/ns/median"), ns("/ns/min"), ns("/ns/p99"), samples);
+    let (Some(median), Some(min), Some(p99), Some(samples)) = cells else {
+        return Err("no figures".to_owned());
+    };
+    Ok([source.to_owned(), call.to_owned(), median, min, p99, samples])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nested::records::Record;
+
+    #[test]
+    fn the_page_has_every_check_and_says_what_is_missing() {
+        let bench = r#"{"runs": [{"clocksource": "tsc", "costs": [{"call": "rdtsc",
+            "ns": {"median": 12.94, "min": 12.5, "p99": 21.6}, "samples": 32416}]}]}"#;
+        let record = Record {
+            name: "bench".to_owned(),
+            status: 0,
+            started_s: 1.0,
+            ended_s: 2.0,
+            stdout: bench.to_owned(),
+            stderr: String::new(),
+        };
+        let setting = Setting {
+            lines: vec![("kernel", "6.1".to_owned())],
+            phases: vec![("guest".to_owned(), 14.84)],
+        };
+        let check = |holds| Check { what: "a | b".to_owned(), found: "c".to_owned(), holds };
+        let page = page(&setting, &[check(true), check(false)], Results(&[record]));
+        for line in [
+            "| kernel | 6.1 |",
+            "## Checks: 1 of 2 hold",
+            "| a \\| b | c | holds |",
+            "| a \\| b | c | FAILS |",
+            "| tsc | rdtsc | 12.9 | 12.5 | 21.6 | 32416 |",
+            "| hpet | rdtsc | not measured: no run under hpet |  |  |  |",
+            "| guest | 14.8 |",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
+        }
+    }
+}
