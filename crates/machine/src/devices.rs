@@ -30,3 +30,6 @@ pub use serial::{SerialPort, SerialPortState};
 /// No periodic timer makes the host act more often, whatever the guest
 /// programs: KVM's own bound (arch/x86/kvm/lapic.c, `min_timer_period_us`).
 pub const MIN_PERIOD: pvclock::Nanos = pvclock::Nanos(200_000);
+
+#[cfg(test)]
+mod tests;

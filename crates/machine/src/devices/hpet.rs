@@ -119,3 +119,6 @@ impl Default for Hpet {
 fn is_whole(offset: u64, bytes: usize) -> bool {
     matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -309,3 +309,6 @@ impl LocalTimer {
         u64::from(self.state.initial).max(least)
     }
 }
+
+#[cfg(test)]
+mod tests;

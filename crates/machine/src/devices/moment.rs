@@ -16,6 +16,14 @@ pub struct Moment {
     pub guest_tsc: Ticks,
 }
 
+#[cfg(test)]
+impl Moment {
+    /// All clocks at the same number.
+    pub(super) fn at(ns: u64) -> Self {
+        Self { since_start: Nanos(ns), real: UnixTime(Nanos(ns)), guest_tsc: Ticks(ns) }
+    }
+}
+
 /// An interrupt that is to be raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt {

@@ -84,10 +84,9 @@ impl Pit {
             0..=2 => self.state.channels[usize::from(register)].read(tick),
             GATE => {
                 let [_, refresh, speaker] = &self.state.channels;
-                let toggled = refresh.edges(tick) % 2 == 1;
-                self.state.gate
-                    | u8::from(toggled) * GATE_REFRESH
-                    | u8::from(speaker.output(tick)) * GATE_OUTPUT_2
+                let toggled = if refresh.edges(tick) % 2 == 1 { GATE_REFRESH } else { 0 };
+                let output = if speaker.output(tick) { GATE_OUTPUT_2 } else { 0 };
+                self.state.gate | toggled | output
             }
             _ => 0xff, // The control word cannot be read.
         }
@@ -161,3 +160,6 @@ impl Default for Pit {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

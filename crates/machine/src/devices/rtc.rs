@@ -197,3 +197,6 @@ impl Rtc {
 const fn divider_held(status_a: u8) -> bool {
     status_a & 0x60 == 0x60
 }
+
+#[cfg(test)]
+mod tests;

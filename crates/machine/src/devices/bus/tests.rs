@@ -1,11 +1,4 @@
-use provider::UnixTime;
-use pvclock::Ticks;
-
 use super::*;
-
-fn at(ns: u64) -> Moment {
-    Moment { since_start: Nanos(ns), real: UnixTime(Nanos(ns)), guest_tsc: Ticks(ns) }
-}
 
 fn port<const N: usize>(devices: &mut Devices, port: u16, now: &Moment) -> [u8; N] {
     let mut data = [0x5a; N];
@@ -16,15 +9,15 @@ fn port<const N: usize>(devices: &mut Devices, port: u16, now: &Moment) -> [u8; 
 #[test]
 fn the_pm_timer_is_read_whole_or_in_part_at_one_moment() {
     let mut devices = Devices::new(&Present::ALL);
-    let now = at(1_000_000_000);
+    let now = Moment::at(1_000_000_000);
     assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &now)), 3_579_545);
     assert_eq!(port::<2>(&mut devices, 0x609, &now), [0x9e, 0x36]);
     // A 24-bit counter wraps 2^24 ticks after 0, at 4.69 s.
     let wrap = Nanos(4_686_968_875);
-    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &at(wrap.0 - 1))), 0xff_ffff);
-    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &at(wrap.0))), 0);
+    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &Moment::at(wrap.0 - 1))), 0xff_ffff);
+    assert_eq!(u32::from_le_bytes(port(&mut devices, 0x608, &Moment::at(wrap.0))), 0);
     let mut wide = Devices::new(&Present { pm_timer: Some(PmWidth::Bits32), ..Present::NONE });
-    assert_eq!(u32::from_le_bytes(port(&mut wide, 0x608, &at(wrap.0))), 0x100_0000);
+    assert_eq!(u32::from_le_bytes(port(&mut wide, 0x608, &Moment::at(wrap.0))), 0x100_0000);
     devices.port_write(0x608, &[1, 2, 3, 4], &now);
     assert_eq!(devices.strays(), &Strays::default());
 }
@@ -32,7 +25,7 @@ fn the_pm_timer_is_read_whole_or_in_part_at_one_moment() {
 #[test]
 fn what_is_not_there_reads_as_ones_and_is_counted() {
     let mut devices = Devices::new(&Present::NONE);
-    let now = at(7);
+    let now = Moment::at(7);
     for absent in [0x40, 0x61, 0x70, 0x71, 0x608, 0x80, 0xffff] {
         assert_eq!(port::<4>(&mut devices, absent, &now), [0xff; 4]);
         devices.port_write(absent, &[0], &now);
@@ -57,12 +50,12 @@ fn what_is_not_there_reads_as_ones_and_is_counted() {
 fn the_hpet_ends_where_its_registers_end() {
     let mut devices = Devices::new(&Present::ALL);
     let mut data = [0; 4];
-    devices.mmio_read(Hpet::ADDRESS + 4, &mut data, &at(0));
+    devices.mmio_read(Hpet::ADDRESS + 4, &mut data, &Moment::at(0));
     assert_eq!(u32::from_le_bytes(data), Hpet::PERIOD_FS);
-    devices.mmio_read(Hpet::ADDRESS + Hpet::BYTES - 4, &mut data, &at(0));
+    devices.mmio_read(Hpet::ADDRESS + Hpet::BYTES - 4, &mut data, &Moment::at(0));
     assert_eq!((data, devices.strays().mmio_reads), ([0; 4], 0));
     for address in [Hpet::ADDRESS - 1, Hpet::ADDRESS + 2, Hpet::ADDRESS + Hpet::BYTES] {
-        devices.mmio_read(address, &mut data, &at(0));
+        devices.mmio_read(address, &mut data, &Moment::at(0));
         assert_eq!(data, [0xff; 4], "{address:#x}");
     }
     assert_eq!(devices.strays().mmio_reads, 3);
@@ -71,7 +64,7 @@ fn the_hpet_ends_where_its_registers_end() {
 #[test]
 fn the_serial_port_keeps_the_last_words() {
     let mut devices = Devices::new(&Present::NONE);
-    let now = at(0);
+    let now = Moment::at(0);
     devices.port_write(0x3f8, b"h", &now);
     devices.port_write(0x3f8, b"i", &now);
     assert_eq!(port::<1>(&mut devices, 0x3fd, &now), [0x60]);
@@ -89,7 +82,7 @@ fn the_serial_port_keeps_the_last_words() {
 #[test]
 fn the_serial_port_interrupts_once_its_register_is_empty() {
     let mut devices = Devices::new(&Present::NONE);
-    let now = at(5);
+    let now = Moment::at(5);
     devices.port_write(0x3f9, &[2], &now);
     assert_eq!(devices.next_deadline(&now), Some(Nanos(5)));
     let saved = devices.save();

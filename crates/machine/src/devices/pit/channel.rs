@@ -73,27 +73,15 @@ impl Channel {
 
     /// A control word for this channel.
     pub(super) fn control(&mut self, word: u8, tick: u64) {
-        self.access = match word >> 4 & 3 {
+        let access = match word >> 4 & 3 {
             0 => return self.latch_count(tick),
             1 => Access::Low,
             2 => Access::High,
             _ => Access::Both,
         };
         // Modes 6 and 7 are 2 and 3.
-        self.mode = if word >> 1 & 7 > 5 { word >> 1 & 3 } else { word >> 1 & 7 };
-        self.decimal = word & 1 != 0;
-        *self = Self { gate: self.gate, ..Self { count: 0, run: Run::Idle, ..self.fresh() } };
-    }
-
-    /// The same programming, with nothing half done or latched.
-    const fn fresh(&self) -> Self {
-        Self {
-            half_written: None,
-            half_read: false,
-            latched_count: None,
-            latched_status: None,
-            ..*self
-        }
+        let mode = if word >> 1 & 7 > 5 { word >> 1 & 3 } else { word >> 1 & 7 };
+        *self = Self { access, mode, decimal: word & 1 != 0, ..Self::new(self.gate) };
     }
 
     /// The read-back command, which latches count (bit 5 clear), status (bit
@@ -207,8 +195,8 @@ impl Channel {
     /// Ticks counted since the count was loaded; none while it waits.
     fn elapsed(&self, tick: u64) -> Option<u64> {
         match self.run {
-            _ if self.count == 0 => None,
             Run::Idle => None,
+            _ if self.count == 0 => None,
             Run::Since(since) => Some(tick.saturating_sub(since)),
             Run::Held(ticks) => Some(ticks),
         }
@@ -222,8 +210,7 @@ impl Channel {
             return true;
         }
         match self.mode {
-            0 => elapsed >= count,
-            1 => elapsed >= count,
+            0 | 1 => elapsed >= count,
             2 => elapsed % count != count - 1,
             3 => elapsed % count < count.div_ceil(2),
             _ => elapsed != count,
@@ -288,3 +275,6 @@ fn from_decimal(digits: u16) -> u32 {
 fn to_decimal(value: u64) -> u16 {
     (0..4).fold(0, |digits, i| digits | ((value / 10u64.pow(i) % 10) as u16) << (4 * i))
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,7 @@ impl TimeRegisters {
 }
 
 fn encode(value: u8, status_b: u8) -> u8 {
-    if status_b & B_BINARY != 0 { value } else { value / 10 << 4 | value % 10 }
+    if status_b & B_BINARY != 0 { value } else { value / 10 * 16 + value % 10 }
 }
 
 /// Digits above 9 count as what they are: 0x1f is 25.
@@ -78,3 +78,6 @@ fn decode_hour(raw: u8, status_b: u8) -> u8 {
     let afternoon = u8::from(raw & PM != 0) * 12;
     decode(raw & !PM, status_b) % 12 + afternoon
 }
+
+#[cfg(test)]
+mod tests;
