@@ -1,6 +1,6 @@
 //! What happens to a virtual machine that its clock must know of.
 
-use pvclock::Hertz;
+use pvclock::{Hertz, Nanos};
 
 /// A virtual CPU by its index, 0 is the boot vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub enum Event {
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// It was put on another physical CPU (its first run included).
+    /// It was put on another physical CPU, its first run included.
     VcpuMoved {
         /// Which.
         vcpu: VcpuId,
@@ -31,15 +31,27 @@ pub enum Event {
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// The rate that a physical CPU's TSC runs at has changed (CPUs without
-    /// constant TSC), or the rate a guest is told (KVM_SET_TSC_KHZ).
+    /// The guest is told another rate of its TSC from now on: because the CPUs
+    /// have changed theirs (without constant TSC), or because the VMM says so
+    /// (KVM_SET_TSC_KHZ).
     TscFrequencyChanged {
         /// The new rate.
         frequency: Hertz,
     },
+    /// The VM's clock is set (KVM_SET_CLOCK), forward or back.
+    ClockSet {
+        /// What it says now.
+        clock: Nanos,
+    },
+    /// A vCPU was reset: its pages are switched off.
+    VcpuReset {
+        /// Which.
+        vcpu: VcpuId,
+    },
     /// The host is about to sleep.
     HostSuspended,
-    /// The host woke; a TSC that went back is seen from the reading.
+    /// The host woke; a TSC that went back is seen from the reading, and made
+    /// up for by new offsets ([`Host::tsc_offset`](crate::Host::tsc_offset)).
     HostResumed,
     /// The host's own clocksource is TSC-based now, or no longer.
     HostClocksource {
@@ -53,15 +65,45 @@ pub enum Event {
     },
     /// The VM was stopped by its host.
     Paused,
-    /// It is about to run again: GUEST_STOPPED is raised.
+    /// It is about to run again: GUEST_STOPPED is raised, if it was paused.
     Resumed,
     /// The deadline last given has come.
     Timer,
+    /// A vCPU that had work was taken off its physical CPU.
+    VcpuPreempted {
+        /// Which.
+        vcpu: VcpuId,
+    },
     /// The host measured how long a vCPU waited for a physical one.
     StealMeasured {
         /// Which.
         vcpu: VcpuId,
-        /// Since the VM began, in ns.
-        stolen: pvclock::Nanos,
+        /// In all, since its thread began here.
+        stolen: Nanos,
     },
+}
+
+impl Event {
+    /// Whether all pages may get a new line by it: no vCPU runs guest code
+    /// while it is handled, so that none reads the old line while another
+    /// reads the new one (KVM: KVM_REQ_MCLOCK_INPROGRESS).
+    pub const fn stops_all(&self) -> bool {
+        match self {
+            Self::VcpuCreated { .. }
+            | Self::TscOffsetChanged { .. }
+            | Self::TscFrequencyChanged { .. }
+            | Self::ClockSet { .. }
+            | Self::VcpuReset { .. }
+            | Self::HostSuspended
+            | Self::HostResumed
+            | Self::HostClocksource { .. }
+            | Self::PhysicalCpuAdded { .. }
+            | Self::Paused
+            | Self::Resumed => true,
+            Self::VcpuMoved { .. }
+            | Self::Timer
+            | Self::VcpuPreempted { .. }
+            | Self::StealMeasured { .. } => false,
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The kinds of provider, by the names that VirtualBox users know.
 
+use core::fmt;
+
 /// What paravirtual clock a guest is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -29,6 +31,27 @@ impl Kind {
         }
     }
 
+    /// The provider of that name; `default` is the one for `system`.
+    ///
+    /// ```
+    /// use provider::{GuestSystem, Kind};
+    /// assert_eq!(Kind::from_name("hyperv", GuestSystem::Linux), Some(Kind::HyperV));
+    /// assert_eq!(Kind::from_name("default", GuestSystem::Linux), Some(Kind::Kvm));
+    /// assert_eq!(Kind::from_name("xen", GuestSystem::Linux), None);
+    /// ```
+    pub fn from_name(name: &str, system: GuestSystem) -> Option<Self> {
+        if name == "default" {
+            return Some(Self::default_for(system));
+        }
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether CPUID has leaves of this provider, and so has to announce a
+    /// hypervisor (leaf 1, ECX bit 31).
+    pub const fn has_cpuid(self) -> bool {
+        !matches!(self, Self::None | Self::Legacy)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,6 +61,12 @@ impl Kind {
             Self::Kvm => "kvm",
             Self::HyperV => "hyperv",
         }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

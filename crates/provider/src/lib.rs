@@ -1,17 +1,45 @@
 //! What a host does for its guests' clocks, as a state machine: events come
 //! in, pages are written and a next deadline comes out. No hypervisor, clock,
 //! thread or file is in here, so any VMM can use it and any test can drive it.
+//!
+//! | a VMM | calls |
+//! | --- | --- |
+//! | makes a VM | [`Host::new`], [`Host::cpuid_leaves`], [`Host::msrs`] |
+//! | has an MSR access of its guest | [`Host::read_msr`], [`Host::write_msr`] |
+//! | is about to run a vCPU | [`Host::before_entry`] |
+//! | sees one of the [`Event`]s | [`Host::handle`] |
+//! | traps RDTSC | [`Host::guest_tsc`] |
+//! | is told when to look again by | [`Host::deadline`] |
+//!
+//! `docs/protocols/host.md` tells the rules to who writes a host of their own.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod cpuid;
 pub mod event;
+mod host;
 pub mod kind;
+mod log;
+mod master;
 pub mod memory;
+pub mod msr;
+mod plain_memory;
 pub mod reading;
+mod settings;
+mod tsc;
+mod vcpu;
 
+pub use cpuid::Leaf;
 pub use event::{Event, VcpuId};
+pub use host::Host;
 pub use kind::{GuestSystem, Kind};
+pub use log::{LogEntry, LogEvent};
+pub use master::PerVcpu;
 pub use memory::{GuestAddress, GuestMemory, Misplaced};
+pub use msr::{MsrError, MsrRange};
+pub use plain_memory::PlainMemory;
 pub use reading::{Reading, UnixTime};
+pub use settings::{Settings, SettingsError, ToldBy, TscMode};
+pub use tsc::{RatioError, TscRatio};

@@ -34,5 +34,5 @@ pub trait GuestMemory {
     ///
     /// # Errors
     /// [`Misplaced`], for any address that is not wholly inside.
-    fn page<P: Page>(&self, address: GuestAddress) -> Result<&P, Misplaced>;
+    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced>;
 }

@@ -34,6 +34,17 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
     /// Writes an update. GUEST_STOPPED stays as it stands in the page: only
     /// the guest clears it.
     pub fn write(&mut self, update: &TimeUpdate) {
+        self.write_with(update, Flags(0));
+    }
+
+    /// [`TimeWriter::write`] and [`TimeWriter::set_guest_stopped`] as one
+    /// update.
+    pub fn write_stopped(&mut self, update: &TimeUpdate) {
+        self.write_with(update, Flags::GUEST_STOPPED);
+    }
+
+    #[inline]
+    fn write_with(&mut self, update: &TimeUpdate, raised: Flags) {
         let page = self.page;
         sequence::write::<M, OddWhileWriting>(&page.version, page.version.load(), || {
             let (_, standing) = unpack(page.shift_and_flags.load());
@@ -42,7 +53,8 @@ impl<'p, M: Memory> TimeWriter<'p, M> {
             page.tsc_timestamp.store(update.tsc_timestamp);
             page.system_time.store(update.system_time.0);
             page.tsc_to_system_mul.store(update.scale.mul());
-            page.shift_and_flags.store(pack(update.scale.shift(), stable.with(stopped)));
+            page.shift_and_flags
+                .store(pack(update.scale.shift(), stable.with(stopped).with(raised)));
         });
     }
 

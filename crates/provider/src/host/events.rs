@@ -1,0 +1,160 @@
+//! What each event does to the clock.
+
+use pvclock::Nanos;
+
+use super::{Host, after};
+use crate::tsc::Source;
+use crate::vcpu::Vcpu;
+use crate::{Event, GuestMemory, LogEvent, Reading, VcpuId};
+
+/// How long after one page all are written: KVMCLOCK_UPDATE_DELAY,
+/// arch/x86/kvm/x86.c.
+const ALL_AFTER: Nanos = Nanos(100_000_000);
+
+impl Host {
+    /// Takes note of an event. Time pages are written at each vCPU's next
+    /// [`before_entry`](Host::before_entry), Hyper-V's page and the mark of a
+    /// preempted vCPU at once. Events of a vCPU that was never created are
+    /// ignored.
+    pub fn handle(&mut self, event: Event, now: Reading, memory: &impl GuestMemory) {
+        match event {
+            Event::VcpuCreated { vcpu, tsc_offset } => {
+                self.vcpu_created(vcpu, tsc_offset, now, memory);
+            }
+            Event::VcpuMoved { vcpu, physical_cpu } => self.vcpu_moved(vcpu, physical_cpu, now),
+            Event::TscOffsetChanged { vcpu, tsc_offset } => {
+                if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
+                    vcpu.tsc_offset = tsc_offset;
+                    self.recompute(now, memory);
+                }
+            }
+            Event::TscFrequencyChanged { frequency } => {
+                self.tell(frequency, now);
+                self.recompute(now, memory);
+            }
+            Event::ClockSet { clock } => self.clock_set(clock, now, memory),
+            Event::VcpuReset { vcpu } => self.vcpu_reset(vcpu, now, memory),
+            // The guest stands still while its host sleeps (KVM:
+            // kvm_arch_suspend_notifier).
+            Event::HostSuspended => self.stop_is_due(),
+            Event::HostResumed => self.host_resumed(now, memory),
+            Event::HostClocksource { is_tsc } => {
+                self.settings.host_clocksource_is_tsc = is_tsc;
+                self.recompute_if_changed(now, memory);
+            }
+            Event::PhysicalCpuAdded { tsc_agrees } => {
+                if !tsc_agrees {
+                    self.physical_tscs_agree = false;
+                    self.recompute(now, memory);
+                }
+            }
+            Event::Paused => self.paused = true,
+            Event::Resumed => {
+                if core::mem::take(&mut self.paused) {
+                    self.stop_is_due();
+                }
+            }
+            Event::Timer => self.timer(now),
+            Event::VcpuPreempted { vcpu } => {
+                if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
+                    vcpu.write_preempted(memory);
+                }
+            }
+            Event::StealMeasured { vcpu, stolen } => {
+                if let Some(vcpu) = self.vcpus.get_mut(&vcpu) {
+                    vcpu.stolen = stolen;
+                    vcpu.due.steal |= vcpu.steal_time.page().is_some();
+                }
+            }
+        }
+        self.latest = now;
+    }
+
+    /// A vCPU that is there already gets the offset alone.
+    fn vcpu_created(
+        &mut self,
+        id: VcpuId,
+        tsc_offset: u64,
+        now: Reading,
+        memory: &impl GuestMemory,
+    ) {
+        self.vcpus
+            .entry(id)
+            .and_modify(|vcpu| vcpu.tsc_offset = tsc_offset)
+            .or_insert_with(|| Vcpu::new(tsc_offset));
+        self.recompute_if_changed(now, memory);
+    }
+
+    fn vcpu_moved(&mut self, id: VcpuId, physical_cpu: u32, now: Reading) {
+        let master_clock = self.master_clock();
+        let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
+        match vcpu.physical_cpu.replace(physical_cpu) {
+            None => vcpu.time_is_due(),
+            Some(before) if before != physical_cpu && !master_clock => {
+                vcpu.time_is_due();
+                self.all_are_due_soon(now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn vcpu_reset(&mut self, id: VcpuId, now: Reading, memory: &impl GuestMemory) {
+        let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
+        vcpu.reset();
+        if id == Self::BOOT_VCPU {
+            self.boot_vcpu_uses_old_msr = false;
+            self.hyperv.reset();
+            self.recompute_if_changed(now, memory);
+        }
+    }
+
+    /// The one event after which time may have gone back: nothing told before
+    /// counts.
+    fn clock_set(&mut self, clock: Nanos, now: Reading, memory: &impl GuestMemory) {
+        self.log.push(now.boot, LogEvent::ClockSet { from: self.clock(now), to: clock });
+        self.clock_offset = clock.0.wrapping_sub(now.boot.0);
+        for vcpu in self.vcpus.values_mut() {
+            vcpu.line = None;
+        }
+        self.told = Nanos(0);
+        self.redraw(now, memory);
+    }
+
+    /// A host's TSC may begin anew when it wakes; the guest's must not.
+    fn host_resumed(&mut self, now: Reading, memory: &impl GuestMemory) {
+        if let Source::Real(_) = self.source
+            && now.tsc < self.latest.tsc
+        {
+            let (before, after) = (self.source.base(self.latest), self.source.base(now));
+            self.rebase(after.wrapping_sub(before));
+            let cycles = before.wrapping_sub(after);
+            self.log.push(now.boot, LogEvent::TscWentBack { cycles });
+        }
+        self.recompute(now, memory);
+    }
+
+    fn timer(&mut self, now: Reading) {
+        if self.all_due_at.is_some_and(|at| at <= now.boot) {
+            self.all_due_at = None;
+            self.all_are_due();
+        }
+        if let Some(period) = self.settings.sync_period
+            && self.sync_due_at.is_some_and(|at| at <= now.boot)
+        {
+            self.sync_due_at = Some(after(now.boot, period));
+            self.all_are_due();
+        }
+    }
+
+    /// One page was written; the others follow, so that they do not drift
+    /// apart.
+    pub(super) fn all_are_due_soon(&mut self, now: Reading) {
+        self.all_due_at.get_or_insert(after(now.boot, ALL_AFTER));
+    }
+
+    fn stop_is_due(&mut self) {
+        for vcpu in self.vcpus.values_mut() {
+            vcpu.stop_is_due();
+        }
+    }
+}

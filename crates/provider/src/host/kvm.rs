@@ -1,0 +1,138 @@
+//! kvm-clock's MSRs.
+
+use pvclock::Nanos;
+use pvclock::kvm_clock::{WallClock, WallClockPage, WallClockWriter};
+use pvclock::steal_time::StealPage;
+
+use super::Host;
+use crate::msr::{
+    KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
+    PageMsr,
+};
+use crate::vcpu::check_time_page;
+use crate::{GuestAddress, GuestMemory, MsrError, Reading, VcpuId};
+
+/// Alignments of the pages. The wall clock's register has no bit to switch it
+/// on: writing it is the request.
+const TIME_ALIGNMENT: u64 = 4;
+const STEAL_ALIGNMENT: u64 = 64;
+
+impl Host {
+    /// The vCPU whose choice of MSRs decides for the VM.
+    pub(super) const BOOT_VCPU: VcpuId = VcpuId(0);
+
+    pub(super) fn read_kvm_msr(&self, id: VcpuId, msr: u32) -> Result<u64, MsrError> {
+        let vcpu = self.vcpus.get(&id).ok_or(MsrError::NoSuchVcpu { msr, vcpu: id })?;
+        match msr {
+            KVM_WALL_CLOCK | KVM_WALL_CLOCK_OLD => Ok(self.wall_clock),
+            KVM_SYSTEM_TIME | KVM_SYSTEM_TIME_OLD => Ok(vcpu.system_time.0),
+            KVM_STEAL_TIME => Ok(vcpu.steal_time.0),
+            _ => Err(MsrError::NotOurs { msr, kind: self.settings.kind }),
+        }
+    }
+
+    pub(super) fn write_kvm_msr(
+        &mut self,
+        vcpu: VcpuId,
+        msr: u32,
+        value: u64,
+        now: Reading,
+        memory: &impl GuestMemory,
+    ) -> Result<(), MsrError> {
+        match msr {
+            KVM_WALL_CLOCK | KVM_WALL_CLOCK_OLD => self.write_wall_clock(msr, value, now, memory),
+            KVM_SYSTEM_TIME | KVM_SYSTEM_TIME_OLD => {
+                self.register_time_page(vcpu, msr, value, now, memory)
+            }
+            KVM_STEAL_TIME => self.register_steal_page(vcpu, msr, value, memory),
+            _ => Err(MsrError::NotOurs { msr, kind: self.settings.kind }),
+        }
+    }
+
+    fn register_time_page(
+        &mut self,
+        id: VcpuId,
+        msr: u32,
+        value: u64,
+        now: Reading,
+        memory: &impl GuestMemory,
+    ) -> Result<(), MsrError> {
+        let register = PageMsr::checked(msr, value, TIME_ALIGNMENT)?;
+        if let Some(address) = register.page() {
+            check_time_page(address, memory).map_err(|why| MsrError::Misplaced {
+                msr,
+                value,
+                why,
+            })?;
+        }
+        let Some(vcpu) = self.vcpus.get_mut(&id) else {
+            return Err(MsrError::NoSuchVcpu { msr, vcpu: id });
+        };
+        vcpu.system_time = register;
+        vcpu.time_is_due();
+        if register.page().is_none() {
+            vcpu.due.stopped = false;
+        } else {
+            self.all_are_due_soon(now);
+        }
+        if id == Self::BOOT_VCPU {
+            self.boot_vcpu_uses_old_msr = msr == KVM_SYSTEM_TIME_OLD;
+            self.recompute_if_changed(now, memory);
+        }
+        Ok(())
+    }
+
+    fn register_steal_page(
+        &mut self,
+        id: VcpuId,
+        msr: u32,
+        value: u64,
+        memory: &impl GuestMemory,
+    ) -> Result<(), MsrError> {
+        let register = PageMsr::checked(msr, value, STEAL_ALIGNMENT)?;
+        if let Some(address) = register.page() {
+            memory.page::<StealPage>(address).map_err(|why| MsrError::Misplaced {
+                msr,
+                value,
+                why,
+            })?;
+        }
+        let Some(vcpu) = self.vcpus.get_mut(&id) else {
+            return Err(MsrError::NoSuchVcpu { msr, vcpu: id });
+        };
+        vcpu.steal_time = register;
+        // The page says nothing of the time before it was registered.
+        vcpu.stolen_told = vcpu.stolen;
+        vcpu.due.steal = register.page().is_some();
+        Ok(())
+    }
+
+    /// Fills the wall clock, once and at once: real time less the VM's clock.
+    fn write_wall_clock(
+        &mut self,
+        msr: u32,
+        value: u64,
+        now: Reading,
+        memory: &impl GuestMemory,
+    ) -> Result<(), MsrError> {
+        // KVM takes 0 for no request (kvm_write_wall_clock).
+        if value != 0 {
+            let page = memory
+                .page::<WallClockPage>(GuestAddress(value))
+                .map_err(|why| MsrError::Misplaced { msr, value, why })?;
+            let zero = now.real.0.0.saturating_sub(self.clock(now).0);
+            WallClockWriter::new(page).write(split(Nanos(zero)));
+        }
+        self.wall_clock = value;
+        Ok(())
+    }
+}
+
+/// The page's two fields; its seconds wrap in 2106.
+const fn split(real: Nanos) -> WallClock {
+    const NANOS_PER_SECOND: u64 = 1_000_000_000;
+    WallClock {
+        seconds: (real.0 / NANOS_PER_SECOND) as u32,
+        nanoseconds: (real.0 % NANOS_PER_SECOND) as u32,
+    }
+}

@@ -1,0 +1,55 @@
+//! Reading and writing MSRs.
+
+use super::Host;
+use crate::{GuestMemory, Kind, MsrError, Reading, VcpuId};
+
+impl Host {
+    /// Answers RDMSR.
+    ///
+    /// # Errors
+    /// [`MsrError`]: #GP for the guest, or the VMM's own MSR.
+    pub fn read_msr(
+        &mut self,
+        vcpu: VcpuId,
+        msr: u32,
+        now: Reading,
+        _memory: &impl GuestMemory,
+    ) -> Result<u64, MsrError> {
+        self.must_be_ours(vcpu, msr)?;
+        self.latest = now;
+        match self.settings.kind {
+            Kind::HyperV => self.read_hyperv_msr(vcpu, msr, now),
+            _ => self.read_kvm_msr(vcpu, msr),
+        }
+    }
+
+    /// Performs WRMSR. Nothing has changed when it fails.
+    ///
+    /// # Errors
+    /// [`MsrError`]: #GP for the guest, or the VMM's own MSR.
+    pub fn write_msr(
+        &mut self,
+        vcpu: VcpuId,
+        msr: u32,
+        value: u64,
+        now: Reading,
+        memory: &impl GuestMemory,
+    ) -> Result<(), MsrError> {
+        self.must_be_ours(vcpu, msr)?;
+        self.latest = now;
+        match self.settings.kind {
+            Kind::HyperV => self.write_hyperv_msr(msr, value, now, memory),
+            _ => self.write_kvm_msr(vcpu, msr, value, now, memory),
+        }
+    }
+
+    fn must_be_ours(&self, vcpu: VcpuId, msr: u32) -> Result<(), MsrError> {
+        if !self.msrs().iter().any(|range| range.contains(msr)) {
+            return Err(MsrError::NotOurs { msr, kind: self.settings.kind });
+        }
+        if !self.vcpus.contains_key(&vcpu) {
+            return Err(MsrError::NoSuchVcpu { msr, vcpu });
+        }
+        Ok(())
+    }
+}

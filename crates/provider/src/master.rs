@@ -1,0 +1,32 @@
+//! Whether one line serves all vCPUs.
+
+use core::fmt;
+
+/// Why each vCPU's page holds a line of its own, without TSC_STABLE
+/// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PerVcpu {
+    /// There is no vCPU yet.
+    NoVcpu,
+    /// The host's clock is not TSC-based: no pair of both can be had at one
+    /// moment.
+    HostClocksource,
+    /// The physical CPUs' TSCs differ.
+    PhysicalTscs,
+    /// The vCPUs' TSCs have different offsets.
+    TscOffsets,
+    /// The boot vCPU uses the old MSRs, whose guests know of no TSC_STABLE.
+    OldMsr,
+}
+
+impl fmt::Display for PerVcpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoVcpu => "there is no vCPU yet",
+            Self::HostClocksource => "the host's clocksource is not the TSC",
+            Self::PhysicalTscs => "the physical CPUs' TSCs differ",
+            Self::TscOffsets => "the vCPUs' TSC offsets differ",
+            Self::OldMsr => "the boot vCPU uses the old MSRs",
+        })
+    }
+}
