@@ -1,5 +1,7 @@
 //! The CMOS real-time clock.
 
+use pvclock::counter::Counter;
+
 use crate::hardware::Hardware;
 
 const INDEX: u16 = 0x70;
@@ -11,9 +13,11 @@ const UPDATING: u8 = 0x80;
 const BINARY: u8 = 4;
 const HOURS_24: u8 = 2;
 
-/// Register reads in which the second must change: at 1 µs each the least
-/// that a second takes, at 30 µs some minutes.
-const TRIES: u32 = 5_000_000;
+/// Register reads in which the second must change: QEMU's software emulation
+/// makes ten million a second.
+const TRIES: u32 = 50_000_000;
+/// TSC cycles likewise, for hosts where each read is a long exit: 2 s at 8 GHz.
+const CYCLES: u64 = 1 << 34;
 
 fn register(hardware: &impl Hardware, index: u8) -> u8 {
     hardware.port_write_8(INDEX, index);
@@ -29,15 +33,20 @@ pub fn is_there(hardware: &impl Hardware) -> bool {
 /// the clock's own convention. Nothing where it does not change.
 pub fn next_second(hardware: &impl Hardware) -> Option<u64> {
     let first = register(hardware, 0);
+    let counter = hardware.counter();
+    let start = counter.read_ordered();
     // The index register keeps its value: one exit a try.
-    (0..TRIES).find(|_| hardware.port_read_8(DATA) != first)?;
+    (0..TRIES)
+        .take_while(|_| counter.read_ordered().wrapping_sub(start) < CYCLES)
+        .find(|_| hardware.port_read_8(DATA) != first)?;
     settled(hardware)
 }
 
-/// The time, read while no update is in progress and twice the same.
+/// The time, read while no update is in progress and twice the same. An
+/// update takes 2 ms (MC146818 data sheet), thousands of such cheap reads.
 fn settled(hardware: &impl Hardware) -> Option<u64> {
     let mut last = None;
-    for _ in 0..1000 {
+    for _ in 0..1_000_000 {
         if register(hardware, STATUS_A) & UPDATING != 0 {
             continue;
         }
