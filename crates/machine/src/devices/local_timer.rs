@@ -152,16 +152,16 @@ impl LocalTimer {
 
     /// When to ask [`due`](Self::due) next, on the machine's own time: now or
     /// in the past when it is due already. None while nothing can come: not
-    /// armed, masked, or the last interrupt not ended. Ask anew after each
-    /// access.
+    /// armed, masked, switched off, or the last interrupt not ended. Ask anew
+    /// after each access.
     pub fn deadline(&self, now: &Moment) -> Option<Nanos> {
-        if self.state.in_service {
+        if self.state.in_service || !self.enabled() {
             return None;
         }
         if self.state.requested.is_some() {
             return Some(now.since_start);
         }
-        if self.lvt().masked || !self.enabled() {
+        if self.lvt().masked {
             return None;
         }
         if self.lvt().mode == Mode::TscDeadline {

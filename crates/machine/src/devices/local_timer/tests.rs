@@ -126,6 +126,16 @@ fn nothing_is_delivered_twice_masked_or_switched_off() {
 }
 
 #[test]
+fn what_was_requested_waits_until_it_is_switched_on_again() {
+    let mut timer = timer(0x40);
+    write(&mut timer, INITIAL, 1, 0);
+    write(&mut timer, SPURIOUS, 0xff, 1);
+    assert_eq!((timer.due(&at(2)), timer.deadline(&at(2))), (None, None));
+    write(&mut timer, SPURIOUS, 0x1ff, 3);
+    assert_eq!((timer.deadline(&at(3)), timer.due(&at(3))), (Some(Nanos(3)), Some(0x40)));
+}
+
+#[test]
 fn vectors_of_exceptions_are_not_delivered() {
     for vector in 0..0x20 {
         let mut timer = timer(vector);
