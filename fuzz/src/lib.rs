@@ -1,11 +1,13 @@
-//! What the fuzzers call: one function for each parser of foreign text and
-//! each reader of a foreign page. None may panic, hang, or break the promise
+//! What the fuzzers call: one function for each parser of foreign text, each
+//! reader of a foreign page, and what a hostile guest can reach. None may panic, hang, or break the promise
 //! that it checks.
 //!
 //! The libFuzzer programs are in `engine`, a workspace of its own because
 //! they need nightly. The functions are here, so that `cargo test` replays
 //! the seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
 
+mod bytes;
+mod devices;
 mod pages;
 mod texts;
 mod trees;
@@ -21,6 +23,7 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "devices", run: devices::devices },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
