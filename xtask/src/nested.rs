@@ -8,6 +8,7 @@ mod boot;
 mod checks;
 mod commands;
 mod cpio;
+mod image;
 mod initramfs;
 mod modules;
 mod packages;
@@ -114,11 +115,17 @@ fn attempt(project: &Project, args: &Args) -> Result<Vec<Check>, Stop> {
             println!("--- {name}\n{stdout}{stderr}");
         }
     }
-    let checks = checks::all(&records);
+    let image = phases.time("image", || prepare::image(project, &folder))?;
+    let report = phases.time("image's boot", || image::run(&folder, &image, args.limit))?;
+    if args.verbose {
+        println!("--- image\n{}", report.lines.join("\n"));
+    }
+    let mut checks = checks::all(&records);
+    checks.extend(report.checks());
     if args.record {
         let results = Results(&records);
         let setting = Setting { lines: setting(project, results), phases: taken(phases, &records) };
-        let page = report::page(&setting, &checks, results);
+        let page = report::page(&setting, &checks, results, &report);
         let path = project.path(PAGE);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written

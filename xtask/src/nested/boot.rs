@@ -18,6 +18,25 @@ const NOT_EMULATED: &str = "TCG doesn't support requested feature";
 
 /// Runs the guest to its end, and tells of each command as it comes.
 pub(super) fn run(folder: &Path, guest: &Guest) -> Result<Vec<Record>, Stop> {
+    let read = || records::parse(&fs::read(&guest.serial_ports[1]).unwrap_or_default());
+    let mut told = 0;
+    to_its_end(folder, guest, || {
+        let (records, _) = read();
+        for record in &records[told..] {
+            let Record { name, status, started_s, ended_s, .. } = record;
+            println!("  {name:<14}{:7.1} s  exit code {status}", ended_s - started_s);
+        }
+        told = records.len();
+    })?;
+    match read() {
+        (records, None) => Ok(records),
+        (_, Some(error)) => Err(Stop::Failed(format!("the guest's records: {error}"))),
+    }
+}
+
+/// Runs a guest until it switches itself off; looks in now and then, and once
+/// more at its end.
+pub(super) fn to_its_end(folder: &Path, guest: &Guest, mut look: impl FnMut()) -> Result<(), Stop> {
     let complaints = folder.join("qemu");
     for port in &guest.serial_ports {
         // What the last guest said is not this one's.
@@ -26,35 +45,21 @@ pub(super) fn run(folder: &Path, guest: &Guest) -> Result<Vec<Record>, Stop> {
     let cannot =
         |error: std::io::Error| Stop::Failed(format!("timeout {}: {error}", qemu::PROGRAM));
     let mut running = guest.start(&complaints).map_err(cannot)?;
-    let mut told = 0;
-    loop {
+    let end = loop {
         let end = running.end().map_err(cannot)?;
-        let bytes = fs::read(&guest.serial_ports[1]).unwrap_or_default();
-        let (records, unread) = records::parse(&bytes);
-        for record in &records[told..] {
-            let Record { name, status, started_s, ended_s, .. } = record;
-            println!("  {name:<14}{:7.1} s  exit code {status}", ended_s - started_s);
+        look();
+        match end {
+            Some(end) => break end,
+            None => thread::sleep(Duration::from_millis(100)),
         }
-        told = records.len();
-        let what = match end {
-            None => {
-                thread::sleep(Duration::from_millis(100));
-                continue;
-            }
-            Some(End::PoweredOff) => match unread {
-                None => return Ok(records),
-                Some(error) => format!("the guest's records: {error}"),
-            },
-            Some(End::TimedOut) => format!("the guest ran for {} s and was ended", guest.limit_s),
-            Some(End::Failed(status)) => format!("{}: {status}", qemu::PROGRAM),
-        };
-        let said = |path| readable(&fs::read(path).unwrap_or_default());
-        return Err(Stop::Failed(failure(
-            &what,
-            &said(&complaints),
-            &said(&guest.serial_ports[0]),
-        )));
-    }
+    };
+    let what = match end {
+        End::PoweredOff => return Ok(()),
+        End::TimedOut => format!("the guest ran for {} s and was ended", guest.limit_s),
+        End::Failed(status) => format!("{}: {status}", qemu::PROGRAM),
+    };
+    let said = |path| readable(&fs::read(path).unwrap_or_default());
+    Err(Stop::Failed(failure(&what, &said(&complaints), &said(&guest.serial_ports[0]))))
 }
 
 /// What happened, what QEMU said, and the last of what the guest said.
@@ -68,7 +73,7 @@ fn failure(what: &str, complaints: &str, console: &str) -> String {
 }
 
 /// Text without what would move a terminal's cursor.
-fn readable(bytes: &[u8]) -> String {
+pub(super) fn readable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().filter(|&letter| letter == '\n' || !letter.is_control()).collect()
 }

@@ -24,7 +24,7 @@ impl Check {
     }
 
     /// A check of something that may not be there: then it does not hold.
-    fn of<T>(
+    pub(crate) fn of<T>(
         what: &str,
         found: Result<T, String>,
         judge: impl FnOnce(T) -> (String, bool),

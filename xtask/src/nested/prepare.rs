@@ -59,8 +59,7 @@ pub(super) fn guest(
         .map_err(|error| Stop::Failed(format!("{}: {error}", initramfs.display())))?;
     Ok(Guest {
         kernel: image,
-        initramfs,
-        parameters: PARAMETERS,
+        linux: Some((initramfs, PARAMETERS)),
         serial_ports: vec![folder.join("console"), folder.join("records")],
         limit_s,
     })
@@ -74,4 +73,16 @@ fn only_file(folder: &Path, beginning: &str) -> Result<PathBuf, Stop> {
         .next()
         .map(|entry| entry.path())
         .ok_or_else(|| Stop::Failed(format!("no {beginning}* in {}", folder.display())))
+}
+
+/// The guest's image, by the manifest of its own that it has.
+pub(super) fn image(project: &Project, folder: &Path) -> Result<PathBuf, Stop> {
+    let target = folder.join("image");
+    let manifest = project.path("crates/guest/image/Cargo.toml");
+    let mut cargo = project.cargo();
+    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
+    match Outcome::of(cargo.arg("--target-dir").arg(&target)) {
+        Outcome::Failed(said) => Err(Stop::Failed(said)),
+        _ => Ok(target.join("release/guest-image")),
+    }
 }

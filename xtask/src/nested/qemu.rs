@@ -23,10 +23,8 @@ const KILLED: i32 = 137;
 pub(crate) struct Guest {
     /// The kernel.
     pub(crate) kernel: PathBuf,
-    /// Its first files.
-    pub(crate) initramfs: PathBuf,
-    /// Its command line.
-    pub(crate) parameters: &'static str,
+    /// Its first files and its command line, if it is a kernel that wants them.
+    pub(crate) linux: Option<(PathBuf, &'static str)>,
     /// One file a serial port, the first one's first.
     pub(crate) serial_ports: Vec<PathBuf>,
     /// Wall-clock seconds until it is ended.
@@ -64,11 +62,11 @@ impl Guest {
     /// QEMU's options.
     pub(crate) fn options(&self) -> Vec<String> {
         let mut options: Vec<String> = MACHINE.split_whitespace().map(str::to_owned).collect();
-        let named = [("-kernel", &self.kernel), ("-initrd", &self.initramfs)];
-        for (option, path) in named {
-            options.extend([option.to_owned(), path.display().to_string()]);
+        options.extend(["-kernel".to_owned(), self.kernel.display().to_string()]);
+        if let Some((initramfs, parameters)) = &self.linux {
+            options.extend(["-initrd".to_owned(), initramfs.display().to_string()]);
+            options.extend(["-append".to_owned(), (*parameters).to_owned()]);
         }
-        options.extend(["-append".to_owned(), self.parameters.to_owned()]);
         for port in &self.serial_ports {
             options.extend(["-serial".to_owned(), format!("file:{}", port.display())]);
         }

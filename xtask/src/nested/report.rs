@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::nested::checks::{Check, Results, clocks};
+use crate::nested::image;
 
 /// What was run, on what.
 #[derive(Debug)]
@@ -20,7 +21,12 @@ const CALLS: &[&str] =
     &["rdtsc", "clock_gettime(CLOCK_MONOTONIC)", "clock_gettime(CLOCK_MONOTONIC_COARSE)"];
 
 /// The whole page.
-pub(crate) fn page(setting: &Setting, checks: &[Check], results: Results<'_>) -> String {
+pub(crate) fn page(
+    setting: &Setting,
+    checks: &[Check],
+    results: Results<'_>,
+    image: &image::Report,
+) -> String {
     let mut text = String::from(
         "# A stock kernel under emulation\n\n\
          `cargo xtask e2e nested --record` writes this page: QEMU's software emulation boots\n\
@@ -38,6 +44,13 @@ pub(crate) fn page(setting: &Setting, checks: &[Check], results: Results<'_>) ->
         row(&mut text, &[what, found, if *holds { "holds" } else { "FAILS" }]);
     }
     costs(&mut text, &results.json("bench"));
+    let _ = write!(
+        text,
+        "\n## The lab's own guest, by its PVH entry\n\n\
+         Its report on the first serial port, the machine as above but for the kernel:\n\n\
+         ```text\n{}\n```\n",
+        image.lines.join("\n")
+    );
     text.push_str("\n## What it took\n\n| phase | s |\n| --- | ---: |\n");
     for (name, took_s) in &setting.phases {
         row(&mut text, &[name, &format!("{took_s:.1}")]);
@@ -103,7 +116,8 @@ mod tests {
             phases: vec![("guest".to_owned(), 14.84)],
         };
         let check = |holds| Check { what: "a | b".to_owned(), found: "c".to_owned(), holds };
-        let page = page(&setting, &[check(true), check(false)], Results(&[record]));
+        let image = image::Report { lines: vec!["pit: 0 ns".to_owned()], between_s: (0, 1) };
+        let page = page(&setting, &[check(true), check(false)], Results(&[record]), &image);
         for line in [
             "| kernel | 6.1 |",
             "## Checks: 1 of 2 hold",
@@ -111,6 +125,7 @@ mod tests {
             "| a \\| b | c | FAILS |",
             "| tsc | rdtsc | 12.9 | 12.5 | 21.6 | 32416 |",
             "| hpet | rdtsc | not measured: no run under hpet |  |  |  |",
+            "pit: 0 ns",
             "| guest | 14.8 |",
         ] {
             assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
