@@ -12,9 +12,10 @@
 
 mod entry;
 mod events;
-mod hyperv;
+pub(crate) mod hyperv;
 mod kvm;
 mod msrs;
+mod transfer;
 
 use alloc::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ use crate::tsc::{Source, along};
 use crate::vcpu::Vcpu;
 use crate::{
     GuestMemory, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Reading, Settings,
-    SettingsError, TscMode, TscRatio, VcpuId,
+    SettingsError, TscMode, VcpuId,
 };
 
 /// One VM's clock.
@@ -97,7 +98,7 @@ impl Host {
     pub fn new(settings: Settings, now: Reading) -> Result<Self, SettingsError> {
         let scale = settings.scale()?;
         let source = match settings.tsc_mode {
-            TscMode::Real => Source::Real(TscRatio::ONE),
+            TscMode::Real => Source::unscaled(settings.host_tsc),
             TscMode::Emulated => {
                 Source::Emulated { since: now.boot, at: 0, rate: settings.told_tsc }
             }
@@ -251,7 +252,7 @@ impl Host {
     /// The conditions of a master clock. An emulated TSC is the host's clock
     /// itself, whatever that is based on.
     fn master_clock_rule(&self) -> Result<(), PerVcpu> {
-        let real = matches!(self.source, Source::Real(_));
+        let real = matches!(self.source, Source::Real { .. });
         let mut offsets = self.vcpus.values().map(|vcpu| vcpu.tsc_offset);
         let Some(first) = offsets.next() else { return Err(PerVcpu::NoVcpu) };
         if real && !self.settings.host_clocksource_is_tsc {
@@ -275,6 +276,12 @@ impl Host {
     }
 
     fn redraw(&mut self, now: Reading, memory: &impl GuestMemory) {
+        self.draw_master(now);
+        self.all_are_due();
+        self.publish_reference(memory);
+    }
+
+    fn draw_master(&mut self, now: Reading) {
         let before = self.why_per_vcpu();
         self.master = self.master_clock_rule().map(|()| self.draw(now, self.told, true));
         let after = self.why_per_vcpu();
@@ -282,8 +289,6 @@ impl Host {
             let what = after.map_or(LogEvent::MasterClock, LogEvent::PerVcpu);
             self.log.push(now.boot, what);
         }
-        self.all_are_due();
-        self.publish_reference(memory);
     }
 
     fn recompute_if_changed(&mut self, now: Reading, memory: &impl GuestMemory) {

@@ -9,6 +9,7 @@
 //! | is about to run a vCPU | [`Host::before_entry`] |
 //! | sees one of the [`Event`]s | [`Host::handle`] |
 //! | traps RDTSC | [`Host::guest_tsc`] |
+//! | saves, restores, migrates | [`Host::save`], [`Host::restore`] |
 //! | is told when to look again by | [`Host::deadline`] |
 //!
 //! `docs/protocols/host.md` tells the rules to who writes a host of their own.
@@ -17,6 +18,7 @@
 
 extern crate alloc;
 
+mod calibration;
 mod cpuid;
 pub mod event;
 mod host;
@@ -27,10 +29,13 @@ pub mod memory;
 pub mod msr;
 mod plain_memory;
 pub mod reading;
+mod saved;
 mod settings;
+mod transfer;
 mod tsc;
 mod vcpu;
 
+pub use calibration::{Calibration, CalibrationError, Sample, calibrate};
 pub use cpuid::Leaf;
 pub use event::{Event, VcpuId};
 pub use host::Host;
@@ -41,5 +46,7 @@ pub use memory::{GuestAddress, GuestMemory, Misplaced};
 pub use msr::{MsrError, MsrRange};
 pub use plain_memory::PlainMemory;
 pub use reading::{Reading, UnixTime};
+pub use saved::{DecodeError, Saved};
 pub use settings::{Settings, SettingsError, ToldBy, TscMode};
+pub use transfer::{Policy, Reenlightenment, RestoreError, Restored, RestoredVcpu, StepBound};
 pub use tsc::{RatioError, TscRatio};

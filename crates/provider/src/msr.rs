@@ -33,6 +33,11 @@ pub const HV_TSC_EMULATION_CONTROL: u32 = 0x4000_0107;
 /// Hyper-V: whether it is being emulated; the guest writes 0 to end it.
 pub const HV_TSC_EMULATION_STATUS: u32 = 0x4000_0108;
 
+/// What the addresses in them are multiples of. (The wall clock's register
+/// has no bit to switch it on: writing it is the request.)
+pub(crate) const TIME_ALIGNMENT: u64 = 4;
+pub(crate) const STEAL_ALIGNMENT: u64 = 64;
+
 /// Neighbouring registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsrRange {

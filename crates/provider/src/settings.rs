@@ -3,7 +3,7 @@
 use pvclock::hyperv::ReferenceScale;
 use pvclock::{Hertz, Nanos, Scale, ScaleError};
 
-use crate::Kind;
+use crate::{Calibration, Kind};
 
 /// How the guest's TSC comes about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +97,12 @@ impl Settings {
     #[must_use]
     pub const fn told(self, frequency: Hertz) -> Self {
         Self { told_tsc: frequency, told_by: ToldBy::User, ..self }
+    }
+
+    /// The usual on a host whose TSC was measured.
+    pub const fn calibrated(kind: Kind, calibration: &Calibration) -> Self {
+        let told_by = ToldBy::Calibration { error: calibration.error };
+        Self { told_by, ..Self::new(kind, calibration.frequency) }
     }
 
     /// How much too high the told frequency is, in parts per million.

@@ -68,17 +68,29 @@ pub struct RatioError {
 /// is the base plus its offset, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The host's, scaled.
-    Real(TscRatio),
+    /// The host's, scaled to run at `rate`.
+    Real { ratio: TscRatio, rate: Hertz },
     /// The host's boot clock at some rate: `at` when that was `since`.
     Emulated { since: Nanos, at: u64, rate: Hertz },
 }
 
 impl Source {
+    /// The host's own.
+    pub(crate) const fn unscaled(host: Hertz) -> Self {
+        Self::Real { ratio: TscRatio::ONE, rate: host }
+    }
+
+    /// What it truly runs at.
+    pub(crate) const fn rate(self) -> Hertz {
+        match self {
+            Self::Real { rate, .. } | Self::Emulated { rate, .. } => rate,
+        }
+    }
+
     #[inline]
     pub(crate) const fn base(self, now: Reading) -> u64 {
         match self {
-            Self::Real(ratio) => ratio.apply(now.tsc.0),
+            Self::Real { ratio, .. } => ratio.apply(now.tsc.0),
             Self::Emulated { since, at, rate } => {
                 let elapsed = now.boot.0.saturating_sub(since.0);
                 at.wrapping_add(cycles(Nanos(elapsed), rate) as u64)

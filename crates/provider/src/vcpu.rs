@@ -17,12 +17,14 @@ pub(crate) struct Due {
     pub(crate) stopped: bool,
     /// Its steal time page.
     pub(crate) steal: bool,
+    /// The VM's Hyper-V page, which nothing has written since a restore.
+    pub(crate) reference: bool,
 }
 
 impl Due {
     #[inline]
     pub(crate) const fn is_nothing(self) -> bool {
-        !(self.time | self.stopped | self.steal)
+        !(self.time | self.stopped | self.steal | self.reference)
     }
 }
 

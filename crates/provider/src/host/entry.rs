@@ -24,11 +24,17 @@ impl Host {
             Err(_) => self.own_line(vcpu.line.as_ref(), now),
         };
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
+        let reference = core::mem::take(&mut vcpu.due.reference);
         if vcpu.due.time {
             vcpu.write_time(line, memory);
         }
         if vcpu.due.steal {
             vcpu.write_steal(memory);
+        }
+        if reference {
+            // The first vCPU that enters after a restore has it written for all.
+            self.vcpus.values_mut().for_each(|vcpu| vcpu.due.reference = false);
+            self.publish_reference(memory);
         }
     }
 

@@ -122,7 +122,7 @@ impl Host {
 
     /// A host's TSC may begin anew when it wakes; the guest's must not.
     fn host_resumed(&mut self, now: Reading, memory: &impl GuestMemory) {
-        if let Source::Real(_) = self.source
+        if let Source::Real { .. } = self.source
             && now.tsc < self.latest.tsc
         {
             let (before, after) = (self.source.base(self.latest), self.source.base(now));

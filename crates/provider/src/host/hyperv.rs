@@ -20,12 +20,13 @@ use crate::msr::{
     HV_VP_INDEX, PageMsr,
 };
 use crate::tsc::Source;
-use crate::{GuestMemory, LogEvent, MsrError, Reading, TscMode, TscRatio, VcpuId};
+use crate::{GuestMemory, LogEvent, MsrError, Reading, TscMode, VcpuId};
 
 const NANOS_PER_UNIT: u64 = 100;
 const PAGE_ALIGNMENT: u64 = 4096;
 /// Bits 8 to 15 and 17 to 31 of the re-enlightenment control.
 const REENLIGHTENMENT_RESERVED: u64 = 0xfffe_ff00;
+const REENLIGHTENMENT_ENABLED: u64 = 1 << 16;
 
 /// The VM's registers, and what its page says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +35,8 @@ pub(crate) struct HyperV {
     pub(crate) reference: PageMsr,
     /// Of the page's last update.
     pub(crate) sequence: u32,
-    line: Option<ReferenceLine>,
+    /// What the page says, while it is good.
+    pub(crate) line: Option<ReferenceLine>,
     pub(crate) reenlightenment: u64,
     pub(crate) emulation_control: u64,
     /// The TSC's rate here, which the guest has not taken note of.
@@ -43,7 +45,7 @@ pub(crate) struct HyperV {
 
 /// What a good page says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ReferenceLine {
+pub(crate) struct ReferenceLine {
     scale: ReferenceScale,
     /// At TSC 0, in units of 100 ns.
     offset_100ns: i64,
@@ -82,13 +84,27 @@ impl HyperV {
         }
     }
 
-    pub(super) const fn forget_line(&mut self) {
+    pub(crate) const fn forget_line(&mut self) {
         self.line = None;
     }
 
     /// As a partition that was just made; the page's sequence goes on.
     pub(super) fn reset(&mut self) {
         *self = Self { sequence: self.sequence, ..Self::default() };
+    }
+
+    /// The vector and the virtual processor to interrupt, if the guest wants
+    /// it.
+    pub(crate) const fn wants_interrupt(&self) -> Option<(u8, VcpuId)> {
+        if self.reenlightenment & REENLIGHTENMENT_ENABLED == 0 {
+            return None;
+        }
+        Some((self.reenlightenment as u8, VcpuId((self.reenlightenment >> 32) as u32)))
+    }
+
+    /// Whether the guest wants the old rate emulated meanwhile.
+    pub(crate) const fn wants_emulation(&self) -> bool {
+        self.wants_interrupt().is_some() && self.emulation_control & 1 == 1
     }
 
     /// What may be in the registers, for a guest and for a saved VM alike.
@@ -222,7 +238,7 @@ impl Host {
         let Some(rate) = self.hyperv.unacknowledged else { return };
         if self.emulates_for_guest() {
             let emulated = self.source.base(now);
-            self.source = Source::Real(TscRatio::ONE);
+            self.source = Source::unscaled(self.settings.host_tsc);
             self.rebase(self.source.base(now).wrapping_sub(emulated));
         }
         self.hyperv.unacknowledged = None;

@@ -7,15 +7,10 @@ use pvclock::steal_time::StealPage;
 use super::Host;
 use crate::msr::{
     KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
-    PageMsr,
+    PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
 use crate::vcpu::check_time_page;
 use crate::{GuestAddress, GuestMemory, MsrError, Reading, VcpuId};
-
-/// Alignments of the pages. The wall clock's register has no bit to switch it
-/// on: writing it is the request.
-const TIME_ALIGNMENT: u64 = 4;
-const STEAL_ALIGNMENT: u64 = 64;
 
 impl Host {
     /// The vCPU whose choice of MSRs decides for the VM.

@@ -1,0 +1,78 @@
+//! Saving and restoring.
+
+use alloc::vec::Vec;
+
+use pvclock::Nanos;
+
+use super::Host;
+use crate::saved::SavedVcpu;
+use crate::vcpu::Vcpu;
+use crate::{LogEvent, Policy, Reading, RestoreError, Restored, Saved, Settings};
+
+impl Host {
+    /// The clock as it is now. No vCPU runs. What is due is not in it: a
+    /// restored clock writes all pages anew.
+    pub fn save(&mut self, now: Reading) -> Saved {
+        self.latest = now;
+        let times: Vec<_> = self.vcpus.keys().map(|&vcpu| self.time(vcpu, now)).collect();
+        let clock = times.iter().copied().max().unwrap_or_else(|| self.clock(now));
+        let least = times.iter().copied().min().unwrap_or(clock);
+        let vcpus = self.vcpus.iter().map(|(&id, vcpu)| SavedVcpu {
+            id,
+            tsc: self.source.base(now).wrapping_add(vcpu.tsc_offset),
+            system_time: vcpu.system_time,
+            steal_time: vcpu.steal_time,
+        });
+        let mut hyperv = self.hyperv;
+        hyperv.forget_line();
+        Saved {
+            kind: self.settings.kind,
+            told: self.settings.told_tsc,
+            tsc_rate: self.source.rate(),
+            taken_at: now.real,
+            real_time_error: self.settings.real_time_error,
+            clock,
+            spread: Nanos(clock.0 - least.0),
+            wall_clock: self.wall_clock,
+            boot_vcpu_uses_old_msr: self.boot_vcpu_uses_old_msr,
+            hyperv,
+            vcpus: vcpus.collect(),
+        }
+    }
+
+    /// The clock of a saved VM goes on, and what its VMM has to do before it
+    /// runs a vCPU. Each page is written, and GUEST_STOPPED raised in it, at
+    /// its vCPU's first entry: no [`Event::Resumed`](crate::Event::Resumed) is
+    /// needed, nor an [`Event::VcpuCreated`](crate::Event::VcpuCreated) of a
+    /// vCPU that was saved.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub fn restore(
+        saved: &Saved,
+        settings: Settings,
+        policy: Policy,
+        now: Reading,
+    ) -> Result<(Self, Restored), RestoreError> {
+        let restored = Restored::plan(saved, &settings, policy, now)?;
+        let mut host = Self::new(Settings { told_tsc: restored.told, ..settings }, now)?;
+        host.source = restored.source;
+        host.clock_offset = restored.clock.0.wrapping_sub(now.boot.0);
+        host.wall_clock = saved.wall_clock;
+        host.boot_vcpu_uses_old_msr = saved.boot_vcpu_uses_old_msr;
+        host.hyperv = saved.hyperv;
+        host.hyperv.unacknowledged = restored.unacknowledged;
+        for (vcpu, place) in saved.vcpus.iter().zip(&restored.vcpus) {
+            let mut live = Vcpu::new(place.tsc_offset);
+            live.system_time = vcpu.system_time;
+            live.steal_time = vcpu.steal_time;
+            live.due.reference = true;
+            live.stop_is_due();
+            host.vcpus.insert(vcpu.id, live);
+        }
+        host.draw_master(now);
+        let Restored { clock, away, .. } = restored;
+        host.log.push(now.boot, LogEvent::Restored { clock, away });
+        Ok((host, restored))
+    }
+}
