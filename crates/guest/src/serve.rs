@@ -17,7 +17,10 @@ use crate::{cost, monotonic};
 /// that questions in quick succession cost no exit.
 const SPINS: u32 = 4000;
 
-/// x2APIC timer: the local vector table's entry, and the deadline's MSR.
+/// x2APIC: the spurious vector with the enable bit, without which the local
+/// vector table stays masked; the timer's entry in that; the deadline's MSR.
+const SPURIOUS: u32 = 0x80f;
+const ENABLED: u64 = 0x1ff;
 const LVT_TIMER: u32 = 0x832;
 const TSC_DEADLINE: u32 = 0x6e0;
 /// The vector that wakes, in TSC deadline mode (bits 17 and 18: 2).
@@ -152,6 +155,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
         let hardware = self.hardware;
         let taken = hardware.interrupts();
         let before = hardware.counter().read_ordered();
+        hardware.write_msr(SPURIOUS, ENABLED).map_err(|_| Outcome::Refused)?;
         hardware.write_msr(LVT_TIMER, WAKE).map_err(|_| Outcome::Refused)?;
         let deadline = before.wrapping_add(cycles);
         hardware.write_msr(TSC_DEADLINE, deadline).map_err(|_| Outcome::Refused)?;

@@ -1,1 +1,19 @@
 //! Experiments on a clock from inside and outside of a virtual machine.
+//!
+//! Each takes settings, says how far it is, and gives rows and checks; nothing
+//! here prints.
+
+mod bench;
+mod conformance;
+mod cost;
+mod drift;
+mod monotonic;
+mod offset;
+mod restore;
+pub mod results;
+mod run;
+mod settings;
+mod updates;
+
+pub use run::run;
+pub use settings::{Experiment, LabError, Progress, Settings};

@@ -1,3 +1,18 @@
 //! A virtual machine on /dev/kvm whose time is ours to arrange.
 
+mod board;
+pub mod death;
 pub mod devices;
+mod error;
+pub mod host_clock;
+pub mod image;
+pub mod kvm;
+mod machine;
+mod memory;
+mod settings;
+mod vcpu;
+
+pub use error::MachineError;
+pub use machine::Machine;
+pub use memory::GuestRam;
+pub use settings::{Backend, Settings};

@@ -4,8 +4,7 @@
 //! # Invariants
 //! 1. `entry.s` has given CPL 3 all I/O ports, and maps all of 4 GiB; what a
 //!    device does to memory is no business of Rust's: we own no DMA buffers.
-//! 2. A service keeps all registers but RAX, RDX, RCX and R11, and the stack.
-//! 3. GS points to this vCPU's own block, whose second word counts interrupts.
+//! 2. A service keeps all registers but RAX, RCX and RDX, and the stack.
 
 use core::arch::asm;
 
@@ -20,17 +19,18 @@ const HALT: u64 = 2;
 const HALT_FOREVER: u64 = 3;
 const TRIPLE_FAULT: u64 = 4;
 const CPUID: u64 = 5;
+const INTERRUPTS: u64 = 6;
 
 /// This CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu;
 
 fn service(number: u64, first: u64, second: u64) -> (u64, u64) {
-    let (mut rax, rdx);
+    let (rax, rdx);
     // SAFETY: invariant 2.
     unsafe {
-        asm!("syscall", inout("rax") number => rax, in("rdi") first, in("rsi") second,
-            out("rdx") rdx, out("rcx") _, out("r11") _);
+        asm!("call service", in("r9") number, in("rdi") first, in("rsi") second,
+            out("rax") rax, out("rdx") rdx, out("rcx") _);
     }
     (rax, rdx)
 }
@@ -106,10 +106,7 @@ impl Hardware for Cpu {
     }
 
     fn interrupts(&self) -> u64 {
-        let count;
-        // SAFETY: invariant 3.
-        unsafe { asm!("mov {}, gs:[8]", out(reg) count, options(nostack, readonly)) };
-        count
+        service(INTERRUPTS, 0, 0).0
     }
 
     fn misbehave(&self, how: Misbehaviour) {

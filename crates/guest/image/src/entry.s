@@ -11,9 +11,9 @@
 
 .set KERNEL_CODE, 0x10
 .set KERNEL_DATA, 0x18
-.set SYSRET_BASE, 0x20              # SYSRET takes +8 for SS and +16 for CS
 .set USER_DATA, 0x28 | 3
 .set USER_CODE, 0x30 | 3
+.set USER_FLAGS, 0x3002            # IOPL 3, interrupts off
 .set TSS_FIRST, 0x40
 
 .set TSS_SIZE, 0x2100               # 104 bytes, 8 KiB of I/O bitmap, room
@@ -25,13 +25,8 @@
 .set OWN_SIZE, 64
 .set OWN_INDEX, 0
 .set OWN_INTERRUPTS, 8
-.set OWN_USER_RSP, 16
-.set OWN_KERNEL_RSP, 24
 
 .set MSR_EFER, 0xc0000080
-.set MSR_STAR, 0xc0000081
-.set MSR_LSTAR, 0xc0000082
-.set MSR_SFMASK, 0xc0000084
 .set MSR_GS_BASE, 0xc0000101
 .set MSR_X2APIC_EOI, 0x80b
 
@@ -49,7 +44,9 @@
 .set vector, 0
 .rept 48
     .balign 16
-    .if vector < 32
+    .if vector == 6
+        jmp undefined
+    .elseif vector < 32
         .if (vector == 8) || ((vector >= 10) && (vector <= 14)) || (vector == 17) || (vector == 21) || (vector == 29) || (vector == 30)
         .else
             pushq $0
@@ -121,20 +118,30 @@ interrupt:
     iretq
 
 # ---------------------------------------------------------------- services
-# SYSCALL with a number in RAX, arguments in RDI and RSI; RAX and RDX are the
-# answer. Flags are masked: interrupts are off but in `halt`.
-services:
-    movq %rsp, %gs:OWN_USER_RSP
-    movq %gs:OWN_KERNEL_RSP, %rsp
-    pushq %rcx
-    cmpl $1, %eax
+# CPL 3 calls `service` with a number in R9 and arguments in RDI and RSI; RAX
+# and RDX are the answer, RCX is lost. It comes here as an exception: a KVM
+# without hardware was seen to enter a SYSCALL's handler without leaving CPL 3,
+# and to know no INT, but exceptions it delivers as a CPU does.
+.globl service
+service:
+    ud2
+    ret
+
+undefined:
+    cmpq $service, (%rsp)
+    jne undefined_elsewhere
+    addq $2, (%rsp)                 # past UD2
+    cmpl $1, %r9d
     jb read_msr
     je write_msr
-    cmpl $3, %eax
+    cmpl $3, %r9d
     jb halt
     je halt_forever
-    cmpl $5, %eax
+    cmpl $5, %r9d
     jb triple_fault
+    je read_cpuid
+    movq %gs:OWN_INTERRUPTS, %rax
+    iretq
 read_cpuid:                         # EBX:EAX in RAX, EDX:ECX in RDX
     pushq %rbx
     movl %edi, %eax
@@ -145,7 +152,7 @@ read_cpuid:                         # EBX:EAX in RAX, EDX:ECX in RDX
     shlq $32, %rdx
     orq %rcx, %rdx
     popq %rbx
-    jmp served
+    iretq
 read_msr:                           # value in RAX; RDX is 1 where refused
     movl %edi, %ecx
 read_msr_at:
@@ -153,7 +160,7 @@ read_msr_at:
     shlq $32, %rdx
     orq %rdx, %rax
     xorl %edx, %edx
-    jmp served
+    iretq
 write_msr:
     movl %edi, %ecx
     movl %esi, %eax
@@ -162,18 +169,15 @@ write_msr:
 write_msr_at:
     wrmsr
     xorl %edx, %edx
-    jmp served
+    iretq
 msr_refused:
     movl $1, %edx
-    jmp served
+    iretq
 halt:
     sti
     hlt
     cli
-served:
-    popq %rcx
-    movq %gs:OWN_USER_RSP, %rsp
-    sysretq
+    iretq
 halt_forever:
     cli
     hlt
@@ -181,6 +185,10 @@ halt_forever:
 triple_fault:
     lidt no_idt
     ud2
+undefined_elsewhere:
+    pushq $0
+    pushq $6
+    jmp exception
 
 # ----------------------------------------------------------------- entries
 # PVH: 32 bits, no paging, flat segments.
@@ -234,14 +242,12 @@ entry:
     movw $104, 102(%r9)
     movq %rdi, %r10                 # its descriptor
     shlq $4, %r10
+    movl %r9d, gdt + TSS_FIRST + 2(%r10)
     movw $TSS_LIMIT, gdt + TSS_FIRST(%r10)
-    movw %r9w, gdt + TSS_FIRST + 2(%r10)
-    shrq $16, %r9
-    movb %r9b, gdt + TSS_FIRST + 4(%r10)
-    movb $0x89, gdt + TSS_FIRST + 5(%r10)
-    movb $0, gdt + TSS_FIRST + 6(%r10)
-    shrq $8, %r9
-    movb %r9b, gdt + TSS_FIRST + 7(%r10)
+    movl %r9d, %eax
+    shrl $24, %eax
+    movb %al, gdt + TSS_FIRST + 7(%r10)
+    movw $0x0089, gdt + TSS_FIRST + 5(%r10)
     movq $0, gdt + TSS_FIRST + 8(%r10)
     leal TSS_FIRST(%r10), %eax
     ltr %ax
@@ -251,26 +257,8 @@ entry:
     addq $own, %r8
     movq %rdi, OWN_INDEX(%r8)
     movq $0, OWN_INTERRUPTS(%r8)
-    movq %rsp, OWN_KERNEL_RSP(%r8)
     movl $MSR_GS_BASE, %ecx
     movl %r8d, %eax
-    xorl %edx, %edx
-    wrmsr
-
-    movl $MSR_EFER, %ecx
-    rdmsr
-    orl $1, %eax                    # SYSCALL
-    wrmsr
-    movl $MSR_STAR, %ecx
-    xorl %eax, %eax
-    movl $(SYSRET_BASE << 16 | KERNEL_CODE), %edx
-    wrmsr
-    movl $MSR_LSTAR, %ecx
-    movl $services, %eax
-    xorl %edx, %edx
-    wrmsr
-    movl $MSR_SFMASK, %ecx
-    movl $0x700, %eax               # TF, IF, DF
     xorl %edx, %edx
     wrmsr
 
@@ -279,7 +267,7 @@ entry:
     leaq user_stacks + USER_STACK - 8(%r8), %r8
     pushq $USER_DATA
     pushq %r8
-    pushq $0x3002                   # IOPL 3
+    pushq $USER_FLAGS
     pushq $USER_CODE
     pushq $main
     iretq

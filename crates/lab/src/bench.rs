@@ -1,0 +1,69 @@
+//! The machines that experiments are made on.
+
+use machine::{Machine, MachineError};
+use provider::Kind;
+use pvclock::Hertz;
+
+use crate::results;
+use crate::settings::Settings;
+
+/// Settings, and what they are applied to.
+#[derive(Debug, Clone)]
+pub(crate) struct Bench<'a> {
+    pub(crate) settings: &'a Settings,
+    /// The true rate of this host's TSC.
+    pub(crate) host_tsc: Hertz,
+}
+
+/// Who makes the clock of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// The kernel's KVM.
+    Kernel,
+    /// Our provider of this kind.
+    Own(Kind),
+}
+
+impl Maker {
+    pub(crate) fn backend(self) -> results::Backend {
+        match self {
+            Self::Kernel => results::Backend::Kernel,
+            Self::Own(_) => results::Backend::Own,
+        }
+    }
+
+    /// The provider's name: the kernel's is kvm.
+    pub(crate) fn provider(self) -> &'static str {
+        match self {
+            Self::Kernel => Kind::Kvm.name(),
+            Self::Own(kind) => kind.name(),
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// The provider's settings, with what the guest is to be told.
+    pub(crate) fn provider(&self, kind: Kind) -> provider::Settings {
+        let honest = provider::Settings::new(kind, self.host_tsc);
+        let told = self.settings.told(self.host_tsc);
+        if told == self.host_tsc { honest } else { honest.told(told) }
+    }
+
+    /// The machine's settings.
+    pub(crate) fn machine(&self, maker: Maker, vcpus: usize) -> machine::Settings {
+        let backend = match maker {
+            Maker::Kernel => machine::Backend::Kernel,
+            Maker::Own(kind) => machine::Backend::Own(self.provider(kind)),
+        };
+        machine::Settings {
+            vcpus,
+            patience: self.settings.patience,
+            ..machine::Settings::new(backend)
+        }
+    }
+
+    /// A running machine.
+    pub(crate) fn start(&self, maker: Maker, vcpus: usize) -> Result<Machine, MachineError> {
+        Machine::start(&self.machine(maker, vcpus))
+    }
+}

@@ -1,0 +1,41 @@
+//! Builds the guest's image, which is a program without an operating system
+//! and so a workspace of its own, with the very compiler that builds this.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Set by cargo or by people for the build of the host's programs; the image
+/// has settings of its own.
+const HOST_SETTINGS: [&str; 6] = [
+    "CARGO_BUILD_TARGET",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_TARGET_DIR",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+];
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let image = here.join("../guest/image");
+    for source in ["../guest/src", "../guest/image", "../guest/Cargo.toml", "../pvclock/src"] {
+        println!("cargo::rerun-if-changed={}", here.join(source).display());
+    }
+    let program = build(&image, &out.join("image"));
+    println!("cargo::rustc-env=GUEST_IMAGE={}", program.display());
+}
+
+fn build(image: &Path, target: &Path) -> PathBuf {
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
+    cargo.args(["build", "--release", "--locked", "--offline", "--quiet"]);
+    cargo.arg("--manifest-path").arg(image.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(target);
+    for setting in HOST_SETTINGS {
+        cargo.env_remove(setting);
+    }
+    let status = cargo.status().expect("cargo runs, for it runs this");
+    assert!(status.success(), "the guest's image does not build: {status}");
+    target.join("release/guest-image")
+}

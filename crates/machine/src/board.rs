@@ -1,0 +1,119 @@
+//! What all vCPUs of a machine share: memory, devices, the provider, and the
+//! machine's own time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use guest::protocol::Shared;
+use provider::{Event, Host, MsrError, Reading, VcpuId};
+use pvclock::{Nanos, Ticks};
+
+use crate::devices::{Devices, Moment};
+use crate::host_clock;
+use crate::memory::GuestRam;
+
+/// The machine's own time: the host's, less what it stood still.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnTime {
+    /// Host boot time less machine time, wrapping.
+    pub(crate) behind: u64,
+    /// Where it stands, while it stands.
+    pub(crate) stopped_at: Option<Nanos>,
+}
+
+impl OwnTime {
+    pub(crate) fn starting(now: Reading) -> Self {
+        Self { behind: now.boot.0, stopped_at: None }
+    }
+
+    pub(crate) fn at(&self, now: Reading) -> Nanos {
+        self.stopped_at.unwrap_or(Nanos(now.boot.0.wrapping_sub(self.behind)))
+    }
+
+    /// Goes on from `from`, at once.
+    pub(crate) fn go_on(&mut self, from: Nanos, now: Reading) {
+        *self = Self { behind: now.boot.0.wrapping_sub(from.0), stopped_at: None };
+    }
+}
+
+/// Under one lock: an access to any of it is short.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) host: Option<Host>,
+    pub(crate) devices: Devices,
+    pub(crate) own_time: OwnTime,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Board {
+    pub(crate) ram: GuestRam,
+    inner: Mutex<Inner>,
+}
+
+impl Board {
+    pub(crate) fn new(ram: GuestRam, inner: Inner) -> Self {
+        Self { ram, inner: Mutex::new(inner) }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        self.ram.shared()
+    }
+
+    /// A vCPU that panicked leaves state that is still whole: each device is
+    /// changed in one call.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `action` with the provider, if it is ours.
+    pub(crate) fn with_host<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        let mut inner = self.lock();
+        // After the lock is had: time goes on while one waits for it.
+        let now = host_clock::read();
+        inner.host.as_mut().map(|host| action(host, now, &self.ram))
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        let _ = self.with_host(|host, now, ram| host.handle(event, now, ram));
+    }
+
+    pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<Result<u64, MsrError>> {
+        self.with_host(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
+    }
+
+    pub(crate) fn write_msr(
+        &self,
+        vcpu: VcpuId,
+        msr: u32,
+        value: u64,
+    ) -> Option<Result<(), MsrError>> {
+        self.with_host(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
+    }
+
+    /// Runs `action` with the devices, at this moment.
+    pub(crate) fn with_devices<R>(
+        &self,
+        tsc_offset: u64,
+        action: impl FnOnce(&mut Devices, &Moment) -> R,
+    ) -> R {
+        let mut inner = self.lock();
+        let moment = moment(&inner.own_time, tsc_offset);
+        action(&mut inner.devices, &moment)
+    }
+
+    pub(crate) fn moment(&self, tsc_offset: u64) -> Moment {
+        moment(&self.lock().own_time, tsc_offset)
+    }
+}
+
+fn moment(own_time: &OwnTime, tsc_offset: u64) -> Moment {
+    let now = host_clock::read();
+    Moment {
+        since_start: own_time.at(now),
+        real: now.real,
+        guest_tsc: Ticks(now.tsc.0.wrapping_add(tsc_offset)),
+    }
+}

@@ -1,0 +1,132 @@
+//! How a guest ended that should not have.
+
+use std::fmt;
+
+use guest::protocol::Words;
+
+/// A vCPU's registers, as far as they say what happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Where it was.
+    pub rip: u64,
+    /// Its stack.
+    pub rsp: u64,
+    /// Its flags.
+    pub rflags: u64,
+    /// The code segment; the low two bits are the privilege level.
+    pub cs: u16,
+    /// The address of the last page fault.
+    pub cr2: u64,
+}
+
+impl fmt::Display for Registers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rip, rsp, rflags, cs, cr2 } = self;
+        write!(f, "rip {rip:#x}, rsp {rsp:#x}, rflags {rflags:#x}, cs {cs:#x}, cr2 {cr2:#x}")
+    }
+}
+
+/// Why a vCPU runs no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// An exception that the guest does not handle.
+    Exception {
+        /// Its vector.
+        vector: u64,
+        /// Its error code, 0 where it has none.
+        code: u64,
+    },
+    /// An exception while handling an exception while handling one.
+    TripleFault,
+    /// HLT with interrupts off.
+    HaltedForever,
+    /// KVM could not go on: an instruction it does not emulate, mostly.
+    InternalError,
+    /// The CPU did not enter the guest.
+    FailedEntry {
+        /// The CPU's reason.
+        reason: u64,
+    },
+    /// KVM_RUN failed.
+    RunFailed {
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// An exit that this machine has no use for.
+    UnknownExit {
+        /// KVM's number of it.
+        reason: u32,
+    },
+}
+
+/// A guest's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Death {
+    /// Why.
+    pub cause: Cause,
+    /// Where.
+    pub registers: Registers,
+}
+
+impl Death {
+    /// From what an exception gate left.
+    pub(crate) fn from_last_words(words: &Words) -> Self {
+        let [vector, code, rip, cr2, rsp, cs] = *words;
+        Self {
+            cause: Cause::Exception { vector, code },
+            registers: Registers { rip, rsp, rflags: 0, cs: cs as u16, cr2 },
+        }
+    }
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Cause::Exception { vector, code } => {
+                let name = exception_name(vector);
+                write!(f, "exception {vector} ({name}), error code {code:#x}")?;
+            }
+            Cause::TripleFault => write!(f, "triple fault")?,
+            Cause::HaltedForever => write!(f, "halted with interrupts off")?,
+            Cause::InternalError => write!(f, "KVM could not emulate its instruction")?,
+            Cause::FailedEntry { reason } => {
+                write!(f, "the CPU refuses to enter it ({reason:#x})")?
+            }
+            Cause::RunFailed { errno } => {
+                write!(f, "KVM_RUN: {}", std::io::Error::from_raw_os_error(errno))?;
+            }
+            Cause::UnknownExit { reason } => write!(f, "an exit unknown here (KVM's {reason})")?,
+        }
+        write!(f, "; {}", self.registers)
+    }
+}
+
+/// Intel SDM vol. 3, table 6-1.
+fn exception_name(vector: u64) -> &'static str {
+    match vector {
+        0 => "#DE, divide error",
+        6 => "#UD, invalid opcode",
+        8 => "#DF, double fault",
+        10 => "#TS, invalid TSS",
+        11 => "#NP, segment not present",
+        12 => "#SS, stack fault",
+        13 => "#GP, general protection",
+        14 => "#PF, page fault",
+        _ => "see Intel SDM vol. 3, table 6-1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_with_its_place() {
+        let death = Death::from_last_words(&[14, 4, 0x10_2000, 0x100_0000_0000, 0x11_fff0, 0x33]);
+        assert_eq!(
+            death.to_string(),
+            "exception 14 (#PF, page fault), error code 0x4; rip 0x102000, rsp 0x11fff0, \
+             rflags 0x0, cs 0x33, cr2 0x10000000000"
+        );
+    }
+}

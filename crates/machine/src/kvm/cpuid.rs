@@ -1,0 +1,52 @@
+//! What CPUID shows the guest.
+
+use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
+use kvm_ioctls::{Kvm, VcpuFd};
+use provider::{Leaf, VcpuId};
+
+use crate::error::MachineError;
+
+/// Leaves of hypervisors.
+const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
+/// CPUID 1, ECX: a hypervisor is there.
+const HYPERVISOR: u32 = 1 << 31;
+
+/// What KVM supports, with the provider's `leaves` in place of KVM's own, or
+/// with KVM's where there is no provider.
+pub(super) fn set(
+    kvm: &Kvm,
+    fd: &VcpuFd,
+    vcpu: VcpuId,
+    leaves: Option<&[(u32, Leaf)]>,
+) -> Result<(), MachineError> {
+    let supported = kvm
+        .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
+        .map_err(MachineError::kvm("KVM_GET_SUPPORTED_CPUID"))?;
+    let mut entries: Vec<kvm_cpuid_entry2> = supported
+        .as_slice()
+        .iter()
+        .filter(|entry| leaves.is_none() || !PARAVIRTUAL.contains(&entry.function))
+        .copied()
+        .collect();
+    for (function, leaf) in leaves.unwrap_or_default() {
+        entries.push(kvm_cpuid_entry2 {
+            function: *function,
+            eax: leaf.eax,
+            ebx: leaf.ebx,
+            ecx: leaf.ecx,
+            edx: leaf.edx,
+            ..Default::default()
+        });
+    }
+    let hidden = leaves.is_some_and(<[_]>::is_empty);
+    for entry in entries.iter_mut().filter(|entry| entry.function == 1) {
+        // The local APIC's id, in the top byte.
+        entry.ebx = entry.ebx & 0x00ff_ffff | vcpu.0 << 24;
+        if hidden {
+            entry.ecx &= !HYPERVISOR;
+        }
+    }
+    let cpuid = CpuId::from_entries(&entries)
+        .map_err(|_| MachineError::Lacks { what: "room for all CPUID leaves" })?;
+    fd.set_cpuid2(&cpuid).map_err(MachineError::kvm("KVM_SET_CPUID2"))
+}

@@ -1,0 +1,39 @@
+//! Which MSRs KVM must not answer by itself.
+
+use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
+
+use crate::error::MachineError;
+use crate::settings::Backend;
+
+/// Whatever the provider: a guest that asks for what its provider lacks is
+/// refused, though KVM has it. First and number.
+const PARAVIRTUAL: [(u32, u32); 3] = [
+    // kvm-clock's old MSRs.
+    (0x11, 2),
+    // KVM's.
+    (0x4b56_4d00, 8),
+    // Hyper-V's.
+    (0x4000_0000, 0x200),
+];
+
+/// IA32_TSC_DEADLINE: the timer is ours in either case.
+const TSC_DEADLINE: (u32, u32) = (0x6e0, 1);
+
+pub(super) fn set(vm: &VmFd, backend: &Backend) -> Result<(), MachineError> {
+    // A bit that is not set is an access that comes to us.
+    let bitmap = [0; 0x200 / 8];
+    let own = matches!(backend, Backend::Own(_));
+    let ranges: Vec<_> = PARAVIRTUAL
+        .iter()
+        .filter(|_| own)
+        .chain([&TSC_DEADLINE])
+        .map(|&(base, msr_count)| MsrFilterRange {
+            flags: MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE,
+            base,
+            msr_count,
+            bitmap: &bitmap[..msr_count.div_ceil(8) as usize],
+        })
+        .collect();
+    vm.set_msr_filter(MsrFilterDefaultAction::ALLOW, &ranges)
+        .map_err(MachineError::kvm("KVM_X86_SET_MSR_FILTER"))
+}

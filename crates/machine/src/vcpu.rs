@@ -1,0 +1,197 @@
+//! One vCPU's thread: it runs the guest, answers its exits, and does what it
+//! is asked between two of them.
+
+mod exits;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kvm_ioctls::VcpuFd;
+use provider::VcpuId;
+
+use crate::board::Board;
+use crate::death::{Cause, Death, Registers};
+use crate::devices::LocalTimer;
+use crate::kvm;
+
+/// What a vCPU is asked to do between two entries.
+pub(crate) enum Control {
+    /// Runs something on its thread: KVM wants calls on a vCPU there.
+    Do(Box<dyn FnOnce(&mut Vcpu) + Send>),
+    /// Stands still until [`Control::Resume`].
+    Pause,
+    /// Goes on.
+    Resume,
+    /// There is a request for the guest.
+    Wake,
+    /// Ends.
+    Stop,
+}
+
+/// What its thread tells others without being asked.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    /// It waits for [`Control::Wake`]: the guest has nothing to do.
+    pub(crate) idle: AtomicBool,
+    /// Exits to this process.
+    pub(crate) exits: AtomicU64,
+    death: Mutex<Option<Death>>,
+}
+
+impl Status {
+    pub(crate) fn death(&self) -> Option<Death> {
+        *self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn die(&self, death: Death) {
+        self.death.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(death);
+    }
+}
+
+/// How the thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Into the guest.
+    Enter,
+    /// It waits for a request.
+    Idle,
+    /// It waits for an interrupt.
+    Halted,
+    /// Never again into the guest, but others still ask.
+    Dead,
+}
+
+/// A vCPU on its thread.
+pub(crate) struct Vcpu {
+    pub(crate) id: VcpuId,
+    pub(crate) fd: VcpuFd,
+    pub(crate) board: Arc<Board>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) timer: LocalTimer,
+    pub(crate) tsc_offset: u64,
+    pub(crate) physical_cpu: Option<u32>,
+    pub(crate) control: Receiver<Control>,
+    pub(crate) paused: bool,
+}
+
+impl Vcpu {
+    /// Until it is stopped.
+    pub(crate) fn run(mut self) {
+        let mut next = Next::Enter;
+        loop {
+            match self.obey(next) {
+                None => return,
+                Some(Next::Enter) => {
+                    self.prepare();
+                    next = self.enter();
+                }
+                Some(other) => next = other,
+            }
+        }
+    }
+
+    /// Does what was asked; waits while there is no reason to enter. `None`
+    /// at the end.
+    fn obey(&mut self, next: Next) -> Option<Next> {
+        let waits = self.paused || next != Next::Enter;
+        let asked = if !waits {
+            match self.control.try_recv() {
+                Ok(asked) => asked,
+                Err(TryRecvError::Empty) => return Some(next),
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        } else if self.paused || next != Next::Halted {
+            if next == Next::Idle && !self.paused && self.request_waits() {
+                return Some(Next::Enter);
+            }
+            self.control.recv().ok()?
+        } else {
+            match self.control.recv_timeout(self.until_timer()) {
+                Ok(asked) => asked,
+                Err(RecvTimeoutError::Timeout) => return Some(self.wake_by_timer()),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        };
+        self.perform(asked, next)
+    }
+
+    fn perform(&mut self, asked: Control, next: Next) -> Option<Next> {
+        match asked {
+            Control::Do(action) => action(self),
+            Control::Pause => self.paused = true,
+            Control::Resume => self.paused = false,
+            Control::Wake if next == Next::Idle => return Some(Next::Enter),
+            Control::Wake => {}
+            Control::Stop => return None,
+        }
+        Some(next)
+    }
+
+    /// Says that it is idle, then looks once more: who posts a request writes
+    /// it first and asks for `idle` then, so one of the two sees the other.
+    fn request_waits(&self) -> bool {
+        self.status.idle.store(true, Ordering::SeqCst);
+        let mailbox = self.board.shared().vcpu(self.id.0 as usize);
+        let waits = mailbox.request.number() != mailbox.reply.number();
+        waits && self.status.idle.swap(false, Ordering::SeqCst)
+    }
+
+    /// How long a halted vCPU may sleep.
+    fn until_timer(&self) -> Duration {
+        let now = self.board.moment(self.tsc_offset);
+        match self.timer.deadline(&now) {
+            Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.since_start.0)),
+            // Somebody's request ends it, or the machine's end.
+            None => Duration::from_secs(3600),
+        }
+    }
+
+    fn wake_by_timer(&mut self) -> Next {
+        let now = self.board.moment(self.tsc_offset);
+        let Some(vector) = self.timer.due(&now) else { return Next::Halted };
+        match kvm::interrupt(&self.fd, vector) {
+            Ok(()) => Next::Enter,
+            // Not ready for it, though it halted with interrupts on: KVM's
+            // word against KVM's.
+            Err(_) => self.die(Cause::HaltedForever),
+        }
+    }
+
+    /// What is due at each entry.
+    fn prepare(&mut self) {
+        let id = self.id;
+        let _ = self.board.with_host(|host, now, ram| host.before_entry(id, now, ram));
+    }
+
+    fn die(&mut self, cause: Cause) -> Next {
+        let registers = self.registers();
+        self.status.die(Death { cause, registers });
+        Next::Dead
+    }
+
+    fn registers(&self) -> Registers {
+        let (Ok(general), Ok(special)) = (self.fd.get_regs(), self.fd.get_sregs()) else {
+            return Registers::default();
+        };
+        Registers {
+            rip: general.rip,
+            rsp: general.rsp,
+            rflags: general.rflags,
+            cs: special.cs.selector,
+            cr2: special.cr2,
+        }
+    }
+
+    /// Finishes what the last exit began (KVM moves on past an IN or OUT at
+    /// the next entry only), without running the guest: then its state can be
+    /// saved.
+    pub(crate) fn settle(&mut self) {
+        self.fd.set_kvm_immediate_exit(1);
+        // EINTR is the answer asked for.
+        let _ = self.fd.run();
+        self.fd.set_kvm_immediate_exit(0);
+    }
+}

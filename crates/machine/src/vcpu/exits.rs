@@ -1,0 +1,103 @@
+//! A vCPU's exits, each answered by who it concerns.
+
+use std::sync::atomic::Ordering;
+
+use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_IDLE};
+use kvm_ioctls::VcpuExit;
+use provider::VcpuId;
+
+use super::{Next, Vcpu};
+use crate::board::Board;
+use crate::death::{Cause, Death};
+use crate::devices::LocalTimer;
+
+/// The only error by which KVM_RUN says that it is to be called again.
+const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
+
+/// What an exit asks of its vCPU, once KVM's exit is let go of.
+enum Asked {
+    Nothing,
+    Doorbell(u8),
+    Halt,
+    Die(Cause),
+}
+
+impl Vcpu {
+    /// Runs the guest until it wants something, and answers.
+    pub(super) fn enter(&mut self) -> Next {
+        let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
+        let asked = match self.fd.run() {
+            Err(error) if INTERRUPTED.contains(&error.errno()) => return Next::Enter,
+            Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
+            Ok(exit) => answer(exit, board, id, offset, &mut self.timer),
+        };
+        self.status.exits.fetch_add(1, Ordering::Relaxed);
+        match asked {
+            Asked::Nothing => Next::Enter,
+            Asked::Doorbell(DOORBELL_IDLE) => Next::Idle,
+            Asked::Doorbell(DOORBELL_DIED) => {
+                let (_, words) = self.board.shared().vcpu(id.0 as usize).last_words.read();
+                self.status.die(Death::from_last_words(&words));
+                Next::Dead
+            }
+            Asked::Doorbell(_) => Next::Enter,
+            Asked::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
+            Asked::Halt => Next::Halted,
+            Asked::Die(cause) => self.die(cause),
+        }
+    }
+}
+
+fn answer(
+    exit: VcpuExit<'_>,
+    board: &Board,
+    vcpu: VcpuId,
+    tsc_offset: u64,
+    timer: &mut LocalTimer,
+) -> Asked {
+    match exit {
+        VcpuExit::IoOut(DOORBELL, data) => {
+            return Asked::Doorbell(data.first().copied().unwrap_or(0));
+        }
+        VcpuExit::IoOut(port, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
+        }
+        VcpuExit::IoIn(port, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
+        }
+        VcpuExit::MmioWrite(address, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
+        }
+        VcpuExit::MmioRead(address, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.mmio_read(address, data, now));
+        }
+        VcpuExit::X86Rdmsr(access) => {
+            let value = if LocalTimer::has(access.index) {
+                timer.read_msr(access.index, &board.moment(tsc_offset)).ok()
+            } else {
+                board.read_msr(vcpu, access.index).and_then(Result::ok)
+            };
+            *access.error = u8::from(value.is_none());
+            *access.data = value.unwrap_or(0);
+        }
+        VcpuExit::X86Wrmsr(access) => {
+            let done = if LocalTimer::has(access.index) {
+                timer.write_msr(access.index, access.data, &board.moment(tsc_offset)).is_ok()
+            } else {
+                board
+                    .write_msr(vcpu, access.index, access.data)
+                    .is_some_and(|written| written.is_ok())
+            };
+            *access.error = u8::from(!done);
+        }
+        VcpuExit::Hlt => return Asked::Halt,
+        VcpuExit::Intr | VcpuExit::IrqWindowOpen => {}
+        VcpuExit::Shutdown => return Asked::Die(Cause::TripleFault),
+        VcpuExit::InternalError => return Asked::Die(Cause::InternalError),
+        VcpuExit::FailEntry(reason, _) => return Asked::Die(Cause::FailedEntry { reason }),
+        VcpuExit::Unsupported(reason) => return Asked::Die(Cause::UnknownExit { reason }),
+        // Exits that this machine never asks KVM for.
+        _ => return Asked::Die(Cause::UnknownExit { reason: u32::MAX }),
+    }
+    Asked::Nothing
+}
