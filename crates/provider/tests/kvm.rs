@@ -45,6 +45,8 @@ fn an_event_updates_the_pages_that_the_table_says() {
         (KVM, Event::PhysicalCpuAdded { tsc_agrees: false }, all, none),
         (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 0 }, none, none),
         (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 1 }, all, none),
+        (KVM, Event::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 1 }, all, none),
+        (KVM, Event::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 0 }, none, none),
         (KVM, Event::Paused, none, none),
         (KVM, Event::Resumed, none, none),
         (KVM, Event::Timer, none, none),

@@ -70,7 +70,7 @@ impl Host {
         self.latest = now;
     }
 
-    /// A vCPU that is there already gets the offset alone.
+    /// A vCPU that is there already has its offset changed.
     fn vcpu_created(
         &mut self,
         id: VcpuId,
@@ -78,11 +78,17 @@ impl Host {
         now: Reading,
         memory: &impl GuestMemory,
     ) {
-        self.vcpus
-            .entry(id)
-            .and_modify(|vcpu| vcpu.tsc_offset = tsc_offset)
-            .or_insert_with(|| Vcpu::new(tsc_offset));
-        self.recompute_if_changed(now, memory);
+        match self.vcpus.get_mut(&id) {
+            Some(vcpu) if vcpu.tsc_offset != tsc_offset => {
+                vcpu.tsc_offset = tsc_offset;
+                self.recompute(now, memory);
+            }
+            Some(_) => {}
+            None => {
+                self.vcpus.insert(id, Vcpu::new(tsc_offset));
+                self.recompute_if_changed(now, memory);
+            }
+        }
     }
 
     fn vcpu_moved(&mut self, id: VcpuId, physical_cpu: u32, now: Reading) {
