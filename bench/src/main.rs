@@ -4,6 +4,7 @@ mod doctor;
 mod read;
 mod rounds;
 mod sources;
+mod update;
 mod vdso;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ const COULD_NOT: u8 = 2;
 const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, beside the peers'
+  update [--rounds N]                 a page update by a host's code
   doctor [--runs N]                   `parachron doctor` as a whole process
 --each-source switches the kernel's clocksource meanwhile (root), and restores it.";
 
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let met = match words.as_slice() {
         ["read", options @ ..] => read::Options::parse(options).map(|options| read::run(&options)),
+        ["update"] => Some(update::run(2_000)),
+        ["update", "--rounds", rounds] => rounds.parse().ok().map(update::run),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
         [sources::GUARD, source] => Some(sources::stand_guard(source)),
