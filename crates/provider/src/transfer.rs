@@ -170,7 +170,10 @@ impl Restored {
         let clock = saved.clock.0.checked_add(away.0).map(Nanos);
         let clock = clock.ok_or(RestoreError::Clock { clock: saved.clock, away })?;
         let Rate { source, ratio, told, unacknowledged } = Rate::of(saved, settings, now)?;
-        Settings { told_tsc: told, ..*settings }.scale()?;
+        // What it is told now, and what it is once it has taken note.
+        for told in [Some(told), unacknowledged].into_iter().flatten() {
+            Settings { told_tsc: told, ..*settings }.scale()?;
+        }
         let base = source.base(now);
         let place = |vcpu: &crate::saved::SavedVcpu| {
             let passed = u64::try_from(cycles(away, saved.tsc_rate));
