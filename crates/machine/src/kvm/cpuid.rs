@@ -10,6 +10,8 @@ use crate::error::MachineError;
 const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
 /// CPUID 1, ECX: a hypervisor is there.
 const HYPERVISOR: u32 = 1 << 31;
+/// CPUID 1, ECX: the local APIC's timer takes a TSC deadline.
+const TSC_DEADLINE: u32 = 1 << 24;
 
 /// What KVM supports, with the provider's `leaves` in place of KVM's own, or
 /// with KVM's where there is no provider.
@@ -42,6 +44,10 @@ pub(super) fn set(
     for entry in entries.iter_mut().filter(|entry| entry.function == 1) {
         // The local APIC's id, in the top byte.
         entry.ebx = entry.ebx & 0x00ff_ffff | vcpu.0 << 24;
+        // KVM leaves both out of what it supports: whether they hold is for
+        // its user to say (Linux: Documentation/virt/kvm/api.rst,
+        // KVM_GET_SUPPORTED_CPUID).
+        entry.ecx |= HYPERVISOR | TSC_DEADLINE;
         if hidden {
             entry.ecx &= !HYPERVISOR;
         }
