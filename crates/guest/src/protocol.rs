@@ -34,11 +34,13 @@ pub struct Message {
 }
 
 impl Message {
-    const EMPTY: Self = Self {
-        number: AtomicU64::new(0),
-        code: AtomicU64::new(0),
-        words: [const { AtomicU64::new(0) }; WORDS],
-    };
+    const fn new() -> Self {
+        Self {
+            number: AtomicU64::new(0),
+            code: AtomicU64::new(0),
+            words: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }
 
     /// Writes it, its number last.
     pub fn post(&self, number: u64, code: u64, words: &Words) {
@@ -80,11 +82,13 @@ pub struct Flooded {
 }
 
 impl Ring {
-    const EMPTY: Self = Self {
-        head: AtomicU64::new(0),
-        tail: AtomicU64::new(0),
-        records: [const { Message::EMPTY }; RECORDS as usize],
-    };
+    const fn new() -> Self {
+        Self {
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            records: [const { Message::new() }; RECORDS as usize],
+        }
+    }
 
     /// Guest: adds a record, or gives it back where the ring is full.
     ///
@@ -171,10 +175,10 @@ impl Shared {
             ready: AtomicU64::new(0),
             vcpus: [const {
                 Vcpu {
-                    request: Message::EMPTY,
-                    reply: Message::EMPTY,
-                    last_words: Message::EMPTY,
-                    ring: Ring::EMPTY,
+                    request: Message::new(),
+                    reply: Message::new(),
+                    last_words: Message::new(),
+                    ring: Ring::new(),
                 }
             }; VCPUS_MAX],
         }
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_ring_gives_what_was_put_in_order_and_no_more_than_it_holds() {
-        let ring = Ring::EMPTY;
+        let ring = Ring::new();
         let mut tail = 0;
         assert_eq!(ring.pop(&mut tail), Ok(None));
         for index in 0..RECORDS {
@@ -218,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_told() {
-        let ring = Ring::EMPTY;
+        let ring = Ring::new();
         let mut tail = 0;
         ring.claim(RECORDS + 1);
         assert_eq!(ring.pop(&mut tail), Err(Flooded { head: RECORDS + 1, tail: 0 }));

@@ -7,7 +7,7 @@ use guest::protocol::Shared;
 use provider::{Event, Host, MsrError, Reading, VcpuId};
 use pvclock::{Nanos, Ticks};
 
-use crate::devices::{Devices, Moment};
+use crate::devices::{Devices, DevicesState, Moment};
 use crate::host_clock;
 use crate::memory::GuestRam;
 
@@ -74,6 +74,29 @@ impl Board {
         // After the lock is had: time goes on while one waits for it.
         let now = host_clock::read();
         inner.host.as_mut().map(|host| action(host, now, &self.ram))
+    }
+
+    pub(crate) fn has_host(&self) -> bool {
+        self.lock().host.is_some()
+    }
+
+    /// The machine's own time stands still.
+    pub(crate) fn stop_time(&self) {
+        let mut inner = self.lock();
+        inner.own_time.stopped_at = Some(inner.own_time.at(host_clock::read()));
+    }
+
+    /// It goes on from where it stood.
+    pub(crate) fn go_on(&self) {
+        let mut inner = self.lock();
+        let now = host_clock::read();
+        let from = inner.own_time.at(now);
+        inner.own_time.go_on(from, now);
+    }
+
+    pub(crate) fn save_devices(&self) -> (DevicesState, Nanos) {
+        let inner = self.lock();
+        (inner.devices.save(), inner.own_time.at(host_clock::read()))
     }
 
     pub(crate) fn tell(&self, event: Event) {

@@ -57,6 +57,12 @@ pub enum MachineError {
     /// The provider does not take its settings.
     #[error(transparent)]
     Provider(#[from] provider::SettingsError),
+    /// A saved clock that this host cannot take on.
+    #[error(transparent)]
+    Restore(#[from] provider::RestoreError),
+    /// Saved devices that make none here.
+    #[error("devices do not come back: {0:?}")]
+    Devices(crate::devices::Unrestorable),
     /// The guest died.
     #[error("vCPU {vcpu} died: {death}")]
     Died {

@@ -4,6 +4,7 @@ mod boot;
 mod calls;
 mod cpuid;
 mod msr_filter;
+mod vcpu_state;
 
 use kvm_bindings::{
     KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, KVM_MSR_EXIT_REASON_INVAL,
@@ -17,8 +18,9 @@ use crate::error::MachineError;
 use crate::memory::GuestRam;
 use crate::settings::Backend;
 
-pub(crate) use boot::write_tables;
+pub(crate) use boot::{set_entry, write_tables};
 pub use calls::{interrupt, set_tsc_offset, tsc_offset};
+pub(crate) use vcpu_state::VcpuState;
 
 /// Capabilities without which there is no machine.
 const NEEDED: [(Cap, &str); 4] = [
@@ -64,17 +66,15 @@ pub(crate) fn create_vm(
     Ok(vm)
 }
 
-/// A vCPU at the guest's entry.
+/// A vCPU as after a reset, with its CPUID.
 pub(crate) fn create_vcpu(
     kvm: &Kvm,
     vm: &VmFd,
     vcpu: VcpuId,
     leaves: Option<&[(u32, provider::Leaf)]>,
-    entry: u64,
 ) -> Result<VcpuFd, MachineError> {
     let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
     cpuid::set(kvm, &fd, vcpu, leaves)?;
-    boot::set_registers(&fd, vcpu, entry)?;
     Ok(fd)
 }
 

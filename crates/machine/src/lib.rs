@@ -1,6 +1,7 @@
 //! A virtual machine on /dev/kvm whose time is ours to arrange.
 
 mod board;
+pub mod clock_state;
 pub mod death;
 pub mod devices;
 mod error;
@@ -13,6 +14,6 @@ mod settings;
 mod vcpu;
 
 pub use error::MachineError;
-pub use machine::Machine;
+pub use machine::{Machine, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};

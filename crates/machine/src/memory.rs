@@ -66,6 +66,19 @@ impl GuestRam {
             .map_err(|error| MachineError::Image(error.to_string()))
     }
 
+    /// All of it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn copy(&self) -> Result<Vec<u8>, MachineError> {
+        use vm_memory::Bytes as _;
+        let mut bytes = vec![0; usize::try_from(self.size).unwrap_or(usize::MAX)];
+        self.map
+            .read_slice(&mut bytes, GuestAddress(0))
+            .map_err(|error| MachineError::Memory { size: self.size, error: error.to_string() })?;
+        Ok(bytes)
+    }
+
     /// Where the kernel finds it: the process's address of guest address 0.
     pub(crate) fn host_address(&self) -> u64 {
         self.map.iter().next().map_or(0, |region| {

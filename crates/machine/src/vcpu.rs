@@ -21,9 +21,7 @@ use crate::kvm;
 pub(crate) enum Control {
     /// Runs something on its thread: KVM wants calls on a vCPU there.
     Do(Box<dyn FnOnce(&mut Vcpu) + Send>),
-    /// Stands still until [`Control::Resume`].
-    Pause,
-    /// Goes on.
+    /// Goes on, if it was paused.
     Resume,
     /// There is a request for the guest.
     Wake,
@@ -72,7 +70,6 @@ pub(crate) struct Vcpu {
     pub(crate) status: Arc<Status>,
     pub(crate) timer: LocalTimer,
     pub(crate) tsc_offset: u64,
-    pub(crate) physical_cpu: Option<u32>,
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
 }
@@ -121,7 +118,6 @@ impl Vcpu {
     fn perform(&mut self, asked: Control, next: Next) -> Option<Next> {
         match asked {
             Control::Do(action) => action(self),
-            Control::Pause => self.paused = true,
             Control::Resume => self.paused = false,
             Control::Wake if next == Next::Idle => return Some(Next::Enter),
             Control::Wake => {}

@@ -31,7 +31,8 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
     ram.write(third, &pages)
 }
 
-pub(super) fn set_registers(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), MachineError> {
+/// At the guest's entry.
+pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), MachineError> {
     let mut special = fd.get_sregs().map_err(MachineError::kvm("KVM_GET_SREGS"))?;
     special.cr0 = CR0;
     special.cr3 = layout::START_TABLES;

@@ -1,0 +1,119 @@
+//! Questions to the guest, and its answers.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use guest::discovery::Found;
+use guest::protocol::{Flooded, RECORDS, Words};
+use guest::request::{Outcome, Request};
+
+use super::{Machine, NAP};
+use crate::error::MachineError;
+use crate::vcpu::Control;
+
+/// An answer is polled for this long before the waiting thread sleeps.
+const SPIN: Duration = Duration::from_micros(300);
+
+impl Machine {
+    /// What a vCPU found at its start.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`].
+    pub fn discover(&self, vcpu: usize) -> Result<Found, MachineError> {
+        let words = self.ask(vcpu, Request::Discover)?;
+        Found::decode(&words).ok_or_else(|| MachineError::Nonsense {
+            vcpu,
+            asked: format!("{:?}", Request::Discover),
+            code: Outcome::Done.number(),
+            words,
+        })
+    }
+
+    /// Asks the guest, and waits for the answer.
+    ///
+    /// # Errors
+    /// It died, does not answer in time, declines, or talks nonsense.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn ask(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+        self.post(vcpu, request);
+        self.answer(vcpu, request)
+    }
+
+    /// Asks the guest, and does not wait; one question at a time for each
+    /// vCPU.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn post(&self, vcpu: usize, request: Request) {
+        let handle = &self.vcpus[vcpu];
+        let number = handle.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let (code, words) = request.encode();
+        self.board.shared().vcpu(vcpu).request.post(number, code, &words);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if handle.status.idle.swap(false, Ordering::SeqCst) {
+            let _ = handle.control.send(Control::Wake);
+        }
+    }
+
+    /// Waits for the answer to the question that was posted last.
+    ///
+    /// # Errors
+    /// As [`Machine::ask`].
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn answer(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+        let handle = &self.vcpus[vcpu];
+        let reply = &self.board.shared().vcpu(vcpu).reply;
+        let number = handle.asked.load(Ordering::Relaxed);
+        let asked_at = Instant::now();
+        while reply.number() != number {
+            if let Some(death) = handle.status.death() {
+                return Err(MachineError::Died { vcpu, death });
+            }
+            let waited = asked_at.elapsed();
+            if waited > self.settings.patience {
+                return Err(MachineError::TimedOut { vcpu, limit: self.settings.patience });
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(NAP);
+            }
+        }
+        let (code, words) = reply.read();
+        let asked = || format!("{request:?}");
+        match Outcome::from_number(code) {
+            Some(Outcome::Done) => Ok(words),
+            Some(outcome) => Err(MachineError::Declined { vcpu, asked: asked(), outcome }),
+            None => Err(MachineError::Nonsense { vcpu, asked: asked(), code, words }),
+        }
+    }
+
+    /// Records that a vCPU has put into its ring, the oldest first.
+    ///
+    /// # Errors
+    /// [`MachineError::Flooded`].
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn records(&self, vcpu: usize) -> Result<Vec<Words>, MachineError> {
+        let handle = &self.vcpus[vcpu];
+        let ring = &self.board.shared().vcpu(vcpu).ring;
+        let mut tail = handle.tail.load(Ordering::Relaxed);
+        let mut records = Vec::new();
+        let taken = loop {
+            match ring.pop(&mut tail) {
+                Ok(Some((_, words))) => records.push(words),
+                Ok(None) => break Ok(records),
+                Err(Flooded { head, tail }) => {
+                    break Err(MachineError::Flooded { vcpu, head, tail, room: RECORDS });
+                }
+            }
+        };
+        handle.tail.store(tail, Ordering::Relaxed);
+        taken
+    }
+}

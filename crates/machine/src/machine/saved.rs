@@ -1,0 +1,141 @@
+//! A machine saved whole, and made anew from that.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use provider::{Event, Host, Policy, VcpuId};
+use pvclock::Nanos;
+
+use super::{Machine, Start};
+use crate::board::{Inner, OwnTime};
+use crate::clock_state::{self, ClockState, RestoredClock, RestoredTsc, TscState};
+use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
+use crate::error::MachineError;
+use crate::kvm::VcpuState;
+use crate::memory::GuestRam;
+use crate::settings::{Backend, Settings};
+use crate::{host_clock, kvm};
+
+/// A machine as it was: memory, vCPUs, devices, clock.
+#[derive(Debug, Clone)]
+pub struct Saved {
+    settings: Settings,
+    memory: Vec<u8>,
+    vcpus: Vec<SavedVcpu>,
+    devices: DevicesState,
+    own_time: Nanos,
+    /// KVM's clock; the TSCs are in it for either backend.
+    clock: ClockState,
+    host: Option<provider::Saved>,
+}
+
+#[derive(Debug, Clone)]
+struct SavedVcpu {
+    state: VcpuState,
+    timer: LocalTimerState,
+    asked: u64,
+    tail: u64,
+}
+
+impl Machine {
+    /// Takes all of it. It is paused by this, and may be resumed or dropped.
+    ///
+    /// # Errors
+    /// A thread is gone, or KVM's own error.
+    pub fn save(&self) -> Result<Saved, MachineError> {
+        self.pause()?;
+        let mut vcpus = Vec::new();
+        let mut tscs = Vec::new();
+        for (index, handle) in self.vcpus.iter().enumerate() {
+            let (state, tsc, timer) = self.on_vcpu(index, |vcpu| {
+                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save())
+            })?;
+            tscs.push(tsc?);
+            vcpus.push(SavedVcpu {
+                state: state?,
+                timer,
+                asked: handle.asked.load(Ordering::Relaxed),
+                tail: handle.tail.load(Ordering::Relaxed),
+            });
+        }
+        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
+        let (devices, own_time) = self.board.save_devices();
+        Ok(Saved {
+            settings: self.settings.clone(),
+            memory: self.board.ram.copy()?,
+            vcpus,
+            devices,
+            own_time,
+            clock: ClockState { clock_ns, taken, tscs },
+            host: self.board.with_host(|host, now, _| host.save(now)),
+        })
+    }
+
+    /// Makes the machine anew and lets it run; with it, what became of its
+    /// clock.
+    ///
+    /// # Errors
+    /// No KVM, or its own error.
+    pub fn restore(saved: &Saved, policy: Policy) -> Result<(Self, RestoredClock), MachineError> {
+        let started = Instant::now();
+        let kvm = kvm::open()?;
+        let ram = GuestRam::new(saved.memory.len() as u64)?;
+        ram.write(0, &saved.memory)?;
+        let settings = &saved.settings;
+        let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
+        let now = host_clock::read();
+        let away_ns = clock_state::away(saved.clock.taken, now, policy);
+        let host = match (&saved.host, &settings.backend) {
+            (Some(host), Backend::Own(settings)) => {
+                Some(Host::restore(host, *settings, policy, now)?)
+            }
+            _ => None,
+        };
+        let leaves: Option<Vec<_>> = host.as_ref().map(|(host, _)| host.cpuid_leaves().collect());
+        let mut fds = Vec::new();
+        for (index, vcpu) in saved.vcpus.iter().enumerate() {
+            let id = VcpuId(index as u32);
+            let fd = kvm::create_vcpu(&kvm, &vm, id, leaves.as_deref())?;
+            vcpu.state.restore(&fd)?;
+            fds.push(fd);
+        }
+        let clock = match &host {
+            None => {
+                let fds: Vec<_> = fds.iter().collect();
+                clock_state::restore(&vm, &fds, &saved.clock, policy)?
+            }
+            Some((_, restored)) => {
+                let mut tscs = Vec::new();
+                for (fd, vcpu) in fds.iter().zip(&restored.vcpus) {
+                    kvm::set_tsc_offset(fd, vcpu.tsc_offset)?;
+                    let offset = kvm::tsc_offset(fd)?;
+                    tscs.push(RestoredTsc { wanted: vcpu.tsc_offset, offset });
+                }
+                RestoredClock { away_ns, clock_ns: restored.clock.0, tscs }
+            }
+        };
+        let mut own_time = OwnTime::starting(now);
+        own_time.go_on(Nanos(saved.own_time.0 + away_ns), now);
+        let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
+        let inner = Inner { host: host.map(|(host, _)| host), devices, own_time };
+        let mut machine = Self::around(vm, ram, inner, settings, started);
+        for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
+            machine.add(Start {
+                id: VcpuId(index as u32),
+                fd,
+                timer: LocalTimer::restore(vcpu.timer),
+                asked: vcpu.asked,
+                tail: vcpu.tail,
+            })?;
+        }
+        // Where KVM did not take an offset, our provider must know.
+        for (index, tsc) in clock.tscs.iter().enumerate() {
+            if tsc.offset != tsc.wanted {
+                let vcpu = VcpuId(index as u32);
+                machine.board.tell(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
+            }
+        }
+        machine.send_all(|| crate::vcpu::Control::Resume);
+        Ok((machine, clock))
+    }
+}
