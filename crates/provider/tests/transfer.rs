@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, cases};
+use common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, at_rate, cases};
 use proptest::prelude::*;
 use provider::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL,
@@ -10,10 +10,11 @@ use provider::msr::{
 };
 use provider::{
     DecodeError, Event, GuestMemory, Host, Kind, LogEvent, Policy, Reading, Reenlightenment,
-    RestoreError, Restored, Saved, Settings, TscRatio, UnixTime, VcpuId,
+    RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, UnixTime, VcpuId,
 };
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::steal_time::{StealPage, StealReader};
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
@@ -156,6 +157,42 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     let tsc = Host::restore(&saved, KVM, Policy::Advance, far).map(|_| ());
     let (vcpu, away) = (VcpuId(0), Nanos(u64::MAX / 2));
     assert_eq!(tsc, Err(RestoreError::Tsc { vcpu, away, rate: HOST_TSC }));
+}
+
+#[test]
+fn a_vcpu_that_was_preempted_when_it_was_saved_runs_when_it_is_restored() {
+    let mut rig = Rig::kvm(KVM, 1, at(0));
+    let address = provider::PlainMemory::steal(0);
+    rig.write(0, KVM_STEAL_TIME, address.0 | 1, at(0)).unwrap();
+    let stolen = |ns| Event::StealMeasured { vcpu: VcpuId(0), stolen: Nanos(ns) };
+    rig.event(stolen(500), at(0));
+    rig.enter(0, at(0));
+    rig.event(Event::VcpuPreempted { vcpu: VcpuId(0) }, at(0));
+    let to = elsewhere(SECOND, HOST_TSC);
+    let (mut rig, _) = moved(rig, KVM, Policy::Advance, at(0), to);
+    let read = |rig: &Rig| {
+        let page: &StealPage = rig.memory.page(address).unwrap();
+        StealReader::new(page).read().unwrap()
+    };
+    assert!(read(&rig).preempted);
+    rig.enter(0, to);
+    assert_eq!((read(&rig).preempted, read(&rig).steal), (false, Nanos(500)));
+    rig.event(stolen(7), to);
+    rig.enter(0, to);
+    assert_eq!(read(&rig).steal, Nanos(507), "the sum goes on");
+}
+
+/// The rate a guest is to take note of is one that its page must express.
+#[test]
+fn a_rate_that_no_page_can_express_is_refused_before_the_guest_is_told() {
+    let mut rig = Rig::hyperv(HYPERV, 1, at(0));
+    rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16, at(0)).unwrap();
+    rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
+    let saved = rig.host.save(at(SECOND));
+    let slow = Hertz(9_000_000);
+    let here = Settings { tsc_trapping: true, ..Settings::new(Kind::HyperV, slow) };
+    let refused = Host::restore(&saved, here, Policy::Freeze, at_rate(SECOND, slow)).map(|_| ());
+    assert!(matches!(refused, Err(RestoreError::Settings(SettingsError::Told(_)))), "{refused:?}");
 }
 
 fn hyperv_reads(rig: &Rig, now: Reading) -> Result<u64, ReadError> {

@@ -66,6 +66,8 @@ impl Host {
             let mut live = Vcpu::new(place.tsc_offset);
             live.system_time = vcpu.system_time;
             live.steal_time = vcpu.steal_time;
+            // The snapshot may say that it was off its physical CPU.
+            live.due.steal = live.steal_time.page().is_some();
             live.due.reference = true;
             live.stop_is_due();
             host.vcpus.insert(vcpu.id, live);
