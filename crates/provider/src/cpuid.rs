@@ -9,6 +9,18 @@ use pvclock::Hertz;
 use crate::{Kind, Settings};
 
 /// The registers of a leaf.
+///
+/// ```
+/// use provider::{Host, Kind, Leaf, Reading, Settings, UnixTime};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let host = Host::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
+/// // TSC and APIC in kHz.
+/// let frequencies = Leaf { eax: 2_445_428, ebx: 1_000_000, ecx: 0, edx: 0 };
+/// assert_eq!(host.cpuid(0x4000_0010, 0), Some(frequencies));
+/// # Ok::<(), provider::SettingsError>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Leaf {
     /// EAX.
@@ -56,6 +68,7 @@ pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
         return None;
     }
     let leaf = match (settings.kind, function) {
+        // A signature names an interface: this one is VirtualBox's.
         (Kind::Minimal, SIGNATURE) => signature(FREQUENCIES, b"VBoxVBoxVBox"),
         (Kind::Kvm, SIGNATURE) => signature(FREQUENCIES, b"KVMKVMKVM\0\0\0"),
         (Kind::HyperV, SIGNATURE) => signature(HV_LIMITS, b"Microsoft Hv"),

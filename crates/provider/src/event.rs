@@ -8,6 +8,13 @@ pub struct VcpuId(pub u32);
 
 /// What happened. MSR accesses are not events but calls, for they have an
 /// answer.
+///
+/// ```
+/// use provider::{Event, VcpuId};
+/// // Everyone's line changes with one vCPU's TSC; a move is that vCPU's affair.
+/// assert!(Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 5 }.stops_all());
+/// assert!(!Event::VcpuMoved { vcpu: VcpuId(1), physical_cpu: 3 }.stops_all());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A vCPU was added; its TSC is the host's plus `tsc_offset`.

@@ -12,6 +12,16 @@ use crate::{PerVcpu, ToldBy};
 const KEPT: usize = 256;
 
 /// Something that happened, and when by the host's boot clock.
+///
+/// ```
+/// use provider::{LogEntry, LogEvent};
+/// use pvclock::Nanos;
+/// let entry = LogEntry { at: Nanos(12_000_000_034), what: LogEvent::Reenlightened };
+/// assert_eq!(
+///     entry.to_string(),
+///     "     12.000000034 s  the guest has taken note of its TSC's new rate"
+/// );
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
     /// When.

@@ -28,7 +28,22 @@ pub enum Misplaced {
 }
 
 /// Guest memory, which the guest reads and writes while we do. A VMM
-/// implements this over its mapping, a test over a few pages of its own.
+/// implements this over its mapping; [`PlainMemory`](crate::PlainMemory) is
+/// one for tests.
+///
+/// ```
+/// use provider::{GuestAddress, GuestMemory, Misplaced};
+/// use pvclock::shared::Page;
+///
+/// /// A guest without memory.
+/// struct Nothing;
+///
+/// impl GuestMemory for Nothing {
+///     fn page<P: Page>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+///         Err(Misplaced::Outside { address: address.0, length: size_of::<P>() })
+///     }
+/// }
+/// ```
 pub trait GuestMemory {
     /// The page of type `P` at `address`.
     ///

@@ -39,6 +39,12 @@ pub(crate) const TIME_ALIGNMENT: u64 = 4;
 pub(crate) const STEAL_ALIGNMENT: u64 = 64;
 
 /// Neighbouring registers.
+///
+/// ```
+/// use provider::Kind;
+/// let ours = |msr| Kind::Kvm.msrs().iter().any(|range| range.contains(msr));
+/// assert!(ours(0x4b56_4d01) && ours(0x12) && !ours(0x10));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsrRange {
     /// The first's number.
@@ -84,6 +90,23 @@ impl Kind {
 }
 
 /// Why an access failed: #GP for the guest, all of them.
+///
+/// ```
+/// use provider::{Event, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let memory = PlainMemory::new(1);
+/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let vcpu = VcpuId(0);
+/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
+/// let refused = host.write_msr(vcpu, 0x4b56_4d01, 0x8001, now, &memory).unwrap_err();
+/// assert_eq!(
+///     refused.to_string(),
+///     "MSR 0x4b564d01: 0x8001 was written, and 32 bytes at guest address 0x8000 are not all memory"
+/// );
+/// # Ok::<(), provider::SettingsError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MsrError {
     /// Not a register of this provider's: the VMM's, or nobody's.

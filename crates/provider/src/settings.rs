@@ -6,6 +6,21 @@ use pvclock::{Hertz, Nanos, Scale, ScaleError};
 use crate::{Calibration, Kind};
 
 /// How the guest's TSC comes about.
+///
+/// ```
+/// use provider::{Event, Host, Kind, PlainMemory, Reading, Settings, TscMode, UnixTime, VcpuId};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let at = |ns| Reading { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).told(Hertz(1_000_000_000));
+/// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
+///     let mut host = Host::new(Settings { tsc_mode, ..settings }, at(0))?;
+///     let vcpu = VcpuId(0);
+///     host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
+///     assert_eq!(host.guest_tsc(vcpu, at(1_000)), Some(tsc));
+/// }
+/// # Ok::<(), provider::SettingsError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TscMode {
     /// The CPU's own, plus an offset for each vCPU (and scaled by hardware,

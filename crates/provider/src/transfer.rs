@@ -48,6 +48,26 @@ pub enum Policy {
 
 /// What a restore does, and what its VMM has to do: set the ratio, then each
 /// vCPU's offset, then run. [`Restored`]'s text is for the log.
+///
+/// ```
+/// use provider::{Event, Host, Kind, PlainMemory, Policy, Reading, Settings, UnixTime, VcpuId};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
+/// let mut host = Host::new(settings, at(0))?;
+/// let vcpu = VcpuId(0);
+/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
+/// let saved = host.save(at(1_000));
+///
+/// // A minute later, and none of it the guest's: its TSC is to be set back.
+/// let now = at(60_000_001_000);
+/// let (host, restored) = Host::restore(&saved, settings, Policy::Freeze, now)?;
+/// assert_eq!(host.time(vcpu, now), Nanos(1_000));
+/// assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -120_000_000_000);
+/// assert_eq!(restored.step.bound, Nanos(4));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// As asked for.
@@ -86,7 +106,8 @@ pub struct RestoredVcpu {
     pub tsc_before: u64,
     /// Its TSC at the reading.
     pub tsc: u64,
-    /// That less the host's (scaled) TSC, wrapping: what to set.
+    /// That less the host's (scaled) TSC, wrapping: what to set. Where RDTSC is
+    /// trapped there is nothing to set.
     pub tsc_offset: u64,
 }
 
