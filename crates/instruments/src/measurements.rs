@@ -48,6 +48,15 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// Of all these values, of either sign, exactly; nothing of none.
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        // The least value that this share of all do not exceed.
+        let at = |share: f64| values[((values.len() as f64 * share).ceil() as usize - 1).min(last)];
+        Some(Self { min: values[0], median: at(0.5), p99: at(0.99), max: values[last] })
+    }
+
     /// The same landmarks in another unit, `factor` of which make one.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
@@ -196,4 +205,19 @@ pub struct NotMeasured {
     pub what: String,
     /// Why not.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_the_values_themselves() {
+        let values = (1..=200).map(|value| f64::from(value) - 100.0).collect();
+        let spread = Spread { min: -99.0, median: 0.0, p99: 98.0, max: 100.0 };
+        assert_eq!(Spread::of(values), Some(spread));
+        let one = Spread { min: 5.0, median: 5.0, p99: 5.0, max: 5.0 };
+        assert_eq!(Spread::of(vec![5.0]), Some(one));
+        assert_eq!(Spread::of(Vec::new()), None);
+    }
 }

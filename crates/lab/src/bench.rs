@@ -32,6 +32,14 @@ impl Maker {
         }
     }
 
+    /// How checks name it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Own(kind) => kind.name(),
+        }
+    }
+
     /// The provider's name: the kernel's is kvm.
     pub(crate) fn provider(self) -> &'static str {
         match self {

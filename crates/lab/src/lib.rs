@@ -3,12 +3,14 @@
 //! Each takes settings, says how far it is, and gives rows and checks; nothing
 //! here prints.
 
+mod agreement;
 mod bench;
 mod conformance;
 mod cost;
 mod drift;
 mod monotonic;
 mod offset;
+mod pages;
 mod restore;
 pub mod results;
 mod run;

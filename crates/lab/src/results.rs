@@ -86,6 +86,8 @@ pub enum Findings {
     Offset(Vec<Offset>),
     /// What a guest sees of having been saved and restored.
     Restore(Vec<Restore>),
+    /// The kernel's page against ours.
+    Agreement(Vec<Agreement>),
     /// What KVM's own tests ask of a clock: the checks say all.
     Conformance,
 }
@@ -229,4 +231,17 @@ pub struct Restore {
     pub expected_s: f64,
     /// How often GUEST_STOPPED was seen.
     pub guest_stopped: u32,
+}
+
+/// Two pages for one VM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Agreement {
+    /// Which pages.
+    pub page: String,
+    /// Ours less the kernel's at the same TSC, ns.
+    pub apart_ns: Spread,
+    /// Looks at both.
+    pub samples: u64,
+    /// Over how long, s.
+    pub seconds: f64,
 }

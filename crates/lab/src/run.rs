@@ -36,6 +36,7 @@ fn make(
         Experiment::Monotonic => crate::monotonic::run(bench, progress),
         Experiment::Offset => crate::offset::run(bench, progress),
         Experiment::Restore => crate::restore::run(bench, progress),
+        Experiment::Agreement => crate::agreement::run(bench, progress),
         Experiment::Conformance => crate::conformance::run(bench, progress),
     }
 }

@@ -21,19 +21,22 @@ pub enum Experiment {
     Offset,
     /// What a guest sees of having been saved and restored.
     Restore,
+    /// The kernel's page against ours, for one VM.
+    Agreement,
     /// What KVM's own tests ask of a clock.
     Conformance,
 }
 
 impl Experiment {
     /// All of them, in the order they run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Conformance,
         Self::Cost,
         Self::Offset,
         Self::Monotonic,
         Self::Updates,
         Self::Restore,
+        Self::Agreement,
         Self::Drift,
     ];
 
@@ -46,6 +49,7 @@ impl Experiment {
             Self::Monotonic => "monotonic",
             Self::Offset => "offset",
             Self::Restore => "restore",
+            Self::Agreement => "agreement",
             Self::Conformance => "conformance",
         }
     }
@@ -111,6 +115,20 @@ pub enum LabError {
     /// The machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// Our provider refused what a guest may ask.
+    #[error("the provider refuses its own page: {0}")]
+    Refused(provider::MsrError),
+    /// Not one look showed both clocks.
+    #[error("no look at the pages showed a time")]
+    NoSamples,
+    /// A clock page that cannot be read.
+    #[error("vCPU {vcpu}'s time page: {error}")]
+    Page {
+        /// Whose.
+        vcpu: usize,
+        /// Why.
+        error: pvclock::ReadError,
+    },
     /// This experiment is not made yet.
     #[error("this experiment is not made yet")]
     NotMade,

@@ -20,6 +20,7 @@ use crate::settings::Backend;
 
 pub(crate) use boot::{set_entry, write_tables};
 pub use calls::{interrupt, set_tsc_offset, tsc_offset};
+pub(crate) use cpuid::leaves;
 pub(crate) use vcpu_state::VcpuState;
 
 /// Capabilities without which there is no machine.

@@ -85,10 +85,10 @@ impl Machine {
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
         let now = host_clock::read();
         let host = match &settings.backend {
-            Backend::Kernel => None,
+            Backend::Kernel | Backend::KernelHyperV => None,
             Backend::Own(settings) => Some(Host::new(*settings, now)?),
         };
-        let leaves: Option<Vec<_>> = host.as_ref().map(|host| host.cpuid_leaves().collect());
+        let leaves = kvm::leaves(&kvm, &settings.backend, host.as_ref())?;
         let inner = Inner {
             host,
             devices: Devices::new(&settings.devices),

@@ -12,6 +12,8 @@ use crate::devices::Present;
 pub enum Backend {
     /// KVM's own kvm-clock, in the kernel.
     Kernel,
+    /// KVM's own Hyper-V clock, in the kernel.
+    KernelHyperV,
     /// Our provider: KVM hands us the MSRs, and we write the pages.
     Own(provider::Settings),
 }
@@ -52,7 +54,7 @@ impl Settings {
         match &self.backend {
             Backend::Own(settings) => settings.apic,
             // APIC_BUS_CYCLE_NS is 1 (arch/x86/kvm/lapic.h).
-            Backend::Kernel => Hertz(1_000_000_000),
+            Backend::Kernel | Backend::KernelHyperV => Hertz(1_000_000_000),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kvm_ioctls::VcpuFd;
-use provider::VcpuId;
+use provider::{Event, VcpuId};
 
 use crate::board::Board;
 use crate::death::{Cause, Death, Registers};
@@ -159,7 +159,12 @@ impl Vcpu {
     /// What is due at each entry.
     fn prepare(&mut self) {
         let id = self.id;
-        let _ = self.board.with_host(|host, now, ram| host.before_entry(id, now, ram));
+        let _ = self.board.with_host(|host, now, ram| {
+            if host.deadline().is_some_and(|at| at <= now.boot) {
+                host.handle(Event::Timer, now, ram);
+            }
+            host.before_entry(id, now, ram);
+        });
     }
 
     fn die(&mut self, cause: Cause) -> Next {

@@ -1,10 +1,12 @@
 //! What CPUID shows the guest.
 
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
-use kvm_ioctls::{Kvm, VcpuFd};
-use provider::{Leaf, VcpuId};
+use kvm_ioctls::{Cap, Kvm, VcpuFd};
+use provider::{Host, Kind, Leaf, VcpuId};
 
 use crate::error::MachineError;
+use crate::host_clock;
+use crate::settings::Backend;
 
 /// Leaves of hypervisors.
 const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
@@ -12,6 +14,27 @@ const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
 const HYPERVISOR: u32 = 1 << 31;
 /// CPUID 1, ECX: the local APIC's timer takes a TSC deadline.
 const TSC_DEADLINE: u32 = 1 << 24;
+
+/// A hypervisor's leaves to show in place of KVM's own, if any: the
+/// provider's, or, where the kernel makes a Hyper-V clock, those that have it
+/// do so (arch/x86/kvm/hyperv.c answers for what the leaves promise).
+pub(crate) fn leaves(
+    kvm: &Kvm,
+    backend: &Backend,
+    host: Option<&Host>,
+) -> Result<Option<Vec<(u32, Leaf)>>, MachineError> {
+    if let Some(host) = host {
+        return Ok(Some(host.cpuid_leaves().collect()));
+    }
+    if *backend != Backend::KernelHyperV {
+        return Ok(None);
+    }
+    if !kvm.check_extension(Cap::HypervTime) {
+        return Err(MachineError::Lacks { what: "KVM_CAP_HYPERV_TIME" });
+    }
+    let settings = provider::Settings::new(Kind::HyperV, super::host_tsc()?);
+    Ok(Some(Host::new(settings, host_clock::read())?.cpuid_leaves().collect()))
+}
 
 /// What KVM supports, with the provider's `leaves` in place of KVM's own, or
 /// with KVM's where there is no provider.

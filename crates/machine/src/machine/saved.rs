@@ -91,7 +91,8 @@ impl Machine {
             }
             _ => None,
         };
-        let leaves: Option<Vec<_>> = host.as_ref().map(|(host, _)| host.cpuid_leaves().collect());
+        let provider = host.as_ref().map(|(host, _)| host);
+        let leaves = kvm::leaves(&kvm, &settings.backend, provider)?;
         let mut fds = Vec::new();
         for (index, vcpu) in saved.vcpus.iter().enumerate() {
             let id = VcpuId(index as u32);

@@ -1,0 +1,197 @@
+//! The kernel's page and ours for the same VM: both lines, at the same TSC.
+//!
+//! A second provider is kept beside the kernel's clock. It is set to what
+//! KVM_GET_CLOCK says once, and then writes its page by itself, into memory
+//! of the same guest that the guest does not know of.
+
+use std::time::Instant;
+
+use guest::layout::Pages;
+use guest::request::Request;
+use instruments::measurements::Spread;
+use machine::{Backend, GuestRam, Machine, MachineError, host_clock, kvm};
+use provider::{Event, GuestAddress, GuestMemory, Host, Kind, Reading, VcpuId};
+use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::shared::Split;
+use pvclock::{Nanos, Ticks};
+
+use crate::bench::Bench;
+use crate::results::{Agreement, Check, Findings, Verdict};
+use crate::run::Found;
+use crate::settings::{LabError, Progress};
+
+/// Where our own page is: after all that the guest knows of.
+const OURS: GuestAddress = GuestAddress(guest::layout::PAGES + 0x8_0000);
+
+const SYSTEM_TIME: u32 = 0x4b56_4d01;
+const OS_ID: u32 = 0x4000_0000;
+const REFERENCE_PAGE: u32 = 0x4000_0021;
+const BOOT: VcpuId = VcpuId(0);
+
+/// Looks at both pages.
+const SAMPLES: u32 = 100;
+/// After so many both are written anew, each from its host's clock: else two
+/// lines through one point would be compared.
+const LOOKS_A_LINE: u32 = 10;
+const NANOS_PER_UNIT: i128 = 100;
+/// POST codes go there, and nothing comes back: the guest exits and enters.
+const UNUSED_PORT: u16 = 0x80;
+
+/// Which pages are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    KvmClock,
+    HyperV,
+}
+
+impl Page {
+    fn name(self) -> &'static str {
+        match self {
+            Self::KvmClock => "kvm-clock",
+            Self::HyperV => "hyperv-page",
+        }
+    }
+
+    fn backend(self) -> Backend {
+        match self {
+            Self::KvmClock => Backend::Kernel,
+            Self::HyperV => Backend::KernelHyperV,
+        }
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::KvmClock => Kind::Kvm,
+            Self::HyperV => Kind::HyperV,
+        }
+    }
+
+    /// At most this far apart at first, ns; kvm-clock's may grow by 1 ppm.
+    fn bar_ns(self) -> f64 {
+        match self {
+            Self::KvmClock => 1_000.0,
+            Self::HyperV => 100_000.0,
+        }
+    }
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for (index, page) in [Page::KvmClock, Page::HyperV].into_iter().enumerate() {
+        progress.step(page.name(), index as f64 / 2.0);
+        let name = format!("{}: the kernel's page against ours", page.name());
+        let growth = if page == Page::KvmClock { 1e-6 } else { 0.0 };
+        let bar_ns = page.bar_ns() + growth * bench.settings.drift.as_nanos() as f64;
+        let bar = format!("at most {} µs apart", bar_ns / 1e3);
+        let (found, verdict) = match compare(bench, page) {
+            Ok(row) => {
+                let worst = row.apart_ns.max.abs().max(row.apart_ns.min.abs());
+                rows.push(row);
+                (format!("{:.3} µs", worst / 1e3), Verdict::of(worst <= bar_ns))
+            }
+            Err(LabError::Machine(MachineError::Lacks { what })) => {
+                (String::new(), Verdict::NotMeasured(format!("KVM here lacks {what}")))
+            }
+            Err(error) => return Err(error),
+        };
+        checks.push(Check { name, bar, found, verdict });
+    }
+    Ok((Findings::Agreement(rows), checks))
+}
+
+fn compare(bench: &Bench<'_>, page: Page) -> Result<Agreement, LabError> {
+    let settings = machine::Settings {
+        patience: bench.settings.patience,
+        ..machine::Settings::new(page.backend())
+    };
+    let machine = Machine::start(&settings)?;
+    // The guest's start registers the kernel's page.
+    machine.discover(0)?;
+    let offset = machine.call_vcpu(0, |fd| kvm::tsc_offset(fd))??;
+    let ram = machine.ram();
+    let mut host = beside(bench, &machine, page, offset)?;
+    let started = Instant::now();
+    let mut apart = Vec::new();
+    for look in 0..SAMPLES {
+        std::thread::sleep(bench.settings.drift / SAMPLES);
+        if look % LOOKS_A_LINE == 0 {
+            // The same offset again makes KVM compute its master clock anew.
+            machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, offset))??;
+            machine.ask(0, Request::PortWrite { port: UNUSED_PORT, value: 0 })?;
+            host.handle(Event::HostResumed, host_clock::read(), ram);
+        }
+        let now = host_clock::read();
+        host.before_entry(BOOT, now, ram);
+        let tsc = now.tsc.0.wrapping_add(offset);
+        let theirs = time(page, ram, kernel_page(page), tsc);
+        let ours = time(page, ram, OURS, tsc);
+        if let (Some(theirs), Some(ours)) = (theirs, ours) {
+            apart.push((ours - theirs) as f64);
+        }
+    }
+    let samples = apart.len() as u64;
+    let apart_ns = Spread::of(apart).ok_or(LabError::NoSamples)?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Agreement { page: page.name().into(), apart_ns, samples, seconds })
+}
+
+/// Our own provider, set to the kernel's clock, with its page registered.
+fn beside(
+    bench: &Bench<'_>,
+    machine: &Machine,
+    page: Page,
+    tsc_offset: u64,
+) -> Result<Host, LabError> {
+    let ram = machine.ram();
+    let now = host_clock::read();
+    let settings = provider::Settings::new(page.kind(), bench.host_tsc);
+    let mut host = Host::new(settings, now).map_err(MachineError::from)?;
+    host.handle(Event::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
+    let (now, clock) = kernel_clock(machine, page, tsc_offset, now)?;
+    host.handle(Event::ClockSet { clock }, now, ram);
+    let registered = match page {
+        Page::KvmClock => host.write_msr(BOOT, SYSTEM_TIME, OURS.0 | 1, now, ram),
+        Page::HyperV => host
+            .write_msr(BOOT, OS_ID, 1 << 63, now, ram)
+            .and_then(|()| host.write_msr(BOOT, REFERENCE_PAGE, OURS.0 | 1, now, ram)),
+    };
+    registered.map_err(LabError::Refused)?;
+    host.before_entry(BOOT, now, ram);
+    Ok(host)
+}
+
+/// What the kernel's clock says at a reading. By its page: KVM_GET_CLOCK is
+/// rounded to the same line, and Hyper-V's counts from another zero.
+fn kernel_clock(
+    machine: &Machine,
+    page: Page,
+    tsc_offset: u64,
+    now: Reading,
+) -> Result<(Reading, Nanos), LabError> {
+    let tsc = now.tsc.0.wrapping_add(tsc_offset);
+    let clock = time(page, machine.ram(), kernel_page(page), tsc).ok_or(LabError::NoSamples)?;
+    Ok((now, Nanos(u64::try_from(clock).unwrap_or(0))))
+}
+
+fn kernel_page(page: Page) -> GuestAddress {
+    GuestAddress(match page {
+        Page::KvmClock => Pages::time_address(0),
+        Page::HyperV => Pages::reference_address(),
+    })
+}
+
+/// What a page says at a TSC, ns.
+fn time(page: Page, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
+    match page {
+        Page::KvmClock => {
+            let page: &TimePage<Split> = ram.page(at).ok()?;
+            Some(TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?.0.into())
+        }
+        Page::HyperV => {
+            let page: &ReferencePage = ram.page(at).ok()?;
+            let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
+            Some(i128::from(units) * NANOS_PER_UNIT)
+        }
+    }
+}
