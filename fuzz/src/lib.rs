@@ -9,6 +9,8 @@
 mod bytes;
 mod devices;
 mod pages;
+mod provider_msr;
+mod provider_saved;
 mod texts;
 mod trees;
 
@@ -27,6 +29,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
+    Target { name: "provider_msr", run: provider_msr::provider_msr },
+    Target { name: "provider_saved", run: provider_saved::provider_saved },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },
     Target { name: "text_cpuid", run: texts::cpuid },

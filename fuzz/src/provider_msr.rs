@@ -1,0 +1,372 @@
+//! `provider` under a guest that writes anything to its MSRs, and a VMM that
+//! tells of anything.
+//!
+//! The bytes are the settings and then a program: an operation and its
+//! operands, see [`Vm::step`]. What is checked after each operation:
+//!
+//! - a refused write has changed nothing that can be read;
+//! - no page is written that no vCPU has switched on;
+//! - a page with nothing due tells the time that the host says it does;
+//! - with `never_back`, no vCPU that runs reads a time before an earlier one;
+//! - a saved VM is what its bytes say, and restored has its registers;
+//! - a deadline that has come and was told of is over, and after its entry a
+//!   vCPU has nothing due.
+
+use provider::msr::{
+    HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME,
+    KVM_WALL_CLOCK,
+};
+use provider::{
+    Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Policy, Reading, Saved, Settings,
+    TscMode, UnixTime, VcpuId,
+};
+use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::shared::Split;
+use pvclock::{Hertz, Nanos, Ticks};
+
+use crate::bytes::Bytes;
+
+/// One more than the vCPUs that are ever created.
+const VCPUS: u32 = 4;
+const FRAMES: u32 = 4;
+/// Everything is looked at after each; longer programs only slow the fuzzer.
+const STEPS: usize = 300;
+const TSC_HZ: u64 = 2_600_000_000;
+
+/// Runs the program.
+pub(crate) fn provider_msr(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let Some(mut vm) = Vm::new(&mut bytes) else { return };
+    for _ in 0..STEPS {
+        let Some(operation) = bytes.next() else { break };
+        vm.checked_step(operation, &mut bytes);
+    }
+}
+
+/// A VM's clock, and what is around it.
+struct Vm {
+    host: Host,
+    memory: PlainMemory,
+    now: Reading,
+    guests: [Guest; VCPUS as usize],
+}
+
+/// A vCPU as its guest has it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Guest {
+    /// It has entered since it was stopped.
+    runs: bool,
+    /// Its page's register, and the latest time it has read there.
+    page: u64,
+    read: Option<Nanos>,
+}
+
+/// What may not change by itself.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    /// By vCPU: its page's register, and its time at this reading.
+    vcpus: Vec<Option<(u64, Nanos)>>,
+    /// By frame: versions of the two time pages, and the sequence of the
+    /// Hyper-V page.
+    versions: Vec<[u32; 3]>,
+    /// Where the VM's Hyper-V page is.
+    reference: u64,
+}
+
+impl Vm {
+    /// The settings are the first bytes; none when they make no clock.
+    fn new(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let kind = Kind::ALL[bytes.number(1) as usize % Kind::ALL.len()];
+        let flags = bytes.number(1);
+        let flag = |bit: u32| flags >> bit & 1 == 1;
+        let told = if flag(0) { bytes.number(5) } else { TSC_HZ };
+        let settings = Settings {
+            told_tsc: Hertz(told),
+            tsc_mode: if flag(1) { TscMode::Emulated } else { TscMode::Real },
+            tsc_scaling: flag(2),
+            tsc_trapping: flag(3),
+            host_clocksource_is_tsc: !flag(4),
+            sync_period: flag(5).then(|| Nanos(bytes.number(5))),
+            never_back: !flag(6),
+            ..Settings::new(kind, Hertz(TSC_HZ))
+        };
+        let now = Reading {
+            tsc: Ticks(TSC_HZ),
+            boot: Nanos(1_000_000_000),
+            real: UnixTime(Nanos(1_795_273_445_000_000_000)),
+        };
+        let mut host = Host::new(settings, now).ok()?;
+        let memory = PlainMemory::new(FRAMES);
+        host.handle(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 }, now, &memory);
+        Some(Self { host, memory, now, guests: Default::default() })
+    }
+
+    fn checked_step(&mut self, operation: u8, operands: &mut Bytes<'_>) {
+        let before = self.seen();
+        let clock_set = self.step(operation, operands);
+        let after = self.seen();
+        self.check_readings(&after, clock_set);
+        self.check_unused(&before, &after);
+        self.check_pages();
+    }
+
+    /// One operation; whether the clock was set by it.
+    fn step(&mut self, operation: u8, operands: &mut Bytes<'_>) -> bool {
+        match operation % 8 {
+            0 => self.read(operands),
+            1 | 2 => self.write(operands),
+            3 => self.enter(VcpuId(operands.number(1) as u32 % VCPUS)),
+            4 => self.wait(operands),
+            5 => {
+                self.tell_deadline();
+                if operation & 0x80 != 0 {
+                    self.migrate(operands);
+                }
+            }
+            6 => (0..VCPUS).for_each(|vcpu| self.enter(VcpuId(vcpu))),
+            _ => {
+                let event = event(operands);
+                if event.stops_all() {
+                    self.stop(|_| true);
+                }
+                self.host.handle(event, self.now, &self.memory);
+                return matches!(event, Event::ClockSet { .. });
+            }
+        }
+        false
+    }
+
+    fn read(&mut self, operands: &mut Bytes<'_>) {
+        let (vcpu, msr) = (VcpuId(operands.number(1) as u32 % VCPUS), self.msr(operands));
+        let _ = self.host.read_msr(vcpu, msr, self.now, &self.memory);
+    }
+
+    fn write(&mut self, operands: &mut Bytes<'_>) {
+        let (vcpu, msr) = (VcpuId(operands.number(1) as u32 % VCPUS), self.msr(operands));
+        let value = value(operands);
+        self.stop(|stopped| stopped == vcpu.0);
+        let readable = self.host.read_msr(vcpu, msr, self.now, &self.memory);
+        let seen = self.seen();
+        let written = self.host.write_msr(vcpu, msr, value, self.now, &self.memory);
+        if let Err(error) = written {
+            assert!(!error.to_string().is_empty());
+            let still = self.host.read_msr(vcpu, msr, self.now, &self.memory);
+            assert_eq!(still, readable, "changed by a refused write: {error}");
+            assert_eq!(self.seen(), seen, "changed by a refused write: {error}");
+        }
+    }
+
+    /// One that the provider says it has, or any.
+    fn msr(&self, operands: &mut Bytes<'_>) -> u32 {
+        let chosen = operands.number(1) as u32;
+        let mut ours =
+            self.host.msrs().iter().flat_map(|range| range.first..range.first + range.count);
+        ours.nth(chosen as usize).unwrap_or_else(|| operands.number(4) as u32)
+    }
+
+    fn enter(&mut self, vcpu: VcpuId) {
+        self.host.before_entry(vcpu, self.now, &self.memory);
+        assert!(self.host.due().all(|due| due != vcpu), "{vcpu:?} has still something to be done");
+        self.guests[vcpu.0 as usize].runs = true;
+    }
+
+    /// Both clocks go forward, the TSC at its rate or at any other.
+    fn wait(&mut self, operands: &mut Bytes<'_>) {
+        let ns = operands.number(2) << (operands.number(1) % 24);
+        let cycles = match operands.number(1) {
+            0..0xf0 => (u128::from(ns) * u128::from(TSC_HZ) / 1_000_000_000) as u64,
+            _ => operands.number(6),
+        };
+        let Reading { tsc, boot, real: UnixTime(real) } = self.now;
+        self.now = Reading {
+            tsc: Ticks(tsc.0.wrapping_add(cycles)),
+            boot: Nanos(boot.0 + ns),
+            real: UnixTime(Nanos(real.0 + ns)),
+        };
+    }
+
+    fn tell_deadline(&mut self) {
+        let Some(deadline) = self.host.deadline() else { return };
+        self.now.boot = self.now.boot.max(deadline);
+        self.host.handle(Event::Timer, self.now, &self.memory);
+        let next = self.host.deadline();
+        let over = next.is_none_or(|next| next > self.now.boot);
+        assert!(over, "{deadline} has come, and {next:?} is next at {}", self.now.boot);
+    }
+
+    /// To a host that may have another TSC, by way of its bytes.
+    fn migrate(&mut self, operands: &mut Bytes<'_>) {
+        let saved = self.host.save(self.now);
+        let decoded = Saved::from_bytes(&saved.to_bytes());
+        assert_eq!(decoded.as_ref(), Ok(&saved));
+        let flags = operands.number(1);
+        let policy = if flags & 1 == 0 { Policy::Advance } else { Policy::Freeze };
+        let host_tsc = if flags & 2 == 0 { TSC_HZ } else { operands.number(5) };
+        let settings = Settings {
+            tsc_scaling: flags & 4 != 0,
+            tsc_trapping: flags & 8 != 0,
+            host_tsc: Hertz(host_tsc),
+            ..*self.host.settings()
+        };
+        let registers = self.registers();
+        match Host::restore(&saved, settings, policy, self.now) {
+            Ok((host, restored)) => {
+                assert!(!restored.to_string().is_empty());
+                self.host = host;
+                self.stop(|_| true);
+                assert_eq!(self.registers(), registers, "by {policy:?} to {settings:?}");
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+
+    /// What a guest reads back that it once wrote.
+    fn registers(&mut self) -> Vec<Option<u64>> {
+        let vcpus = (0..VCPUS).map(VcpuId);
+        let kept =
+            [KVM_WALL_CLOCK, KVM_SYSTEM_TIME, KVM_STEAL_TIME, HV_GUEST_OS_ID, HV_REFERENCE_TSC];
+        vcpus
+            .flat_map(|vcpu| kept.map(|msr| (vcpu, msr)))
+            .map(|(vcpu, msr)| self.host.read_msr(vcpu, msr, self.now, &self.memory).ok())
+            .collect()
+    }
+
+    fn seen(&mut self) -> Seen {
+        let mut register = |vcpu, msr| self.host.read_msr(vcpu, msr, self.now, &self.memory).ok();
+        let reference = register(VcpuId(0), HV_REFERENCE_TSC).unwrap_or(0);
+        let mut vcpus = Vec::new();
+        for vcpu in (0..VCPUS).map(VcpuId) {
+            let page = register(vcpu, KVM_SYSTEM_TIME);
+            vcpus.push(page.map(|page| (page, vcpu)));
+        }
+        let time = |(page, vcpu)| (page, self.host.time(vcpu, self.now));
+        let vcpus = vcpus.into_iter().map(|vcpu| vcpu.map(time)).collect();
+        let versions = (0..FRAMES).map(|frame| self.versions(frame)).collect();
+        Seen { vcpus, versions, reference }
+    }
+
+    fn versions(&self, frame: u32) -> [u32; 3] {
+        let time = TimeReader::new(self.page::<TimePage>(PlainMemory::time(frame)));
+        let split = TimeReader::new(self.page::<TimePage<Split>>(PlainMemory::time_split(frame)));
+        let reference = ReferenceReader::new(self.page(PlainMemory::reference(frame)));
+        [
+            time.info().expect("a finished page").version,
+            split.info().expect("a finished page").version,
+            reference.info().map_or(0, |info| info.sequence),
+        ]
+    }
+
+    fn page<P: pvclock::shared::Page + 'static>(&self, address: GuestAddress) -> &P {
+        self.memory.page(address).expect("every frame has one")
+    }
+
+    /// What a running vCPU reads from its page does not go back.
+    fn check_readings(&mut self, seen: &Seen, clock_set: bool) {
+        let may_step = clock_set || !self.host.settings().never_back;
+        for (i, (guest, vcpu)) in self.guests.iter_mut().zip(&seen.vcpus).enumerate() {
+            let (page, tells) = vcpu.unwrap_or((0, Nanos(0)));
+            if may_step || page != guest.page || page & 1 == 0 {
+                *guest = Guest { page, read: None, ..*guest };
+            }
+            if guest.runs && page & 1 == 1 {
+                assert!(Some(tells) >= guest.read, "vCPU {i}: {:?}, then {tells}", guest.read);
+                guest.read = Some(tells);
+            }
+        }
+    }
+
+    /// Some or all vCPUs are out of the guest until their next entry.
+    fn stop(&mut self, vcpus: impl Fn(u32) -> bool) {
+        for (_, guest) in (0..).zip(&mut self.guests).filter(|(vcpu, _)| vcpus(*vcpu)) {
+            guest.runs = false;
+        }
+    }
+
+    /// A page that is off before and after was not written in between.
+    fn check_unused(&self, before: &Seen, after: &Seen) {
+        let used = |seen: &Seen, address: GuestAddress| {
+            seen.vcpus.iter().flatten().any(|(page, _)| *page == address.0 | 1)
+                || seen.reference == address.0 | 1
+        };
+        for (frame, (old, new)) in (0..).zip(before.versions.iter().zip(&after.versions)) {
+            let pages = [
+                PlainMemory::time(frame),
+                PlainMemory::time_split(frame),
+                PlainMemory::reference(frame),
+            ];
+            for (page, (old, new)) in pages.into_iter().zip(old.iter().zip(new)) {
+                let unused = !used(before, page) && !used(after, page);
+                assert!(!unused || old == new, "{page:?} was written, and nobody uses it");
+            }
+        }
+    }
+
+    /// Pages tell what the host says they do.
+    fn check_pages(&mut self) {
+        let seen = self.seen();
+        let due: Vec<_> = self.host.due().collect();
+        for (i, page) in (0..).zip(&seen.vcpus) {
+            let Some((page, told)) = page else { continue };
+            let shared = seen.vcpus.iter().flatten().filter(|(other, _)| other == page).count() > 1;
+            if page & 1 == 0 || shared || due.contains(&VcpuId(i)) {
+                continue;
+            }
+            let tsc = self.host.guest_tsc(VcpuId(i), self.now).expect("it was created");
+            let address = GuestAddress(page & !1);
+            let read = match self.memory.page::<TimePage>(address) {
+                Ok(page) => TimeReader::new(page).nanos(&|| tsc),
+                Err(_) => TimeReader::new(self.page::<TimePage<Split>>(address)).nanos(&|| tsc),
+            };
+            // A TSC behind the page or far ahead of it is the reader's to refuse.
+            assert!(read.is_err() || read == Ok(*told), "vCPU {i} reads {read:?}, told {told}");
+        }
+        if seen.reference & 1 == 1 && due.is_empty() {
+            let page: &ReferencePage = self.page(GuestAddress(seen.reference & !1));
+            let tsc = self.host.guest_tsc(VcpuId(0), self.now).expect("it was created");
+            if let Ok(units) = ReferenceReader::new(page).units_100ns(&|| tsc) {
+                let counter =
+                    self.host.read_msr(VcpuId(0), HV_TIME_REF_COUNT, self.now, &self.memory);
+                assert_eq!(counter, Ok(units), "counter and page are one clock");
+            }
+        }
+    }
+}
+
+/// Any value, or a page, switched on or not.
+fn value(operands: &mut Bytes<'_>) -> u64 {
+    let form = operands.number(1);
+    let frame = operands.number(1) as u32;
+    let on = u64::from(form & 0x80 != 0);
+    match form & 7 {
+        0 => PlainMemory::time(frame).0 | on,
+        1 => PlainMemory::time_split(frame).0 | on,
+        2 => PlainMemory::wall_clock(frame).0 | on,
+        3 => PlainMemory::steal(frame).0 | on,
+        4 => PlainMemory::reference(frame).0 | on,
+        5 => u64::from(frame),
+        _ => operands.number(8),
+    }
+}
+
+fn event(operands: &mut Bytes<'_>) -> Event {
+    let kind = operands.number(1);
+    let vcpu = VcpuId(operands.number(1) as u32 % (VCPUS - 1));
+    match kind % 15 {
+        0 => Event::VcpuCreated { vcpu, tsc_offset: operands.number(8) },
+        1 => Event::VcpuCreated { vcpu, tsc_offset: 0 },
+        2 => Event::VcpuMoved { vcpu, physical_cpu: operands.number(1) as u32 },
+        3 => Event::TscOffsetChanged { vcpu, tsc_offset: operands.number(8) },
+        4 => Event::TscFrequencyChanged { frequency: Hertz(operands.number(8)) },
+        5 => Event::ClockSet { clock: Nanos(operands.number(8)) },
+        6 => Event::VcpuReset { vcpu },
+        7 => Event::HostSuspended,
+        8 => Event::HostResumed,
+        9 => Event::HostClocksource { is_tsc: operands.number(1) & 1 != 0 },
+        10 => Event::PhysicalCpuAdded { tsc_agrees: operands.number(1) & 1 != 0 },
+        11 => Event::Paused,
+        12 => Event::Resumed,
+        13 => Event::VcpuPreempted { vcpu },
+        _ => Event::StealMeasured { vcpu, stolen: Nanos(operands.number(8)) },
+    }
+}

@@ -1,0 +1,45 @@
+//! Saved clocks of `provider` as arbitrary bytes, restored if they are one.
+
+use provider::{Host, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
+use pvclock::{Hertz, Nanos, Ticks};
+
+/// What is one is encoded as it was; on any host it goes on or is refused.
+pub(crate) fn provider_saved(data: &[u8]) {
+    let saved = match Saved::from_bytes(data) {
+        Ok(saved) => saved,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert_eq!(saved.to_bytes(), data);
+    let memory = PlainMemory::new(2);
+    let now = Reading {
+        tsc: Ticks(1 << 40),
+        boot: Nanos(1 << 40),
+        real: UnixTime(Nanos(1_795_273_445_000_000_000)),
+    };
+    for choice in 0..32_u32 {
+        let is = |bit: u32| choice >> bit & 1 == 1;
+        let policy = if is(0) { Policy::Advance } else { Policy::Freeze };
+        let settings = Settings {
+            tsc_mode: if is(1) { TscMode::Emulated } else { TscMode::Real },
+            tsc_scaling: is(2),
+            tsc_trapping: is(3),
+            ..Settings::new(saved.kind(), Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 }))
+        };
+        let (mut host, restored) = match Host::restore(&saved, settings, policy, now) {
+            Ok(restored) => restored,
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                continue;
+            }
+        };
+        assert!(!restored.to_string().is_empty());
+        let vcpus: Vec<VcpuId> = restored.vcpus.iter().map(|vcpu| vcpu.vcpu).collect();
+        for (vcpu, place) in vcpus.into_iter().zip(&restored.vcpus) {
+            assert_eq!(host.guest_tsc(vcpu, now), Some(place.tsc), "{restored:?}");
+            host.before_entry(vcpu, now, &memory);
+        }
+        assert_eq!(host.due().next(), None, "{restored:?}");
+        let again = Saved::from_bytes(&host.save(now).to_bytes());
+        assert!(again.is_ok(), "{again:?}");
+    }
+}
