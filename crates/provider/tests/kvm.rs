@@ -251,6 +251,27 @@ fn guest_stopped_is_raised_once_a_pause_and_before_the_guest_runs() {
 }
 
 #[test]
+fn a_page_that_is_switched_off_has_nothing_due() {
+    let mut rig = Rig::kvm(KVM, 1, at(SECOND));
+    rig.event(Event::Paused, at(SECOND));
+    rig.event(Event::Resumed, at(SECOND));
+    assert_eq!(rig.host.due().count(), 1);
+    rig.write(0, KVM_SYSTEM_TIME, 0, at(SECOND)).unwrap();
+    assert_eq!(rig.host.due().count(), 0);
+}
+
+/// A VMM may take memory away under a page: the page tells nothing then, and
+/// the VM's clock goes on.
+#[test]
+fn a_page_whose_memory_is_gone_tells_nothing() {
+    let mut rig = Rig::kvm(KVM.told(Hertz(5_200_000_000)), 1, at(0));
+    rig.event(Event::HostClocksource { is_tsc: false }, at(2 * SECOND));
+    rig.memory = PlainMemory::new(0);
+    rig.enter_all(at(2 * SECOND));
+    assert_eq!(rig.host.time(VcpuId(0), at(4 * SECOND)), Nanos(4 * SECOND));
+}
+
+#[test]
 fn steal_time_goes_on_from_what_the_page_holds() {
     let mut rig = Rig::new(KVM, 1, at(SECOND));
     let address = PlainMemory::steal(0);

@@ -5,7 +5,10 @@ mod common;
 
 use common::{HOST_TSC, Rig, SECOND, at, cases, info};
 use proptest::prelude::*;
-use provider::msr::{KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK};
+use provider::msr::{
+    HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
+    KVM_WALL_CLOCK,
+};
 use provider::{
     Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Settings, TscMode, VcpuId,
 };
@@ -140,6 +143,32 @@ proptest! {
             prop_assert!(reads.iter().all(|read| *read == reads[0]), "{reads:?} after {step:?}");
             prop_assert!(reads[0] >= last, "{} before {last} after {step:?}", reads[0]);
             last = reads[0];
+        }
+    }
+
+    /// Hyper-V's guest reads the page while it is good, and the counter else;
+    /// it switches the page off and on as it likes.
+    #[test]
+    fn hyperv_time_never_goes_back(
+        told in 2_400_000_000u64..2_800_000_000,
+        steps in prop::collection::vec((event(), 0u64..2 * SECOND, any::<u8>()), 1..60),
+    ) {
+        let settings = Settings::new(Kind::HyperV, HOST_TSC).told(Hertz(told));
+        let mut ns = SECOND;
+        let mut rig = Rig::hyperv(settings, 2, at(ns));
+        let mut last = 0;
+        for (event, passed, switch) in steps {
+            rig.event(event, at(ns));
+            let page = PlainMemory::reference(u32::from(switch & 1)).0 | u64::from(switch >> 1 & 1);
+            if switch & 0xc == 0 {
+                rig.write(0, HV_REFERENCE_TSC, page, at(ns)).unwrap();
+            }
+            for now in [ns, ns + passed] {
+                let read = rig.read(0, HV_TIME_REF_COUNT, at(now)).unwrap();
+                prop_assert!(read >= last, "{read} before {last} after {event:?}");
+                last = read;
+            }
+            ns += passed;
         }
     }
 

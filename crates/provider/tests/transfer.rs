@@ -276,6 +276,15 @@ fn a_hyperv_guest_that_wants_no_notice_gets_a_new_page_at_once() {
 }
 
 #[test]
+fn a_saved_clock_is_what_its_bytes_say() {
+    let hyperv = Rig::hyperv(HYPERV, 2, at(0)).host.save(at(SECOND));
+    let kvm = Rig::kvm(KVM, 3, at(0)).host.save(at(SECOND));
+    for saved in [hyperv, kvm, reenlightened(true, 1).0.host.save(at(SECOND))] {
+        assert_eq!(Saved::from_bytes(&saved.to_bytes()), Ok(saved));
+    }
+}
+
+#[test]
 fn bytes_that_are_no_saved_clock_are_refused() {
     let mut rig = Rig::kvm(KVM, 2, at(0));
     rig.write(1, KVM_STEAL_TIME, 0x101, at(0)).unwrap();
