@@ -71,18 +71,33 @@ fn clippy(project: &Project) -> Outcome {
     if !outside::answers(project.cargo().args(["clippy", "--version"])) {
         return Outcome::skipped("clippy is not installed", "rustup component add clippy");
     }
-    let all = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-    Outcome::of(project.cargo().args(all))
+    // The guest's image is no program of the host's: its own build script and
+    // profile make it one without an operating system.
+    let all = ["--workspace", "--all-targets"];
+    let image = ["--release", "--manifest-path", IMAGE];
+    for which in [&all[..], &image] {
+        let mut command = project.cargo();
+        command.args(["clippy", "--quiet"]).args(which).args(["--", "--deny", "warnings"]);
+        let outcome = Outcome::of(&mut command);
+        if let Outcome::Failed(_) = outcome {
+            return outcome;
+        }
+    }
+    Outcome::Passed
 }
 
-/// Formatting of the workspace, and of the fuzz engine beside it.
+/// The workspaces beside the main one.
+const IMAGE: &str = "crates/guest/image/Cargo.toml";
+const ENGINE: &str = "fuzz/engine/Cargo.toml";
+
+/// Formatting of the workspace, and of those beside it.
 fn formatted(project: &Project) -> Outcome {
     if !outside::answers(project.cargo().args(["fmt", "--version"])) {
         return Outcome::skipped("rustfmt is not installed", "rustup component add rustfmt");
     }
     let names_only = ["--check", "--", "-l", "--color=never"];
-    let engine = ["fmt", "--manifest-path", "fuzz/engine/Cargo.toml"];
-    for which in [&["fmt", "--all"][..], &engine] {
+    let [engine, image] = [ENGINE, IMAGE].map(|manifest| ["fmt", "--manifest-path", manifest]);
+    for which in [&["fmt", "--all"][..], &engine, &image] {
         let outcome = Outcome::of(project.cargo().args(which).args(names_only));
         if let Outcome::Failed(said) = outcome {
             return Outcome::Failed(format!("{said}cargo {} mends it\n", which.join(" ")));

@@ -5,6 +5,7 @@
 //! 1. `entry.s` has given CPL 3 all I/O ports, and maps all of 4 GiB; what a
 //!    device does to memory is no business of Rust's: we own no DMA buffers.
 //! 2. A service keeps all registers but RAX, RCX and RDX, and the stack.
+#![allow(unsafe_code)]
 
 use core::arch::asm;
 

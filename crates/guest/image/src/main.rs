@@ -4,8 +4,13 @@
 //! Our own machine hands it a magic number and talks by shared memory; any
 //! other host that starts it by its PVH entry is given a report on the serial
 //! port, and a reset at its end.
+//!
+//! # Invariants
+//! 1. `entry.s` has mapped all of 4 GiB as it is, and comes to `main` once on
+//!    each vCPU.
 #![no_std]
 #![no_main]
+#![allow(unsafe_code)]
 
 mod cpu;
 mod memory;
@@ -36,7 +41,7 @@ const _: () = {
 #[unsafe(no_mangle)]
 extern "C" fn main(vcpu: usize, magic: u64) -> ! {
     if magic == MAGIC {
-        // SAFETY: mapped by entry.s, 4096-byte aligned, atomics only, and
+        // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only, and
         // zeroed memory is a valid value.
         let shared: &Shared = unsafe { &*core::ptr::with_exposed_provenance(SHARED as usize) };
         Guest::start(&Cpu, shared, vcpu).serve()

@@ -5,6 +5,7 @@
 //! The callers are the compiler's own: they pass what C asks for, and all of
 //! them are written without loops that would be turned into calls of
 //! themselves.
+#![allow(unsafe_code)]
 
 use core::arch::asm;
 
