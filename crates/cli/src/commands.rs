@@ -6,6 +6,7 @@ mod clocks;
 mod completions;
 mod doctor;
 pub(crate) mod hidden;
+mod lab;
 mod man;
 mod schema;
 mod watch;
@@ -34,6 +35,8 @@ enum Command {
     Clocks(clocks::Args),
     /// Show updates, steps and changes of the clock as they happen
     Watch(watch::Args),
+    /// Put the clock of a virtual machine of our own to the test
+    Lab(lab::Args),
     /// Save what this machine says about its clocks, to be read elsewhere
     Capture(capture::Args),
     /// Print a shell's completion script
@@ -53,6 +56,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Bench(args) => bench::run(&args),
         Command::Clocks(args) => clocks::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -38,20 +38,32 @@ pub(crate) fn text(text: &str) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Whether standard output shows colours: a terminal does unless NO_COLOR is
+/// set or TERM is dumb.
+pub(crate) fn colours() -> bool {
+    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
+}
+
 /// Writes `value` to standard output as one JSON document.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
+    text(&json_document(value)?)
+}
+
+/// `value` as one JSON document.
+pub(crate) fn json_document<T: Serialize>(value: &T) -> Result<String, CliError> {
     let mut document = serde_json::to_string_pretty(value).map_err(|error| CliError::Failed {
         cause: format!("cannot form the JSON document: {error}"),
         remedy: "another --format, and report this: the program's own types should not do this"
             .into(),
     })?;
     document.push('\n');
-    text(&document)
+    Ok(document)
 }
 
 /// Writes `content` to the file at `path`. A report that was there stays
 /// until the new one is whole: a full disk loses neither.
-pub(crate) fn file(path: &Path, content: &str) -> Result<(), CliError> {
+pub(crate) fn file(path: &Path, content: impl AsRef<[u8]>) -> Result<(), CliError> {
+    let content = content.as_ref();
     let failed = |error| CliError::Write { path: path.into(), error };
     // A pipe, a terminal or a device given as the path cannot be replaced.
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -68,9 +80,9 @@ pub(crate) fn file(path: &Path, content: &str) -> Result<(), CliError> {
     })
 }
 
-fn write_whole(path: &Path, content: &str) -> std::io::Result<()> {
+fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
-    file.write_all(content.as_bytes())?;
+    file.write_all(content)?;
     // A disk that is full or gone often says so only here.
     file.sync_all()
 }

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         }
     };
     match args.format {
-        Format::Text => output::text(&text::render(&report, args.verbose, text::colours()))?,
+        Format::Text => output::text(&text::render(&report, args.verbose, output::colours()))?,
         Format::Markdown => output::text(&markdown::render(&report, args.verbose))?,
         Format::Csv => output::text(&csv::render(&report.diagnosis, args.verbose))?,
         Format::Json => output::json(&report)?,

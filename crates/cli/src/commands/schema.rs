@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
+use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -34,6 +35,8 @@ enum Documented {
     Clocks,
     /// One line of the events
     Watch,
+    /// The experiments, their figures and their checks
+    Lab,
 }
 
 impl Documented {
@@ -44,6 +47,7 @@ impl Documented {
             Self::Capture => schema_of::<Manifest>(),
             Self::Clocks => schema_of::<ClocksReport>(),
             Self::Watch => schema_of::<Line>(),
+            Self::Lab => schema_of::<LabReport>(),
         }
     }
 }

@@ -33,11 +33,17 @@ impl Progress {
     /// Says what is being done now, and moves the bar to where the time is;
     /// cheap enough to be said a thousand times a second.
     pub(crate) fn doing(&self, what: &str) {
+        self.at(self.bar.elapsed(), what);
+    }
+
+    /// The same, over work that knows by itself how far it is: as far as it
+    /// should be after `done`.
+    pub(crate) fn at(&self, done: Duration, what: &str) {
         if *self.doing.borrow() != what {
             what.clone_into(&mut self.doing.borrow_mut());
             self.bar.set_message(super::printable(what));
         }
-        self.bar.set_position(milliseconds(self.bar.elapsed().min(self.expected)));
+        self.bar.set_position(milliseconds(done.min(self.expected)));
     }
 }
 

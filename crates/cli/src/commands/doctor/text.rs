@@ -9,12 +9,6 @@ use doctor::report::{DoctorReport, MachineSummary};
 use crate::output::printable;
 use crate::output::table::{WIDTH, wrap};
 
-/// Whether standard output shows colours: a terminal does unless NO_COLOR is
-/// set or TERM is dumb.
-pub(super) fn colours() -> bool {
-    anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
-}
-
 /// The report; in colour or without.
 pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> String {
     let mut page = Page { text: String::new(), colours };

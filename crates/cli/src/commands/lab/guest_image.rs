@@ -1,0 +1,41 @@
+//! `parachron lab guest-image`: the guest as a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::error::CliError;
+use crate::output;
+
+/// Where a PVH note is understood, the image boots.
+const AFTER: &str = "\
+The file is an ELF with a PVH note, which QEMU, Firecracker and cloud-hypervisor \
+boot; it reports the clocks it finds, and what reading each costs, on the first \
+serial port:
+
+  qemu-system-x86_64 -accel tcg -m 64 -nographic -no-reboot -kernel FILE";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(super) struct Args {
+    /// Where to write it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let path = &args.file;
+    if !args.force && path.symlink_metadata().is_ok() {
+        return Err(CliError::Failed {
+            cause: format!("{} is there already", path.display()),
+            remedy: "another name, or --force to overwrite it".into(),
+        });
+    }
+    output::file(path, machine::image::GUEST)?;
+    let size = machine::image::GUEST.len();
+    output::text(&format!("{size} bytes written to {}\n", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,53 @@
+//! The report for people: each experiment's table and checks, then one table
+//! of them all.
+
+use lab::results::RanOn;
+
+use super::report::{LabReport, Tally};
+use super::{checks, summary, tables};
+use crate::output::Format;
+use crate::output::table::{WIDTH, wrap};
+
+/// The whole report; in colour or without.
+pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> String {
+    let mut text = heading(report);
+    for outcome in &report.lab.experiments {
+        if let Some(table) = tables::of(outcome).filter(|table| !table.is_empty()) {
+            text.extend(["\n", &table.render(format)]);
+        }
+        if !outcome.checks.is_empty() {
+            text.extend(["\n", &checks::render(outcome, format, colours)]);
+        }
+    }
+    if report.lab.experiments.len() + report.not_made.len() > 1 {
+        text.extend(["\n", &summary::table(report).render(format)]);
+    }
+    text.extend(["\n", &verdict(report), "\n"]);
+    text
+}
+
+/// Where all of it ran.
+fn heading(report: &LabReport) -> String {
+    let lab = &report.lab;
+    let ran_on = match &lab.ran_on {
+        RanOn::Kvm => "Virtual machines on /dev/kvm".to_owned(),
+        RanOn::InProcess(why) => format!("In process, no KVM ({why})"),
+    };
+    let boot = lab.boot_ms.map_or(String::new(), |ms| {
+        format!("; from a machine's start to its guest's first report {ms:.1} ms")
+    });
+    let tsc = lab.host_tsc_hz as f64 / 1e6;
+    let run = wrap(&format!("{ran_on}, host TSC {tsc:.3} MHz{boot}"), usize::from(WIDTH));
+    format!("{}\n{run}\n", report.machine.line())
+}
+
+/// The end, in a sentence.
+fn verdict(report: &LabReport) -> String {
+    let tally = Tally::total(report);
+    let all = tally.passed + tally.failed + tally.not_measured;
+    let not_made = match report.not_made.len() {
+        0 => String::new(),
+        experiments => format!(" Experiments that could not be made: {experiments}."),
+    };
+    format!("{all} checks: {tally}.{not_made}")
+}
