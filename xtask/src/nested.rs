@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use crate::nested::checks::{Check, Results};
 use crate::nested::packages::{Packages, Unavailable};
+use crate::nested::qemu::Guest;
 use crate::nested::records::Record;
 use crate::nested::report::Setting;
 use crate::outside;
@@ -124,7 +125,8 @@ fn attempt(project: &Project, args: &Args) -> Result<Vec<Check>, Stop> {
     checks.extend(report.checks());
     if args.record {
         let results = Results(&records);
-        let setting = Setting { lines: setting(project, results), phases: taken(phases, &records) };
+        let setting =
+            Setting { lines: setting(project, &guest, results), phases: taken(phases, &records) };
         let page = report::page(&setting, &checks, results, &report);
         let path = project.path(PAGE);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -136,7 +138,7 @@ fn attempt(project: &Project, args: &Args) -> Result<Vec<Check>, Stop> {
 }
 
 /// When, of what, on what.
-fn setting(project: &Project, results: Results<'_>) -> Vec<(&'static str, String)> {
+fn setting(project: &Project, guest: &Guest, results: Results<'_>) -> Vec<(&'static str, String)> {
     let first_line = |command: &mut Command| {
         let said = command.output().map(|output| output.stdout).unwrap_or_default();
         String::from_utf8_lossy(&said).lines().next().unwrap_or("not known").to_owned()
@@ -149,7 +151,7 @@ fn setting(project: &Project, results: Results<'_>) -> Vec<(&'static str, String
         ("emulator", first_line(Command::new(qemu::PROGRAM).arg("--version"))),
         ("machine", format!("`{}`", qemu::MACHINE)),
         ("kernel", results.stdout("kernel").unwrap_or("not known").to_owned()),
-        ("its parameters", format!("`{}`", prepare::PARAMETERS)),
+        ("its parameters", format!("`{}`", guest.linux.as_ref().map_or("", |linux| &linux.1))),
     ]
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Guest {
     /// The kernel.
     pub(crate) kernel: PathBuf,
     /// Its first files and its command line, if it is a kernel that wants them.
-    pub(crate) linux: Option<(PathBuf, &'static str)>,
+    pub(crate) linux: Option<(PathBuf, String)>,
     /// One file a serial port, the first one's first.
     pub(crate) serial_ports: Vec<PathBuf>,
     /// Wall-clock seconds until it is ended.
@@ -65,7 +65,7 @@ impl Guest {
         options.extend(["-kernel".to_owned(), self.kernel.display().to_string()]);
         if let Some((initramfs, parameters)) = &self.linux {
             options.extend(["-initrd".to_owned(), initramfs.display().to_string()]);
-            options.extend(["-append".to_owned(), (*parameters).to_owned()]);
+            options.extend(["-append".to_owned(), parameters.clone()]);
         }
         for port in &self.serial_ports {
             options.extend(["-serial".to_owned(), format!("file:{}", port.display())]);
