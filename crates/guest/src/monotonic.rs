@@ -1,12 +1,21 @@
 //! Whether a clock ever goes backward from one vCPU to the next.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clocks::Clocks;
 use crate::hardware::Hardware;
 use crate::protocol::{Shared, Words};
 use crate::request::Outcome;
 use crate::source::Source;
+
+/// A CPU that has the shared word's cache line keeps it from others for
+/// thousands of reads, and then nobody meets: after so many reads without
+/// another's it waits for one, but not for long, for the others may not be
+/// running.
+const ALONE: u32 = 16;
+/// After waiting in vain for twice as many, up to so many.
+const ALONE_MOST: u32 = 4096;
+const WAITS: u32 = 64;
 
 /// How many reads were in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,9 +63,18 @@ pub fn run(
     }
     let last = &shared.last_time_ns;
     let mut order = Order::default();
-    let mut own = 0;
+    let mut own = last.load(Ordering::Acquire);
+    let (mut alone, mut alone_most) = (0, ALONE);
     for _ in 0..reads {
+        if alone == alone_most {
+            wait_for_another(hardware, last, own);
+            (alone, alone_most) = (0, (alone_most * 2).min(ALONE_MOST));
+        }
         let published = last.load(Ordering::Acquire);
+        alone += 1;
+        if published != own {
+            (alone, alone_most) = (0, ALONE);
+        }
         let mut time = clocks.read(hardware, source)?;
         if guard.on {
             time = last.fetch_max(time, Ordering::AcqRel).max(time);
@@ -70,6 +88,15 @@ pub fn run(
     }
     order.reads = reads;
     Ok(order)
+}
+
+fn wait_for_another(hardware: &impl Hardware, last: &AtomicU64, own: u64) {
+    for _ in 0..WAITS {
+        if last.load(Ordering::Acquire) != own {
+            return;
+        }
+        hardware.pause();
+    }
 }
 
 /// How the test is run.

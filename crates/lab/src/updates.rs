@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use machine::Machine;
 use provider::Kind;
+use pvclock::Nanos;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use crate::bench::{Bench, Maker};
@@ -27,6 +28,8 @@ const STEP_PPM: i64 = 500;
 const SOON: Duration = Duration::from_millis(150);
 /// Nothing that is still to come takes this long.
 const AT_LATEST: Duration = Duration::from_secs(2);
+/// What kernels before 6.18 have (KVMCLOCK_SYNC_PERIOD).
+const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
 const NAP: Duration = Duration::from_millis(10);
 
 /// A machine whose pages are watched.
@@ -56,9 +59,12 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
 impl Subject {
     fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
         let cpus = platform::cpus::allowed().unwrap_or_default();
-        let settings = bench.machine(maker, bench.settings.vcpus);
-        let machine =
-            Machine::start(&machine::Settings { affinity: cpus.clone(), ..settings })?;
+        let mut settings = bench.machine(maker, bench.settings.vcpus);
+        settings.affinity.clone_from(&cpus);
+        if let machine::Backend::Own(provider) = &mut settings.backend {
+            provider.sync_period = Some(SYNC_PERIOD);
+        }
+        let machine = Machine::start(&settings)?;
         for vcpu in 0..machine.vcpus() {
             machine.discover(vcpu)?;
         }

@@ -7,7 +7,7 @@ use guest::request::Request;
 use kvm_bindings::kvm_clock_data;
 use machine::{Machine, MachineError};
 use provider::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
-use provider::{Event, Policy, VcpuId};
+use provider::{Event, Policy, Reading, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos};
 
@@ -60,6 +60,18 @@ impl Subject {
         Ok(())
     }
 
+    /// As KVM has it.
+    fn offset(&self, vcpu: usize) -> Result<u64> {
+        Ok(self.machine.call_vcpu(vcpu, |vcpu| machine::kvm::tsc_offset(vcpu))??)
+    }
+
+    /// Sets it, and says by how much it changed, wrapping.
+    fn set_offset(&self, vcpu: usize, offset: u64) -> Result<u64> {
+        let before = self.offset(vcpu)?;
+        self.machine.call_vcpu(vcpu, move |vcpu| machine::kvm::set_tsc_offset(vcpu, offset))??;
+        Ok(self.offset(vcpu)?.wrapping_sub(before))
+    }
+
     fn own_offset_of(&self, vcpu: VcpuId) -> u64 {
         self.machine.with_host(|host, _, _| host.tsc_offset(vcpu)).flatten().unwrap_or(0)
     }
@@ -102,30 +114,32 @@ pub(super) fn moved(subject: &mut Subject) -> Result {
     done(Done::default())
 }
 
+/// KVM takes the vCPUs' TSCs for apart by what it is asked for; what the TSC
+/// really did is read back.
 pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
-    kernel_offset_by(subject, OFFSET_CYCLES)
-}
-
-pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
-    kernel_offset_by(subject, OFFSET_CYCLES.wrapping_neg())
-}
-
-/// What the TSC really did is read back.
-fn kernel_offset_by(subject: &Subject, cycles: u64) -> Result {
+    let before = subject.offset(0)?;
     let vcpu = subject.last();
-    let (before, after) = subject.machine.call_vcpu(vcpu, move |vcpu| {
-        let before = machine::kvm::tsc_offset(vcpu)?;
-        machine::kvm::set_tsc_offset(vcpu, before.wrapping_add(cycles))?;
-        Ok::<_, MachineError>((before, machine::kvm::tsc_offset(vcpu)?))
-    })??;
-    let moved = after.wrapping_sub(before);
-    let note = (moved != cycles).then(|| {
-        let asked = cycles.cast_signed();
-        format!("asked to move vCPU {vcpu}'s TSC by {asked} cycles, this KVM moved it by {}",
-            moved.cast_signed())
+    let moved = subject.set_offset(vcpu, before.wrapping_add(OFFSET_CYCLES))?;
+    let note = (moved != OFFSET_CYCLES).then(|| {
+        let moved = moved.cast_signed();
+        format!("vCPU {vcpu}'s TSC was to move by {OFFSET_CYCLES} cycles, and moved by {moved}")
     });
-    let stable = (moved != 0).then_some(subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES);
+    let stable = Some(subject.machine.vcpus() == 1);
     done(Done { step_ns: steps(subject, moved)?, stable, note, ..Done::default() })
+}
+
+/// On all of them: KVM compares with the offset it was given last.
+pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
+    let offset = if subject.machine.vcpus() == 1 {
+        subject.offset(0)?.wrapping_sub(OFFSET_CYCLES)
+    } else {
+        subject.offset(0)?
+    };
+    let moved = subject.set_offset(subject.last(), offset)?;
+    for vcpu in 0..subject.last() {
+        subject.set_offset(vcpu, offset)?;
+    }
+    done(Done { step_ns: steps(subject, moved)?, stable: Some(true), ..Done::default() })
 }
 
 pub(super) fn own_offset(subject: &mut Subject) -> Result {
@@ -293,4 +307,22 @@ pub(super) fn own_vcpu_elsewhere(subject: &mut Subject) -> Result {
     let tsc_offset = subject.own_offset_of(VcpuId(0)).wrapping_add(OFFSET_CYCLES);
     subject.tell(Event::VcpuCreated { vcpu, tsc_offset });
     done(Done { stable, ..Done::default() })
+}
+
+pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
+    subject.tell(Event::PhysicalCpuAdded { tsc_agrees: false });
+    done(Done { stable: Some(false), ..Done::default() })
+}
+
+pub(super) fn not_waited_for(_: &mut Subject) -> Result {
+    not("it comes every 300 s, on kernels before 6.18")
+}
+
+/// By a reading of the host's clock so much later.
+pub(super) fn own_period(subject: &mut Subject) -> Result {
+    let _ = subject.machine.with_host(|host, now, ram| {
+        let boot = host.deadline().unwrap_or(now.boot);
+        host.handle(Event::Timer, Reading { boot, ..now }, ram);
+    });
+    done(Done::default())
 }

@@ -98,12 +98,7 @@ pub(super) const EVENTS: &[Event] = &[
         Pages::AllWithoutMasterClock,
     ),
     Event::new("system time by the new MSR", causes::msr_again, causes::msr_again, Pages::All),
-    Event::new(
-        "TSC offset changed",
-        causes::kernel_offset,
-        causes::own_offset,
-        Pages::All,
-    ),
+    Event::new("TSC offset changed", causes::kernel_offset, causes::own_offset, Pages::All),
     Event::new(
         "TSC offset changed back",
         causes::kernel_offset_back,
@@ -115,7 +110,12 @@ pub(super) const EVENTS: &[Event] = &[
     Event::new("paused", causes::paused, causes::paused, Pages::All).stopping(),
     Event::new("GUEST_STOPPED taken", causes::take_stopped, causes::take_stopped, Pages::None),
     Event::new("saved and restored", causes::restored, causes::restored, Pages::All).stopping(),
-    Event::new("GUEST_STOPPED taken again", causes::take_stopped, causes::take_stopped, Pages::None),
+    Event::new(
+        "GUEST_STOPPED taken again",
+        causes::take_stopped,
+        causes::take_stopped,
+        Pages::None,
+    ),
     Event::new(
         "host woke from suspend",
         causes::not_ours_to_suspend,
@@ -147,11 +147,18 @@ pub(super) const EVENTS: &[Event] = &[
         causes::own_clocksource_back,
         Pages::All,
     ),
+    Event::new("periodic", causes::not_waited_for, causes::own_period, Pages::All),
     Event::new("vCPU added", causes::kernel_vcpu, causes::own_vcpu, Pages::Any),
     Event::new(
         "vCPU added, its TSC elsewhere",
         causes::kernel_adds_in_step,
         causes::own_vcpu_elsewhere,
+        Pages::All,
+    ),
+    Event::new(
+        "pCPU added, its TSC elsewhere",
+        causes::not_ours_to_change,
+        causes::own_physical_cpu,
         Pages::All,
     ),
 ];

@@ -1,0 +1,137 @@
+//! The TSC's MSRs and its offset: what a guest or host sets is what RDTSC
+//! shows, and kvm-clock's time does not follow it.
+
+use guest::request::Request;
+use guest::source::Source;
+use machine::{MachineError, host_clock};
+use provider::{Event, VcpuId};
+
+use super::checklist::{Checklist, Subject};
+use crate::pages::reenter_all;
+use crate::settings::LabError;
+
+type Result<T = ()> = std::result::Result<T, LabError>;
+
+const IA32_TSC: u32 = 0x10;
+const IA32_TSC_ADJUST: u32 = 0x3b;
+/// By how much a TSC is moved: tens of seconds, so that no delay is mistaken
+/// for it.
+const JUMP: u64 = 1 << 37;
+/// What kvm-clock may be off the time that the host saw pass.
+const CLOCK_NS: u64 = 10_000;
+
+/// The guest's clocks, between two readings of the host's.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    host_tsc: [u64; 2],
+    host_ns: [u64; 2],
+    tsc: u64,
+    kvm_clock_ns: u64,
+}
+
+impl Moment {
+    fn now(subject: &Subject<'_>) -> Result<Self> {
+        let before = host_clock::read();
+        let reading = subject.read(0, Source::KvmClock)?;
+        let after = host_clock::read();
+        Ok(Self {
+            host_tsc: [before.tsc.0, after.tsc.0],
+            host_ns: [before.boot.0, after.boot.0],
+            tsc: reading.tsc_before,
+            kvm_clock_ns: reading.time_ns,
+        })
+    }
+
+    /// By how much the TSC was moved since, and how much of that the readings
+    /// leave open.
+    fn moved_since(&self, earlier: &Self) -> (i64, i64) {
+        let most = self.host_tsc[1].wrapping_sub(earlier.host_tsc[0]);
+        let least = self.host_tsc[0].wrapping_sub(earlier.host_tsc[1]);
+        let passed = self.tsc.wrapping_sub(earlier.tsc);
+        (passed.wrapping_sub(most).cast_signed(), most.wrapping_sub(least).cast_signed())
+    }
+}
+
+/// Moves the TSC by `cause`, and looks.
+fn look(
+    subject: &Subject<'_>,
+    name: &str,
+    checklist: &mut Checklist,
+    cause: impl FnOnce(&Moment) -> Result,
+) -> Result {
+    let bar = format!("RDTSC moves by {JUMP} cycles");
+    let before = Moment::now(subject)?;
+    match cause(&before) {
+        Err(LabError::Machine(MachineError::Declined { outcome, .. })) => {
+            checklist.holds(name, &bar, format!("{outcome:?}"), false);
+            return Ok(());
+        }
+        caused => caused?,
+    }
+    reenter_all(&subject.machine)?;
+    let after = Moment::now(subject)?;
+    let (moved, open) = after.moved_since(&before);
+    let found = format!("moved by {moved} to {} cycles", moved + open);
+    if (moved..=moved + open).contains(&0) {
+        let offset = subject.machine.call_vcpu(0, |vcpu| machine::kvm::tsc_offset(vcpu))??;
+        let why = format!(
+            "this KVM takes it and does nothing: KVM_VCPU_TSC_OFFSET reads {}",
+            offset.cast_signed()
+        );
+        checklist.not_measured(name, &bar, found, why);
+    } else {
+        let moved = (moved..=moved + open).contains(&JUMP.cast_signed());
+        checklist.holds(name, &bar, found, moved);
+    }
+    let passed = after.kvm_clock_ns.wrapping_sub(before.kvm_clock_ns);
+    let least = after.host_ns[0].saturating_sub(before.host_ns[1]);
+    let most = after.host_ns[1] - before.host_ns[0];
+    checklist.holds(
+        &format!("{name}: kvm-clock goes on"),
+        &format!("by the host's time, {} µs more either way", CLOCK_NS / 1000),
+        format!("{passed} ns, where {least} to {most} ns passed"),
+        (least.saturating_sub(CLOCK_NS)..=most + CLOCK_NS).contains(&passed),
+    );
+    Ok(())
+}
+
+pub(super) fn written(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+    look(subject, "IA32_TSC written", checklist, |before| {
+        subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP))
+    })
+}
+
+pub(super) fn adjusted(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+    let name = "IA32_TSC_ADJUST written";
+    if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
+        checklist.not_measured(name, "RDTSC moves", "", "this KVM has no IA32_TSC_ADJUST");
+        return Ok(());
+    }
+    let adjust = subject.read_msr(IA32_TSC_ADJUST)?.wrapping_add(JUMP);
+    look(subject, name, checklist, |_| subject.write_msr(IA32_TSC_ADJUST, adjust))?;
+    let read = subject.read_msr(IA32_TSC_ADJUST)?;
+    checklist.holds(
+        "IA32_TSC_ADJUST reads back",
+        &format!("{adjust:#x}"),
+        format!("{read:#x}"),
+        read == adjust,
+    );
+    Ok(())
+}
+
+/// By the host, which tells our provider what has come of it.
+pub(super) fn offset(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+    look(subject, "TSC offset set by the host", checklist, |_| {
+        let machine = &subject.machine;
+        let tsc_offset = machine.call_vcpu(0, |vcpu| {
+            let offset = machine::kvm::tsc_offset(vcpu)?.wrapping_add(JUMP);
+            machine::kvm::set_tsc_offset(vcpu, offset)?;
+            machine::kvm::tsc_offset(vcpu)
+        })??;
+        let _ = machine.with_host(|host, now, ram| {
+            let event = Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset };
+            host.handle(event, now, ram);
+        });
+        Ok(())
+    })
+}
