@@ -116,7 +116,7 @@ fn attempt(project: &Project, args: &Args) -> Result<Vec<Check>, Stop> {
             println!("--- {name}\n{stdout}{stderr}");
         }
     }
-    let image = phases.time("image", || prepare::image(project, &folder))?;
+    let image = phases.time("image", || prepare::image(&folder, &program))?;
     let report = phases.time("image's boot", || image::run(&folder, &image, args.limit))?;
     if args.verbose {
         println!("--- image\n{}", report.lines.join("\n"));

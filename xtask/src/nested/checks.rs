@@ -1,6 +1,7 @@
 //! What must hold of the guest's records, stated by each with what was found.
 
 pub(crate) mod clocks;
+mod lab;
 
 use serde_json::Value;
 
@@ -59,6 +60,7 @@ pub(crate) fn all(records: &[Record]) -> Vec<Check> {
         (name.to_owned(), name.starts_with("rtc_cmos"))
     }));
     checks.extend(clocks::all(results));
+    checks.extend(lab::all(results));
     checks
 }
 

@@ -1,4 +1,5 @@
-//! What runs in the guest: a line here, and its check in `checks.rs`.
+//! What runs in the guest: a line here, and its check in `checks.rs`. Of a
+//! command named `lab-…` every check that the lab itself makes must hold.
 
 /// One command line, run by the guest's shell.
 #[derive(Debug, Clone, Copy)]
@@ -35,4 +36,9 @@ pub(crate) const COMMANDS: &[Command] = &[
                parachron bench --each-source --duration 1s --format json",
     },
     Command { name: "source-after", limit_s: 10, line: "cat $CLOCKSOURCE" },
+    Command {
+        name: "lab-agreement",
+        limit_s: 120,
+        line: "parachron lab --only agreement --format json",
+    },
 ];

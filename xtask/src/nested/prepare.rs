@@ -92,14 +92,11 @@ fn only_file(folder: &Path, beginning: &str) -> Result<PathBuf, Stop> {
         .ok_or_else(|| Stop::Failed(format!("no {beginning}* in {}", folder.display())))
 }
 
-/// The guest's image, by the manifest of its own that it has.
-pub(super) fn image(project: &Project, folder: &Path) -> Result<PathBuf, Stop> {
-    let target = folder.join("image");
-    let manifest = project.path("crates/guest/image/Cargo.toml");
-    let mut cargo = project.cargo();
-    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
-    match Outcome::of(cargo.arg("--target-dir").arg(&target)) {
+/// The lab's guest, as the program writes it out.
+pub(super) fn image(folder: &Path, program: &Path) -> Result<PathBuf, Stop> {
+    let file = folder.join("guest-image");
+    match Outcome::of(Command::new(program).args(["lab", "guest-image"]).arg(&file)) {
         Outcome::Failed(said) => Err(Stop::Failed(said)),
-        _ => Ok(target.join("release/guest-image")),
+        _ => Ok(file),
     }
 }

@@ -19,6 +19,10 @@ const BENCH: &str = r#"{"runs": [
      "costs": [{"call": "clock_gettime(CLOCK_MONOTONIC)", "path": {"calls": 1000, "entered": 1000}}],
      "order": [{"readings": 7, "backward": 0}],
      "tsc_rate": {"hz": 2445427393.0, "bound_ppm": 2.1}}]}"#;
+const AGREEMENT: &str = r#"{"experiments": [{"checks": [
+    {"name": "kvm-clock", "bar": "at most 11 µs apart", "found": "0.2 µs", "verdict": "passed"},
+    {"name": "hyperv-page", "bar": "at most 100 µs apart", "found": "2 µs", "verdict": "passed"}
+    ]}]}"#;
 
 fn records() -> Vec<Record> {
     let record = |command: &crate::nested::commands::Command| Record {
@@ -35,6 +39,7 @@ fn records() -> Vec<Record> {
             "doctor-hpet" | "doctor-acpi_pm" => DOCTOR_SLOW,
             "bench" => BENCH,
             "source-after" => "tsc\n",
+            "lab-agreement" => AGREEMENT,
             name => panic!("what does {name} print?"),
         }
         .to_owned(),
@@ -58,7 +63,7 @@ fn a_sound_run_holds() {
     let checks = all(&records());
     let failed: Vec<_> = checks.iter().filter(|check| !check.holds).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    assert_eq!(checks.len(), 15);
+    assert_eq!(checks.len(), 17);
 }
 
 #[test]
@@ -79,6 +84,9 @@ fn each_fault_breaks_its_check() {
         ("bench", "\"backward\": 0", "\"backward\": 2", "2 of 7 readings of 1 clocks"),
         ("bench", "2445427900.0", "2445527900.0", "41.10 ppm apart"),
         ("source-after", "tsc", "hpet", "the clock source it found: hpet"),
+        ("lab-agreement", "\"passed\"", "\"failed\"", "at most 11 µs apart: 0.2 µs"),
+        ("lab-agreement", "\"passed\"", r#"{"not-measured": "no cap"}"#, "not measured: no cap"),
+        ("lab-agreement", "experiments", "none", "lab-agreement: has checks: none"),
     ] {
         let broken = broken(name, from, to);
         assert_eq!(broken.len(), 1, "{name}: {broken:#?}");
