@@ -77,14 +77,16 @@ impl Clocks {
         self.tsc_scale
     }
 
-    /// Whether a counter is followed, so that waiting must not block.
-    pub fn follows(&self) -> bool {
-        self.pm_timer.is_some() || self.hpet.is_some() || self.pit.is_some()
+    /// Whether a counter is followed that goes round so soon that waiting
+    /// must not block: the PIT. The others go round in seconds; who asks for
+    /// them seldom is told that they may have gone round.
+    pub fn must_keep_up(&self) -> bool {
+        self.pit.is_some()
     }
 
-    /// Follows no counter any more.
+    /// Follows the PIT no more.
     pub fn rest(&mut self) {
-        (self.pm_timer, self.hpet, self.pit) = (None, None, None);
+        self.pit = None;
     }
 
     /// Keeps counters that go round in view; to be called often.
@@ -103,6 +105,25 @@ impl Clocks {
                 let _ = self.read(hardware, source);
             }
         }
+    }
+
+    /// The clock's time in ns between two readings of the TSC. For the RTC
+    /// they are those around the moment at which its second began.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn read_between(
+        &mut self,
+        hardware: &impl Hardware,
+        source: Source,
+    ) -> Result<(u64, u64, u64), Outcome> {
+        if source == Source::Rtc && self.found.rtc {
+            let edge = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
+            return Ok((edge.before, edge.seconds * NANOS_PER_SECOND as u64, edge.after));
+        }
+        let before = hardware.counter().read_ordered();
+        let time = self.read(hardware, source)?;
+        Ok((before, time, hardware.counter().read_ordered()))
     }
 
     /// The clock's time in ns, by an epoch of its own.
@@ -134,8 +155,8 @@ impl Clocks {
             Source::Hpet if self.found.hpet => self.read_hpet(hardware),
             Source::Pit if self.found.pit => self.read_pit(hardware),
             Source::Rtc if self.found.rtc => {
-                let seconds = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
-                Ok(seconds * NANOS_PER_SECOND as u64)
+                let edge = rtc::next_second(hardware).ok_or(Outcome::Unreadable)?;
+                Ok(edge.seconds * NANOS_PER_SECOND as u64)
             }
             _ => Err(Outcome::NoSuchClock),
         }

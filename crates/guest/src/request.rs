@@ -28,7 +28,8 @@ pub enum Request {
         /// ECX.
         index: u32,
     },
-    /// A clock, with the TSC before and after: answered by TSC, ns, TSC.
+    /// A clock, with the TSC before and after: answered by TSC, ns, TSC. The
+    /// RTC's answer comes when its second changes.
     Read(Source),
     /// The time the bare TSC takes and the time a clock takes, interleaved: a
     /// record a round with both, in cycles.
@@ -72,7 +73,7 @@ pub enum Request {
         /// What.
         value: u64,
     },
-    /// Forgets which counters to keep up with, so that waiting may block.
+    /// Follows the PIT no more, so that waiting may block.
     Rest,
     /// Ends badly.
     Misbehave(Misbehaviour),

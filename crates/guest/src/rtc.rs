@@ -29,17 +29,36 @@ pub fn is_there(hardware: &impl Hardware) -> bool {
     register(hardware, STATUS_B) != 0xff
 }
 
-/// Waits until the second changes, and gives it, in seconds since 1970 by
-/// the clock's own convention. Nothing where it does not change.
-pub fn next_second(hardware: &impl Hardware) -> Option<u64> {
+/// The moment at which a second began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The second, since 1970 by the clock's own convention.
+    pub seconds: u64,
+    /// The TSC before the last look that showed the second before.
+    pub before: u64,
+    /// The TSC after the first look that showed this one.
+    pub after: u64,
+}
+
+/// Waits until the second changes. Nothing where it does not change.
+pub fn next_second(hardware: &impl Hardware) -> Option<Edge> {
     let first = register(hardware, 0);
     let counter = hardware.counter();
     let start = counter.read_ordered();
-    // The index register keeps its value: one exit a try.
-    (0..TRIES)
-        .take_while(|_| counter.read_ordered().wrapping_sub(start) < CYCLES)
-        .find(|_| hardware.port_read_8(DATA) != first)?;
-    settled(hardware)
+    let mut before = start;
+    for _ in 0..TRIES {
+        let looks = counter.read_ordered();
+        // The index register keeps its value: one exit a try.
+        if hardware.port_read_8(DATA) != first {
+            let after = counter.read_ordered();
+            return Some(Edge { seconds: settled(hardware)?, before, after });
+        }
+        if looks.wrapping_sub(start) >= CYCLES {
+            break;
+        }
+        before = looks;
+    }
+    None
 }
 
 /// The time, read while no update is in progress and twice the same. An

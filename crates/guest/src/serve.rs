@@ -54,7 +54,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
             let mut spins = 0;
             while !self.answer() {
                 self.hardware.pause();
-                if self.clocks.follows() {
+                if self.clocks.must_keep_up() {
                     self.clocks.keep_up(self.hardware);
                     continue;
                 }
@@ -104,9 +104,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
                 Ok([a, b, c, d, 0, 0])
             }
             Request::Read(source) => {
-                let before = hardware.counter().read_ordered();
-                let time = self.clocks.read(hardware, source)?;
-                let after = hardware.counter().read_ordered();
+                let (before, time, after) = self.clocks.read_between(hardware, source)?;
                 Ok([before, time, after, 0, 0, 0])
             }
             Request::Cost { source, reads, rounds } => {

@@ -14,6 +14,7 @@ mod pages;
 mod restore;
 pub mod results;
 mod run;
+mod sample;
 mod settings;
 mod updates;
 
