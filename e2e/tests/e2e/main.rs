@@ -8,6 +8,8 @@ mod command_line;
 mod doctor;
 mod each_source;
 mod formats;
+mod lab_hostile;
+mod lab_order;
 mod outputs;
 mod trees;
 mod watch;
@@ -20,6 +22,8 @@ fn main() {
         doctor::CASES,
         each_source::CASES,
         formats::CASES,
+        lab_hostile::CASES,
+        lab_order::CASES,
         outputs::CASES,
         trees::CASES,
         watch::CASES,
