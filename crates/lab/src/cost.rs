@@ -17,18 +17,19 @@ const KVM_CLOCK_RATIO: f64 = 1.35;
 
 /// Rounds that are asked for at once; the ring between guest and host holds
 /// 512.
-const BATCH: u64 = 100;
+pub(crate) const BATCH: u64 = 100;
 
 /// How often a clock is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Effort {
-    reads: u64,
-    rounds: u64,
+pub(crate) struct Effort {
+    /// In a round.
+    pub(crate) reads: u64,
+    pub(crate) rounds: u64,
 }
 
 /// Some 10 ms for a clock that stays in the guest; where every reading is an
 /// exit, 30 to 100 µs long, 20 of them hide the cost of the loop.
-const fn effort(source: Source) -> Option<Effort> {
+pub(crate) const fn effort(source: Source) -> Option<Effort> {
     match source {
         Source::Tsc | Source::KvmClock | Source::HyperVPage => {
             Some(Effort { reads: 1000, rounds: 400 })
@@ -54,7 +55,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
             progress.step(&format!("{}: {}", maker.label(), source.name()), done);
             match measure(&machine, *source, effort) {
                 Ok(rounds) => {
-                    rows.extend(row(*maker, *source, effort, &rounds, bench.host_tsc));
+                    rows.extend(cost_of(*maker, *source, effort, &rounds, bench.host_tsc));
                 }
                 Err(error) => checks.push(missed(
                     format!("{}: {}", maker.label(), source.name()),
@@ -85,8 +86,8 @@ fn measure(
     Ok(rounds)
 }
 
-/// Nothing of no rounds, which is what a guest that lies may give.
-fn row(
+/// A row of these rounds. Nothing of no rounds, which is what a guest that lies may give.
+pub(crate) fn cost_of(
     maker: Maker,
     source: Source,
     effort: Effort,
@@ -112,7 +113,8 @@ fn row(
     })
 }
 
-fn kvm_clock(row: &Cost) -> Check {
+/// The bar that kvm-clock is held to.
+pub(crate) fn kvm_clock(row: &Cost) -> Check {
     let by = match row.backend {
         Backend::Kernel => "kernel",
         Backend::Own => row.provider.as_str(),
@@ -136,7 +138,7 @@ mod tests {
         let effort = Effort { reads: 10, rounds: 3 };
         let rounds = [(250, 300), (260, 310), (900, 9000)];
         let maker = Maker::Own(Kind::Kvm);
-        let row = row(maker, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
+        let row = cost_of(maker, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
         assert_eq!((row.cycles.min, row.cycles.max, row.rdtsc_cycles.min), (30.0, 900.0, 25.0));
         assert_eq!((row.least_ns, row.ratio, row.rounds), (15.0, 1.2, 3));
         let check = kvm_clock(&row);
@@ -148,6 +150,6 @@ mod tests {
     #[test]
     fn no_rounds_make_no_row() {
         let effort = Effort { reads: 10, rounds: 3 };
-        assert_eq!(row(Maker::Kernel, Source::Tsc, effort, &[], Hertz(1_000_000_000)), None);
+        assert_eq!(cost_of(Maker::Kernel, Source::Tsc, effort, &[], Hertz(1_000_000_000)), None);
     }
 }

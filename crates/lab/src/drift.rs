@@ -14,8 +14,10 @@ use crate::run::Found;
 use crate::sample::{boot_ns, makers, middle_ns, missed, sleep_until};
 use crate::settings::{LabError, Progress};
 use schedule::Schedule;
-use subject::{Series, Subject};
+use subject::Subject;
 use theory::{Measured, TOLERANCE_PPM, counted_s, resolution_ns, verdict};
+
+pub(crate) use subject::Series;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -45,12 +47,10 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     for subject in &subjects {
         let told = match subject.maker {
             Maker::Kernel => 1.0,
-            Maker::Own(_) => {
-                bench.settings.told(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64
-            }
+            Maker::Own(_) => bench.settings.told(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64,
         };
         for series in &subject.series {
-            let (row, check) = judge(subject, series, told);
+            let (row, check) = judge(subject.maker, &subject.found, series, told);
             rows.extend(row);
             checks.push(check);
         }
@@ -114,10 +114,16 @@ fn bar(theory_ppm: f64) -> String {
     format!("within {TOLERANCE_PPM} ppm of {theory_ppm:+.1} ppm")
 }
 
-fn judge(subject: &Subject, series: &Series, told_over_true: f64) -> (Option<Drift>, Check) {
+/// A clock's row, if it was read often enough, and how it was met.
+pub(crate) fn judge(
+    maker: Maker,
+    guest: &guest::discovery::Found,
+    series: &Series,
+    told_over_true: f64,
+) -> (Option<Drift>, Check) {
     let source = series.source;
-    let theory_ppm = theory::drift_ppm(source, subject.found.told_by, told_over_true);
-    let name = format!("{}: {}", subject.maker.label(), source.name());
+    let theory_ppm = theory::drift_ppm(source, guest.told_by, told_over_true);
+    let name = format!("{}: {}", maker.label(), source.name());
     let Some(measured) = Measured::of(&series.readings, resolution_ns(source)) else {
         let check = match &series.error {
             Some(error) => missed(name, bar(theory_ppm), error),
@@ -137,10 +143,10 @@ fn judge(subject: &Subject, series: &Series, told_over_true: f64) -> (Option<Dri
         verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm),
     };
     let row = Drift {
-        backend: subject.maker.backend(),
-        provider: subject.maker.provider().to_owned(),
+        backend: maker.backend(),
+        provider: maker.provider().to_owned(),
         source: source.name().to_owned(),
-        guest_tsc_hz: subject.found.tsc.0,
+        guest_tsc_hz: guest.tsc.0,
         host_s: measured.host_s(),
         guest_s: measured.guest_s(),
         per_300_s: counted_s(QUOTED_S, drift_ppm),

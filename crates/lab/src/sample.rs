@@ -10,7 +10,6 @@ use std::time::Duration;
 use guest::discovery::Found;
 use guest::request::{Outcome, Request};
 use guest::source::Source;
-use instruments::measurements::Spread;
 use instruments::rate::Pair;
 use machine::{Machine, MachineError, host_clock};
 use platform::clock::Clock;
@@ -100,9 +99,14 @@ pub(crate) fn of_edge(answer: &guest::protocol::Words, tsc_offset: u64, rate: He
 /// moments near `now`, as far as the rate is.
 pub(crate) fn at_tsc(now: Reading, tsc: Ticks, rate: Hertz) -> Reading {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
-    let ns = (cycles as f64 / rate.0 as f64 * NANOS_PER_SECOND).round() as i64;
+    let ns = nanos(cycles, rate);
     let moved = |time: Nanos| Nanos(time.0.wrapping_add_signed(ns));
     Reading { tsc, boot: moved(now.boot), real: provider::UnixTime(moved(now.real.0)) }
+}
+
+/// So many cycles of a TSC of this rate in ns.
+pub(crate) fn nanos(cycles: i64, rate: Hertz) -> i64 {
+    (cycles as f64 / rate.0 as f64 * NANOS_PER_SECOND).round() as i64
 }
 
 pub(crate) fn width_ns(pair: Pair) -> u64 {
@@ -112,14 +116,6 @@ pub(crate) fn width_ns(pair: Pair) -> u64 {
 /// The middle of the host's two readings, ns.
 pub(crate) fn middle_ns(pair: Pair) -> f64 {
     pair.before_ns as f64 + width_ns(pair) as f64 / 2.0
-}
-
-/// Landmarks of figures of either sign; nothing of none.
-pub(crate) fn spread(figures: &mut [f64]) -> Option<Spread> {
-    figures.sort_by(f64::total_cmp);
-    let rank = |share: f64| ((figures.len() as f64 * share).ceil() as usize).max(1) - 1;
-    let (min, max) = (*figures.first()?, *figures.last()?);
-    Some(Spread { min, median: figures[rank(0.5)], p99: figures[rank(0.99)], max })
 }
 
 /// The check of a figure that the machine did not give: a guest that declines
@@ -159,16 +155,6 @@ mod tests {
         let before = at_tsc(now, Ticks(8000), rate);
         assert_eq!((before.boot, before.real), (Nanos(500), UnixTime(Nanos(69_500))));
         assert_eq!(at_tsc(now, Ticks(9100), rate).boot, Nanos(1050));
-    }
-
-    #[test]
-    fn landmarks_of_either_sign() {
-        let mut figures: Vec<f64> = (-99..=100).map(f64::from).collect();
-        figures.reverse();
-        let found = spread(&mut figures).unwrap();
-        assert_eq!((found.min, found.median, found.p99, found.max), (-99.0, 0.0, 98.0, 100.0));
-        assert_eq!(spread(&mut []), None);
-        assert_eq!(spread(&mut [-3.0]).unwrap().p99, -3.0);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::sample::{VCPU, of_edge, sources, tightest};
 
 /// One clock's readings.
 #[derive(Debug)]
-pub(super) struct Series {
-    pub(super) source: Source,
-    pub(super) readings: Vec<Pair>,
+pub(crate) struct Series {
+    pub(crate) source: Source,
+    pub(crate) readings: Vec<Pair>,
     /// Why there are no more, or fewer than wanted.
-    pub(super) error: Option<MachineError>,
+    pub(crate) error: Option<MachineError>,
 }
 
 /// A machine and what was read of it.
