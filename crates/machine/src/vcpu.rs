@@ -2,6 +2,7 @@
 //! is asked between two of them.
 
 mod exits;
+mod tsc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,8 @@ use crate::board::Board;
 use crate::death::{Cause, Death, Registers};
 use crate::devices::LocalTimer;
 use crate::kvm;
+
+pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
 
 /// What a vCPU is asked to do between two entries.
 pub(crate) enum Control {

@@ -117,16 +117,17 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>, checklist: &mut Checkli
         subject.read(0, Source::HyperVCounter)?;
     }
     let last = subject.read(0, Source::HyperVCounter)?;
-    let counted = last.time_ns.wrapping_sub(first.time_ns) as f64;
-    let middle = |reading: &Reading| reading.tsc_before.midpoint(reading.tsc_after);
-    let cycles = middle(&last).wrapping_sub(middle(&first));
-    let by_tsc = cycles as f64 * 1e9 / subject.told_hz() as f64;
-    let off = counted / by_tsc - 1.0;
+    let counted_ns = last.time_ns.wrapping_sub(first.time_ns);
+    // Each reading lies somewhere between its two TSCs.
+    let ns = |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.told_hz() as f64;
+    let least_ns = ns(first.tsc_after, last.tsc_before);
+    let most_ns = ns(first.tsc_before, last.tsc_after);
+    let counted = counted_ns as f64;
     checklist.holds(
         "counter against TSC",
-        "1 % of the time between",
-        format!("{:.4} % off, over {:.1} ms", off * 100.0, by_tsc / 1e6),
-        off.abs() <= RATE,
+        "the time between two readings by the TSC, 1 % more either way",
+        format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
+        (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted),
     );
     Ok(())
 }

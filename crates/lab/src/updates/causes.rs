@@ -68,8 +68,7 @@ impl Subject {
     /// Sets it, and says by how much it changed, wrapping.
     fn set_offset(&self, vcpu: usize, offset: u64) -> Result<u64> {
         let before = self.offset(vcpu)?;
-        self.machine.call_vcpu(vcpu, move |vcpu| machine::kvm::set_tsc_offset(vcpu, offset))??;
-        Ok(self.offset(vcpu)?.wrapping_sub(before))
+        Ok(self.machine.set_tsc_offset(vcpu, offset)?.wrapping_sub(before))
     }
 
     fn own_offset_of(&self, vcpu: VcpuId) -> u64 {
@@ -150,13 +149,17 @@ pub(super) fn own_offset_back(subject: &mut Subject) -> Result {
     own_offset_by(subject, OFFSET_CYCLES.wrapping_neg())
 }
 
-/// The provider is told so; the TSC itself stays where it is.
+/// Where KVM does not move the TSC, the provider is told that it has moved.
 fn own_offset_by(subject: &Subject, cycles: u64) -> Result {
     let vcpu = VcpuId(subject.last() as u32);
     let tsc_offset = subject.own_offset_of(vcpu).wrapping_add(cycles);
-    subject.tell(Event::TscOffsetChanged { vcpu, tsc_offset });
+    let stays = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
+    if stays {
+        subject.tell(Event::TscOffsetChanged { vcpu, tsc_offset });
+    }
+    let note = stays.then(|| "the provider was told so; this KVM's TSC stays".to_owned());
     let stable = Some(subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES);
-    done(Done { step_ns: steps(subject, cycles)?, stable, ..Done::default() })
+    done(Done { step_ns: steps(subject, cycles)?, stable, note, ..Done::default() })
 }
 
 /// With the last vCPU's TSC so many cycles further, its page says at any TSC

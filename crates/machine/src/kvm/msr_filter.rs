@@ -4,6 +4,7 @@ use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, Vm
 
 use crate::error::MachineError;
 use crate::settings::Backend;
+use crate::vcpu::{IA32_TSC, IA32_TSC_ADJUST};
 
 /// Whatever the provider: a guest that asks for what its provider lacks is
 /// refused, though KVM has it. First and number.
@@ -19,16 +20,22 @@ const PARAVIRTUAL: [(u32, u32); 3] = [
 /// IA32_TSC_DEADLINE: the timer is ours in either case.
 const TSC_DEADLINE: (u32, u32) = (0x6e0, 1);
 
+/// The guest's TSC, whose writes move our pages: reads are KVM's. First and
+/// number.
+const TSC: [(u32, u32); 2] = [(IA32_TSC, 1), (IA32_TSC_ADJUST, 1)];
+
 pub(super) fn set(vm: &VmFd, backend: &Backend) -> Result<(), MachineError> {
     // A bit that is not set is an access that comes to us.
     let bitmap = [0; 0x200 / 8];
     let own = matches!(backend, Backend::Own(_));
-    let ranges: Vec<_> = PARAVIRTUAL
-        .iter()
+    let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;
+    let ours = PARAVIRTUAL.iter().map(|range| (range, both));
+    let ours = ours.chain(TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)));
+    let ranges: Vec<_> = ours
         .filter(|_| own)
-        .chain([&TSC_DEADLINE])
-        .map(|&(base, msr_count)| MsrFilterRange {
-            flags: MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE,
+        .chain([(&TSC_DEADLINE, both)])
+        .map(|(&(base, msr_count), flags)| MsrFilterRange {
+            flags,
             base,
             msr_count,
             bitmap: &bitmap[..msr_count.div_ceil(8) as usize],

@@ -78,6 +78,18 @@ impl Machine {
         })?
     }
 
+    /// Sets a vCPU's TSC offset (its TSC less the host's, wrapping), and gives
+    /// the one that KVM has then: not every KVM takes one.
+    ///
+    /// # Errors
+    /// KVM's, or the thread is gone.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn set_tsc_offset(&self, vcpu: usize, offset: u64) -> Result<u64, MachineError> {
+        self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
+    }
+
     /// Stops all vCPUs, each between two entries, with nothing half done.
     /// The machine's own time stands still.
     ///

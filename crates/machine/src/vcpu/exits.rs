@@ -6,6 +6,7 @@ use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_IDLE};
 use kvm_ioctls::VcpuExit;
 use provider::VcpuId;
 
+use super::tsc::TscWrite;
 use super::{Next, Vcpu};
 use crate::board::Board;
 use crate::death::{Cause, Death};
@@ -19,6 +20,7 @@ enum Asked {
     Nothing,
     Doorbell(u8),
     Halt,
+    Tsc(TscWrite),
     Die(Cause),
 }
 
@@ -43,6 +45,12 @@ impl Vcpu {
             Asked::Doorbell(_) => Next::Enter,
             Asked::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
             Asked::Halt => Next::Halted,
+            Asked::Tsc(write) => {
+                // The guest was told yes: KVM has had all it needs for this
+                // since the vCPU was made.
+                let _ = self.write_tsc(write);
+                Next::Enter
+            }
             Asked::Die(cause) => self.die(cause),
         }
     }
@@ -81,6 +89,10 @@ fn answer(
             *access.data = value.unwrap_or(0);
         }
         VcpuExit::X86Wrmsr(access) => {
+            if let Some(write) = TscWrite::of(access.index, access.data) {
+                *access.error = 0;
+                return Asked::Tsc(write);
+            }
             let done = if LocalTimer::has(access.index) {
                 timer.write_msr(access.index, access.data, &board.moment(tsc_offset)).is_ok()
             } else {
