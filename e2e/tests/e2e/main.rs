@@ -10,6 +10,7 @@ mod each_source;
 mod formats;
 mod lab_hostile;
 mod lab_order;
+mod lab_time;
 mod outputs;
 mod trees;
 mod watch;
@@ -24,6 +25,7 @@ fn main() {
         formats::CASES,
         lab_hostile::CASES,
         lab_order::CASES,
+        lab_time::CASES,
         outputs::CASES,
         trees::CASES,
         watch::CASES,

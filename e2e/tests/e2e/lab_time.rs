@@ -1,0 +1,96 @@
+//! The lab's experiments on how fast, how dear and how right a guest's clocks
+//! are, on this machine's KVM.
+
+use std::time::Duration;
+
+use e2e::{Case, Need, Program};
+use guest::source::Source;
+use lab::results::{Backend, Findings, Outcome, Verdict};
+use lab::{Experiment, Settings};
+
+const KVM: &[Need] = &[Need::Kvm];
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "lab_cost_holds", needs: KVM, run: lab_cost_holds },
+    Case { name: "lab_offset_holds", needs: KVM, run: lab_offset_holds },
+    Case { name: "lab_drift_is_by_what_is_told", needs: KVM, run: lab_drift_is_by_what_is_told },
+];
+
+/// Two seconds on a busy machine: a thread may be away for a few ms at either
+/// end of a measurement.
+const NOISE_PPM: f64 = 2000.0;
+
+fn run(experiment: Experiment, settings: &Settings) -> Outcome {
+    lab::run(experiment, settings, &mut ()).expect("the experiment is made")
+}
+
+fn none_failed(outcome: &Outcome) {
+    let failed: Vec<_> =
+        outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// What stays in the guest costs little more than the bare TSC, and what
+/// leaves it costs hundreds of times that, on any hypervisor.
+fn lab_cost_holds(_: &Program) {
+    let outcome = run(Experiment::Cost, &Settings::default());
+    none_failed(&outcome);
+    let Findings::Cost(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
+    let ratios = |source: Source| {
+        let rows = rows.iter().filter(move |row| row.source == source.name());
+        rows.map(|row| row.ratio).collect::<Vec<_>>()
+    };
+    // The kernel's and ours.
+    assert_eq!(ratios(Source::KvmClock).len(), 2, "{rows:#?}");
+    assert_eq!(ratios(Source::HyperVPage).len(), 1, "{rows:#?}");
+    for exits in [Source::HyperVCounter, Source::AcpiPm, Source::Hpet, Source::Pit] {
+        let ratios = ratios(exits);
+        assert!(!ratios.is_empty() && ratios.iter().all(|&ratio| ratio > 5.0), "{rows:#?}");
+    }
+}
+
+fn lab_offset_holds(_: &Program) {
+    let outcome = run(Experiment::Offset, &Settings::default());
+    none_failed(&outcome);
+    let Findings::Offset(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
+    assert!(rows.iter().any(|row| row.backend == Backend::Own), "{rows:#?}");
+    assert!(rows.iter().all(|row| row.samples > 0 && row.bound_ns > 0.0), "{rows:#?}");
+}
+
+/// The case of VirtualBox 5.0: 300 s become 293.26 s by all that is scaled by
+/// the TSC's rate as told, and stay 300 s by what the host counts.
+fn lab_drift_is_by_what_is_told(_: &Program) {
+    let settings = Settings {
+        told_over_true: 3_478_274_491.0 / 3_400_109_000.0,
+        drift: Duration::from_secs(2),
+        sources: vec![Source::KvmClock, Source::HyperVPage, Source::Tsc, Source::AcpiPm],
+        ..Settings::default()
+    };
+    let outcome = run(Experiment::Drift, &settings);
+    let Findings::Drift(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
+    for (source, provider, in_300_s) in [
+        (Source::KvmClock, "kvm", 293.26),
+        (Source::Tsc, "kvm", 293.26),
+        (Source::AcpiPm, "kvm", 300.0),
+        (Source::HyperVPage, "hyperv", 293.26),
+        (Source::Tsc, "hyperv", 293.26),
+        (Source::Tsc, "minimal", 293.26),
+        // It measured the rate by itself.
+        (Source::Tsc, "none", 300.0),
+    ] {
+        let row = rows
+            .iter()
+            .find(|row| {
+                row.backend == Backend::Own
+                    && row.provider == provider
+                    && row.source == source.name()
+            })
+            .unwrap_or_else(|| panic!("{provider}: {source:?} in {outcome:#?}"));
+        let open = (NOISE_PPM + row.uncertainty_ppm) * 300.0 / 1e6;
+        assert!((row.per_300_s - in_300_s).abs() <= open, "{row:#?}");
+    }
+    // The kernel's own clock was told nothing.
+    let kernel = rows.iter().find(|row| row.backend == Backend::Kernel);
+    let kernel = kernel.expect("the kernel's machine");
+    assert!(kernel.drift_ppm.abs() <= NOISE_PPM + kernel.uncertainty_ppm, "{kernel:#?}");
+}
