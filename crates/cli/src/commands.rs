@@ -36,7 +36,7 @@ enum Command {
     /// Show updates, steps and changes of the clock as they happen
     Watch(watch::Args),
     /// Put the clock of a virtual machine of our own to the test
-    Lab(lab::Args),
+    Lab(Box<lab::Args>),
     /// Save what this machine says about its clocks, to be read elsewhere
     Capture(capture::Args),
     /// Print a shell's completion script

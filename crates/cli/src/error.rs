@@ -37,9 +37,18 @@ pub(crate) enum CliError {
 impl CliError {
     /// Tells the person, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        let said = match self {
+        self.tell();
+        match self {
             // As a program ended by SIGPIPE would: silently.
-            Self::ClosedPipe => return ExitCode::SUCCESS,
+            Self::ClosedPipe => ExitCode::SUCCESS,
+            _ => ExitCode::from(COULD_NOT),
+        }
+    }
+
+    /// Tells the person.
+    pub(crate) fn tell(&self) {
+        let said = match self {
+            Self::ClosedPipe => return,
             Self::Failed { cause, remedy } => {
                 format!("parachron: {cause}\n  try: {remedy}\n")
             }
@@ -48,7 +57,6 @@ impl CliError {
         // With standard error gone too (a full disk), the exit code is all
         // that is left to say.
         let _ = std::io::stderr().write_all(said.as_bytes());
-        ExitCode::from(COULD_NOT)
     }
 }
 

@@ -5,6 +5,7 @@
 //! mean.
 
 pub(crate) mod figures;
+pub(crate) mod plot;
 pub(crate) mod progress;
 pub(crate) mod table;
 

@@ -5,9 +5,11 @@
 
 mod agreement;
 mod bench;
+mod boot;
 mod conformance;
 mod cost;
 mod drift;
+mod in_process;
 mod monotonic;
 mod offset;
 mod pages;
@@ -18,5 +20,7 @@ mod sample;
 mod settings;
 mod updates;
 
+pub use boot::boot;
+pub use in_process::{IN_PROCESS, measure_host_tsc, run_in_process};
 pub use run::run;
 pub use settings::{Experiment, LabError, Progress, Settings};

@@ -115,6 +115,12 @@ pub enum LabError {
     /// The machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// The host's clocks make no rate.
+    #[error("this host's TSC: {0}")]
+    Calibration(#[from] provider::CalibrationError),
+    /// It is about what a virtual machine does.
+    #[error("it is about virtual machines, and needs /dev/kvm")]
+    NeedsKvm,
     /// Our provider refused what a guest may ask.
     #[error("the provider refuses its own page: {0}")]
     Refused(provider::MsrError),

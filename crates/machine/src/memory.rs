@@ -8,7 +8,7 @@
 //!    that the provider's writers take.
 #![allow(unsafe_code)]
 
-use guest::layout;
+use guest::layout::{self, Pages};
 use guest::protocol::Shared;
 use linux_loader::loader::{Elf, KernelLoader};
 use provider::{GuestMemory, Misplaced};
@@ -92,6 +92,14 @@ impl GuestRam {
         let at = at.expect("the least size has room for it");
         // SAFETY: inside the mapping (invariant 1), 4096-byte aligned in a
         // mapping that is page aligned, atomics only (invariant 2).
+        unsafe { &*at.cast() }
+    }
+
+    /// The clock pages, where the guest has them.
+    pub fn pages(&self) -> &Pages {
+        let at = self.pointer(layout::PAGES, size_of::<Pages>());
+        let at = at.expect("the least size has room for it");
+        // SAFETY: as of `shared`.
         unsafe { &*at.cast() }
     }
 

@@ -8,7 +8,10 @@ mod format;
 mod guest_image;
 mod junit;
 mod options;
+mod plot;
 pub(crate) mod report;
+#[cfg(test)]
+mod sample;
 mod session;
 mod summary;
 mod tables;
@@ -73,3 +76,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     order.carry_out()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,34 +4,16 @@
 //! side; several clocksources share a row, told apart by colour. Costs are on
 //! logarithmic axes, as they span a thousandfold; rates are on linear ones.
 
-mod axis;
-mod canvas;
 mod costs;
 mod loads;
 
-use plotters::style::RGBColor;
-
 use super::report::BenchReport;
 use crate::error::CliError;
-use canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::WIDTH;
+use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 
-/// Width of the picture.
-const WIDTH: i32 = 1000;
 /// Where row labels end, and the first panel begins.
 const LABELS: i32 = 230;
-/// Right edge of everything.
-const RIGHT: i32 = 980;
-
-/// Colours that also colour-blind readers tell apart (Okabe and Ito, 2008).
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(213, 94, 0),
-    RGBColor(90, 90, 90),
-];
 
 /// The picture as the text of an SVG file.
 pub(super) fn svg(report: &BenchReport) -> Result<String, CliError> {
@@ -77,11 +59,6 @@ fn legend(canvas: &Canvas, report: &BenchReport) -> Result<(), DrawError> {
         x += 44 + canvas::width(&words, 14);
     }
     Ok(())
-}
-
-/// The colour of the run at `index`.
-fn colour(index: usize) -> RGBColor {
-    COLOURS[index % COLOURS.len()]
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! No virtual machine here: why, and what helps.
 
+use lab::{Experiment, LabError};
 use machine::MachineError;
 
 use crate::error::CliError;
@@ -14,6 +15,18 @@ pub(super) fn told(error: &MachineError) -> CliError {
     CliError::Failed { cause: error.to_string(), remedy: remedy(error).into() }
 }
 
+/// What a person is told whose only experiment could not be made.
+pub(super) fn not_made(experiment: Experiment, error: &LabError) -> CliError {
+    let remedy = match error {
+        LabError::NeedsKvm => "without --in-process, where there is /dev/kvm",
+        LabError::Machine(MachineError::TimedOut { .. }) => "a longer --timeout",
+        LabError::Machine(error) => remedy(error),
+        _ => "`parachron lab conformance`, to see what this host's KVM does",
+    };
+    let cause = format!("{} could not be made: {error}", experiment.name());
+    CliError::Failed { cause, remedy: remedy.into() }
+}
+
 /// What helps against `error`.
 pub(super) fn remedy(error: &MachineError) -> &'static str {
     match error {
@@ -26,6 +39,6 @@ pub(super) fn remedy(error: &MachineError) -> &'static str {
             "`sudo usermod -aG kvm $USER`, and log in anew; in a container, hand it /dev/kvm"
         }
         MachineError::Lacks { .. } => "a host kernel that has it, or a later one",
-        _ => "another host kernel, or as root",
+        _ => "--in-process, which needs no /dev/kvm",
     }
 }

@@ -68,7 +68,7 @@ impl Figures {
 
     fn drift(&mut self, row: &Drift) {
         let clock = maker(row.backend, &row.provider);
-        let subject = ["drift", &clock, &row.source];
+        let subject = ["drift", clock, &row.source];
         self.add(subject, "guest TSC", "Hz", row.guest_tsc_hz as f64);
         self.add(subject, "host", "s", row.host_s);
         self.add(subject, "guest", "s", row.guest_s);
@@ -93,7 +93,7 @@ impl Figures {
 
     fn cost(&mut self, row: &Cost) {
         let clock = maker(row.backend, &row.provider);
-        let subject = ["cost", &clock, &row.source];
+        let subject = ["cost", clock, &row.source];
         self.spread(subject, "reading", "cycles", row.cycles);
         self.spread(subject, "rdtsc", "cycles", row.rdtsc_cycles);
         self.add(subject, "least", "ns", row.least_ns);
@@ -114,7 +114,7 @@ impl Figures {
 
     fn offset(&mut self, row: &Offset) {
         let clock = maker(row.backend, &row.provider);
-        let subject = ["offset", &clock, &row.source];
+        let subject = ["offset", clock, &row.source];
         self.spread(subject, "offset", "ns", row.offset_ns);
         self.add(subject, "bound", "ns", row.bound_ns);
         self.add(subject, "samples", "1", row.samples as f64);

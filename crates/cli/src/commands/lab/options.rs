@@ -26,14 +26,15 @@ pub(super) struct Clocks {
     source: Vec<Source>,
 }
 
-/// What the guest is told of its TSC.
+/// What the guest is told of its TSC, where that is what is looked at: in
+/// drift and offset.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Told {
-    /// Tell the guest that its TSC has this frequency
+    /// Tell the guest that its TSC has this frequency (drift, offset)
     #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
     tsc_hz: Option<u64>,
 
-    /// Tell it so many times the true frequency, such as 1.02299
+    /// Tell it so many times the true frequency, such as 1.02299 (drift, offset)
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     tsc_factor: Option<f64>,
 }
@@ -45,6 +46,22 @@ pub(super) struct Vcpus {
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
     vcpus: u16,
+}
+
+/// Where.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Place {
+    /// Run host and guest code in this process, without /dev/kvm
+    #[arg(long)]
+    in_process: bool,
+}
+
+/// As a picture too.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Plot {
+    /// Also draw the result, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// How it is run, and where the result goes.
@@ -89,6 +106,10 @@ pub(super) struct All {
           value_parser = clap::value_parser!(u64).range(1..))]
     reads: u64,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    plot: Plot,
+    #[command(flatten)]
     run: Run,
 }
 
@@ -96,15 +117,21 @@ impl All {
     /// The experiments asked for, in the lab's own order.
     pub(super) fn order(&self) -> Order<'_> {
         let mut experiments = Experiment::ALL.to_vec();
-        experiments.retain(|one| self.only.is_empty() || self.only.contains(one));
-        let tuning =
-            Tuning::new(&self.run).clocks(&self.clocks).told(&self.told).vcpus(&self.vcpus).with(
-                |settings| {
-                    settings.drift = self.duration;
-                    settings.away = self.away;
-                    settings.monotonic_reads = self.reads;
-                },
-            );
+        experiments.retain(|one| match self.only.is_empty() {
+            true => !self.place.in_process || lab::IN_PROCESS.contains(one),
+            false => self.only.contains(one),
+        });
+        let tuning = Tuning::new(&self.run)
+            .drawn(&self.plot)
+            .at(&self.place)
+            .clocks(&self.clocks)
+            .told(&self.told)
+            .vcpus(&self.vcpus)
+            .with(|settings| {
+                settings.drift = self.duration;
+                settings.away = self.away;
+                settings.monotonic_reads = self.reads;
+            });
         Order { experiments, tuning, run: &self.run }
     }
 }
@@ -120,12 +147,18 @@ pub(super) struct Drift {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    plot: Plot,
+    #[command(flatten)]
     pub(super) run: Run,
 }
 
 impl Drift {
     pub(super) fn tuning(&self) -> Tuning {
         Tuning::new(&self.run)
+            .drawn(&self.plot)
+            .at(&self.place)
             .clocks(&self.clocks)
             .told(&self.told)
             .with(|settings| settings.drift = self.duration)
@@ -151,12 +184,16 @@ pub(super) struct Cost {
     #[command(flatten)]
     clocks: Clocks,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    plot: Plot,
+    #[command(flatten)]
     pub(super) run: Run,
 }
 
 impl Cost {
     pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).clocks(&self.clocks)
+        Tuning::new(&self.run).drawn(&self.plot).at(&self.place).clocks(&self.clocks)
     }
 }
 
@@ -203,12 +240,14 @@ pub(super) struct Restore {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     away: Duration,
     #[command(flatten)]
+    plot: Plot,
+    #[command(flatten)]
     pub(super) run: Run,
 }
 
 impl Restore {
     pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).with(|settings| settings.away = self.away)
+        Tuning::new(&self.run).drawn(&self.plot).with(|settings| settings.away = self.away)
     }
 }
 
@@ -232,12 +271,14 @@ pub(super) struct Conformance {
     #[command(flatten)]
     vcpus: Vcpus,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
     pub(super) run: Run,
 }
 
 impl Conformance {
     pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).vcpus(&self.vcpus)
+        Tuning::new(&self.run).at(&self.place).vcpus(&self.vcpus)
     }
 }
 
@@ -247,17 +288,29 @@ pub(super) struct Tuning {
     pub(super) settings: Settings,
     /// The told frequency, where it was given as such.
     pub(super) told_hz: Option<u64>,
+    /// Without virtual machines.
+    pub(super) in_process: bool,
+    /// Where a picture goes.
+    pub(super) plot: Option<PathBuf>,
 }
 
 impl Tuning {
     fn new(run: &Run) -> Self {
         let settings = Settings { patience: run.timeout, ..Settings::default() };
-        Self { settings, told_hz: None }
+        Self { settings, told_hz: None, in_process: false, plot: None }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
+    }
+
+    fn at(self, place: &Place) -> Self {
+        Self { in_process: place.in_process, ..self }
+    }
+
+    fn drawn(self, plot: &Plot) -> Self {
+        Self { plot: plot.plot.clone(), ..self }
     }
 
     fn clocks(self, clocks: &Clocks) -> Self {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use lab::results::{RanOn, Report};
 use lab::{Experiment, Progress as _, Settings};
+use machine::MachineError;
+use pvclock::Hertz;
 
 use super::format::Format;
 use super::options::{Run, Tuning};
 use super::report::{LabReport, NotMade, Tally};
-use super::{absent, csv, junit, tap, text};
+use super::{absent, csv, junit, plot, tap, text};
 use crate::commands::bench::report::Machine;
 use crate::error::{COULD_NOT, CliError};
 use crate::output;
@@ -33,34 +35,75 @@ impl<'a> Order<'a> {
     /// Makes the experiments and prints what they found.
     pub(super) fn carry_out(&self) -> Result<ExitCode, CliError> {
         let report = self.make()?;
-        self.print(&report)?;
+        // A report that cannot be printed may still be drawn, and the other way.
+        let path = self.tuning.plot.as_ref();
+        let drawn = path.map_or(Ok(()), |path| output::file(path, plot::svg(&report)?));
+        let printed = self.print(&report);
+        // First, for a printout cut short (`| head`) is no error to tell.
+        drawn?;
+        printed?;
         Ok(exit_code(&report))
     }
 
     fn make(&self) -> Result<LabReport, CliError> {
-        let host_tsc = machine::kvm::host_tsc().map_err(|error| absent::told(&error))?;
+        let (ran_on, host_tsc) = self.place()?;
         let mut settings = self.tuning.settings.clone();
         if let Some(told) = self.tuning.told_hz {
             settings.told_over_true = told as f64 / host_tsc.0 as f64;
         }
-        let mut progress = Bar::new(&self.experiments, &settings);
-        let mut lab = Report {
-            ran_on: RanOn::Kvm,
-            host_tsc_hz: host_tsc.0,
-            boot_ms: None,
-            experiments: Vec::new(),
+        let boot = match ran_on {
+            RanOn::Kvm => lab::boot(&settings_for(Experiment::Conformance, &settings)).ok(),
+            RanOn::InProcess(_) => None,
         };
-        let mut not_made = Vec::new();
+        let boot_ms = boot.map(|length| length.as_secs_f64() * 1e3);
+        let mut progress = Bar::new(&self.experiments, &settings);
+        let (mut experiments, mut not_made) = (Vec::new(), Vec::new());
         for &experiment in &self.experiments {
             progress.begin(experiment);
-            match lab::run(experiment, &settings, &mut progress) {
-                Ok(outcome) => lab.experiments.push(outcome),
+            let settings = settings_for(experiment, &settings);
+            let made = match ran_on {
+                RanOn::Kvm => lab::run(experiment, &settings, &mut progress),
+                RanOn::InProcess(_) => {
+                    lab::run_in_process(experiment, &settings, host_tsc, &mut progress)
+                }
+            };
+            match made {
+                Ok(outcome) => experiments.push(outcome),
+                // With nothing else to report, it is told as any failure.
+                Err(error) if self.experiments.len() == 1 => {
+                    return Err(absent::not_made(experiment, &error));
+                }
                 Err(error) => not_made
                     .push(NotMade { experiment: experiment.name().into(), why: error.to_string() }),
             }
         }
         let version = env!("CARGO_PKG_VERSION").to_owned();
+        let lab = Report { ran_on, host_tsc_hz: host_tsc.0, boot_ms, experiments };
         Ok(LabReport { version, machine: Machine::this(), lab, not_made })
+    }
+
+    /// Virtual machines, or this process where there are none and some of it
+    /// can be made without: the person is told at once.
+    fn place(&self) -> Result<(RanOn, Hertz), CliError> {
+        let why = if self.tuning.in_process {
+            "asked for".to_owned()
+        } else {
+            match machine::kvm::host_tsc() {
+                Ok(host_tsc) => return Ok((RanOn::Kvm, host_tsc)),
+                Err(error @ (MachineError::NoKvm(_) | MachineError::Lacks { .. }))
+                    if self.experiments.iter().any(|one| lab::IN_PROCESS.contains(one)) =>
+                {
+                    absent::told(&error).tell();
+                    error.to_string()
+                }
+                Err(error) => return Err(absent::told(&error)),
+            }
+        };
+        let host_tsc = lab::measure_host_tsc().map_err(|error| CliError::Failed {
+            cause: error.to_string(),
+            remedy: "a machine whose TSC is constant".into(),
+        })?;
+        Ok((RanOn::InProcess(why), host_tsc))
     }
 
     fn print(&self, report: &LabReport) -> Result<(), CliError> {
@@ -80,6 +123,15 @@ impl<'a> Order<'a> {
             None => output::text(&text),
         }
     }
+}
+
+/// The others are held to what the guest is truly told.
+fn settings_for(experiment: Experiment, settings: &Settings) -> Settings {
+    let told_over_true = match experiment {
+        Experiment::Drift | Experiment::Offset => settings.told_over_true,
+        _ => 1.0,
+    };
+    Settings { told_over_true, ..settings.clone() }
 }
 
 /// Not all could be made, or a check failed, or all is well.

@@ -21,24 +21,24 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-/// Who made a clock: `KVM`, or the provider of ours.
-pub(super) fn maker(backend: Backend, provider: &str) -> String {
+/// Who made a clock: `kernel`, or the provider of ours.
+pub(super) const fn maker(backend: Backend, provider: &str) -> &str {
     match backend {
-        Backend::Kernel => "KVM".into(),
-        Backend::Own => format!("ours: {provider}"),
+        Backend::Kernel => "kernel",
+        Backend::Own => provider,
     }
 }
 
 /// The same where the provider goes without saying.
 pub(super) const fn side(backend: Backend) -> &'static str {
     match backend {
-        Backend::Kernel => "KVM",
+        Backend::Kernel => "kernel",
         Backend::Own => "ours",
     }
 }
 
 /// What the first column's words mean.
-const MAKERS: &str = "Clock by KVM: the kernel's own kvm-clock; ours: the provider of that name.";
+const MAKERS: &str = "Clock by kernel: KVM's own kvm-clock; by others: our provider of that name.";
 
 fn drift(rows: &[Drift]) -> Table {
     let mut table = Table::new(
@@ -46,7 +46,7 @@ fn drift(rows: &[Drift]) -> Table {
         [
             Column::names("clock by"),
             Column::names("guest's clock"),
-            Column::figures("its TSC", "MHz"),
+            Column::figures("TSC", "MHz"),
             Column::figures("host", "s"),
             Column::figures("guest", "s"),
             Column::figures("in 300 s", "s"),
@@ -59,21 +59,27 @@ fn drift(rows: &[Drift]) -> Table {
         table.row([
             maker(row.backend, &row.provider).into(),
             row.source.as_str().into(),
-            Cell::figure(row.guest_tsc_hz as f64 / 1e6, 2),
+            Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1),
             Cell::figure(row.host_s, 2),
             Cell::figure(row.guest_s, 2),
             Cell::figure(row.per_300_s, 2),
-            Cell::figure(row.drift_ppm, 1),
-            Cell::figure(row.theory_ppm, 1),
-            Cell::figure_as(three_digits(row.uncertainty_ppm), row.uncertainty_ppm),
+            ppm(row.drift_ppm),
+            ppm(row.theory_ppm),
+            ppm(row.uncertainty_ppm),
         ]);
     }
     table.note(MAKERS);
     table.note(
-        "its TSC: the frequency it was told, or measured itself. in 300 s: what the guest counts \
+        "TSC: the frequency the guest was told, or measured itself. in 300 s: what the guest counts \
          in 5 minutes of the host. ±: what reading both clocks leaves open.",
     );
     table
+}
+
+/// What would be shown as -0.00 is 0.
+fn ppm(value: f64) -> Cell {
+    let shown = if value.abs() < 0.005 { "0".into() } else { three_digits(value) };
+    Cell::figure_as(shown, value)
 }
 
 fn updates(rows: &[Update]) -> Table {
@@ -170,7 +176,6 @@ fn monotonic(rows: &[Monotonic]) -> Table {
             Column::names("clock by"),
             Column::words("setting"),
             Column::names("guest's\nclock"),
-            Column::figures("vCPUs", ""),
             Column::figures("reads", ""),
             Column::figures("after\nanother's", ""),
             Column::figures("went\nback", ""),
@@ -182,7 +187,6 @@ fn monotonic(rows: &[Monotonic]) -> Table {
             side(row.backend).into(),
             row.setting.as_str().into(),
             row.source.as_str().into(),
-            row.vcpus.to_string().into(),
             count(row.reads).into(),
             count(row.meetings).into(),
             count(row.backward).into(),
@@ -192,6 +196,8 @@ fn monotonic(rows: &[Monotonic]) -> Table {
             },
         ]);
     }
+    let vcpus = rows.iter().map(|row| row.vcpus).max().unwrap_or(0);
+    table.note(format!("{vcpus} vCPUs."));
     table.note(
         "after another's: reads before which another vCPU had published; went back: showed less \
          than had been published before they began.",
@@ -208,7 +214,6 @@ fn offset(rows: &[Offset]) -> Table {
             Column::figures("min", ""),
             Column::figures("median", ""),
             Column::figures("p99", ""),
-            Column::figures("max", ""),
             Column::figures("±", ""),
             Column::figures("samples", ""),
         ],
@@ -221,7 +226,6 @@ fn offset(rows: &[Offset]) -> Table {
             figure(row.offset_ns.min),
             figure(row.offset_ns.median),
             figure(row.offset_ns.p99),
-            figure(row.offset_ns.max),
             figure(row.bound_ns),
             count(row.samples).into(),
         ]);

@@ -22,7 +22,7 @@ pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> Strin
     if report.lab.experiments.len() + report.not_made.len() > 1 {
         text.extend(["\n", &summary::table(report).render(format)]);
     }
-    text.extend(["\n", &verdict(report), "\n"]);
+    text.extend(["\n", &wrap(&verdict(report), usize::from(WIDTH)), "\n"]);
     text
 }
 

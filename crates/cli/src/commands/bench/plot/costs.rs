@@ -4,11 +4,12 @@
 use instruments::measurements::{CallCost, ReadPath};
 use plotters::style::RGBColor;
 
-use super::axis::Axis;
-use super::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use super::{COLOURS, LABELS, RIGHT, colour};
+use super::LABELS;
 use crate::commands::bench::report::{Run, short_name};
 use crate::output::figures::{time, whole_time};
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::{COLOURS, RIGHT, colour};
 
 /// Right edge of the bars, and left one of the histograms; room for the
 /// figures between them.

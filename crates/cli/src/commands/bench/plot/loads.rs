@@ -3,12 +3,13 @@
 
 use instruments::measurements::Throughput;
 
-use super::axis::Axis;
-use super::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use super::{LABELS, RIGHT, colour};
+use super::LABELS;
 use crate::commands::bench::report::Run;
 use crate::commands::bench::tables::slices;
 use crate::output::figures::{count, three_digits};
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::{RIGHT, colour};
 
 const BAR: i32 = 16;
 const GAP: i32 = 10;

@@ -10,32 +10,32 @@ use plotters::style::{
 };
 
 /// Why a picture could not be drawn; to a string it always can.
-pub(super) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// Text.
-pub(super) const INK: RGBColor = RGBColor(32, 33, 36);
+pub(crate) const INK: RGBColor = RGBColor(32, 33, 36);
 /// Text of less weight.
-pub(super) const MUTED: RGBColor = RGBColor(110, 114, 120);
+pub(crate) const MUTED: RGBColor = RGBColor(110, 114, 120);
 /// Lines to read a value by.
-pub(super) const GRID: RGBColor = RGBColor(226, 228, 232);
+pub(crate) const GRID: RGBColor = RGBColor(226, 228, 232);
 
 /// plotters divides font sizes by this (plotters-svg, `draw_text`).
 const FONT_SCALE: f64 = 1.24;
 
 /// Which side of a text its position is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Left,
     Middle,
     Right,
 }
 
 /// The picture.
-pub(super) struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
+pub(crate) struct Canvas<'a>(DrawingArea<SVGBackend<'a>, Shift>);
 
 impl<'a> Canvas<'a> {
     /// An empty picture that ends up in `svg`.
-    pub(super) fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawError> {
+    pub(crate) fn new(svg: &'a mut String, width: i32, height: i32) -> Result<Self, DrawError> {
         let size = (width.unsigned_abs(), height.unsigned_abs());
         let area = SVGBackend::with_string(svg, size).into_drawing_area();
         area.fill(&WHITE)?;
@@ -43,7 +43,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// `words` with their middle at the height of `at`.
-    pub(super) fn text(
+    pub(crate) fn text(
         &self,
         words: &str,
         at: (i32, i32),
@@ -55,7 +55,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// A heading that begins at `at`.
-    pub(super) fn bold(
+    pub(crate) fn bold(
         &self,
         words: &str,
         at: (i32, i32),
@@ -70,7 +70,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// A filled rectangle.
-    pub(super) fn rect(
+    pub(crate) fn rect(
         &self,
         from: (i32, i32),
         to: (i32, i32),
@@ -81,7 +81,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// A line through `points`.
-    pub(super) fn line(
+    pub(crate) fn line(
         &self,
         points: &[(i32, i32)],
         colour: RGBColor,
@@ -92,7 +92,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// A filled shape through `points`.
-    pub(super) fn shape(
+    pub(crate) fn shape(
         &self,
         points: Vec<(i32, i32)>,
         colour: RGBColor,
@@ -102,7 +102,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Writes the end of the picture.
-    pub(super) fn finish(&self) -> Result<(), DrawError> {
+    pub(crate) fn finish(&self) -> Result<(), DrawError> {
         self.0.present()
     }
 }
@@ -123,7 +123,7 @@ fn style(side: Side, size: i32, colour: RGBColor, weight: FontStyle) -> TextStyl
 
 /// About how wide `words` come out: sans-serif letters are a good half as
 /// wide as high, capitals wider.
-pub(super) fn width(words: &str, size: i32) -> i32 {
+pub(crate) fn width(words: &str, size: i32) -> i32 {
     let share: f64 = words.chars().map(|c| if c.is_uppercase() { 0.70 } else { 0.54 }).sum();
     (share * f64::from(size)).ceil() as i32
 }

@@ -1,0 +1,116 @@
+//! Costs: a row a clock, a bar for each maker's, on a logarithmic axis, as a
+//! reading that leaves the guest costs thousands of one that does not.
+
+use lab::results::Cost;
+
+use super::{Legend, Panel, distinct};
+use crate::commands::lab::tables::maker;
+use crate::output::figures::{time, whole_time};
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
+use crate::output::plot::{RIGHT, colour};
+
+/// Where the clocks' names end, and the bars.
+const LABELS: i32 = 150;
+const BARS_END: i32 = RIGHT - 90;
+/// Height of a bar; of the space between rows; of the axis.
+const BAR: i32 = 13;
+const GAP: i32 = 12;
+const AXIS: i32 = 26;
+
+/// All clocks.
+pub(super) struct Costs<'r> {
+    rows: &'r [Cost],
+    sources: Vec<&'r str>,
+    makers: Vec<&'r str>,
+}
+
+/// Landmarks of a row, ns.
+struct Landmarks {
+    least: f64,
+    median: f64,
+    p99: f64,
+}
+
+impl Landmarks {
+    fn of(row: &Cost) -> Self {
+        let ns_a_cycle = row.least_ns / row.cycles.min;
+        let ns = row.cycles.scaled(ns_a_cycle);
+        Self { least: ns.min, median: ns.median, p99: ns.p99 }
+    }
+}
+
+fn name(row: &Cost) -> &str {
+    maker(row.backend, &row.provider)
+}
+
+impl<'r> Costs<'r> {
+    pub(super) fn of(rows: &'r [Cost]) -> Self {
+        let sources = distinct(rows.iter().map(|row| row.source.as_str()));
+        Self { rows, sources, makers: distinct(rows.iter().map(name)) }
+    }
+
+    fn of_source(&self, source: &str) -> impl Iterator<Item = &'r Cost> {
+        self.rows.iter().filter(move |row| row.source == source)
+    }
+
+    fn row_height(&self, source: &str) -> i32 {
+        BAR * i32::try_from(self.of_source(source).count()).unwrap_or(0) + GAP
+    }
+
+    fn colour(&self, maker: &str) -> plotters::style::RGBColor {
+        colour(self.makers.iter().position(|one| *one == maker).unwrap_or(0))
+    }
+}
+
+impl Panel for Costs<'_> {
+    fn heading(&self) -> &str {
+        "Cost of a reading in the guest: median; whisker: least to p99"
+    }
+
+    fn legend(&self) -> Legend {
+        self.makers.iter().map(|maker| ((*maker).to_owned(), self.colour(maker))).collect()
+    }
+
+    fn height(&self) -> i32 {
+        self.sources.iter().map(|source| self.row_height(source)).sum::<i32>() + AXIS
+    }
+
+    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+        let marks: Vec<_> = self.rows.iter().map(Landmarks::of).collect();
+        let least = marks.iter().map(|ns| ns.least).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
+        let most = marks.iter().map(|ns| ns.p99).fold(least, f64::max);
+        let axis = Axis::log(least, most, LABELS, BARS_END);
+        let bottom = top + self.height() - AXIS;
+        axis.draw(canvas, (top, bottom), |ns| whole_time(ns.round() as u64))?;
+        let mut y = top + GAP / 2;
+        for source in &self.sources {
+            let middle = y + (self.row_height(source) - GAP) / 2;
+            canvas.text(source, (LABELS - 8, middle), Side::Right, 13, INK)?;
+            let mut bar = y;
+            for row in self.of_source(source) {
+                draw_bar(canvas, &Landmarks::of(row), bar, &axis, self.colour(name(row)))?;
+                bar += BAR;
+            }
+            y += self.row_height(source);
+        }
+        Ok(())
+    }
+}
+
+fn draw_bar(
+    canvas: &Canvas,
+    ns: &Landmarks,
+    top: i32,
+    axis: &Axis,
+    colour: plotters::style::RGBColor,
+) -> Result<(), DrawError> {
+    let end = axis.px(ns.median).max(LABELS + 1);
+    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
+    let (from, to, middle) = (axis.px(ns.least), axis.px(ns.p99), top + BAR / 2);
+    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
+    for x in [from, to] {
+        canvas.line(&[(x, middle - 3), (x, middle + 3)], INK, 1)?;
+    }
+    canvas.text(&time(ns.median), (to.max(end) + 6, middle), Side::Left, 12, INK)
+}

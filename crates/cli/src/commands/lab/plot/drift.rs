@@ -1,0 +1,135 @@
+//! Drift: a panel for each maker of clocks, in it a line a clock: guest less
+//! host over time.
+
+use lab::results::Drift;
+
+use super::{Legend, Panel, distinct};
+use crate::commands::lab::tables::maker;
+use crate::output::figures::{three_digits, time};
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::{RIGHT, colour};
+
+/// Left and right edge of the lines; what they came to stands right of them.
+const LEFT: i32 = 90;
+const LINES_END: i32 = 740;
+/// Of a panel's lines.
+const HEIGHT: i32 = 140;
+/// Above a panel, for its name; below it, for the axis.
+const NAME: i32 = 24;
+const AXIS: i32 = 34;
+/// Of a line of words.
+const WORDS: i32 = 15;
+/// The least that is shown, ms: less is how the readings fell.
+const LEAST_MS: f64 = 0.02;
+
+/// All clocks, by maker.
+pub(super) struct Drifts<'r> {
+    makers: Vec<(&'r str, Vec<&'r Drift>)>,
+    sources: Vec<&'r str>,
+    longest_s: f64,
+}
+
+impl<'r> Drifts<'r> {
+    pub(super) fn of(rows: &'r [Drift]) -> Self {
+        let name = |row: &'r Drift| maker(row.backend, &row.provider);
+        let makers = distinct(rows.iter().map(name)).into_iter().map(|one| {
+            let rows = rows.iter().filter(|row| name(row) == one);
+            (one, rows.collect())
+        });
+        let tracks = rows.iter().flat_map(|row| &row.track);
+        Self {
+            makers: makers.collect(),
+            sources: distinct(rows.iter().map(|row| row.source.as_str())),
+            longest_s: tracks.map(|point| point.0).fold(0.0, f64::max),
+        }
+    }
+
+    fn colour(&self, source: &str) -> plotters::style::RGBColor {
+        colour(self.sources.iter().position(|one| *one == source).unwrap_or(0))
+    }
+
+    fn draw_panel(
+        &self,
+        canvas: &Canvas,
+        (name, rows): &(&str, Vec<&Drift>),
+        top: i32,
+    ) -> Result<(), DrawError> {
+        let told = rows.first().map_or(0, |row| row.guest_tsc_hz) as f64 / 1e6;
+        let heading = format!("{name}: the guest takes its TSC for {told:.2} MHz");
+        canvas.text(&heading, (LEFT, top + 8), Side::Left, 13, INK)?;
+        let top = top + NAME;
+        let values = || rows.iter().flat_map(|row| &row.track).map(|point| point.1);
+        let least = values().fold(-LEAST_MS, f64::min);
+        let most = values().fold(LEAST_MS, f64::max);
+        let across = Axis::up_to(self.longest_s, LEFT, LINES_END);
+        let up = Axis::between(least, most, top + HEIGHT, top);
+        across.draw(canvas, (top, top + HEIGHT), |s| format!("{s} s"))?;
+        up.draw_upright(canvas, (LEFT, LINES_END), |ms| match ms.abs() < 1e-9 {
+            true => "0".into(),
+            false => time(ms * 1e6),
+        })?;
+        for row in rows {
+            let points: Vec<_> =
+                row.track.iter().map(|(s, ms)| (across.px(*s), up.px(*ms))).collect();
+            canvas.line(&points, self.colour(&row.source), 2)?;
+        }
+        self.draw_ends(canvas, rows, &up, top)
+    }
+
+    /// What each line came to, beside its end as far as there is room.
+    fn draw_ends(
+        &self,
+        canvas: &Canvas,
+        rows: &[&Drift],
+        up: &Axis,
+        top: i32,
+    ) -> Result<(), DrawError> {
+        let end = |row: &Drift| up.px(row.track.last().map_or(0.0, |point| point.1));
+        let mut ends: Vec<_> = rows.iter().map(|row| (end(row), *row)).collect();
+        ends.sort_by_key(|(y, _)| *y);
+        let room = WORDS * i32::try_from(ends.len()).unwrap_or(0);
+        let mut lowest = top - WORDS / 2;
+        for (index, (y, row)) in ends.into_iter().enumerate() {
+            let left = room - WORDS * i32::try_from(index).unwrap_or(0);
+            let last = top + HEIGHT + WORDS / 2 - left + WORDS;
+            let y = y.min(last).max(lowest);
+            lowest = y + WORDS;
+            let colour = self.colour(&row.source);
+            canvas.rect((LINES_END + 14, y - 4), (LINES_END + 22, y + 4), colour, 1.0)?;
+            canvas.text(&row.source, (LINES_END + 28, y), Side::Left, 12, INK)?;
+            let came_to = format!("{} ppm", three_digits(row.drift_ppm));
+            canvas.text(&came_to, (RIGHT, y), Side::Right, 12, MUTED)?;
+        }
+        Ok(())
+    }
+
+    /// A panel's lines, or the words beside them where those need more.
+    fn panel_height(&self, rows: &[&Drift]) -> i32 {
+        let words = WORDS * i32::try_from(rows.len()).unwrap_or(0);
+        NAME + HEIGHT.max(words) + AXIS
+    }
+}
+
+impl Panel for Drifts<'_> {
+    fn heading(&self) -> &str {
+        "Drift: guest time less host time"
+    }
+
+    fn legend(&self) -> Legend {
+        self.sources.iter().map(|source| ((*source).to_owned(), self.colour(source))).collect()
+    }
+
+    fn height(&self) -> i32 {
+        self.makers.iter().map(|(_, rows)| self.panel_height(rows)).sum()
+    }
+
+    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
+        let mut top = top;
+        for panel in &self.makers {
+            self.draw_panel(canvas, panel, top)?;
+            top += self.panel_height(&panel.1);
+        }
+        Ok(())
+    }
+}

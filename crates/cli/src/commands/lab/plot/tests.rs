@@ -1,0 +1,16 @@
+use super::*;
+use crate::commands::lab::sample::report;
+use crate::output::plot::testing::check;
+
+#[test]
+fn words_are_inside_and_apart() {
+    check(&svg(&report()).unwrap());
+}
+
+#[test]
+fn a_report_with_nothing_to_draw_is_still_a_picture() {
+    let mut empty = report();
+    empty.lab.experiments.clear();
+    let svg = svg(&empty).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+}

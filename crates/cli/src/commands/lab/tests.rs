@@ -1,0 +1,45 @@
+use super::sample::report;
+use super::*;
+use crate::output::Format;
+
+#[test]
+fn the_report_as_text_fits_80_columns() {
+    let text = text::render(&report(), Format::Text, false);
+    let wide: Vec<_> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert_eq!(wide, [""; 0]);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_report_as_markdown() {
+    insta::assert_snapshot!(text::render(&report(), Format::Markdown, false));
+}
+
+#[test]
+fn the_report_as_tap() {
+    insta::assert_snapshot!(tap::render(&report()));
+}
+
+#[test]
+fn the_report_as_junit() {
+    insta::assert_snapshot!(junit::render(&report()));
+}
+
+#[test]
+fn every_line_of_csv_has_one_shape() {
+    let csv = csv::render(&report());
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("experiment,clock_by,subject,figure,unit,value"));
+    assert!(csv.contains("drift,kernel,kvm-clock,drift,ppm,-22472.6\r\n"), "{csv}");
+    assert!(csv.contains("conformance,,kernel: kvm-clock,check,,passed\r\n"), "{csv}");
+    assert!(csv.contains("monotonic,ours,\"not stable, no guard, kvm-clock\",backward,1,77\r\n"));
+}
+
+#[test]
+fn colours_are_on_verdicts_alone() {
+    let (plain, coloured) =
+        (text::render(&report(), Format::Text, false), text::render(&report(), Format::Text, true));
+    let bare = anstream::adapter::strip_str(&coloured).to_string();
+    assert_eq!(bare, plain);
+    assert!(coloured.lines().any(|line| line.starts_with("\u{1b}[32mpassed\u{1b}[0m ")));
+}

@@ -1,0 +1,42 @@
+//! What reading a page costs: the same code as in a guest, and no exit. A
+//! clock that a real guest leaves its CPU for would cost a plain call here,
+//! which says nothing.
+
+use guest::request::Request;
+use guest::source::Source;
+
+use super::board::Board;
+use super::guest_code::GuestCode;
+use super::time::Real;
+use crate::bench::{Bench, Maker};
+use crate::cost::{BATCH, cost_of, effort, kvm_clock};
+use crate::results::Findings;
+use crate::run::Found;
+use crate::sample::sources;
+use crate::settings::{LabError, Progress};
+
+const WITHOUT_EXIT: [Source; 3] = [Source::Tsc, Source::KvmClock, Source::HyperVPage];
+
+pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let mut rows = Vec::new();
+    for (index, &kind) in bench.settings.providers.iter().enumerate() {
+        progress.step(kind.name(), index as f64 / bench.settings.providers.len() as f64);
+        let board = Board::new(bench.provider(kind), Real)?;
+        let mut guest = GuestCode::start(&board);
+        for source in sources(bench.settings, &guest.discover()?) {
+            let Some(effort) = effort(source).filter(|_| WITHOUT_EXIT.contains(&source)) else {
+                continue;
+            };
+            let mut rounds = Vec::new();
+            while (rounds.len() as u64) < effort.rounds {
+                guest.ask(Request::Cost { source, reads: effort.reads, rounds: BATCH })?;
+                let records = guest.records().into_iter();
+                rounds.extend(records.map(|[_, bare, cycles, ..]| (bare, cycles)));
+            }
+            rows.extend(cost_of(Maker::Own(kind), source, effort, &rounds, bench.host_tsc));
+        }
+    }
+    let checks = rows.iter().filter(|row| row.source == Source::KvmClock.name()).map(kvm_clock);
+    let checks = checks.collect();
+    Ok((Findings::Cost(rows), checks))
+}
