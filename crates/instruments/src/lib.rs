@@ -6,6 +6,7 @@
 
 pub mod cost;
 pub mod distribution;
+pub mod drift;
 pub mod granularity;
 pub mod measurements;
 pub mod offset;

@@ -1,0 +1,32 @@
+//! A clock's frequency and offset against a reference, over a while.
+//!
+//! Two clocks are never read at one instant: each [`Reading`] only says that
+//! their difference lay between two bounds, a network's round trip apart or
+//! the few nanoseconds between two reads. From there the way is:
+//!
+//! 1. [`series`]: readings become bounds on clock − reference; where one
+//!    contradicts those before it, a step is found and cut out.
+//! 2. [`filter`]: each block of readings is worth its quickest way there and
+//!    its quickest way back; all others stood in a queue and are dropped.
+//! 3. [`theil_sen`]: the blocks' slope is the frequency error, a median of
+//!    slopes with Sen's confidence interval.
+//! 4. [`allan`]: how stable that is over which time.
+//! 5. [`budget`]: whether that is good enough.
+//!
+//! A positive frequency error or offset is a clock that is fast or ahead, as
+//! in chrony's reports.
+
+pub mod allan;
+pub mod budget;
+pub mod filter;
+pub mod reading;
+pub mod result;
+pub mod series;
+pub mod theil_sen;
+
+pub use reading::{Nesting, Reading, Span};
+pub use result::{Drift, Frequency, Offset, RateChange, Step};
+pub use series::{Refused, Series};
+
+#[cfg(test)]
+mod simulated;

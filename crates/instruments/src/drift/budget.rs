@@ -1,0 +1,92 @@
+//! Whether a clock keeps within what is asked of it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Drift, Frequency};
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Budget {
+    /// Largest frequency error, ppm, either way.
+    pub max_ppm: Option<f64>,
+    /// Largest offset, ns, either way.
+    pub max_offset_ns: Option<f64>,
+}
+
+/// How a figure stands to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within it, and all of its interval too.
+    Within,
+    /// Within it, but its interval reaches beyond: a longer run would tell.
+    WithinUnsure,
+    /// Beyond it, but its interval reaches within.
+    OutsideUnsure,
+    /// Beyond it, and all of its interval too.
+    Outside,
+    /// The figure could not be had.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Whether the estimate itself is within.
+    pub fn is_within(self) -> bool {
+        matches!(self, Self::Within | Self::WithinUnsure)
+    }
+
+    fn of(estimate: f64, (low, high): (f64, f64), limit: f64) -> Self {
+        let within = |value: f64| value.abs() <= limit;
+        let surely_outside = low > limit || high < -limit;
+        match within(estimate) {
+            true if within(low) && within(high) => Self::Within,
+            true => Self::WithinUnsure,
+            false if surely_outside => Self::Outside,
+            false => Self::OutsideUnsure,
+        }
+    }
+}
+
+impl Budget {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.max_ppm.is_none() && self.max_offset_ns.is_none()
+    }
+
+    /// The frequency's verdict; none where none is asked for.
+    pub fn frequency(&self, drift: &Drift) -> Option<Verdict> {
+        let limit = self.max_ppm?;
+        Some(match drift.frequency {
+            // Without an interval the estimate may be off by anything.
+            Some(Frequency { ppm, interval_ppm, .. }) => {
+                let anything = (f64::NEG_INFINITY, f64::INFINITY);
+                Verdict::of(ppm, interval_ppm.unwrap_or(anything), limit)
+            }
+            None => Verdict::NotMeasured,
+        })
+    }
+
+    /// The offset's verdict; none where none is asked for.
+    pub fn offset(&self, drift: &Drift) -> Option<Verdict> {
+        let limit = self.max_offset_ns?;
+        let (ns, bound) = (drift.offset.ns, drift.offset.bound_ns);
+        Some(Verdict::of(ns, (ns - bound, ns + bound), limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_makes_a_verdict_sure_or_not() {
+        let judge = |estimate, low, high| Verdict::of(estimate, (low, high), 50.0);
+        assert_eq!(judge(10.0, 5.0, 15.0), Verdict::Within);
+        assert_eq!(judge(-49.0, -51.0, -47.0), Verdict::WithinUnsure);
+        assert_eq!(judge(51.0, 49.0, 53.0), Verdict::OutsideUnsure);
+        assert_eq!(judge(-60.0, -62.0, -58.0), Verdict::Outside);
+        assert_eq!(judge(60.0, -62.0, 70.0), Verdict::OutsideUnsure);
+        assert_eq!(judge(f64::NAN, f64::NAN, f64::NAN), Verdict::OutsideUnsure);
+    }
+}

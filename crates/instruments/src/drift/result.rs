@@ -1,0 +1,99 @@
+//! What a comparison over a while came to.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::allan::AllanPoint;
+
+/// Seconds of a day.
+const DAY_S: f64 = 86_400.0;
+
+/// The five minutes by which people tell how wrong a guest's clock is.
+const FIVE_MINUTES_S: f64 = 300.0;
+
+/// One clock against one reference.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Drift {
+    /// Comparisons made.
+    pub readings: usize,
+    /// Those that the estimate rests on: the quickest there and back of each
+    /// block. All others were dropped as delayed.
+    pub kept: usize,
+    /// Time from the first to the last, s.
+    pub span_s: f64,
+    /// The least delay (distance of the bounds), ns.
+    pub least_delay_ns: f64,
+    /// The median delay, ns.
+    pub median_delay_ns: f64,
+    /// The frequency error; none where all readings are of one time.
+    pub frequency: Option<Frequency>,
+    /// Clock − reference at the end.
+    pub offset: Offset,
+    /// Steps found, and cut out of the frequency.
+    pub steps: Vec<Step>,
+    /// Changes of frequency; the figure above is of the time since the last
+    /// where that was long enough.
+    pub rate_changes: Vec<RateChange>,
+    /// Overlapping Allan deviation, over the longest time without a step.
+    pub allan: Vec<AllanPoint>,
+}
+
+/// A frequency error: positive is fast.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Frequency {
+    /// The estimate, ppm.
+    pub ppm: f64,
+    /// Its 95 % confidence interval, ppm; none of fewer than five blocks.
+    pub interval_ppm: Option<(f64, f64)>,
+    /// Gained in a day at that rate, s.
+    pub per_day_s: f64,
+    /// Gained in 300 s at that rate, s.
+    pub in_300_s: f64,
+}
+
+impl Frequency {
+    /// Of a slope in ns/s, which is a thousandth of a ppm.
+    pub(super) fn of_slope(slope: super::theil_sen::Slope) -> Self {
+        let ppm = slope.estimate / 1e3;
+        Self {
+            ppm,
+            interval_ppm: slope.interval.map(|(low, high)| (low / 1e3, high / 1e3)),
+            per_day_s: ppm / 1e6 * DAY_S,
+            in_300_s: ppm / 1e6 * FIVE_MINUTES_S,
+        }
+    }
+}
+
+/// How far the clock was ahead at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Offset {
+    /// Clock − reference, ns; both as they count, so a clock that counts from
+    /// boot is behind one that counts from 1970 by all that time.
+    pub ns: f64,
+    /// The truth is within ± this, however the delay divides into its ways.
+    pub bound_ns: f64,
+    /// How much of it came since the start, ns, steps and all.
+    pub moved_ns: f64,
+}
+
+/// The clock moved against the reference at once.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Step {
+    /// When the first reading after it was, s since the start.
+    pub at_s: f64,
+    /// By how much, ns: positive is the clock forward, or the reference back.
+    pub ns: f64,
+    /// The truth is within ± this.
+    pub bound_ns: f64,
+}
+
+/// The clock's frequency changed against the reference's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct RateChange {
+    /// When, s since the start.
+    pub at_s: f64,
+    /// Before, ppm.
+    pub before_ppm: f64,
+    /// Since, ppm.
+    pub after_ppm: f64,
+}

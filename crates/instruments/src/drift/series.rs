@@ -1,0 +1,237 @@
+//! Readings of one clock against one reference, as they come.
+
+use super::allan;
+use super::filter::{self, Bounded};
+use super::result::{Drift, Frequency, Offset, RateChange, Step};
+use super::theil_sen::{self, Point};
+use super::{Nesting, Reading};
+use crate::steps::{LearntRate, Moved};
+
+/// Readings after a change of frequency that are enough to go by them alone.
+const ENOUGH: usize = 16;
+
+/// Rounds in which the slope and what it was taken out of improve each other.
+const ROUNDS: usize = 3;
+
+/// Why a reading was not taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// A clock went back while it was read; how far its bounds are crossed, ns.
+    WentBack {
+        /// Lower bound minus upper bound, ns.
+        by_ns: i128,
+    },
+    /// The reference shows an earlier time than at the start.
+    BeforeStart {
+        /// How much earlier, ns.
+        by_ns: u64,
+    },
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::WentBack { by_ns } => {
+                write!(f, "a clock went back while it was read: its bounds cross by {by_ns} ns")
+            }
+            Self::BeforeStart { by_ns } => {
+                write!(f, "the reference is {by_ns} ns before the start of the measurement")
+            }
+        }
+    }
+}
+
+/// Where the differences count from: f64 has no room for ns since 1970.
+#[derive(Debug, Clone, Copy)]
+struct Origin {
+    reference_ns: u64,
+    offset_ns: i128,
+}
+
+/// One clock against one reference.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    origin: Option<Origin>,
+    readings: Vec<Bounded>,
+    /// Where stretches begin that no step divides; the first at 0.
+    cuts: Vec<usize>,
+    steps: Vec<Step>,
+    rate_changes: Vec<RateChange>,
+    /// First reading of the newest frequency.
+    since: usize,
+    learnt: Option<(LearntRate, Nesting)>,
+}
+
+impl Series {
+    /// No reading yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one reading in.
+    ///
+    /// # Errors
+    /// It bounds nothing.
+    pub fn push(&mut self, reading: Reading) -> Result<(), Refused> {
+        let (low, high) = reading.bounds();
+        if low > high {
+            return Err(Refused::WentBack { by_ns: low - high });
+        }
+        let at_ns = reading.at_ns();
+        let origin = *self.origin.get_or_insert(Origin { reference_ns: at_ns, offset_ns: low });
+        let Some(elapsed_ns) = at_ns.checked_sub(origin.reference_ns) else {
+            return Err(Refused::BeforeStart { by_ns: origin.reference_ns - at_ns });
+        };
+        self.readings.push(Bounded {
+            at_s: elapsed_ns as f64 / 1e9,
+            low_ns: (low - origin.offset_ns) as f64,
+            high_ns: (high - origin.offset_ns) as f64,
+        });
+        let index = self.readings.len() - 1;
+        let (learnt, _) = self
+            .learnt
+            .get_or_insert_with(|| (LearntRate::new(reading.inner_step_ns()), reading.nesting));
+        for moved in learnt.observe(reading.bracket(), index as u64) {
+            self.note(moved);
+        }
+        Ok(())
+    }
+
+    /// What comes next has another offset, for a known reason: the machine was
+    /// started again between two runs.
+    pub fn interrupted(&mut self) {
+        self.finish();
+        if !self.readings.is_empty() {
+            self.cut(self.readings.len());
+        }
+        self.learnt = None;
+    }
+
+    /// No reading follows: what only a later one could have told apart is
+    /// told as it is.
+    pub fn finish(&mut self) {
+        let moved = self.learnt.as_mut().map(|(learnt, _)| learnt.finish()).unwrap_or_default();
+        for moved in moved {
+            self.note(moved);
+        }
+    }
+
+    /// Bounds on clock − reference, from the first reading's lower bound on.
+    pub fn readings(&self) -> &[Bounded] {
+        &self.readings
+    }
+
+    /// Where steps cut the readings: the first reading after each.
+    pub fn cuts(&self) -> &[usize] {
+        &self.cuts
+    }
+
+    fn note(&mut self, moved: Moved) {
+        let outside = self.learnt.as_ref().is_some_and(|(_, at)| *at == Nesting::ClockOutside);
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        match moved {
+            Moved::Step { at_ns: at, step } => {
+                let at = place(at);
+                let Some(reading) = self.readings.get(at) else { return };
+                // Told of the inner clock: here that is the reference.
+                let ns = if outside { -step.middle() } else { step.middle() };
+                self.steps.push(Step { at_s: reading.at_s, ns, bound_ns: step.bound() });
+                self.cut(at);
+            }
+            Moved::Rate { at_ns: at, before, after } => {
+                let at = place(at);
+                let Some(reading) = self.readings.get(at) else { return };
+                let ppm = |rate: f64| (if outside { 1.0 / rate } else { rate } - 1.0) * 1e6;
+                self.rate_changes.push(RateChange {
+                    at_s: reading.at_s,
+                    before_ppm: ppm(before),
+                    after_ppm: ppm(after),
+                });
+                self.since = at;
+            }
+        }
+    }
+
+    fn cut(&mut self, at: usize) {
+        if self.cuts.last() != Some(&at) {
+            self.cuts.push(at);
+        }
+    }
+
+    /// The stretches between steps, from reading `from` on.
+    fn stretches(&self, from: usize) -> Vec<&[Bounded]> {
+        let mut ends: Vec<usize> = self.cuts.iter().copied().filter(|cut| *cut > from).collect();
+        ends.push(self.readings.len());
+        let mut begin = from;
+        let mut stretches = Vec::new();
+        for end in ends {
+            stretches.extend(self.readings.get(begin..end).filter(|part| !part.is_empty()));
+            begin = end;
+        }
+        stretches
+    }
+
+    /// What all readings so far come to; none without any.
+    pub fn drift(&self) -> Option<Drift> {
+        let origin = self.origin?;
+        let (first, last) = (self.readings.first()?, self.readings.last()?);
+        let from = if self.readings.len() - self.since >= ENOUGH { self.since } else { 0 };
+        let stretches = self.stretches(from);
+        let (frequency, blocks) = fit(&stretches);
+        let mut delays: Vec<f64> = self.readings.iter().map(Bounded::width_ns).collect();
+        delays.sort_by(f64::total_cmp);
+        let end = blocks.last().map_or(*last, |block| at_end(block.best, last.at_s, frequency));
+        let (_, ns) = end.middle();
+        let longest = stretches.iter().max_by_key(|stretch| stretch.len())?;
+        let phase: Vec<Point> =
+            longest.iter().map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
+        Some(Drift {
+            readings: self.readings.len(),
+            kept: blocks.iter().map(|block| block.kept).sum(),
+            span_s: last.at_s - first.at_s,
+            least_delay_ns: *delays.first()?,
+            median_delay_ns: theil_sen::median(&delays)?,
+            frequency,
+            offset: Offset {
+                ns: origin.offset_ns as f64 + ns,
+                bound_ns: (end.width_ns() / 2.0).max(0.0),
+                moved_ns: ns - first.middle().1,
+            },
+            steps: self.steps.clone(),
+            rate_changes: self.rate_changes.clone(),
+            allan: allan::over_octaves(&phase),
+        })
+    }
+}
+
+/// The last block's bounds, carried to the end by the frequency found.
+fn at_end(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
+    let by = frequency.map_or(0.0, |frequency| frequency.ppm * 1e3 * (at_s - best.at_s));
+    Bounded { at_s, low_ns: best.low_ns + by, high_ns: best.high_ns + by }
+}
+
+/// The frequency, and the blocks it was fitted to: a first slope through the
+/// tightest readings, then better ones through blocks that the last one's
+/// drift was taken out of.
+fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
+    let all = stretches.iter().map(|stretch| stretch.len()).sum();
+    let tightest: Vec<Vec<Point>> =
+        stretches.iter().map(|stretch| filter::tightest(stretch, all)).collect();
+    let mut slope = theil_sen::slope(&tightest);
+    let mut blocks = Vec::new();
+    for _ in 0..ROUNDS {
+        let about = slope.map_or(0.0, |slope| slope.estimate);
+        let parts: Vec<Vec<filter::Block>> =
+            stretches.iter().map(|stretch| filter::blocks(stretch, all, about)).collect();
+        let points: Vec<Vec<Point>> = parts
+            .iter()
+            .map(|part| part.iter().map(|block| block.best.middle()).collect())
+            .collect();
+        slope = theil_sen::slope(&points).or(slope);
+        blocks = parts.concat();
+    }
+    (slope.map(Frequency::of_slope), blocks)
+}
+
+#[cfg(test)]
+mod tests;
