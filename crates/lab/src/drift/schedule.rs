@@ -6,7 +6,7 @@
 //! - the PIT goes round in 54.9 ms, and a vCPU that follows it keeps a CPU
 //!   busy: one machine does at a time, each for its *turn*;
 //! - the RTC has to be watched at the edge of its second: few machines do at
-//!   each edge, in rotation.
+//!   each edge, those first that have seen the fewest.
 
 use std::time::Duration;
 

@@ -8,7 +8,10 @@ use machine::{Machine, MachineError, kvm};
 use pvclock::Hertz;
 
 use crate::bench::{Bench, Maker};
-use crate::sample::{VCPU, of_edge, sources, tightest};
+use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
+
+/// An edge that two of these may bound: 200 ppm of 5 s are 1 ms.
+const TIGHT_NS: u64 = 500_000;
 
 /// One clock's readings.
 #[derive(Debug)]
@@ -68,13 +71,22 @@ impl Subject {
         }
     }
 
+    /// Whether it has an RTC that is asked for, and answers.
+    pub(super) fn has_edges(&self) -> bool {
+        self.series.iter().any(Series::waits_for_edge)
+    }
+
+    /// How many of its RTC's edges were seen undisturbed, and how many at all.
+    pub(super) fn edges_seen(&self) -> (usize, usize) {
+        let edges = self.series.iter().filter(|series| series.waits_for_edge());
+        let readings = || edges.clone().flat_map(|series| &series.readings);
+        let tight = readings().filter(|reading| width_ns(**reading) <= TIGHT_NS);
+        (tight.count(), readings().count())
+    }
+
     /// Has the guest wait for its RTC's next second.
-    pub(super) fn watch_edge(&self) -> bool {
-        let watches = self.series.iter().any(|series| series.waits_for_edge());
-        if watches {
-            self.machine.post(VCPU, Request::Read(Source::Rtc));
-        }
-        watches
+    pub(super) fn watch_edge(&self) {
+        self.machine.post(VCPU, Request::Read(Source::Rtc));
     }
 
     /// Takes what the guest saw, once it has.
