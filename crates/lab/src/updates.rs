@@ -25,7 +25,7 @@ const STEP_NS: i64 = 10_000;
 const STEP_PPM: i64 = 500;
 /// Kernels write the other vCPUs' pages up to this much after one vCPU's
 /// (KVMCLOCK_UPDATE_DELAY, arch/x86/kvm/x86.c), and a work queue may be late.
-const SOON: Duration = Duration::from_millis(150);
+const SOON: Duration = Duration::from_millis(250);
 /// Nothing that is still to come takes this long.
 const AT_LATEST: Duration = Duration::from_secs(2);
 /// What kernels before 6.18 have (KVMCLOCK_SYNC_PERIOD).
@@ -68,9 +68,6 @@ impl Subject {
         for vcpu in 0..machine.vcpus() {
             machine.discover(vcpu)?;
         }
-        // What follows the registration of pages is over before one looks.
-        std::thread::sleep(SOON);
-        reenter_all(&machine)?;
         Ok(Self { machine, maker, cpus })
     }
 
@@ -80,6 +77,11 @@ impl Subject {
 
     /// Causes an event, and adds a row for each vCPU.
     fn show(&mut self, event: &Event, rows: &mut Vec<Update>) -> Result<Check, LabError> {
+        if event.may_leave_pages() {
+            // What is still to come of an earlier event is not of this one.
+            std::thread::sleep(SOON);
+            reenter_all(&self.machine)?;
+        }
         let before = self.infos()?;
         let caused = match self.maker {
             Maker::Kernel => (event.kernel)(self)?,
@@ -130,7 +132,7 @@ impl Subject {
             let late = before.iter().zip(&after).enumerate().any(|(vcpu, (old, new))| {
                 event.growth(vcpu, old) == Growth::Grows && new.version == old.version
             });
-            if waited > AT_LATEST || waited > SOON && !late {
+            if waited > AT_LATEST || !late && (waited > SOON || !event.may_leave_pages()) {
                 return Ok(after);
             }
             std::thread::sleep(NAP);

@@ -84,7 +84,7 @@ impl Vcpu {
         loop {
             match self.obey(next) {
                 None => return,
-                Some(Next::Enter) => {
+                Some(Next::Enter) if !self.paused => {
                     self.prepare();
                     next = self.enter();
                 }

@@ -1,15 +1,22 @@
 //! The lab's experiments on the order and origin of time, on this machine's
 //! KVM: whatever could be looked at is as it must be.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use e2e::{Case, Need, Program};
+use guest::request::Request;
+use guest::source::Source;
 use lab::results::{Findings, Outcome, Verdict};
 use lab::{Experiment, Settings};
+use machine::{Backend, Machine};
 
 const KVM: &[Need] = &[Need::Kvm];
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "lab_conformance_holds", needs: KVM, run: lab_conformance_holds },
     Case { name: "lab_updates_hold", needs: KVM, run: lab_updates_hold },
+    Case { name: "lab_pause_stops_a_busy_guest", needs: KVM, run: lab_pause_stops_a_busy_guest },
     Case { name: "lab_time_is_monotonic", needs: KVM, run: lab_time_is_monotonic },
 ];
 
@@ -46,6 +53,26 @@ fn lab_updates_hold(_: &Program) {
         .collect();
     assert!(not_caused.is_empty(), "{not_caused:#?}");
     assert!(passed(&outcome, "kernel: ") > 0, "{:#?}", outcome.checks);
+}
+
+/// What it publishes stands still as long as it is paused, and no longer.
+fn lab_pause_stops_a_busy_guest(_: &Program) {
+    let machine = Machine::start(&machine::Settings::new(Backend::Kernel)).expect("a machine");
+    machine.discover(0).expect("a guest that answers");
+    let published = || machine.ram().shared().last_time_ns.load(Ordering::Acquire);
+    let (source, reads) = (Source::Tsc, u64::MAX);
+    machine.post(0, Request::Monotonic { source, reads, participants: 1, guarded: false });
+    for _ in 0..20 {
+        let before = published();
+        while published() == before {
+            std::thread::yield_now();
+        }
+        machine.pause().expect("it pauses");
+        let stood = published();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(published(), stood);
+        machine.resume().expect("it goes on");
+    }
 }
 
 fn lab_time_is_monotonic(_: &Program) {

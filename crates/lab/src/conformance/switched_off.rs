@@ -79,8 +79,8 @@ fn moved_page(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
     let machine = &subject.machine;
     // Behind the wall clock nothing is laid out.
     let elsewhere = Pages::wall_clock_address() + 0x104;
-    let before = time_info(machine, 0)?;
     subject.write_msr(KVM_SYSTEM_TIME, elsewhere | 1)?;
+    let before = time_info(machine, 0)?;
     reenter(machine, 0)?;
     cause_updates(subject)?;
     let after = time_info(machine, 0)?;

@@ -53,6 +53,11 @@ impl Event {
         Self { stops: true, ..self }
     }
 
+    /// Whether it shows only after a while that a page was not written.
+    pub(super) fn may_leave_pages(&self) -> bool {
+        self.pages != Pages::All
+    }
+
     pub(super) fn growth(&self, _vcpu: usize, before: &TimeInfo) -> Growth {
         match self.pages {
             Pages::All => Growth::Grows,
