@@ -31,7 +31,7 @@ fn commands(program: &Program) -> Vec<String> {
 
 fn help_names_every_command(program: &Program) {
     let commands = commands(program);
-    for wanted in ["doctor", "bench", "clocks", "watch", "capture", "completions", "man"] {
+    for wanted in ["doctor", "bench", "clocks", "watch", "lab", "capture", "completions", "man"] {
         assert!(commands.iter().any(|name| name == wanted), "{wanted}: {commands:?}");
     }
     for command in commands.iter().filter(|name| *name != "help") {

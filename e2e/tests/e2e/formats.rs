@@ -2,11 +2,12 @@
 
 use std::fs;
 
-use e2e::{Case, Program, project};
+use e2e::{Case, Need, Program, project};
 use serde_json::{Deserializer, Value};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "json_keeps_to_its_schema", needs: &[], run: json_keeps_to_its_schema },
+    Case { name: "lab_s_json_keeps_to_it", needs: &[Need::Kvm], run: lab_s_json_keeps_to_it },
     Case { name: "schemas_are_published", needs: &[], run: schemas_are_published },
 ];
 
@@ -18,6 +19,8 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("capture", &["capture", "--dry-run", "--format", "json"]),
     ("clocks", &["clocks", "--all", "--format", "json"]),
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
+    ("lab", &["lab", "conformance", "--in-process", "--format", "json"]),
+    ("lab", &["lab", "drift", "--in-process", "--duration", "2s", "--format", "json"]),
 ];
 
 fn published(name: &str) -> Value {
@@ -44,6 +47,14 @@ fn json_keeps_to_its_schema(program: &Program) {
             keeps_to(command, &said.out);
         }
     }
+}
+
+/// All experiments; on a busy machine a check may fail.
+fn lab_s_json_keeps_to_it(program: &Program) {
+    let quick = ["--duration", "1s", "--away", "200ms", "--reads", "100000"];
+    let said = program.run(&[&["lab", "--format", "json"], &quick[..]].concat());
+    assert!(matches!(said.code, Some(0 | 1)), "{}", said.err);
+    keeps_to("lab", &said.out);
 }
 
 /// One document, or one a line: each must keep to the schema.

@@ -8,6 +8,7 @@ mod command_line;
 mod doctor;
 mod each_source;
 mod formats;
+mod lab_command;
 mod lab_hostile;
 mod lab_order;
 mod lab_time;
@@ -26,6 +27,7 @@ fn main() {
         lab_hostile::CASES,
         lab_order::CASES,
         lab_time::CASES,
+        lab_command::CASES,
         outputs::CASES,
         trees::CASES,
         watch::CASES,

@@ -42,3 +42,26 @@ pub(super) fn remedy(error: &MachineError) -> &'static str {
         _ => "--in-process, which needs no /dev/kvm",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lack_has_its_remedy() {
+        let opened = |errno| MachineError::NoKvm(std::io::Error::from_raw_os_error(errno).into());
+        for (error, cause, helps) in [
+            (opened(2), "/dev/kvm: No such file or directory (os error 2)", "modprobe kvm_amd"),
+            (opened(13), "/dev/kvm: Permission denied (os error 13)", "usermod -aG kvm"),
+            (opened(16), "/dev/kvm: Device or resource busy (os error 16)", "--in-process"),
+            (
+                MachineError::Lacks { what: "KVM_CAP_X86_MSR_FILTER" },
+                "KVM here lacks KVM_CAP_X86_MSR_FILTER",
+                "a later one",
+            ),
+        ] {
+            assert_eq!(told(&error).to_string(), cause);
+            assert!(remedy(&error).contains(helps), "{cause}: {}", remedy(&error));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `lab`: its options and forms, the guest as a file, and what is said where
+//! there is no KVM.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::{Case, Need, Program, Said};
+use serde_json::Value;
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "lab_without_kvm_runs_in_process",
+        needs: &[Need::Root, Need::Tool("unshare")],
+        run: without_kvm,
+    },
+    Case { name: "lab_in_process_makes_293_s_of_300", needs: &[], run: in_process_drift },
+    Case { name: "lab_refuses_nonsense", needs: &[], run: refuses_nonsense },
+    Case { name: "lab_agrees_with_itself_in_every_form", needs: &[], run: every_form },
+    Case { name: "lab_tables_fit_80_columns", needs: &[Need::Kvm], run: tables_fit },
+    Case { name: "lab_guest_image_is_not_overwritten", needs: &[], run: not_overwritten },
+    Case {
+        name: "lab_guest_image_boots_under_qemu",
+        needs: &[Need::Tool("qemu-system-x86_64")],
+        run: boots_under_qemu,
+    },
+];
+
+/// An empty /dev, for this program alone.
+const HIDDEN: &str = "mount -t tmpfs none /dev && exec \"$0\" \"$@\"";
+
+fn without_kvm(program: &Program) {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", HIDDEN]).arg(program.path()).args(arguments);
+        Said::from(command.stdin(Stdio::null()).output().expect("unshare is there"))
+    };
+    let told = "parachron: /dev/kvm: No such file or directory (os error 2)\n  \
+                try: `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`";
+    let said = run(&["lab", "conformance"]);
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(said.err.starts_with(told), "{}", said.err);
+    assert!(said.out.contains("\nIn process, no KVM (/dev/kvm: No such file"), "{}", said.out);
+    // What cannot be made without is not passed over in silence.
+    let said = run(&["lab", "--only", "conformance", "--only", "restore"]);
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    assert!(said.out.contains("restore") && said.out.contains("could not be made"), "{}", said.out);
+    let said = run(&["lab", "restore"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(said.err.starts_with(told), "{}", said.err);
+}
+
+/// Quick, and the same on every machine: time is simulated.
+const DRIFT: [&str; 6] =
+    ["lab", "drift", "--in-process", "--duration", "3s", "--tsc-factor=1.02299"];
+
+fn json(said: &Said) -> Value {
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+fn in_process_drift(program: &Program) {
+    let report = json(&program.run(&[&DRIFT[..], &["--format", "json"]].concat()));
+    assert!(report["ran_on"]["in-process"].is_string(), "{report:#}");
+    let rows = report["experiments"][0]["findings"]["rows"].as_array().expect("rows");
+    let counted = |source: &str| {
+        let of_kvm = rows.iter().find(|row| row["provider"] == "kvm" && row["source"] == source);
+        format!("{:.2}", of_kvm.expect(source)["per_300_s"].as_f64().expect("a figure"))
+    };
+    assert_eq!(
+        ["kvm-clock", "tsc", "acpi_pm", "hpet", "pit", "rtc"].map(counted),
+        ["293.26", "293.26", "300.00", "300.00", "300.00", "300.00"]
+    );
+}
+
+/// The same figure, by all that print it.
+fn every_form(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (format, holds) in [
+        ("text", "293.26"),
+        ("markdown", "| kvm | kvm-clock |"),
+        ("csv", "drift,kvm,kvm-clock,theory,ppm,-22473."),
+        ("tap", "TAP version 14\n1..19\nok 1 - drift: none: tsc\n"),
+        ("junit", "<testsuite name=\"drift\" tests=\"19\" failures=\"0\""),
+    ] {
+        let path = folder.path().join(format);
+        let output = path.to_str().expect("UTF-8");
+        let form = ["--format", format, "--output", output];
+        let sources =
+            ["tsc", "kvm-clock", "hyperv-page", "hyperv-counter", "acpi_pm", "hpet", "pit"];
+        let sources = sources.map(|source| ["--source", source]).concat();
+        let said = program.run(&[&DRIFT[..], &form, &sources].concat());
+        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (Some(0), "", ""));
+        let text = fs::read_to_string(&path).expect("a report");
+        assert!(text.contains(holds), "{format}: {text}");
+    }
+}
+
+fn refuses_nonsense(program: &Program) {
+    for (arguments, named) in [
+        (&["lab", "--only", "sundial"][..], "sundial"),
+        (&["lab", "drift", "--provider", "xen"], "xen"),
+        (&["lab", "drift", "--tsc-hz", "3.4GHz"], "3.4GHz"),
+        (&["lab", "drift", "--tsc-factor", "0"], "0.001 to 1000"),
+        (&["lab", "drift", "--tsc-hz", "1", "--tsc-factor", "1"], "cannot be used with"),
+        (&["lab", "monotonic", "--vcpus", "33"], "33"),
+        (&["lab", "--in-process", "--only", "updates"], "needs /dev/kvm"),
+    ] {
+        let said = program.run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(said.err.contains(named), "{arguments:?}: {}", said.err);
+    }
+}
+
+fn tables_fit(program: &Program) {
+    let quick = ["--duration", "1s", "--away", "200ms", "--reads", "100000"];
+    let said = program.run(&[&["lab"], &quick[..]].concat());
+    // A busy machine may fail a check; that it was made is what counts here.
+    assert!(matches!(said.code, Some(0 | 1)), "{}{}", said.out, said.err);
+    let wide: Vec<&str> = said.out.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+    for word in ["Virtual machines on /dev/kvm", "\nSummary\n", "first report"] {
+        assert!(said.out.contains(word), "{word}: {}", said.out);
+    }
+}
+
+fn not_overwritten(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("guest.elf");
+    let file = path.to_str().expect("UTF-8");
+    fs::write(&path, "mine").expect("our own folder");
+    let said = program.run(&["lab", "guest-image", file]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(said.err.contains("is there already\n  try: "), "{}", said.err);
+    assert_eq!(fs::read(&path).expect("still there"), b"mine");
+    let said = program.run(&["lab", "guest-image", "--force", file]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert!(fs::read(&path).expect("an image").starts_with(b"\x7fELF"));
+}
+
+/// Software emulation has to start; a busy machine needs its time for that.
+const QEMU_LIMIT: Duration = Duration::from_secs(60);
+
+fn boots_under_qemu(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (image, serial) = (folder.path().join("guest.elf"), folder.path().join("serial"));
+    let said = program.run(&["lab", "guest-image", image.to_str().expect("UTF-8")]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    qemu(&image, &serial);
+    let report = fs::read_to_string(&serial).expect("what the guest sent");
+    let lines: Vec<&str> = report.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let first = lines.iter().position(|line| line.ends_with("parachron guest report 1"));
+    let first = first.unwrap_or_else(|| panic!("no report: {report}"));
+    assert_eq!(lines.last(), Some(&"parachron guest report ends"), "{report}");
+    let value = |name: &str| {
+        let line =
+            lines[first..].iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap_or_else(|| panic!("no {name}: {report}"))
+    };
+    // "TCGTCGTCGTCG" is neither KVM's nor Hyper-V's.
+    assert_eq!(value("hypervisor"), "Other");
+    assert!(value("tsc-hz").ends_with("(Measured)"), "{report}");
+    for clock in ["tsc", "acpi_pm", "hpet", "pit", "rtc"] {
+        let nanos = value(clock).split_once(" ns").map(|(nanos, _)| nanos.parse::<u64>());
+        assert!(matches!(nanos, Some(Ok(_))), "{clock}: {report}");
+    }
+    for clock in ["kvm-clock", "hyperv-page", "hyperv-counter"] {
+        let line = lines[first..].iter().rfind(|line| line.starts_with(&format!("{clock}: ")));
+        assert!(line.is_some_and(|line| line.contains("not there")), "{clock}: {report}");
+    }
+}
+
+/// The line that `lab guest-image --help` shows, with the serial port in a
+/// file.
+fn qemu(image: &Path, serial: &Path) {
+    let mut qemu = Command::new("qemu-system-x86_64")
+        .args(["-accel", "tcg", "-m", "64", "-display", "none", "-no-reboot", "-serial"])
+        .arg(format!("file:{}", serial.display()))
+        .arg("-kernel")
+        .arg(image)
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("QEMU starts");
+    let started = Instant::now();
+    while qemu.try_wait().expect("our own child").is_none() {
+        if started.elapsed() > QEMU_LIMIT {
+            qemu.kill().expect("our own child");
+            qemu.wait().expect("our own child");
+            let said = fs::read_to_string(serial).unwrap_or_default();
+            panic!("the guest did not end within {QEMU_LIMIT:?}; it said {said:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
