@@ -12,6 +12,7 @@ pub mod kernel_entries;
 pub mod mapped_page;
 pub mod pipe_pair;
 mod probes;
+pub mod reference;
 pub mod restore_guard;
 pub mod tree;
 pub mod watching;

@@ -18,8 +18,13 @@ const WHAT: &str = "chronyc -c -n tracking";
 
 /// The line of `chronyc -c -n tracking`.
 pub(crate) fn tracking() -> Fact<String> {
+    tracking_of(&[])
+}
+
+/// The same of the chronyd that `server` says, as options of chronyc.
+pub(crate) fn tracking_of(server: &[&str]) -> Fact<String> {
     // -c: comma-separated; -n: ask no name server.
-    ask(Command::new("chronyc").args(["-c", "-n", "tracking"]), PATIENCE)
+    ask(Command::new("chronyc").args(["-c", "-n"]).args(server).arg("tracking"), PATIENCE)
 }
 
 /// What a program answers, as long as patience lasts.
