@@ -14,6 +14,7 @@ use instruments::measurements::Spread;
 use instruments::rate::Pair;
 use kvm_bindings::KVM_CLOCK_HOST_TSC;
 use machine::{Machine, MachineError};
+use platform::cpus::{self, Pinned};
 use provider::VcpuId;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Ticks};
@@ -51,6 +52,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let makers = makers(bench.settings);
     for (index, maker) in makers.iter().enumerate() {
         let machine = bench.start(*maker, 1)?;
+        let _pinned = apart(&machine)?;
         for source in sources(bench.settings, &machine.discover(VCPU)?) {
             let Some(step_ns) = step_ns(source) else { continue };
             let name = format!("{}: {}", maker.label(), source.name());
@@ -65,6 +67,17 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
         }
     }
     Ok((Findings::Offset(rows), checks))
+}
+
+/// Keeps this thread and the vCPU on CPUs of their own, where there are two:
+/// on one the guest's turn comes while ours is over, and every reading is as
+/// wide as a turn.
+fn apart(machine: &Machine) -> Result<Option<Pinned>, MachineError> {
+    let allowed = cpus::allowed().unwrap_or_default();
+    let [ours, theirs, ..] = allowed[..] else { return Ok(None) };
+    machine.move_vcpu(VCPU, theirs)?;
+    // Not bound, readings are wider at the worst.
+    Ok(cpus::pin(ours).ok())
 }
 
 fn read(machine: &Machine, source: Source, rate: Hertz) -> Result<Vec<Pair>, MachineError> {
