@@ -11,7 +11,7 @@ mod drift;
 mod guest_code;
 mod time;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use machine::host_clock;
 use provider::{Sample, calibrate};
@@ -19,7 +19,7 @@ use pvclock::{Hertz, Nanos};
 
 use crate::bench::Bench;
 use crate::results::Outcome;
-use crate::run::Found;
+use crate::run::{Found, timed};
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
 /// Samples of the host's clocks, and from one to the next: 50 ms in all.
@@ -42,9 +42,7 @@ pub fn run_in_process(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc };
-    let started = Instant::now();
-    let (findings, checks) = make(experiment, &bench, progress)?;
-    Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
+    timed(|| make(experiment, &bench, progress))
 }
 
 fn make(

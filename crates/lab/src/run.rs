@@ -19,8 +19,13 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc: machine::kvm::host_tsc()? };
+    timed(|| make(experiment, &bench, progress))
+}
+
+/// What `make` finds, and how long it took.
+pub(crate) fn timed(make: impl FnOnce() -> Result<Found, LabError>) -> Result<Outcome, LabError> {
     let started = Instant::now();
-    let (findings, checks) = make(experiment, &bench, progress)?;
+    let (findings, checks) = make()?;
     Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
 }
 
