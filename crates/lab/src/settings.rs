@@ -135,7 +135,4 @@ pub enum LabError {
         /// Why.
         error: pvclock::ReadError,
     },
-    /// This experiment is not made yet.
-    #[error("this experiment is not made yet")]
-    NotMade,
 }
