@@ -36,12 +36,23 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
     Floor { name, uses, outside: Outside::Any, top: true }
 }
 
-const LIBRARIES: &[&str] =
-    &["doctor", "guest", "instruments", "lab", "machine", "platform", "provider", "pvclock"];
+const LIBRARIES: &[&str] = &[
+    "clock",
+    "doctor",
+    "guest",
+    "instruments",
+    "lab",
+    "machine",
+    "platform",
+    "provider",
+    "pvclock",
+];
 
 const FLOORS: &[Floor] = &[
     floor("pvclock", &[], Outside::Only(&[])),
     floor("pvclock-c", &["pvclock"], Outside::Only(&[])),
+    floor("clock", &["pvclock"], Outside::Only(&["libc", "raw-cpuid"])),
+    floor("clock-c", &["clock"], Outside::Only(&[])),
     floor("instruments", &["pvclock"], Outside::Only(&["hdrhistogram", "schemars", "serde"])),
     floor("platform", &["pvclock"], Outside::Any),
     floor("provider", &["pvclock"], Outside::Only(&["thiserror"])),

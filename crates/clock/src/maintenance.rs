@@ -1,0 +1,101 @@
+//! One round of maintenance as pure code: what the system said in, what to
+//! publish out.
+
+use crate::bound::{Bound, Timex, VmClock};
+use crate::published::View;
+use crate::realtime::{RealtimeOffset, RealtimeSample};
+use crate::sample::Sample;
+use crate::steering::{Distrust, Limits, Steering};
+
+/// What was read of the system for one round.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// The system's time, ns, from before everything else was read.
+    pub now_ns: u64,
+    /// The TSC, from after everything else was read.
+    pub now_tsc: u64,
+    /// The narrowest of some samples, unless all were too wide to be of use.
+    pub sample: Option<Sample>,
+    /// The time of day.
+    pub realtime: RealtimeSample,
+    /// What adjtimex said.
+    pub timex: Option<Timex>,
+    /// What the VMClock page said.
+    pub vmclock: Option<VmClock>,
+    /// Why the TSC must not be used, as far as the machine says it.
+    pub distrust: Option<Distrust>,
+}
+
+/// All that the maintaining thread knows.
+#[derive(Debug)]
+pub struct Maintenance {
+    /// Segments.
+    pub steering: Steering,
+    /// The time of day.
+    pub realtime: RealtimeOffset,
+    bound: Bound,
+    identity: Option<(u64, u64)>,
+    unsynchronised_ns: Option<u64>,
+    limits: Limits,
+    /// What was published last.
+    pub view: View,
+}
+
+impl Maintenance {
+    /// Nothing known. `unsynchronised_ns` is what to say of a clock for which
+    /// nobody vouches.
+    pub const fn new(limits: Limits, unsynchronised_ns: Option<u64>) -> Self {
+        Self {
+            steering: Steering::new(limits),
+            realtime: RealtimeOffset::new(),
+            bound: Bound::new(),
+            identity: None,
+            unsynchronised_ns,
+            limits,
+            view: View::EMPTY,
+        }
+    }
+
+    /// One round; returns what to publish.
+    pub fn step(&mut self, reading: &Reading) -> View {
+        let disruptions = self.steering.disruptions;
+        self.look_for_announcement(reading.vmclock);
+        match (reading.distrust, &reading.sample) {
+            (Some(why), _) => self.steering.leave(why, reading.now_ns, 0),
+            (None, Some(sample)) => _ = self.steering.step(sample),
+            (None, None) => self.steering.coast(reading.now_tsc),
+        }
+        if self.steering.disruptions != disruptions {
+            self.bound.disrupt(reading.timex);
+        }
+        self.realtime.take(&reading.realtime);
+        self.view = self.next_view(reading);
+        self.view
+    }
+
+    /// Another marker or generation than before.
+    fn look_for_announcement(&mut self, vmclock: Option<VmClock>) {
+        let Some(VmClock { identity, .. }) = vmclock else { return };
+        if self.identity.replace(identity).is_some_and(|before| before != identity) {
+            self.steering.announced();
+        }
+    }
+
+    fn next_view(&mut self, reading: &Reading) -> View {
+        let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
+        let known = self.bound.error_ns(reading.timex, reading.vmclock, self.unsynchronised_ns);
+        let steering = &self.steering;
+        let with_ours =
+            |ns: u64| ns.saturating_add(steering.tracking_ns).saturating_add(offset_error_ns);
+        View {
+            newest: steering.newest,
+            due_cycles: steering.newest.cycles / 4 * 3,
+            older: steering.older,
+            floor_ns: steering.floor_ns(),
+            retry_ns: reading.now_ns.saturating_add(self.limits.segment_ns / 2),
+            realtime_offset_ns,
+            error_ns: known.map(with_ours),
+            error_at_ns: reading.now_ns,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Readings of the system's clock between two readings of the TSC, and what
+//! they say about the TSC's rate.
+
+use crate::segment::Rate;
+
+/// The system's clock said `ns` at some moment from `before` to `after`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The TSC before the clock was read.
+    pub before: u64,
+    /// What CLOCK_MONOTONIC said, ns.
+    pub ns: u64,
+    /// The TSC after it.
+    pub after: u64,
+}
+
+impl Sample {
+    /// Cycles between the two readings of the TSC.
+    pub const fn width(&self) -> u64 {
+        self.after.wrapping_sub(self.before)
+    }
+
+    /// The TSC in the middle: the best guess of when the clock was read.
+    pub const fn middle(&self) -> u64 {
+        self.before.wrapping_add(self.width() / 2)
+    }
+}
+
+/// Between which bounds the TSC's rate was, from one sample to a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateBounds {
+    /// It was at least this.
+    pub low: Rate,
+    /// The best guess.
+    pub middle: Rate,
+    /// It was at most this.
+    pub high: Rate,
+}
+
+impl RateBounds {
+    /// The bounds; `None` unless both clocks went forward.
+    pub fn between(first: &Sample, later: &Sample) -> Option<Self> {
+        let elapsed_ns = later.ns.checked_sub(first.ns).filter(|&ns| ns > 0)?;
+        let forward = |from: u64, to: u64| {
+            let cycles = to.wrapping_sub(from);
+            (cycles.cast_signed() > 0).then_some(cycles)
+        };
+        let rate = |cycles| {
+            let rate = (u128::from(elapsed_ns) << 32) / u128::from(cycles);
+            u64::try_from(rate).ok().map(Rate)
+        };
+        Some(Self {
+            low: rate(forward(first.before, later.after)?)?,
+            middle: rate(forward(first.middle(), later.middle())?)?,
+            high: Rate(rate(forward(first.after, later.before)?)?.0.saturating_add(1)),
+        })
+    }
+
+    /// Whether a rate is within.
+    pub fn hold(&self, rate: Rate) -> bool {
+        self.low <= rate && rate <= self.high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Sample = Sample { before: 1_000, ns: 500, after: 1_100 };
+
+    #[test]
+    fn the_rate_lies_between_its_bounds() {
+        let later = Sample { before: 2_000_900, ns: 1_000_500, after: 2_001_200 };
+        let bounds = RateBounds::between(&FIRST, &later).unwrap();
+        let half = Rate(1 << 31);
+        assert!(bounds.hold(half), "{bounds:?}");
+        assert!(bounds.low < bounds.middle && bounds.middle < bounds.high);
+        // 1,000,000 ns in at least 1,999,800 and at most 2,000,200 cycles.
+        assert_eq!(bounds.low.cycles(1_000_000), 2_000_200);
+        assert_eq!(bounds.high.cycles(1_000_000), 1_999_799);
+        assert!(!bounds.hold(Rate(half.0 + half.ppm(200))));
+    }
+
+    #[test]
+    fn a_counter_or_clock_that_did_not_go_forward_has_no_rate() {
+        let back = Sample { before: 500, ns: 900, after: 600 };
+        assert_eq!(RateBounds::between(&FIRST, &back), None);
+        let stood = Sample { before: 5_000, ns: 500, after: 5_100 };
+        assert_eq!(RateBounds::between(&FIRST, &stood), None);
+        let overlaps = Sample { before: 1_050, ns: 510, after: 1_150 };
+        assert_eq!(RateBounds::between(&FIRST, &overlaps), None);
+    }
+}

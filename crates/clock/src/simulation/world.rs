@@ -1,0 +1,193 @@
+//! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
+//! and cycles, and noise comes from a seed.
+
+use crate::bound::{Timex, VmClock};
+use crate::maintenance::{Maintenance, Reading};
+use crate::published::{Place, Published, View};
+use crate::realtime::RealtimeSample;
+use crate::sample::Sample;
+use crate::steering::{Distrust, Limits};
+
+const ONE: i128 = 1 << 32;
+
+/// The settings' defaults.
+pub(super) const LIMITS: Limits = Limits { segment_ns: 20_000_000, slew_ppm: 500 };
+
+/// The machine.
+#[derive(Debug)]
+pub(super) struct World {
+    tsc: i128,
+    mono: i128,
+    pub(super) tsc_hz: i128,
+    /// How much faster than true time the system's clock goes, ppb.
+    pub(super) system_ppb: i128,
+    pub(super) realtime_offset_ns: i64,
+    pub(super) distrust: Option<Distrust>,
+    pub(super) identity: u64,
+    /// One sample in this many is interrupted; 0 for none.
+    pub(super) interrupted: u64,
+    seed: u64,
+}
+
+impl World {
+    pub(super) fn new(tsc_hz: i128, seed: u64) -> Self {
+        Self {
+            tsc: 5_000_000_000 * ONE,
+            mono: 2_000_000_000 * ONE,
+            tsc_hz,
+            system_ppb: 0,
+            realtime_offset_ns: 1_700_000_000_000_000_000,
+            distrust: None,
+            identity: 1,
+            interrupted: 0,
+            seed: seed.wrapping_mul(2).wrapping_add(1),
+        }
+    }
+
+    /// Lets `ns` of true time pass.
+    pub(super) fn pass(&mut self, ns: u64) {
+        let ns = i128::from(ns);
+        self.tsc += ns * self.tsc_hz * ONE / 1_000_000_000;
+        self.mono += ns * (1_000_000_000 + self.system_ppb) * ONE / 1_000_000_000;
+    }
+
+    /// Moves the TSC alone.
+    pub(super) fn shift_tsc(&mut self, cycles: i128) {
+        self.tsc += cycles * ONE;
+    }
+
+    pub(super) fn tsc(&self) -> u64 {
+        (self.tsc >> 32) as u64
+    }
+
+    pub(super) fn mono_ns(&self) -> u64 {
+        (self.mono >> 32) as u64
+    }
+
+    /// A number below `below`, by xorshift.
+    pub(super) fn random(&mut self, below: u64) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed % below
+    }
+
+    fn sample(&mut self) -> Sample {
+        let wait = |world: &mut Self| {
+            let interrupted = world.interrupted > 0 && world.random(world.interrupted) == 0;
+            let more = if interrupted { world.random(30_000) } else { 0 };
+            world.random(15) + 15 + more
+        };
+        let before = self.tsc();
+        let first = wait(self);
+        self.pass(first);
+        let ns = self.mono_ns();
+        let second = wait(self);
+        self.pass(second);
+        Sample { before, ns, after: self.tsc() }
+    }
+
+    fn reading(&mut self) -> Reading {
+        let now_ns = self.mono_ns();
+        let samples = [self.sample(), self.sample(), self.sample()];
+        let best = samples.into_iter().min_by_key(Sample::width);
+        let before_ns = self.mono_ns();
+        self.pass(25);
+        let realtime_ns = self.mono_ns() as i64 + self.realtime_offset_ns;
+        self.pass(25);
+        Reading {
+            now_ns,
+            sample: best.filter(|best| best.width() < 10_000 && self.distrust.is_none()),
+            realtime: RealtimeSample { before_ns, realtime_ns, after_ns: self.mono_ns() },
+            timex: Some(Timex { max_error_ns: 0, synchronised: true }),
+            vmclock: Some(VmClock { identity: (self.identity, 7), error_ns: None }),
+            distrust: self.distrust,
+            now_tsc: self.tsc(),
+        }
+    }
+}
+
+/// What a read told, and what was true.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    pub(super) ns: u64,
+    pub(super) system_ns: u64,
+    /// Whether a segment told it.
+    pub(super) by_tsc: bool,
+    pub(super) view: View,
+}
+
+impl Told {
+    pub(super) fn away_ns(&self) -> u64 {
+        self.ns.abs_diff(self.system_ns)
+    }
+}
+
+/// A program that does as `Clock` does, and never sees time go back.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) world: World,
+    pub(super) maintenance: Maintenance,
+    published: Published,
+    last_ns: u64,
+}
+
+impl Program {
+    pub(super) fn new(world: World) -> Self {
+        Self {
+            world,
+            maintenance: Maintenance::new(LIMITS, None),
+            published: Published::empty(),
+            last_ns: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        let reading = self.world.reading();
+        let view = self.maintenance.step(&reading);
+        self.published.publish(&view);
+    }
+
+    /// A read, as `Clock::read_slowly` does it.
+    pub(super) fn read(&mut self) -> Told {
+        let told = loop {
+            let (_, view) = self.published.view();
+            let (tsc, system_ns) = (self.world.tsc(), self.world.mono_ns());
+            let told = |ns, by_tsc| Told { ns, system_ns, by_tsc, view };
+            match view.place(tsc) {
+                Place::On(ns) => break told(ns, true),
+                Place::Due(ns) => {
+                    self.step();
+                    break told(ns, true);
+                }
+                Place::Off if system_ns < view.retry_ns => {
+                    break told(system_ns.max(view.floor_ns), false);
+                }
+                Place::Off => self.step(),
+            }
+        };
+        assert!(told.ns >= self.last_ns, "{} ns back: {told:?}", self.last_ns - told.ns);
+        self.last_ns = told.ns;
+        told
+    }
+
+    /// Reads again and again for `ns`, at random distances of 20 µs and more;
+    /// returns the read that was farthest off.
+    pub(super) fn run(&mut self, ns: u64) -> Told {
+        let end_ns = self.world.mono_ns() + ns;
+        let mut worst = self.read();
+        while self.world.mono_ns() < end_ns {
+            let pause_ns = 20_000 + self.world.random(400_000);
+            self.world.pass(pause_ns);
+            let told = self.read();
+            if told.away_ns() > worst.away_ns() {
+                worst = told;
+            }
+        }
+        worst
+    }
+
+    pub(super) fn disruptions(&self) -> u64 {
+        self.maintenance.steering.disruptions
+    }
+}

@@ -1,0 +1,325 @@
+//! From readings of the system's clock to pieces of time: calibration,
+//! steering, and what to do when TSC and system disagree.
+
+use crate::sample::{RateBounds, Sample};
+use crate::segment::{LONGEST_NS, Rate, Segment};
+
+/// How long the TSC is watched before its rate is believed: the uncertainty
+/// of two samples, some 50 ns each, is then 10 ppm, or 200 ns over a segment.
+pub const BASELINE_NS: u64 = 10_000_000;
+/// How far the system may be from where it is expected: nothing that steers a
+/// clock moves it as far within a segment.
+pub const JUMP_NS: u64 = 100_000;
+/// And how much farther for each ns since it was last seen: twice what the
+/// kernel lets a daemon set.
+const JUMP_PPM: u64 = 1_000;
+/// How long segments are added without a good sample.
+const COAST_NS: u64 = 1_000_000_000;
+/// Disruptions in a row after which the TSC is left alone for a while.
+const STRIKES: u32 = 4;
+/// How long it is left alone.
+const PENALTY_NS: u64 = 60_000_000_000;
+/// Good steps after which earlier disruptions are forgiven.
+const GOOD_STEPS: u32 = 50;
+/// Rates of a counter that can be a TSC: 50 MHz to 50 GHz.
+const PLAUSIBLE: core::ops::RangeInclusive<Rate> = Rate((1 << 32) / 50)..=Rate((1 << 32) * 20);
+
+/// Why the TSC is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distrust {
+    /// This machine has no counter that a program can read.
+    NoCounter,
+    /// The CPU does not promise a constant rate in all its states: CPUID
+    /// 8000_0007h EDX bit 8, "invariant TSC".
+    NotInvariant,
+    /// The kernel's own clock source does not count the TSC.
+    Clocksource,
+    /// Again and again it disagreed with the system's clock.
+    Disagrees,
+}
+
+/// What was wrong with a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disruption {
+    /// The TSC went back.
+    WentBack,
+    /// The system's clock was this much later than the TSC had it, ns.
+    Jumped {
+        /// Negative for earlier.
+        by_ns: i64,
+    },
+    /// The host said, in the VMClock page, that the machine was restored from
+    /// a snapshot or migrated.
+    Announced,
+}
+
+/// Where the steering stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The rate is being measured, from this sample on.
+    Calibrating(Option<Sample>),
+    /// The rate is known, as of this sample.
+    Tracking { last: Sample, rate: Rate },
+    /// The TSC is not used before this time.
+    Distrusted { why: Distrust, until_ns: u64 },
+}
+
+/// What segments are made like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a segment is, ns.
+    pub segment_ns: u64,
+    /// How much faster or slower than the system a segment may go to meet it.
+    pub slew_ppm: u32,
+}
+
+/// The state machine: samples in, segments out.
+#[derive(Debug)]
+pub struct Steering {
+    limits: Limits,
+    phase: Phase,
+    /// The piece laid down last, and the one before.
+    pub newest: Segment,
+    /// See `newest`.
+    pub older: Segment,
+    /// How far our time was from the system's at the last sample, with the
+    /// uncertainty of the sample, ns.
+    pub tracking_ns: u64,
+    /// How often TSC and system disagreed.
+    pub disruptions: u64,
+    /// The last time that they did.
+    pub last_disruption: Option<Disruption>,
+    strikes: u32,
+    good_steps: u32,
+}
+
+impl Steering {
+    /// Nothing known.
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            phase: Phase::Calibrating(None),
+            newest: Segment::none(0),
+            older: Segment::none(0),
+            tracking_ns: 0,
+            disruptions: 0,
+            last_disruption: None,
+            strikes: 0,
+            good_steps: 0,
+        }
+    }
+
+    /// No time given out so far exceeds this, ns.
+    pub const fn floor_ns(&self) -> u64 {
+        self.newest.end_ns()
+    }
+
+    /// The rate, while there is one.
+    pub const fn rate(&self) -> Option<Rate> {
+        match self.phase {
+            Phase::Tracking { rate, .. } => Some(rate),
+            _ => None,
+        }
+    }
+
+    /// Why the TSC is not used, if it is not.
+    pub const fn distrust(&self) -> Option<Distrust> {
+        match self.phase {
+            Phase::Distrusted { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether a step is of use at this TSC: the newest segment has been
+    /// reached and half of it is over, or `tsc` is on none.
+    pub const fn wants_step(&self, tsc: u64) -> bool {
+        let into = tsc.wrapping_sub(self.newest.start_tsc);
+        !(self.older.holds(tsc) || into < self.newest.cycles / 2)
+    }
+
+    /// The TSC is not to be used, for a reason outside of it.
+    pub fn leave(&mut self, why: Distrust, now_ns: u64, for_ns: u64) {
+        self.phase = Phase::Distrusted { why, until_ns: now_ns.saturating_add(for_ns) };
+        self.close();
+    }
+
+    /// The host announced a disruption.
+    pub fn announced(&mut self) {
+        self.disrupt(Disruption::Announced, None);
+        // The host is no sign that the TSC is bad.
+        self.strikes = 0;
+    }
+
+    /// Takes a sample, and lays down the next segment if it can. Whether TSC
+    /// and system agreed.
+    pub fn step(&mut self, sample: &Sample) -> bool {
+        match self.phase {
+            Phase::Distrusted { until_ns, .. } if sample.ns < until_ns => true,
+            Phase::Distrusted { .. } | Phase::Calibrating(None) => {
+                self.phase = Phase::Calibrating(Some(*sample));
+                true
+            }
+            Phase::Calibrating(Some(first)) => self.calibrate(&first, sample),
+            Phase::Tracking { last, rate } => self.track(&last, rate, sample),
+        }
+    }
+
+    /// There was no sample worth the name: goes on as before for a while.
+    pub fn coast(&mut self, now_tsc: u64) {
+        let Phase::Tracking { last, rate } = self.phase else { return };
+        let since_ns = rate.ns(now_tsc.wrapping_sub(last.middle()));
+        if self.newest.holds(now_tsc) && since_ns < COAST_NS {
+            self.append(rate);
+        }
+    }
+
+    fn calibrate(&mut self, first: &Sample, sample: &Sample) -> bool {
+        let Some(bounds) = RateBounds::between(first, sample) else {
+            self.disrupt(Disruption::WentBack, Some(sample));
+            return false;
+        };
+        if sample.ns - first.ns < BASELINE_NS {
+            return true;
+        }
+        if !PLAUSIBLE.contains(&bounds.middle) {
+            self.leave(Distrust::Disagrees, sample.ns, PENALTY_NS);
+            return false;
+        }
+        self.phase = Phase::Tracking { last: *sample, rate: bounds.middle };
+        self.restart(sample, bounds.high);
+        true
+    }
+
+    fn track(&mut self, last: &Sample, rate: Rate, sample: &Sample) -> bool {
+        let Some(bounds) = RateBounds::between(last, sample) else {
+            self.disrupt(Disruption::WentBack, Some(sample));
+            return false;
+        };
+        let by_ns = surprise_ns(last, rate, sample);
+        let elapsed_ns = sample.ns - last.ns;
+        if by_ns.unsigned_abs() > JUMP_NS + elapsed_ns / 1_000_000 * JUMP_PPM {
+            self.disrupt(Disruption::Jumped { by_ns }, Some(sample));
+            return false;
+        }
+        self.forgive();
+        let mut high = rate;
+        if elapsed_ns >= BASELINE_NS {
+            let rate = learn(rate, &bounds);
+            high = rate.max(bounds.high);
+            self.phase = Phase::Tracking { last: *sample, rate };
+        }
+        let Phase::Tracking { rate, .. } = self.phase else { return true };
+        if self.newest.holds(sample.after) {
+            self.follow(sample, rate);
+        } else if !self.older.holds(sample.after) {
+            let most = rate.0 + rate.ppm(self.limits.slew_ppm);
+            self.restart(sample, Rate(high.0.min(most)));
+        }
+        true
+    }
+
+    /// A segment that joins the newest and meets the system at its end, if
+    /// the permitted slew gets it there.
+    fn follow(&mut self, sample: &Sample, rate: Rate) {
+        let ours_ns = self.newest.at(sample.middle());
+        self.tracking_ns = ours_ns.abs_diff(sample.ns) + rate.ns(sample.width()).div_ceil(2) + 1;
+        let (end_tsc, end_ns) = (self.newest.end_tsc(), self.newest.end_ns());
+        let system_ns = sample.ns + rate.ns(end_tsc.wrapping_sub(sample.middle()));
+        let behind_ns = i128::from(system_ns) - i128::from(end_ns);
+        let cycles = rate.cycles(self.limits.segment_ns.min(LONGEST_NS)).max(1);
+        let wanted = (behind_ns << 32) / i128::from(cycles);
+        let most = i128::from(self.most_slew(rate, behind_ns.unsigned_abs()));
+        let slewed = i128::from(rate.0) + wanted.clamp(-most, most);
+        self.append_at(end_tsc, end_ns, Rate(slewed.max(1) as u64));
+    }
+
+    /// How far a segment's rate may be from the system's, when it is
+    /// `away_ns` from it. Only a disruption leaves it farther away than a
+    /// jump is; then half the rate, so that a clock which stands above the
+    /// system's is met soon.
+    const fn most_slew(&self, rate: Rate, away_ns: u128) -> u64 {
+        if away_ns > JUMP_NS as u128 { rate.0 / 2 } else { rate.ppm(self.limits.slew_ppm) }
+    }
+
+    /// A segment that begins at the sample: no reader is on the segments.
+    ///
+    /// It begins with the system's time at the first TSC that this can have
+    /// been, and goes at the highest rate that the TSC can have: so it is
+    /// nowhere below the system's clock, which readers were given meanwhile.
+    fn restart(&mut self, sample: &Sample, high: Rate) {
+        let floor_ns = self.floor_ns();
+        let base_ns = sample.ns.max(floor_ns);
+        let segment_ns = self.limits.segment_ns.min(LONGEST_NS);
+        let mut rate = high;
+        let above_ns = base_ns - sample.ns;
+        if above_ns > 0 {
+            let left_ns = segment_ns.saturating_sub(above_ns);
+            let to_meet =
+                (u128::from(high.0) * u128::from(left_ns)).div_ceil(u128::from(segment_ns));
+            rate = Rate((to_meet as u64).max(high.0 / 2));
+        }
+        self.tracking_ns = above_ns + high.ns(sample.width()) + 1;
+        self.older = Segment::none(floor_ns);
+        self.newest = Segment::new(sample.before, base_ns, rate, segment_ns);
+    }
+
+    fn append(&mut self, rate: Rate) {
+        self.append_at(self.newest.end_tsc(), self.newest.end_ns(), rate);
+    }
+
+    fn append_at(&mut self, start_tsc: u64, base_ns: u64, rate: Rate) {
+        self.older = self.newest;
+        self.newest = Segment::new(start_tsc, base_ns, rate, self.limits.segment_ns);
+    }
+
+    /// No segment is of use any more; nothing given out is forgotten.
+    fn close(&mut self) {
+        self.newest = Segment::none(self.floor_ns());
+        self.older = self.newest;
+        self.tracking_ns = 0;
+    }
+
+    fn disrupt(&mut self, what: Disruption, sample: Option<&Sample>) {
+        self.disruptions += 1;
+        self.last_disruption = Some(what);
+        self.strikes += 1;
+        self.good_steps = 0;
+        self.close();
+        self.phase = Phase::Calibrating(sample.copied());
+        if let Some(sample) = sample.filter(|_| self.strikes >= STRIKES) {
+            self.strikes = 0;
+            self.leave(Distrust::Disagrees, sample.ns, PENALTY_NS);
+        }
+    }
+
+    fn forgive(&mut self) {
+        self.good_steps += 1;
+        if self.good_steps >= GOOD_STEPS {
+            self.strikes = 0;
+            self.good_steps = 0;
+        }
+    }
+}
+
+/// How much later the system was than the TSC had it, by at least this much.
+fn surprise_ns(last: &Sample, rate: Rate, sample: &Sample) -> i64 {
+    let low = last.ns.saturating_add(rate.ns(sample.before.wrapping_sub(last.after)));
+    let high = last.ns.saturating_add(rate.ns(sample.after.wrapping_sub(last.before)));
+    let outside = if sample.ns < low {
+        i128::from(sample.ns) - i128::from(low)
+    } else {
+        i128::from(sample.ns.saturating_sub(high))
+    };
+    outside.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// The rate after a sample. One that the sample allows is moved a quarter of
+/// the way, which takes out most of the noise of where in its bracket the
+/// clock was read; one that it rules out is another rate.
+fn learn(rate: Rate, bounds: &RateBounds) -> Rate {
+    if !bounds.hold(rate) {
+        return bounds.middle;
+    }
+    let (old, new) = (rate.0.cast_signed(), bounds.middle.0.cast_signed());
+    Rate((old + (new - old) / 4).cast_unsigned())
+}

@@ -1,0 +1,152 @@
+//! What a round of maintenance reads of the system.
+//!
+//! # Invariants of the unsafe code
+//! 1. `clock_gettime` writes one `timespec`, `adjtimex` one `timex`, `prctl`
+//!    with PR_GET_TSC one `int`; each keeps nothing, and ours are live
+//!    locals. All zeroes are a valid `timex`, whose `modes` of 0 sets nothing.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::Read;
+
+use crate::bound::Timex;
+use crate::counter;
+use crate::maintenance::Reading;
+use crate::realtime::RealtimeSample;
+use crate::sample::Sample;
+use crate::steering::Distrust;
+use crate::vmclock::Device;
+
+/// Where the kernel says what its clock counts.
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Clock sources that count the TSC.
+const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
+/// How often the kernel is asked, ns.
+const TRUST_NS: u64 = 10_000_000_000;
+/// Samples at most, and at least.
+const SAMPLES: (usize, usize) = (8, 3);
+/// A sample wider than this, some 2 to 10 µs, says that the thread was
+/// interrupted, or that the system's clock needs a slow device.
+const TOO_WIDE_CYCLES: u64 = 10_000;
+
+/// How to read the system, and what need not be read anew each time.
+#[derive(Debug)]
+pub(crate) struct System {
+    vmclock_path: &'static str,
+    vmclock: Option<Option<Device>>,
+    distrust: Option<Distrust>,
+    trust_until_ns: u64,
+}
+
+impl System {
+    pub(crate) const fn new(vmclock_path: &'static str) -> Self {
+        Self { vmclock_path, vmclock: None, distrust: None, trust_until_ns: 0 }
+    }
+
+    /// Reads everything. Nothing is allocated: a signal handler may read the
+    /// time, and be the one who sees to it.
+    pub(crate) fn read(&mut self) -> Reading {
+        let now_ns = monotonic_ns();
+        if now_ns >= self.trust_until_ns {
+            self.distrust = distrust();
+            self.trust_until_ns = now_ns.saturating_add(TRUST_NS);
+        }
+        let path = self.vmclock_path;
+        let device = self.vmclock.get_or_insert_with(|| Device::open(path));
+        Reading {
+            now_ns,
+            sample: if self.distrust.is_none() { sample() } else { None },
+            realtime: realtime(),
+            timex: timex(),
+            vmclock: device.as_ref().and_then(Device::read),
+            distrust: self.distrust,
+            now_tsc: counter::read_ordered(),
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+#[inline]
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).cast_unsigned()
+}
+
+/// CLOCK_REALTIME, ns since 1970.
+pub(crate) fn realtime_ns() -> i64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+#[inline(always)]
+fn clock_ns(clock: libc::clockid_t) -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: invariant 1.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
+}
+
+/// The narrowest of some samples.
+fn sample() -> Option<Sample> {
+    let mut best: Option<Sample> = None;
+    for count in 1..=SAMPLES.0 {
+        let before = counter::read_ordered();
+        let ns = monotonic_ns();
+        let sample = Sample { before, ns, after: counter::read_ordered() };
+        if best.is_none_or(|best| sample.width() < best.width()) {
+            best = Some(sample);
+        }
+        if count >= SAMPLES.1 && best.is_some_and(|best| best.width() <= TOO_WIDE_CYCLES) {
+            return best;
+        }
+    }
+    None
+}
+
+fn realtime() -> RealtimeSample {
+    let read = || RealtimeSample {
+        before_ns: monotonic_ns(),
+        realtime_ns: realtime_ns(),
+        after_ns: monotonic_ns(),
+    };
+    (0..SAMPLES.1)
+        .map(|_| read())
+        .min_by_key(|sample| sample.after_ns - sample.before_ns)
+        .unwrap_or_else(read)
+}
+
+fn timex() -> Option<Timex> {
+    // SAFETY: all zeroes are a valid `timex` (invariant 1).
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: invariant 1.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    let micros = u64::try_from(timex.maxerror).ok().filter(|_| state >= 0)?;
+    Some(Timex {
+        max_error_ns: micros.saturating_mul(1_000),
+        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+    })
+}
+
+/// Why the TSC must not be used, as far as CPU and kernel say it.
+fn distrust() -> Option<Distrust> {
+    if !counter::is_there() || !is_readable() {
+        return Some(Distrust::NoCounter);
+    }
+    if !counter::is_invariant() {
+        return Some(Distrust::NotInvariant);
+    }
+    let mut text = [0; 64];
+    let length = File::open(CLOCKSOURCE).and_then(|mut file| file.read(&mut text)).unwrap_or(0);
+    (!is_tsc_based(&text[..length])).then_some(Distrust::Clocksource)
+}
+
+fn is_tsc_based(clocksource: &[u8]) -> bool {
+    str::from_utf8(clocksource).is_ok_and(|name| TSC_BASED.contains(&name.trim_end()))
+}
+
+/// Whether this thread may execute RDTSC (`man 2 prctl`, PR_GET_TSC); a
+/// kernel without the call does not forbid it.
+fn is_readable() -> bool {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: invariant 1.
+    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
+    result != 0 || mode == libc::PR_TSC_ENABLE
+}

@@ -1,0 +1,109 @@
+//! A time of day with its error, in the style of `std::time::SystemTime`.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::bound::GROWTH_PPM;
+use crate::published::TimeOfDay;
+
+/// A time of day, and between which times the truth lies.
+///
+/// The time is CLOCK_REALTIME's. How far that may be from UTC is what the
+/// time daemon told the kernel (adjtimex: `maxerror`), or the host told this
+/// machine (VMClock), whichever is less; it grows by 500 ppm from when it was
+/// said, and what this clock itself may be off is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemTime {
+    /// ns since 1970.
+    ns: i64,
+    error_ns: Option<u64>,
+}
+
+impl SystemTime {
+    /// Now, by the [shared clock](crate::shared).
+    #[inline]
+    pub fn now() -> Self {
+        crate::shared().system_time()
+    }
+
+    #[inline]
+    pub(crate) fn of(time: &TimeOfDay) -> Self {
+        let ns = time.monotonic_ns.cast_signed().wrapping_add(time.realtime_offset_ns);
+        let error_ns = (time.error_ns != u64::MAX).then(|| {
+            let age_ns = time.monotonic_ns.saturating_sub(time.error_at_ns);
+            time.error_ns.saturating_add(age_ns / (1_000_000 / GROWTH_PPM) + 1)
+        });
+        Self { ns, error_ns }
+    }
+
+    /// Nanoseconds since 1970, negative before.
+    #[inline]
+    pub const fn unix_nanos(self) -> i64 {
+        self.ns
+    }
+
+    /// The time, as the standard library has it.
+    pub fn time(self) -> std::time::SystemTime {
+        at(self.ns)
+    }
+
+    /// How far the truth may be from it; `None` if nobody vouches for it.
+    pub fn error(self) -> Option<Duration> {
+        self.error_ns.map(Duration::from_nanos)
+    }
+
+    /// The truth is not before this.
+    pub fn earliest(self) -> Option<std::time::SystemTime> {
+        Some(at(self.ns.saturating_sub_unsigned(self.error_ns?)))
+    }
+
+    /// The truth is not after this.
+    pub fn latest(self) -> Option<std::time::SystemTime> {
+        Some(at(self.ns.saturating_add_unsigned(self.error_ns?)))
+    }
+}
+
+impl From<SystemTime> for std::time::SystemTime {
+    fn from(time: SystemTime) -> Self {
+        time.time()
+    }
+}
+
+fn at(ns: i64) -> std::time::SystemTime {
+    let away = Duration::from_nanos(ns.unsigned_abs());
+    if ns < 0 { UNIX_EPOCH - away } else { UNIX_EPOCH + away }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: TimeOfDay = TimeOfDay {
+        monotonic_ns: 3_000_000_000,
+        realtime_offset_ns: 7_000_000_000,
+        error_ns: 40_000,
+        error_at_ns: 1_000_000_000,
+    };
+
+    #[test]
+    fn the_error_grows_from_when_it_was_said() {
+        let time = SystemTime::of(&TIME);
+        assert_eq!(time.unix_nanos(), 10_000_000_000);
+        assert_eq!(time.time(), UNIX_EPOCH + Duration::from_secs(10));
+        // 500 ppm of two seconds is a millisecond.
+        assert_eq!(time.error(), Some(Duration::from_nanos(1_040_001)));
+        assert_eq!(time.earliest(), Some(UNIX_EPOCH + Duration::from_nanos(9_998_959_999)));
+        assert_eq!(time.latest(), Some(UNIX_EPOCH + Duration::from_nanos(10_001_040_001)));
+    }
+
+    #[test]
+    fn nobody_vouches_for_an_unbounded_time() {
+        let time = SystemTime::of(&TimeOfDay { error_ns: u64::MAX, ..TIME });
+        assert_eq!((time.error(), time.earliest(), time.latest()), (None, None, None));
+    }
+
+    #[test]
+    fn a_time_before_1970_is_a_time() {
+        let time = SystemTime::of(&TimeOfDay { realtime_offset_ns: -4_000_000_000, ..TIME });
+        assert_eq!(std::time::SystemTime::from(time), UNIX_EPOCH - Duration::from_secs(1));
+    }
+}
