@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lab::results::{RanOn, Report};
-use lab::{Experiment, Progress as _, Settings};
+use lab::{Experiment, Settings};
 use machine::MachineError;
 use pvclock::Hertz;
 
@@ -168,7 +168,7 @@ impl Bar {
         let begins = before.map(|(_, length)| *length).sum();
         self.current = (begins, expected_of(&self.plan, experiment));
         self.name = experiment.name();
-        self.step("", 0.0);
+        self.bar.at(begins, self.name);
     }
 }
 
@@ -186,11 +186,12 @@ fn expected_of(plan: &[(Experiment, Duration)], experiment: Experiment) -> Durat
 
 /// About how long an experiment takes.
 fn expected(experiment: Experiment, settings: &Settings) -> Duration {
+    let seconds = Duration::from_secs;
     match experiment {
-        Experiment::Drift => settings.drift + Duration::from_secs(2),
-        Experiment::Agreement => settings.drift * 2,
-        Experiment::Restore => settings.away * 2 + Duration::from_secs(2),
-        Experiment::Monotonic => Duration::from_secs(2 + settings.monotonic_reads / 2_000_000),
-        _ => Duration::from_secs(4),
+        Experiment::Drift | Experiment::Agreement => settings.drift,
+        Experiment::Restore => settings.away * 4,
+        Experiment::Monotonic => seconds(1 + settings.monotonic_reads / 2_000_000),
+        Experiment::Updates => seconds(6),
+        Experiment::Conformance | Experiment::Cost | Experiment::Offset => seconds(2),
     }
 }

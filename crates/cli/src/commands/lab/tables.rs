@@ -60,8 +60,8 @@ fn drift(rows: &[Drift]) -> Table {
             maker(row.backend, &row.provider).into(),
             row.source.as_str().into(),
             Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1),
-            Cell::figure(row.host_s, 2),
-            Cell::figure(row.guest_s, 2),
+            seconds(row.host_s),
+            seconds(row.guest_s),
             Cell::figure(row.per_300_s, 2),
             ppm(row.drift_ppm),
             ppm(row.theory_ppm),
@@ -74,6 +74,16 @@ fn drift(rows: &[Drift]) -> Table {
          in 5 minutes of the host. ±: what reading both clocks leaves open.",
     );
     table
+}
+
+/// As many digits as there is room for.
+fn seconds(value: f64) -> Cell {
+    let digits = match value {
+        long if long >= 999.95 => 0,
+        long if long >= 99.995 => 1,
+        _ => 2,
+    };
+    Cell::figure(value, digits)
 }
 
 /// What would be shown as -0.00 is 0.
