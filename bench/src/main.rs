@@ -1,5 +1,6 @@
 //! Parachron beside its peers, answers asserted: `cargo xtask bench NAME`.
 
+mod clock_for_programs;
 mod doctor;
 mod read;
 mod rounds;
@@ -18,6 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, beside the peers'
   update [--rounds N]                 a page update by a host's code
+  clock [--duration 10m] [--rounds N] the clock for programs, and how it wanders
   doctor [--runs N]                   `parachron doctor` as a whole process
 --each-source switches the kernel's clocksource meanwhile (root), and restores it.";
 
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         ["read", options @ ..] => read::Options::parse(options).map(|options| read::run(&options)),
         ["update"] => Some(update::run(2_000)),
         ["update", "--rounds", rounds] => rounds.parse().ok().map(update::run),
+        ["clock", options @ ..] => clock_for_programs::Options::parse(options)
+            .map(|options| clock_for_programs::run(&options)),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
         [sources::GUARD, source] => Some(sources::stand_guard(source)),
