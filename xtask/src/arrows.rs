@@ -39,9 +39,9 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
 const LIBRARIES: &[&str] = &[
     "clock",
     "doctor",
+    "experiments",
     "guest",
     "instruments",
-    "lab",
     "machine",
     "platform",
     "provider",
@@ -59,7 +59,7 @@ const FLOORS: &[Floor] = &[
     floor("guest", &["pvclock"], Outside::Only(&[])),
     floor("machine", &["guest", "platform", "provider", "pvclock"], Outside::Any),
     floor(
-        "lab",
+        "experiments",
         &["guest", "instruments", "machine", "platform", "provider", "pvclock"],
         Outside::Any,
     ),

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use e2e::{Case, Need, Program};
+use experiments::results::{Findings, Outcome, Verdict};
+use experiments::{Experiment, Settings};
 use guest::request::Request;
 use guest::source::Source;
-use lab::results::{Findings, Outcome, Verdict};
-use lab::{Experiment, Settings};
 use machine::{Backend, Machine};
 
 const KVM: &[Need] = &[Need::Kvm];
@@ -23,7 +23,7 @@ pub(crate) const CASES: &[Case] = &[
 /// Fewer reads than a person is shown.
 fn run(experiment: Experiment) -> Outcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
-    let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment is made");
+    let outcome = experiments::run(experiment, &settings, &mut ()).expect("the experiment is made");
     let failed: Vec<_> =
         outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -48,7 +48,7 @@ fn lab_updates_hold(_: &Program) {
     // Ours can be told of every event, but a move takes two physical CPUs.
     let not_caused: Vec<_> = rows
         .iter()
-        .filter(|row| row.backend == lab::results::Backend::Own && row.not_caused.is_some())
+        .filter(|row| row.backend == experiments::results::Backend::Own && row.not_caused.is_some())
         .filter(|row| !row.event.contains("moved"))
         .collect();
     assert!(not_caused.is_empty(), "{not_caused:#?}");

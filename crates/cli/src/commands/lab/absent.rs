@@ -1,6 +1,6 @@
 //! No virtual machine here: why, and what helps.
 
-use lab::{Experiment, LabError};
+use experiments::{Experiment, LabError};
 use machine::MachineError;
 
 use crate::error::CliError;

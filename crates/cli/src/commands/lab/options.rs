@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use experiments::{Experiment, Settings};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
-use lab::{Experiment, Settings};
 use provider::Kind;
 
 use super::format::Format;
@@ -118,7 +118,7 @@ impl All {
     pub(super) fn order(&self) -> Order<'_> {
         let mut experiments = Experiment::ALL.to_vec();
         experiments.retain(|one| match self.only.is_empty() {
-            true => !self.place.in_process || lab::IN_PROCESS.contains(one),
+            true => !self.place.in_process || experiments::IN_PROCESS.contains(one),
             false => self.only.contains(one),
         });
         let tuning = Tuning::new(&self.run)

@@ -4,7 +4,7 @@ mod cost;
 mod drift;
 mod restore;
 
-use lab::results::Findings;
+use experiments::results::Findings;
 
 use super::report::LabReport;
 use crate::error::CliError;

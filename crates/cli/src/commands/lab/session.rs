@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lab::results::{RanOn, Report};
-use lab::{Experiment, Settings};
+use experiments::results::{RanOn, Report};
+use experiments::{Experiment, Settings};
 use machine::MachineError;
 use pvclock::Hertz;
 
@@ -52,7 +52,7 @@ impl<'a> Order<'a> {
             settings.told_over_true = told as f64 / host_tsc.0 as f64;
         }
         let boot = match ran_on {
-            RanOn::Kvm => lab::boot(&settings_for(Experiment::Conformance, &settings)).ok(),
+            RanOn::Kvm => experiments::boot(&settings_for(Experiment::Conformance, &settings)).ok(),
             RanOn::InProcess(_) => None,
         };
         let boot_ms = boot.map(|length| length.as_secs_f64() * 1e3);
@@ -62,9 +62,9 @@ impl<'a> Order<'a> {
             progress.begin(experiment);
             let settings = settings_for(experiment, &settings);
             let made = match ran_on {
-                RanOn::Kvm => lab::run(experiment, &settings, &mut progress),
+                RanOn::Kvm => experiments::run(experiment, &settings, &mut progress),
                 RanOn::InProcess(_) => {
-                    lab::run_in_process(experiment, &settings, host_tsc, &mut progress)
+                    experiments::run_in_process(experiment, &settings, host_tsc, &mut progress)
                 }
             };
             match made {
@@ -91,7 +91,7 @@ impl<'a> Order<'a> {
             match machine::kvm::host_tsc() {
                 Ok(host_tsc) => return Ok((RanOn::Kvm, host_tsc)),
                 Err(error @ (MachineError::NoKvm(_) | MachineError::Lacks { .. }))
-                    if self.experiments.iter().any(|one| lab::IN_PROCESS.contains(one)) =>
+                    if self.experiments.iter().any(|one| experiments::IN_PROCESS.contains(one)) =>
                 {
                     absent::told(&error).tell();
                     error.to_string()
@@ -99,7 +99,7 @@ impl<'a> Order<'a> {
                 Err(error) => return Err(absent::told(&error)),
             }
         };
-        let host_tsc = lab::measure_host_tsc().map_err(|error| CliError::Failed {
+        let host_tsc = experiments::measure_host_tsc().map_err(|error| CliError::Failed {
             cause: error.to_string(),
             remedy: "a machine whose TSC is constant".into(),
         })?;
@@ -172,7 +172,7 @@ impl Bar {
     }
 }
 
-impl lab::Progress for Bar {
+impl experiments::Progress for Bar {
     fn step(&mut self, what: &str, done: f64) {
         let (begins, length) = self.current;
         let done = begins + length.mul_f64(done.clamp(0.0, 1.0));

@@ -1,6 +1,6 @@
 //! Each experiment's own table.
 
-use lab::results::{
+use experiments::results::{
     Agreement, Backend, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update,
 };
 

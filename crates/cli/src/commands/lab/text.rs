@@ -1,7 +1,7 @@
 //! The report for people: each experiment's table and checks, then one table
 //! of them all.
 
-use lab::results::RanOn;
+use experiments::results::RanOn;
 
 use super::report::{LabReport, Tally};
 use super::{checks, summary, tables};
