@@ -5,6 +5,7 @@
 //! reason before its name, so that the closing line counts it.
 
 mod need;
+pub mod ntp_server;
 mod program;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

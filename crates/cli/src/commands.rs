@@ -5,6 +5,7 @@ mod capture;
 mod clocks;
 mod completions;
 mod doctor;
+mod drift;
 pub(crate) mod hidden;
 mod lab;
 mod man;
@@ -33,6 +34,8 @@ enum Command {
     Bench(bench::Args),
     /// List all clock sources in order of cost
     Clocks(clocks::Args),
+    /// Measure how far each clock drifts from a reference
+    Drift(drift::Args),
     /// Show updates, steps and changes of the clock as they happen
     Watch(watch::Args),
     /// Put the clock of a virtual machine of our own to the test
@@ -55,6 +58,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Clocks(args) => clocks::run(&args),
+        Command::Drift(args) => drift::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),

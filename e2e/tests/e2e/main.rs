@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod command_line;
 mod doctor;
+mod drift;
 mod each_source;
 mod formats;
 mod lab_command;
@@ -22,6 +23,7 @@ fn main() {
         capture::CASES,
         command_line::CASES,
         doctor::CASES,
+        drift::CASES,
         each_source::CASES,
         formats::CASES,
         lab_hostile::CASES,

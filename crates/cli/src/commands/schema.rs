@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
+use crate::commands::drift::report::DriftReport;
 use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
@@ -33,6 +34,8 @@ enum Documented {
     Capture,
     /// The clock sources, cheapest first
     Clocks,
+    /// The drift of each clock against each reference
+    Drift,
     /// One line of the events
     Watch,
     /// The experiments, their figures and their checks
@@ -46,6 +49,7 @@ impl Documented {
             Self::Bench => schema_of::<BenchReport>(),
             Self::Capture => schema_of::<Manifest>(),
             Self::Clocks => schema_of::<ClocksReport>(),
+            Self::Drift => schema_of::<DriftReport>(),
             Self::Watch => schema_of::<Line>(),
             Self::Lab => schema_of::<LabReport>(),
         }

@@ -8,7 +8,7 @@ mod steering;
 mod summary;
 mod text;
 mod view;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use signal_hook::low_level::pipe;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(crate) enum Woken {
     /// It is time for the next look.
     Time,
     /// A key was pressed.
@@ -26,7 +26,7 @@ pub(super) enum Woken {
 }
 
 /// Waits for time, keys and signals.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     signals: UnixStream,
 }
 
@@ -36,7 +36,7 @@ impl Waiting {
     ///
     /// # Errors
     /// The system has no socket pair or takes no handler.
-    pub(super) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         let (signals, handler) = UnixStream::pair()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -52,7 +52,7 @@ impl Waiting {
     ///
     /// # Errors
     /// Those of poll.
-    pub(super) fn until(
+    pub(crate) fn until(
         &self,
         deadline: Instant,
         keys: Option<BorrowedFd<'_>>,

@@ -1,0 +1,224 @@
+//! The clocks to be measured, read all at once.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use clap::ValueEnum;
+use instruments::drift::{Nesting, Reading, Span};
+use platform::clock::Clock;
+use platform::counter::{self, Counter, Tsc};
+use platform::fact::Fact;
+use platform::facts::Facts;
+use platform::facts::kernel::LogEvent;
+use platform::mapped_page;
+use platform::reference::phc::Phc;
+use platform::reference::rtc::Rtc;
+use pvclock::kvm_clock::TimeReader;
+
+/// A clock's name on the command line and in records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ClockName {
+    /// The first PTP hardware clock, /dev/ptp0
+    Phc,
+    /// The battery-backed clock
+    Rtc,
+    /// The time stamp counter, by the frequency it is said to have
+    Tsc,
+    /// The kvm-clock page, read in place
+    Pvclock,
+    /// CLOCK_MONOTONIC_RAW
+    Raw,
+    /// CLOCK_MONOTONIC
+    Monotonic,
+    /// CLOCK_BOOTTIME
+    Boottime,
+    /// CLOCK_REALTIME
+    Realtime,
+}
+
+impl ClockName {
+    /// As typed.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether it counts from 1970, so that its offset from a reference that
+    /// does means something.
+    pub(super) fn counts_from_1970(self) -> bool {
+        matches!(self, Self::Realtime | Self::Rtc | Self::Phc)
+    }
+}
+
+/// How to read it.
+enum Reader {
+    Tsc { hz: u64 },
+    Page(TimeReader<'static>),
+    System(Clock),
+    Rtc(Rtc),
+    Phc(Phc),
+}
+
+impl Reader {
+    fn find(name: ClockName, facts: &Facts) -> Result<Self, String> {
+        let system = |clock: Clock| match clock.read_ns() {
+            Some(_) => Ok(Self::System(clock)),
+            None => {
+                Err(format!("this kernel has no {}, or it shows a time before 1970", clock.name()))
+            }
+        };
+        match name {
+            ClockName::Tsc if !counter::is_readable() => {
+                Err("reading the TSC is forbidden to this process".into())
+            }
+            ClockName::Tsc => nominal_tsc_hz(facts)
+                .map(|hz| Self::Tsc { hz })
+                .ok_or("neither the kernel log nor CPUID says its frequency".into()),
+            ClockName::Pvclock => {
+                let reader = known(mapped_page::find()).map(TimeReader::new)?;
+                reader.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
+                Ok(Self::Page(reader))
+            }
+            ClockName::Raw => system(Clock::MonotonicRaw),
+            ClockName::Monotonic => system(Clock::Monotonic),
+            ClockName::Boottime => system(Clock::Boottime),
+            ClockName::Realtime => system(Clock::Realtime),
+            ClockName::Rtc => known(Rtc::find()).map(Self::Rtc),
+            ClockName::Phc => known(Phc::open(Path::new("/dev/ptp0"))).map(Self::Phc),
+        }
+    }
+
+    /// What it shows, ns: at least, and at most.
+    fn read(&self) -> Option<Span> {
+        match self {
+            Self::Tsc { hz } => {
+                let ns = u128::from(Tsc.read_ordered()) * 1_000_000_000 / u128::from(*hz);
+                Some(Span::at(u64::try_from(ns).ok()?))
+            }
+            Self::Page(reader) => Some(Span::at(reader.nanos_ordered(&Tsc).ok()?.0)),
+            Self::System(clock) => clock.read_ns().map(Span::at),
+            Self::Rtc(rtc) => {
+                let second = rtc.read_s().known().copied()?;
+                Some(Span {
+                    before: second.checked_mul(1_000_000_000)?,
+                    after: second.checked_add(1)?.checked_mul(1_000_000_000)?,
+                })
+            }
+            Self::Phc(phc) => {
+                let (before, after) = phc.compare().known()?.device_ns;
+                Some(Span { before, after })
+            }
+        }
+    }
+}
+
+fn known<T>(fact: Fact<T>) -> Result<T, String> {
+    match fact {
+        Fact::Known(value) => Ok(value),
+        Fact::Unknown(why) => Err(why.to_string()),
+    }
+}
+
+/// The frequency that the TSC is taken for: by the kernel, by CPUID, or by
+/// the host that fills the kvm-clock page.
+fn nominal_tsc_hz(facts: &Facts) -> Option<u64> {
+    let logged = facts.kernel.log.known().and_then(|lines| {
+        lines.iter().rev().find_map(|line| match line.event {
+            LogEvent::TscFrequency { hz, .. } => Some(hz),
+            _ => None,
+        })
+    });
+    let page = || {
+        let info = TimeReader::new(*mapped_page::find().known()?).info().ok()?;
+        Some(info.scale.to_hertz()?.0)
+    };
+    logged.or(facts.cpu.cpuid_tsc_hz.known().copied()).or_else(page).filter(|hz| *hz > 0)
+}
+
+/// What all clocks showed at about one time, in order.
+pub(super) type Stamp = Vec<Option<Span>>;
+
+/// The clocks to be measured.
+pub(super) struct Clocks {
+    /// Slow to read first.
+    readers: Vec<(ClockName, Reader)>,
+    /// Those that could not be had, and why.
+    pub(super) missing: Vec<(ClockName, String)>,
+}
+
+impl Clocks {
+    /// Those of `wanted`; when none is, all that are there but `reference`,
+    /// which would be compared with itself.
+    pub(super) fn find(wanted: &[ClockName], reference: Option<ClockName>, facts: &Facts) -> Self {
+        let (mut readers, mut missing) = (Vec::new(), Vec::new());
+        for &name in ClockName::value_variants() {
+            if wanted.contains(&name) || wanted.is_empty() && reference != Some(name) {
+                match Reader::find(name, facts) {
+                    Ok(reader) => readers.push((name, reader)),
+                    Err(why) => missing.push((name, why)),
+                }
+            }
+        }
+        Self { readers, missing }
+    }
+
+    /// Their names, in order.
+    pub(super) fn names(&self) -> Vec<ClockName> {
+        self.readers.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A reader of all clocks, to be called before and after something: the
+    /// slow ones are read first and, at the second call, last.
+    pub(super) fn stamps(&self) -> impl Fn() -> Stamp + '_ {
+        let is_second = Cell::new(false);
+        move || {
+            let mut stamp = vec![None; self.readers.len()];
+            let each = stamp.iter_mut().zip(&self.readers);
+            if is_second.replace(true) {
+                each.rev().for_each(|(shown, (_, reader))| *shown = reader.read());
+            } else {
+                each.for_each(|(shown, (_, reader))| *shown = reader.read());
+            }
+            stamp
+        }
+    }
+
+    /// Each clock between two reads of a reference: the tightest of a few.
+    pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<Compared> {
+        let take = |reader: &Reader| {
+            let tries = (0..TRIES).filter_map(|_| {
+                let before = reference()?;
+                let clock = reader.read()?;
+                let reference = Span { before, after: reference()? };
+                Some(Reading { clock, reference, nesting: Nesting::ReferenceOutside })
+            });
+            tries.min_by_key(|reading| {
+                reading.reference.after.saturating_sub(reading.reference.before)
+            })
+        };
+        let each = self.readers.iter().enumerate();
+        each.filter_map(|(clock, (_, reader))| Some(Compared { clock, reading: take(reader)? }))
+            .collect()
+    }
+}
+
+/// Comparisons to choose the tightest from: an interrupt between two reads
+/// widens one, and the next is taken without.
+const TRIES: u32 = 4;
+
+/// A clock, by its place, compared with a reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Compared {
+    pub(super) clock: usize,
+    pub(super) reading: Reading,
+}
+
+/// Each clock around a reference's span.
+pub(super) fn within(before: &Stamp, reference: Span, after: &Stamp) -> Vec<Compared> {
+    let each = before.iter().zip(after).enumerate();
+    each.filter_map(|(clock, (before, after))| {
+        let shown = Span { before: before.as_ref()?.before, after: after.as_ref()?.after };
+        let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
+        Some(Compared { clock, reading })
+    })
+    .collect()
+}

@@ -1,0 +1,97 @@
+//! What a run came to, as `--format json` prints it.
+
+use instruments::drift::Drift;
+use instruments::drift::budget::{Budget, Verdict};
+use platform::facts::steering::ChronyTracking;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The whole.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct DriftReport {
+    /// The program's version.
+    pub(super) version: String,
+    /// How long was measured in this run, s.
+    pub(super) duration_s: f64,
+    /// What the clocks were compared with.
+    pub(super) references: Vec<ReferenceReport>,
+    /// Each clock against each reference.
+    pub(super) pairs: Vec<PairReport>,
+    /// Clocks that could not be measured.
+    pub(super) not_measured: Vec<NotMeasured>,
+    /// What was asked of the clocks.
+    pub(super) budget: Budget,
+    /// What was found beside the figures.
+    pub(super) notes: Vec<String>,
+}
+
+/// A reference, and how it answered.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct ReferenceReport {
+    /// Its kind and name.
+    pub(super) name: String,
+    /// Comparisons tried in this run.
+    pub(super) asked: u64,
+    /// Comparisons made.
+    pub(super) answered: u64,
+    /// Why others were not.
+    pub(super) failures: Vec<Failure>,
+    /// Why it was asked no more.
+    pub(super) stopped: Option<String>,
+    /// Time between comparisons at the end, s: longer than asked for where it
+    /// sent kiss-o'-death RATE.
+    pub(super) interval_s: f64,
+    /// An NTP server's stratum.
+    pub(super) stratum: Option<u8>,
+    /// How far off an NTP server may be by its own word, ns.
+    pub(super) root_distance_ns: Option<u64>,
+    /// An NTP server's leap second warning: 1 insert, 2 delete, 0 none.
+    pub(super) leap: Option<u8>,
+    /// How a PTP hardware clock is compared: precise or extended.
+    pub(super) compared: Option<String>,
+    /// chronyd's own figures, as of the last comparison.
+    pub(super) chrony: Option<ChronyTracking>,
+}
+
+/// One kind of failure.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Failure {
+    /// What happened.
+    pub(super) what: String,
+    /// How often.
+    pub(super) times: u64,
+}
+
+/// One clock against one reference.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct PairReport {
+    /// The clock.
+    pub(super) clock: String,
+    /// The reference.
+    pub(super) reference: String,
+    /// The figures.
+    pub(super) drift: Drift,
+    /// Whether both count from 1970, so that the offset is an error.
+    pub(super) offset_is_error: bool,
+    /// The frequency against the budget.
+    pub(super) frequency_verdict: Option<Verdict>,
+    /// The offset against the budget.
+    pub(super) offset_verdict: Option<Verdict>,
+}
+
+/// A clock that could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct NotMeasured {
+    /// Which.
+    pub(super) what: String,
+    /// Why.
+    pub(super) why: String,
+}
+
+impl DriftReport {
+    /// Whether all verdicts are good.
+    pub(super) fn is_within(&self) -> bool {
+        let verdicts = |pair: &PairReport| [pair.frequency_verdict, pair.offset_verdict];
+        self.pairs.iter().flat_map(verdicts).flatten().all(Verdict::is_within)
+    }
+}

@@ -1,0 +1,312 @@
+//! The result for people.
+
+use std::time::Duration;
+
+use instruments::drift::budget::Verdict;
+use instruments::drift::{Drift, Frequency};
+
+use super::report::{DriftReport, PairReport, ReferenceReport};
+use crate::output::figures::{count, time};
+use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::{Format, printable};
+
+/// The whole.
+pub(super) fn render(report: &DriftReport, format: Format) -> String {
+    let mut references: Vec<&str> = report.pairs.iter().map(|p| p.reference.as_str()).collect();
+    references.dedup();
+    references.sort_unstable();
+    references.dedup();
+    let mut tables: Vec<Table> =
+        references.into_iter().map(|reference| figures(report, reference)).collect();
+    tables.extend([moves(report), stability(report)]);
+    tables.retain(|table| !table.is_empty());
+    let mut parts: Vec<String> = tables.iter().map(|table| table.render(format)).collect();
+    parts.push(sentences(report));
+    parts.join("\n")
+}
+
+/// A row a clock.
+fn figures(report: &DriftReport, reference: &str) -> Table {
+    let pairs = || report.pairs.iter().filter(|pair| pair.reference == reference);
+    let longest_s = pairs().map(|pair| pair.drift.span_s).fold(0.0, f64::max);
+    let mut table = Table::new(
+        format!("Drift against {}, over {}", printable(reference), span(longest_s)),
+        [
+            Column::names("clock"),
+            Column::figures("frequency", "ppm"),
+            Column::figures("±", "ppm"),
+            Column::figures("a day", ""),
+            Column::figures("in 300 s", ""),
+            Column::figures("offset", ""),
+            Column::figures("±", ""),
+        ],
+    );
+    for pair in pairs() {
+        table.row(row(pair));
+    }
+    if pairs().any(|pair| !pair.offset_is_error) {
+        table
+            .note("*: since the start; this clock and the reference count from different moments.");
+    }
+    table.note(
+        "+: fast or ahead. ±: of the frequency, the 95 % confidence interval; of the offset, \
+                the bound. –: too few comparisons.",
+    );
+    table
+}
+
+fn row(pair: &PairReport) -> [Cell; 7] {
+    let drift = &pair.drift;
+    let digits = digits(drift);
+    let frequency = drift.frequency.map_or(Cell::none(), |frequency| {
+        Cell::figure_as(with_sign(frequency.ppm, digits), frequency.ppm)
+    });
+    let bound = drift.frequency.as_ref().and_then(bound_ppm);
+    let bound = bound.map_or(Cell::none(), |ppm| Cell::figure(ppm, digits));
+    let seconds = |value: Option<f64>| {
+        value.map_or(Cell::none(), |value| Cell::figure_as(signed_time(value * 1e9), value))
+    };
+    // The offset of a clock that counts from boot says nothing; what it moved
+    // by does.
+    let (offset_ns, star) = match pair.offset_is_error {
+        true => (drift.offset.ns, ""),
+        false => (drift.offset.moved_ns, "*"),
+    };
+    [
+        pair.clock.clone().into(),
+        frequency,
+        bound,
+        seconds(drift.frequency.map(|frequency| frequency.per_day_s)),
+        seconds(drift.frequency.map(|frequency| frequency.in_300_s)),
+        Cell::figure_as(format!("{}{star}", signed_time(offset_ns)), offset_ns / 1e9),
+        Cell::figure_as(time(drift.offset.bound_ns), drift.offset.bound_ns / 1e9),
+    ]
+}
+
+/// The wider side of the interval: Sen's need not be even.
+fn bound_ppm(frequency: &Frequency) -> Option<f64> {
+    let (low, high) = frequency.interval_ppm?;
+    Some((high - frequency.ppm).max(frequency.ppm - low))
+}
+
+/// As many digits as the interval leaves sense in.
+fn digits(drift: &Drift) -> usize {
+    let interval = drift.frequency.and_then(|frequency| frequency.interval_ppm);
+    let width = interval.map_or(1.0, |(low, high)| high - low);
+    match width {
+        width if width < 0.005 => 4,
+        width if width < 0.5 => 3,
+        _ => 2,
+    }
+}
+
+/// Steps and changes of frequency.
+fn moves(report: &DriftReport) -> Table {
+    let mut table = Table::new(
+        "Steps and changes of frequency",
+        [
+            Column::names("clock"),
+            Column::words("against"),
+            Column::figures("at", "s"),
+            Column::words("what"),
+        ],
+    );
+    for pair in &report.pairs {
+        let mut row = |at_s: f64, what: String| {
+            table.row([
+                pair.clock.clone().into(),
+                pair.reference.clone().into(),
+                Cell::figure(at_s, 1),
+                what.into(),
+            ]);
+        };
+        for step in &pair.drift.steps {
+            row(step.at_s, format!("step {} ± {}", signed_time(step.ns), time(step.bound_ns)));
+        }
+        for change in &pair.drift.rate_changes {
+            let (before, after) = (with_sign(change.before_ppm, 2), with_sign(change.after_ppm, 2));
+            row(change.at_s, format!("frequency {before} → {after} ppm"));
+        }
+    }
+    table
+}
+
+/// Allan deviations: a column a pair would not fit, so a row each.
+fn stability(report: &DriftReport) -> Table {
+    let mut table = Table::new(
+        "Stability: overlapping Allan deviation by tau, ppm",
+        [Column::names("clock"), Column::words("against"), Column::words("tau: deviation")],
+    );
+    for pair in report.pairs.iter().filter(|pair| !pair.drift.allan.is_empty()) {
+        let points = pair.drift.allan.iter().map(|point| {
+            let tau = time(point.tau_s * 1e9).replace(' ', "\u{a0}");
+            format!("{tau}:\u{a0}{}", significant(point.deviation * 1e6))
+        });
+        table.row([
+            pair.clock.clone().into(),
+            pair.reference.clone().into(),
+            points.collect::<Vec<_>>().join(", ").into(),
+        ]);
+    }
+    table.note("At short tau this is the measurement's own noise.");
+    table
+}
+
+/// What the figures rest on, and what they come to.
+fn sentences(report: &DriftReport) -> String {
+    let mut lines: Vec<String> =
+        report.references.iter().map(|one| reference(one, report)).collect();
+    lines.extend(report.notes.iter().cloned());
+    let missing = report.not_measured.iter();
+    lines.extend(missing.map(|missing| format!("{} not measured: {}", missing.what, missing.why)));
+    lines.extend(verdict(report));
+    lines.iter().map(|line| wrap(&printable(line), usize::from(WIDTH)) + "\n").collect()
+}
+
+fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
+    let mut line = format!(
+        "{}: {} of {} comparisons made",
+        reference.name,
+        count(reference.answered),
+        count(reference.asked)
+    );
+    for failure in &reference.failures {
+        line.push_str(&format!("; {} × {}", failure.times, failure.what));
+    }
+    if let Some(stratum) = reference.stratum {
+        line.push_str(&format!("; stratum {stratum}"));
+    }
+    if let Some(distance) = reference.root_distance_ns {
+        line.push_str(&format!("; by its own word within {}", time(distance as f64)));
+    }
+    match reference.leap {
+        Some(1) => line.push_str("; announces an inserted leap second"),
+        Some(2) => line.push_str("; announces a deleted leap second"),
+        _ => {}
+    }
+    if let Some(compared) = &reference.compared {
+        line.push_str(&format!("; {compared} offsets"));
+    }
+    if let Some(chrony) = &reference.chrony {
+        line.push_str(&format!(
+            "; chronyd's own figures: the system's clock {} ppm uncorrected, ± {} ppm",
+            with_sign(chrony.frequency_ppm, 3),
+            chrony.skew_ppm
+        ));
+    }
+    // The delay is the way's: much the same for all clocks.
+    if let Some(pair) = report.pairs.iter().find(|pair| pair.reference == reference.name) {
+        line.push_str(&format!("; {}", filtered(pair)));
+    }
+    if let Some(why) = &reference.stopped {
+        line.push_str(&format!("; asked no more: {why}"));
+    }
+    line + "."
+}
+
+/// What the filter kept, and what it dropped.
+fn filtered(pair: &PairReport) -> String {
+    let drift = &pair.drift;
+    format!(
+        "delay {} at least, {} in the median; of {} comparisons of {} those {} kept that were \
+         quickest there or back in their part of the run, {} dropped as delayed",
+        time(drift.least_delay_ns),
+        time(drift.median_delay_ns),
+        count(drift.readings as u64),
+        pair.clock,
+        count(drift.kept as u64),
+        count((drift.readings - drift.kept) as u64),
+    )
+}
+
+fn verdict(report: &DriftReport) -> Vec<String> {
+    if report.budget.is_empty() {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> =
+        report.pairs.iter().flat_map(|pair| complaints(pair, report)).collect();
+    if lines.is_empty() {
+        lines.push("Within the budget.".into());
+    } else if report.is_within() {
+        lines.push("Within the budget, but not surely: a longer run would tell.".into());
+    } else {
+        lines.push("Outside the budget.".into());
+    }
+    lines
+}
+
+fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
+    let words = |verdict: Verdict| match verdict {
+        Verdict::Within => None,
+        Verdict::WithinUnsure => Some("within, but its interval reaches beyond"),
+        Verdict::OutsideUnsure => Some("beyond, but its interval reaches within"),
+        Verdict::Outside => Some("beyond"),
+        Verdict::NotMeasured => Some("not measured"),
+    };
+    let who = format!("{} against {}", pair.clock, pair.reference);
+    let mut lines = Vec::new();
+    if let (Some(limit), Some(words)) =
+        (report.budget.max_ppm, pair.frequency_verdict.and_then(words))
+    {
+        lines.push(format!("{who}: frequency {words} the {limit} ppm allowed."));
+    }
+    let limit = report.budget.max_offset_ns;
+    if let (Some(limit), Some(words)) = (limit, pair.offset_verdict.and_then(words)) {
+        lines.push(format!("{who}: offset {words} the {} allowed.", time(limit)));
+    }
+    lines
+}
+
+/// One line while measuring.
+pub(super) fn live(clock: &str, reference: &str, drift: &Drift, elapsed: Duration) -> String {
+    let figure = match drift.frequency {
+        Some(frequency) => {
+            let digits = digits(drift);
+            let bound = bound_ppm(&frequency).map(|bound| format!(" ± {bound:.digits$}"));
+            let ppm = with_sign(frequency.ppm, digits);
+            format!("{ppm}{} ppm", bound.unwrap_or_default())
+        }
+        None => "–".into(),
+    };
+    let steps = drift.steps.len();
+    let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
+    printable(&format!(
+        "{:>6} {clock:<9} {figure} against {reference}, {} comparisons{steps}",
+        span(elapsed.as_secs_f64()),
+        count(drift.readings as u64),
+    ))
+}
+
+/// `60.0 s`, `12 min`, `3.5 h`.
+fn span(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 180.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 10_800.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// With its sign, and none for nothing.
+fn with_sign(value: f64, digits: usize) -> String {
+    let text = format!("{value:+.digits$}");
+    match text.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
+        true => format!("{:.digits$}", 0.0),
+        false => text,
+    }
+}
+
+/// A time with its sign.
+pub(super) fn signed_time(ns: f64) -> String {
+    let text = time(ns);
+    if ns > 0.0 { format!("+{text}") } else { text }
+}
+
+/// Three digits that count, down to any size.
+fn significant(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        value if value.abs() < 0.001 => format!("{value:.1e}"),
+        value if value.abs() < 1.0 => format!("{value:.4}"),
+        value => crate::output::figures::three_digits(value),
+    }
+}

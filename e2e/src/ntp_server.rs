@@ -1,0 +1,156 @@
+//! An NTP server on loopback with faults of our choice: known truth in, so
+//! that what is measured of it can be judged.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// 1970 in NTP's seconds, which count from 1900.
+const UNIX_EPOCH_S: u64 = 2_208_988_800;
+
+/// How the server's time goes, and how it behaves.
+#[derive(Debug, Clone, Default)]
+pub struct Behaviour {
+    /// Its frequency error, ppm: its clock is CLOCK_MONOTONIC scaled by it.
+    pub ppm: f64,
+    /// How far it is off this machine's time of day at the start, s: a
+    /// falseticker tells a wrong time steadily.
+    pub offset_s: f64,
+    /// Each way takes this long beyond loopback's own time.
+    pub delay: Duration,
+    /// And up to this long more, evenly distributed, either way anew.
+    pub jitter: Duration,
+    /// Of so many requests one is not answered; 0 for none.
+    pub loss_one_of: u64,
+    /// Its clock steps by so many seconds once it has run for so long.
+    pub step: Option<(Duration, f64)>,
+    /// What it answers with a kiss-o'-death, and from which request on.
+    pub kiss: Option<(u64, [u8; 4])>,
+    /// The leap indicator; 3 says that it is not synchronised.
+    pub leap: u8,
+    /// Answers are cut to this length.
+    pub cut_to: Option<usize>,
+}
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub struct NtpServer {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl NtpServer {
+    /// Starts one on a free port of loopback.
+    ///
+    /// # Panics
+    /// Loopback gives no socket.
+    pub fn start(behaviour: Behaviour) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port of loopback");
+        // Looks at `over` now and then.
+        socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+        let address = socket.local_addr().expect("our own address");
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let thread = std::thread::spawn(move || serve(&socket, &behaviour, &until));
+        Self { address, over, thread: Some(thread) }
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Ends it, and says how many requests it got.
+    ///
+    /// # Panics
+    /// Its thread did.
+    pub fn stop(mut self) -> u64 {
+        self.over.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("it is stopped once");
+        thread.join().expect("the server's thread")
+    }
+}
+
+impl Drop for NtpServer {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was told on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The server's clock.
+struct Clock<'b> {
+    started: Instant,
+    at_start: Duration,
+    behaviour: &'b Behaviour,
+}
+
+impl Clock<'_> {
+    /// As a 32.32 number of seconds since 1900.
+    fn now(&self) -> u64 {
+        let elapsed = self.started.elapsed();
+        let stepped = self.behaviour.step.filter(|(after, _)| elapsed >= *after);
+        let gained_s = elapsed.as_secs_f64() * self.behaviour.ppm / 1e6
+            + self.behaviour.offset_s
+            + stepped.map_or(0.0, |(_, by_s)| by_s);
+        let ns = (self.at_start + elapsed).as_nanos() as i128 + (gained_s * 1e9) as i128;
+        let ns = u128::try_from(ns).expect("a time since 1970");
+        let seconds = ns / 1_000_000_000 + u128::from(UNIX_EPOCH_S);
+        let fraction = ((ns % 1_000_000_000) << 32) / 1_000_000_000;
+        ((seconds << 32) | fraction) as u64
+    }
+}
+
+fn serve(socket: &UdpSocket, behaviour: &Behaviour, over: &AtomicBool) -> u64 {
+    let at_start = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time since 1970");
+    let clock = Clock { started: Instant::now(), at_start, behaviour };
+    let mut requests = 0;
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    while !over.load(Ordering::Relaxed) {
+        let mut request = [0; 48];
+        let Ok((48, from)) = socket.recv_from(&mut request) else { continue };
+        requests += 1;
+        if behaviour.loss_one_of > 0 && requests % behaviour.loss_one_of == 0 {
+            continue;
+        }
+        // The way there, the answer, the way back.
+        sleep(behaviour.delay + jitter(behaviour, &mut random));
+        let received = clock.now();
+        let packet = answer(&request, behaviour, requests, (received, clock.now()));
+        sleep(behaviour.delay + jitter(behaviour, &mut random));
+        let length = behaviour.cut_to.unwrap_or(packet.len()).min(packet.len());
+        // Who asked may have gone meanwhile.
+        let _ = socket.send_to(&packet[..length], from);
+    }
+    requests
+}
+
+/// xorshift64 (Marsaglia, 2003).
+fn jitter(behaviour: &Behaviour, random: &mut u64) -> Duration {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    behaviour.jitter.mul_f64((*random >> 11) as f64 / (1u64 << 53) as f64)
+}
+
+fn answer(request: &[u8; 48], behaviour: &Behaviour, number: u64, times: (u64, u64)) -> [u8; 48] {
+    let mut packet = [0; 48];
+    // Version 4, server; stratum 1; a poll of 2^6 s; a precision of 2^-24 s.
+    packet[..4].copy_from_slice(&[behaviour.leap << 6 | 0x24, 1, 6, 0xe8]);
+    packet[12..16].copy_from_slice(b"TEST");
+    if let Some((_, code)) = behaviour.kiss.filter(|(from, _)| number >= *from) {
+        packet[1] = 0;
+        packet[12..16].copy_from_slice(&code);
+    }
+    packet[16..24].copy_from_slice(&times.0.to_be_bytes());
+    packet[24..32].copy_from_slice(&request[40..48]);
+    packet[32..40].copy_from_slice(&times.0.to_be_bytes());
+    packet[40..48].copy_from_slice(&times.1.to_be_bytes());
+    packet
+}
