@@ -1,0 +1,11 @@
+#include <cstdio>
+
+#include "parachron_clock.h"
+
+int main()
+{
+    const uint64_t first = parachron_clock_now();
+
+    std::puts(parachron_clock_now() >= first ? "time goes forward"
+                                             : "time goes back");
+}
