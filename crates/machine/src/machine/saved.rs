@@ -9,11 +9,13 @@ use pvclock::Nanos;
 use super::{Machine, Start};
 use crate::board::{Inner, OwnTime};
 use crate::clock_state::{self, ClockState, RestoredClock, RestoredTsc, TscState};
+use crate::death::Death;
 use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
 use crate::error::MachineError;
 use crate::kvm::VcpuState;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
+use crate::vcpu::Next;
 use crate::{host_clock, kvm};
 
 /// A machine as it was: memory, vCPUs, devices, clock.
@@ -33,6 +35,8 @@ pub struct Saved {
 struct SavedVcpu {
     state: VcpuState,
     timer: LocalTimerState,
+    next: Next,
+    death: Option<Death>,
     asked: u64,
     tail: u64,
 }
@@ -51,13 +55,15 @@ impl Machine {
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
-            let (state, tsc, timer) = self.on_vcpu(index, |vcpu| {
-                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save())
+            let (state, tsc, timer, next) = self.on_vcpu(index, |vcpu| {
+                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save(), vcpu.next)
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedVcpu {
                 state: state?,
                 timer,
+                next,
+                death: handle.status.death(),
                 asked: handle.asked.load(Ordering::Relaxed),
                 tail: handle.tail.load(Ordering::Relaxed),
             });
@@ -129,6 +135,8 @@ impl Machine {
                 id: VcpuId(index as u32),
                 fd,
                 timer: LocalTimer::restore(vcpu.timer),
+                next: vcpu.next,
+                death: vcpu.death,
                 asked: vcpu.asked,
                 tail: vcpu.tail,
             })?;
