@@ -52,6 +52,10 @@ impl Machine {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
         self.pause()?;
+        // All clocks together and first: the rest takes milliseconds.
+        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
+        let host = self.board.with_host(|host, now, _| host.save(now));
+        let (devices, own_time) = self.board.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
@@ -68,8 +72,6 @@ impl Machine {
                 tail: handle.tail.load(Ordering::Relaxed),
             });
         }
-        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
-        let (devices, own_time) = self.board.save_devices();
         Ok(Saved {
             settings: self.settings.clone(),
             memory: self.board.ram.copy()?,
@@ -77,7 +79,7 @@ impl Machine {
             devices,
             own_time,
             clock: ClockState { clock_ns, taken, tscs },
-            host: self.board.with_host(|host, now, _| host.save(now)),
+            host,
         })
     }
 
@@ -93,7 +95,7 @@ impl Machine {
         ram.write(0, &saved.memory)?;
         let settings = &saved.settings;
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
-        let now = host_clock::read();
+        let mut now = host_clock::read();
         let away_ns = clock_state::away(saved.clock.taken, now, policy);
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
@@ -112,8 +114,9 @@ impl Machine {
         }
         let clock = match &host {
             None => {
+                now = host_clock::read();
                 let fds: Vec<_> = fds.iter().collect();
-                clock_state::restore(&vm, &fds, &saved.clock, policy)?
+                clock_state::restore_at(&vm, &fds, &saved.clock, policy, now)?
             }
             Some((_, restored)) => {
                 let mut tscs = Vec::new();
@@ -126,7 +129,7 @@ impl Machine {
             }
         };
         let mut own_time = OwnTime::starting(now);
-        own_time.go_on(Nanos(saved.own_time.0 + away_ns), now);
+        own_time.go_on(Nanos(saved.own_time.0 + clock.away_ns), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
         let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
