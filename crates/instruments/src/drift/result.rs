@@ -43,7 +43,8 @@ pub struct Drift {
 pub struct Frequency {
     /// The estimate, ppm.
     pub ppm: f64,
-    /// Its 95 % confidence interval, ppm; none of fewer than five blocks.
+    /// Its 95 % confidence interval, ppm; of fewer than five blocks, between
+    /// what the bounds of the first and the last allow at all.
     pub interval_ppm: Option<(f64, f64)>,
     /// Gained in a day at that rate, s.
     pub per_day_s: f64,

@@ -228,9 +228,23 @@ fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
             .map(|part| part.iter().map(|block| block.best.middle()).collect())
             .collect();
         slope = theil_sen::slope(&points).or(slope);
+        let longest = parts.iter().max_by_key(|part| part.len());
+        if let (Some(slope), Some(part)) = (&mut slope, longest) {
+            slope.interval = slope.interval.or_else(|| slope_bounds(part));
+        }
         blocks = parts.concat();
     }
     (slope.map(Frequency::of_slope), blocks)
+}
+
+/// Between which slopes anything through the bounds of the first and the last
+/// block runs: what is known where too few blocks leave Sen's interval open.
+fn slope_bounds(blocks: &[filter::Block]) -> Option<(f64, f64)> {
+    let (first, last) = (blocks.first()?.best, blocks.last()?.best);
+    let length_s = Some(last.at_s - first.at_s).filter(|length| *length > 0.0)?;
+    let low = (last.low_ns - first.high_ns) / length_s;
+    let high = (last.high_ns - first.low_ns) / length_s;
+    Some((low.min(high), low.max(high)))
 }
 
 #[cfg(test)]

@@ -182,6 +182,11 @@ impl Clocks {
         }
     }
 
+    /// What all clocks show now.
+    pub(super) fn now(&self) -> Stamp {
+        self.stamps()()
+    }
+
     /// Each clock between two reads of a reference: the tightest of a few.
     pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<Compared> {
         let take = |reader: &Reader| {

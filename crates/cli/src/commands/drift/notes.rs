@@ -1,8 +1,10 @@
 //! What the figures of all clocks together tell beyond each of them.
 
 use instruments::drift::Step;
+use instruments::drift::agreement::{Agreement, agreement};
+use instruments::steps::Interval;
 
-use super::report::PairReport;
+use super::report::{PairReport, ReferenceReport};
 
 /// Steps of two clocks this close in time, s, are of one event.
 const TOGETHER_S: f64 = 2.0;
@@ -53,4 +55,59 @@ fn reference_stepped(reference: &str, pairs: &[&PairReport]) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Marks which references agree about CLOCK_REALTIME, and takes the verdicts
+/// from those that are outvoted: a clock need not keep to a wrong time. A
+/// note where they differ.
+pub(super) fn judge_references(
+    references: &mut [ReferenceReport],
+    pairs: &mut [PairReport],
+) -> Option<String> {
+    let mut told: Vec<(usize, Interval)> = Vec::new();
+    for (index, reference) in references.iter().enumerate() {
+        let realtime = pairs.iter().find(|pair| {
+            pair.clock == "realtime" && pair.offset_is_error && pair.reference == reference.name
+        });
+        told.extend(realtime.map(|pair| (index, said(reference, pair))));
+    }
+    if told.len() < 2 {
+        return None;
+    }
+    let bounds: Vec<Interval> = told.iter().map(|(_, bounds)| *bounds).collect();
+    let Agreement::Majority(members) = agreement(&bounds) else {
+        return Some(format!(
+            "The {} references contradict each other, and no majority tells which is wrong: \
+             compare with three or more.",
+            told.len()
+        ));
+    };
+    let mut outvoted = Vec::new();
+    for ((index, _), agrees) in told.iter().zip(members) {
+        if let Some(reference) = references.get_mut(*index) {
+            reference.agrees = Some(agrees);
+            if !agrees {
+                outvoted.push(reference.name.clone());
+            }
+        }
+    }
+    for pair in pairs.iter_mut().filter(|pair| outvoted.contains(&pair.reference)) {
+        (pair.frequency_verdict, pair.offset_verdict) = (None, None);
+    }
+    (!outvoted.is_empty()).then(|| {
+        format!(
+            "{}: a falseticker, outvoted by the others; its figures are not held against the \
+             clocks.",
+            outvoted.join(", ")
+        )
+    })
+}
+
+/// Where CLOCK_REALTIME's offset from the true time lies by a reference's
+/// word: what the delay leaves open, and what it admits to be off itself.
+fn said(reference: &ReferenceReport, pair: &PairReport) -> Interval {
+    let offset = pair.drift.offset;
+    let admitted = reference.root_distance_ns.unwrap_or(0) as f64;
+    let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + admitted;
+    Interval { low: offset.ns - wide, high: offset.ns + wide }
 }

@@ -36,6 +36,9 @@ pub(crate) struct ReferenceReport {
     pub(super) answered: u64,
     /// Why others were not.
     pub(super) failures: Vec<Failure>,
+    /// Whether its time agrees with the majority of references that tell the
+    /// time of day; none where there is no majority, or nothing to compare.
+    pub(super) agrees: Option<bool>,
     /// Why it was asked no more.
     pub(super) stopped: Option<String>,
     /// Time between comparisons at the end, s: longer than asked for where it

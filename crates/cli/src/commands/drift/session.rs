@@ -10,6 +10,7 @@ use super::live::Live;
 use super::records::{Joined, Record, Recorder};
 use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
+use super::stopwatch;
 use crate::commands::watch::waiting::{Waiting, Woken};
 use crate::error::CliError;
 
@@ -97,6 +98,20 @@ impl Session {
         Ok(())
     }
 
+    /// Has a person say when, and for how long.
+    pub(super) fn by_stopwatch(&mut self) -> Result<(), CliError> {
+        let names = self.clocks.names();
+        let (compared, elapsed) = stopwatch::measure(&self.clocks)?;
+        self.elapsed = elapsed;
+        for one in compared {
+            if let Some(clock) = names.get(one.clock) {
+                self.take(*clock, stopwatch::NAME, one.reading);
+            }
+        }
+        self.notes.push("Either end by hand: within 0.2 s, it is assumed.".into());
+        Ok(())
+    }
+
     fn compare(&mut self, index: usize, boot: &str) -> Result<(), CliError> {
         let names = self.clocks.names();
         let Some(reference) = self.references.get_mut(index) else { return Ok(()) };
@@ -136,12 +151,14 @@ impl Session {
     /// # Errors
     /// Not one comparison was made.
     pub(super) fn report(&self, budget: Budget) -> Result<DriftReport, CliError> {
-        let pairs: Vec<PairReport> =
+        let mut pairs: Vec<PairReport> =
             self.pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
         if pairs.is_empty() {
             return Err(self.nothing());
         }
+        let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
+        notes.extend(super::notes::judge_references(&mut references, &mut pairs));
         for pair in self.pairs.iter().filter(|pair| pair.refused.0 > 0) {
             let (count, why) = &pair.refused;
             let (clock, reference) = (pair.clock.name(), &pair.reference);
@@ -151,7 +168,7 @@ impl Session {
         Ok(DriftReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
-            references: self.references.iter().map(Reference::report).collect(),
+            references,
             pairs,
             not_measured: self
                 .clocks

@@ -133,3 +133,19 @@ fn what_bounds_nothing_is_refused() {
     assert_eq!((drift.readings, drift.frequency), (1, None));
     assert_eq!(drift.offset.bound_ns, 45.0);
 }
+
+/// Two readings of a stopwatch by a person: the interval is what 0.2 s at
+/// either end make of 300 s.
+#[test]
+fn two_readings_have_the_interval_of_their_bounds() {
+    let mut series = Series::new();
+    for (clock, reference) in [(7_000_000_000, 1_000_000_000), (300_000_000_000, 301_000_000_000)] {
+        let reference = Span { before: reference - 200_000_000, after: reference + 200_000_000 };
+        let clock = Span::at(clock);
+        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+    }
+    let frequency = series.drift().unwrap().frequency.unwrap();
+    let (low, high) = frequency.interval_ppm.unwrap();
+    assert!((frequency.in_300_s - -7.0).abs() < 1e-6, "{frequency:?}");
+    assert!((high - low - 2.0 * 0.4 / 300.0 * 1e6).abs() < 0.01, "{frequency:?}");
+}
