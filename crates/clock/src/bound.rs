@@ -26,36 +26,49 @@ pub const GROWTH_PPM: u64 = 500;
 /// Who vouches for the time, and since when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bound {
+    /// What adjtimex said last, and when.
+    said: Option<(Timex, u64)>,
     /// Set by a disruption: adjtimex's word is older than it until `maxerror`
-    /// falls, which only a time daemon makes it do. Holds what it was last.
-    outdated: Option<u64>,
+    /// falls, which only a time daemon makes it do. Holds what it was last,
+    /// once it was read after the disruption.
+    outdated: Option<Option<u64>>,
 }
 
 impl Bound {
     /// Nobody has said anything.
     pub const fn new() -> Self {
-        Self { outdated: None }
+        Self { said: None, outdated: None }
     }
 
     /// The machine was disrupted: what was known before no longer holds.
-    pub fn disrupt(&mut self, timex: Option<Timex>) {
-        self.outdated = Some(timex.map_or(0, |timex| timex.max_error_ns));
+    pub fn disrupt(&mut self) {
+        self.outdated = Some(None);
     }
 
-    /// How far CLOCK_REALTIME may be off; `None` if nobody vouches for it.
-    /// `unsynchronised_ns` is what to say of a clock that nobody steers.
+    /// What adjtimex says at `now_ns`.
+    pub fn hear(&mut self, timex: Timex, now_ns: u64) {
+        let max_error_ns = timex.max_error_ns;
+        self.outdated = match self.outdated {
+            Some(Some(last_ns)) if max_error_ns < last_ns => None,
+            Some(_) => Some(Some(max_error_ns)),
+            None => None,
+        };
+        self.said = Some((timex, now_ns));
+    }
+
+    /// How far CLOCK_REALTIME may be off at `now_ns`; `None` if nobody vouches
+    /// for it. `unsynchronised_ns` is what to say of a clock that nobody
+    /// steers.
     pub fn error_ns(
-        &mut self,
-        timex: Option<Timex>,
+        &self,
+        now_ns: u64,
         vmclock: Option<VmClock>,
         unsynchronised_ns: Option<u64>,
     ) -> Option<u64> {
-        if let (Some(last), Some(timex)) = (self.outdated, timex) {
-            self.outdated = (timex.max_error_ns >= last).then_some(timex.max_error_ns);
-        }
-        let by_daemon = timex
-            .filter(|timex| timex.synchronised && self.outdated.is_none())
-            .map(|timex| timex.max_error_ns);
+        let by_daemon = self
+            .said
+            .filter(|(timex, _)| timex.synchronised && self.outdated.is_none())
+            .map(|(timex, at_ns)| timex.max_error_ns.saturating_add(growth_ns(at_ns, now_ns)));
         let by_host = vmclock.and_then(|vmclock| vmclock.error_ns);
         match (by_daemon, by_host) {
             (Some(daemon), Some(host)) => Some(daemon.min(host)),
@@ -65,12 +78,20 @@ impl Bound {
     }
 }
 
+/// What an error bound grows by from one time to another, ns, rounded up.
+#[inline]
+pub const fn growth_ns(from_ns: u64, to_ns: u64) -> u64 {
+    to_ns.saturating_sub(from_ns) / (1_000_000 / GROWTH_PPM) + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn timex(max_error_ns: u64, synchronised: bool) -> Option<Timex> {
-        Some(Timex { max_error_ns, synchronised })
+    const NOW: u64 = 1_000_000;
+
+    fn heard(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
+        bound.hear(Timex { max_error_ns, synchronised }, NOW);
     }
 
     fn host(error_ns: Option<u64>) -> Option<VmClock> {
@@ -80,22 +101,33 @@ mod tests {
     #[test]
     fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
         let mut bound = Bound::new();
-        assert_eq!(bound.error_ns(timex(900, true), host(Some(70)), None), Some(70));
-        assert_eq!(bound.error_ns(timex(60, true), host(Some(70)), None), Some(60));
-        assert_eq!(bound.error_ns(timex(900, true), host(None), None), Some(900));
-        assert_eq!(bound.error_ns(timex(900, false), None, None), None);
-        assert_eq!(bound.error_ns(timex(900, false), None, Some(5_000)), Some(5_000));
-        assert_eq!(bound.error_ns(None, None, None), None);
+        assert_eq!(bound.error_ns(NOW, None, None), None);
+        heard(&mut bound, 900, true);
+        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(70));
+        assert_eq!(bound.error_ns(NOW, host(None), None), Some(901));
+        // Two seconds later: 500 ppm of them more.
+        assert_eq!(bound.error_ns(NOW + 2_000_000_000, None, None), Some(1_000_901));
+        heard(&mut bound, 60, true);
+        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(61));
+        heard(&mut bound, 900, false);
+        assert_eq!(bound.error_ns(NOW, None, None), None);
+        assert_eq!(bound.error_ns(NOW, None, Some(5_000)), Some(5_000));
     }
 
     #[test]
     fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
         let mut bound = Bound::new();
-        bound.disrupt(timex(900, true));
-        assert_eq!(bound.error_ns(timex(900, true), None, None), None);
-        assert_eq!(bound.error_ns(timex(1_400, true), None, None), None);
-        assert_eq!(bound.error_ns(timex(1_900, true), host(Some(70)), None), Some(70));
-        assert_eq!(bound.error_ns(timex(800, true), None, None), Some(800));
-        assert_eq!(bound.error_ns(timex(1_300, true), None, None), Some(1_300));
+        heard(&mut bound, 1_000, true);
+        bound.disrupt();
+        assert_eq!(bound.error_ns(NOW, None, None), None);
+        // It acted before the disruption, unseen.
+        heard(&mut bound, 900, true);
+        assert_eq!(bound.error_ns(NOW, None, None), None);
+        heard(&mut bound, 1_400, true);
+        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(70));
+        heard(&mut bound, 800, true);
+        assert_eq!(bound.error_ns(NOW, None, None), Some(801));
+        heard(&mut bound, 1_300, true);
+        assert_eq!(bound.error_ns(NOW, None, None), Some(1_301));
     }
 }
