@@ -9,12 +9,12 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::bound::Timex;
 use crate::counter;
-use crate::maintenance::Reading;
-use crate::realtime::RealtimeSample;
-use crate::sample::Sample;
-use crate::steering::Distrust;
+use crate::timeline::bound::Timex;
+use crate::timeline::maintenance::Reading;
+use crate::timeline::realtime::RealtimeSample;
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::Distrust;
 use crate::vmclock::Device;
 
 /// Where the kernel says what its clock counts.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::bound::growth_ns;
-use crate::published::TimeOfDay;
+use crate::timeline::bound::growth_ns;
+use crate::timeline::published::TimeOfDay;
 
 /// A time of day, and between which times the truth lies.
 ///

@@ -15,8 +15,8 @@ use pvclock::vmclock::{
     ClockStatus, CounterId, TimeType, VmClockFlags, VmClockPage, VmClockReader, VmClockTime,
 };
 
-use crate::bound::VmClock;
 use crate::system::realtime_ns;
+use crate::timeline::bound::VmClock;
 
 /// The smallest region that the device has.
 const BYTES: usize = 4096;

@@ -1,12 +1,12 @@
 //! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
 //! and cycles, and noise comes from a seed.
 
-use crate::bound::{Timex, VmClock};
-use crate::maintenance::{Maintenance, Reading};
-use crate::published::{Place, Published, View};
-use crate::realtime::RealtimeSample;
-use crate::sample::Sample;
-use crate::steering::{Distrust, Limits};
+use crate::timeline::bound::{Timex, VmClock};
+use crate::timeline::maintenance::{Maintenance, Reading};
+use crate::timeline::published::{Place, Published, View};
+use crate::timeline::realtime::RealtimeSample;
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::{Distrust, Limits};
 
 const ONE: i128 = 1 << 32;
 

@@ -1,11 +1,11 @@
 //! One round of maintenance as pure code: what the system said in, what to
 //! publish out.
 
-use crate::bound::{Bound, Timex, VmClock};
-use crate::published::View;
-use crate::realtime::{RealtimeOffset, RealtimeSample};
-use crate::sample::Sample;
-use crate::steering::{Distrust, Limits, Steering};
+use crate::timeline::bound::{Bound, Timex, VmClock};
+use crate::timeline::published::View;
+use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::{Distrust, Limits, Steering};
 
 /// What was read of the system for one round.
 #[derive(Debug, Clone, Copy)]

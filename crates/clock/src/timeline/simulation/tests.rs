@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::world::{LIMITS, Program, World};
-use crate::steering::{Disruption, Distrust};
+use crate::timeline::steering::{Disruption, Distrust};
 
 const GHZ: i128 = 1_000_000_000;
 const MS: u64 = 1_000_000;
