@@ -209,9 +209,9 @@ impl Steering {
             self.phase = Phase::Tracking { last: *sample, rate };
         }
         let Phase::Tracking { rate, .. } = self.phase else { return true };
-        if self.newest.holds(sample.after) {
+        if self.newest.holds(sample.before) {
             self.follow(sample, rate);
-        } else if !self.older.holds(sample.after) {
+        } else if !self.older.holds(sample.after) && !self.newest.holds(sample.after) {
             let most = rate.0 + rate.ppm(self.limits.slew_ppm);
             self.restart(sample, Rate(high.0.min(most)));
         }
