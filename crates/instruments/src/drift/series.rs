@@ -180,7 +180,11 @@ impl Series {
         let (frequency, blocks) = fit(&stretches);
         let mut delays: Vec<f64> = self.readings.iter().map(Bounded::width_ns).collect();
         delays.sort_by(f64::total_cmp);
-        let end = blocks.last().map_or(*last, |block| at_end(block.best, last.at_s, frequency));
+        let carried = |block: &filter::Block, at_s| carry(block.best, at_s, frequency);
+        let end = blocks.last().map_or(*last, |block| carried(block, last.at_s));
+        // The blocks begin at the start, unless the frequency changed since.
+        let start = blocks.first().filter(|_| from == 0);
+        let start = start.map_or(*first, |block| carried(block, first.at_s));
         let (_, ns) = end.middle();
         let longest = stretches.iter().max_by_key(|stretch| stretch.len())?;
         let phase: Vec<Point> =
@@ -195,7 +199,7 @@ impl Series {
             offset: Offset {
                 ns: origin.offset_ns as f64 + ns,
                 bound_ns: (end.width_ns() / 2.0).max(0.0),
-                moved_ns: ns - first.middle().1,
+                moved_ns: ns - start.middle().1,
             },
             steps: self.steps.clone(),
             rate_changes: self.rate_changes.clone(),
@@ -204,8 +208,8 @@ impl Series {
     }
 }
 
-/// The last block's bounds, carried to the end by the frequency found.
-fn at_end(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
+/// A block's bounds, carried to another time by the frequency found.
+fn carry(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
     let by = frequency.map_or(0.0, |frequency| frequency.ppm * 1e3 * (at_s - best.at_s));
     Bounded { at_s, low_ns: best.low_ns + by, high_ns: best.high_ns + by }
 }

@@ -111,3 +111,41 @@ fn said(reference: &ReferenceReport, pair: &PairReport) -> Interval {
     let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + admitted;
     Interval { low: offset.ns - wide, high: offset.ns + wide }
 }
+
+#[cfg(test)]
+mod tests {
+    use instruments::drift::budget::Budget;
+    use instruments::drift::{Nesting, Reading, Series, Span};
+
+    use super::super::clocks::ClockName;
+    use super::super::session::{Pair, judged};
+    use super::*;
+
+    /// Steps of both clocks, ms, half way through 60 s.
+    fn pairs(steps_ms: [u64; 2]) -> Vec<PairReport> {
+        let clocks = [ClockName::Monotonic, ClockName::Raw];
+        let pair = |(clock, step_ms): (ClockName, u64)| {
+            let mut series = Series::new();
+            for n in 1..61 {
+                let at = 1_000_000_000 * n;
+                let step = if n > 30 { step_ms * 1_000_000 } else { 0 };
+                let reference = Span { before: at, after: at + 100 };
+                let (clock, nesting) = (Span::at(at + step + 50), Nesting::ReferenceOutside);
+                series.push(Reading { clock, reference, nesting }).unwrap();
+            }
+            judged(&Pair::of(clock, "phc /dev/ptp0", series), Budget::default()).unwrap()
+        };
+        clocks.into_iter().zip(steps_ms).map(pair).collect()
+    }
+
+    #[test]
+    fn it_was_the_reference_where_all_clocks_step_by_the_same() {
+        assert_eq!(
+            of(&pairs([7, 7])),
+            ["All 2 clocks stepped together against phc /dev/ptp0 at 30.0 s: \
+              the reference stepped by -7.00 ms, not they."]
+        );
+        assert!(of(&pairs([7, 0])).is_empty() && of(&pairs([7, 90])).is_empty());
+        assert!(of(&pairs([7, 7])[..1]).is_empty(), "one clock alone does not tell");
+    }
+}

@@ -4,9 +4,9 @@ use instruments::drift::filter::Bounded;
 
 use super::report::{DriftReport, PairReport};
 use super::session::Pair;
-use super::text::signed_time;
+use super::text::{frequency, signed_time};
 use crate::error::CliError;
-use crate::output::figures::{three_digits, time};
+use crate::output::figures::time;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, WIDTH, colour};
@@ -49,11 +49,11 @@ fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
 fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), DrawError> {
     let top = LEGEND + i32::try_from(index).unwrap_or(0) * ROW;
     canvas.rect((20, top), (34, top + 14), colour(index), 1.0)?;
-    let figure = pair.drift.frequency.map_or(String::new(), |frequency| {
-        let digits = three_digits(frequency.ppm);
-        format!(": {digits} ppm, {} a day", signed_time(frequency.per_day_s * 1e9))
+    let a_day = pair.drift.frequency.map_or(String::new(), |frequency| {
+        format!(", {} a day", signed_time(frequency.per_day_s * 1e9))
     });
-    let words = format!("{} against {}{figure}", pair.clock, pair.reference);
+    let figure = frequency(&pair.drift);
+    let words = format!("{} against {}: {figure}{a_day}", pair.clock, pair.reference);
     canvas.text(&words, (42, top + 7), Side::Left, 14, INK)
 }
 
@@ -87,8 +87,8 @@ fn offsets(canvas: &Canvas<'_>, pairs: &[Pair], top: i32) -> Result<(), DrawErro
     let across = Axis::linear(length_s, LEFT, RIGHT - 30);
     let upright = Axis::between(least, most, top + PANEL, top);
     heading(canvas, "offset since the start, by time", top)?;
-    upright.draw_upright(canvas, (LEFT, RIGHT - 30), signed_time)?;
-    across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9))?;
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, signed_time))?;
+    across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
     for (index, pair) in pairs.iter().enumerate() {
         let mut ends = pair.series.cuts().to_vec();
         ends.push(pair.series.readings().len());
@@ -142,7 +142,53 @@ fn deviations(canvas: &Canvas<'_>, report: &DriftReport, top: i32) -> Result<(),
     Ok(())
 }
 
+/// Nothing has no unit.
+fn or_zero(ns: f64, words: fn(f64) -> String) -> String {
+    if ns == 0.0 { "0".into() } else { words(ns) }
+}
+
 fn heading(canvas: &Canvas<'_>, words: &str, top: i32) -> Result<(), DrawError> {
     debug_assert!(canvas::width(words, 14) < RIGHT - LEFT, "a heading that fits");
     canvas.text(words, (LEFT, top - 16), Side::Left, 14, MUTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use instruments::drift::{Nesting, Reading, Series, Span};
+
+    use super::*;
+    use crate::commands::drift::clocks::ClockName;
+    use crate::output::plot::testing;
+
+    /// A clock 50 ppm fast that steps once, and one that is not read often.
+    fn pairs() -> Vec<Pair> {
+        let run = |clock: ClockName, readings: u64| {
+            let mut series = Series::new();
+            for n in 0..readings {
+                let at = 1_000_000_000 * (n + 1);
+                let step = if n >= 40 { 20_000_000 } else { 0 };
+                let clock = Span::at(at + n * 50_000 + step);
+                let reference = Span { before: at - 60, after: at + 40 + n % 7 };
+                let nesting = Nesting::ReferenceOutside;
+                series.push(Reading { clock, reference, nesting }).unwrap();
+            }
+            Pair::of(clock, "ntp 192.0.2.1", series)
+        };
+        vec![run(ClockName::Monotonic, 100), run(ClockName::Rtc, 2)]
+    }
+
+    #[test]
+    fn words_do_not_lie_on_each_other() {
+        let pairs = pairs();
+        let svg = svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
+        testing::check(&svg);
+        assert!(svg.contains("monotonic against ntp 192.0.2.1: +50."), "{svg}");
+    }
+
+    #[test]
+    fn too_little_is_said_instead_of_drawn() {
+        let pairs = &pairs()[1..];
+        let svg = svg(&DriftReport::of_pairs(pairs), pairs).unwrap();
+        assert!(svg.contains("too few comparisons"), "{svg}");
+    }
 }

@@ -98,3 +98,21 @@ impl DriftReport {
         self.pairs.iter().flat_map(verdicts).flatten().all(Verdict::is_within)
     }
 }
+
+#[cfg(test)]
+impl DriftReport {
+    /// Of pairs alone.
+    pub(super) fn of_pairs(pairs: &[super::session::Pair]) -> Self {
+        let budget = Budget::default();
+        let judged = pairs.iter().filter_map(|pair| super::session::judged(pair, budget));
+        Self {
+            version: "0.0.0".into(),
+            duration_s: 100.0,
+            references: Vec::new(),
+            pairs: judged.collect(),
+            not_measured: Vec::new(),
+            budget,
+            notes: Vec::new(),
+        }
+    }
+}

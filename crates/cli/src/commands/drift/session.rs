@@ -23,6 +23,13 @@ pub(super) struct Pair {
     refused: (u64, String),
 }
 
+impl Pair {
+    /// A pair and what was read of it.
+    pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
+        Self { clock, reference: reference.to_owned(), series, refused: (0, String::new()) }
+    }
+}
+
 /// A measurement under way.
 pub(super) struct Session {
     clocks: Clocks,
@@ -135,8 +142,7 @@ impl Session {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
-            let (series, refused) = (Series::new(), (0, String::new()));
-            self.pairs.push(Pair { clock, reference: reference.to_owned(), series, refused });
+            self.pairs.push(Pair::of(clock, reference, Series::new()));
             self.pairs.len() - 1
         });
         if let Some(pair) = self.pairs.get_mut(index)
@@ -199,7 +205,7 @@ impl Session {
     }
 }
 
-fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
+pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
     // chronyd's time and NTP's count from 1970; a PHC may count TAI.
     let offset_is_error = pair.clock.counts_from_1970()

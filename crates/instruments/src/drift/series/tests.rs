@@ -51,7 +51,7 @@ fn a_step_is_found_sized_and_cut_out() {
         assert!((found.ns + step).abs() <= found.bound_ns, "{found:?}");
         assert!((found.at_s - 20.0).abs() < 0.2, "{found:?}");
         assert!((ppm(&drift) + 50.0).abs() < 2.0, "{drift:?}");
-        assert!((drift.offset.moved_ns + step + 3e6).abs() < 1.5 * MS, "{:?}", drift.offset);
+        assert!((drift.offset.moved_ns + step + 3e6).abs() < 0.3 * MS, "{:?}", drift.offset);
     }
 }
 
