@@ -49,12 +49,12 @@ fn drift_finds_fifty_ppm(program: &Program) {
         ppm: 50.0,
         delay: Duration::from_micros(300),
         jitter: Duration::from_millis(1),
-        loss_one_of: 10,
+        loss_one_of: 100,
         ..Behaviour::default()
     };
     let server = NtpServer::start(behaviour);
-    // A lost answer is waited for, for a second: 6 s more of 60.
-    let timing = ["--duration", "60s", "--interval", "50ms", "--format", "json", "--max-ppm", "10"];
+    // A lost answer is waited for, for a second: 20 of the 60.
+    let timing = ["--duration", "60s", "--interval", "20ms", "--format", "json", "--max-ppm", "10"];
     let said = measure(program, &server, &timing);
     let report = report(&said);
     // Our clock is as slow as the server is fast.

@@ -2,7 +2,7 @@
 
 use super::allan;
 use super::filter::{self, Bounded};
-use super::result::{Drift, Frequency, Offset, RateChange, Step};
+use super::result::{Drift, Frequency, Offset, RateChange, Step, late_ns};
 use super::theil_sen::{self, Point};
 use super::{Nesting, Reading};
 use crate::steps::{LearntRate, Moved};
@@ -187,14 +187,17 @@ impl Series {
         let start = start.map_or(*first, |block| carried(block, first.at_s));
         let (_, ns) = end.middle();
         let longest = stretches.iter().max_by_key(|stretch| stretch.len())?;
+        let (least_delay_ns, median_delay_ns) = (*delays.first()?, theil_sen::median(&delays)?);
+        let late_ns = late_ns(least_delay_ns, median_delay_ns);
+        let prompt = longest.iter().filter(|reading| reading.width_ns() <= late_ns);
         let phase: Vec<Point> =
-            longest.iter().map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
+            prompt.map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
         Some(Drift {
             readings: self.readings.len(),
             kept: blocks.iter().map(|block| block.kept).sum(),
             span_s: last.at_s - first.at_s,
-            least_delay_ns: *delays.first()?,
-            median_delay_ns: theil_sen::median(&delays)?,
+            least_delay_ns,
+            median_delay_ns,
             frequency,
             offset: Offset {
                 ns: origin.offset_ns as f64 + ns,

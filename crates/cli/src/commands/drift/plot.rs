@@ -73,34 +73,50 @@ fn thinned(stretch: &[Bounded], across: &Axis) -> Vec<Bounded> {
     kept
 }
 
+/// What is drawn of a pair: stretches between steps, from zero on.
+type Shown = Vec<Vec<Bounded>>;
+
+/// The readings that are not late, from the first on.
+fn shown(pair: &Pair) -> Shown {
+    let (readings, drift) = (pair.series.readings(), pair.series.drift());
+    let is_prompt = |one: &Bounded| drift.as_ref().is_none_or(|drift| !drift.is_late(one));
+    let start = readings.iter().find(|one| is_prompt(one)).map_or(0.0, |one| one.middle().1);
+    let from_start = |one: &Bounded| Bounded {
+        low_ns: one.low_ns - start,
+        high_ns: one.high_ns - start,
+        ..*one
+    };
+    let mut ends = pair.series.cuts().to_vec();
+    ends.push(readings.len());
+    let mut begin = 0;
+    let mut stretches = Vec::new();
+    for end in ends {
+        let stretch = readings.get(begin..end).unwrap_or_default();
+        stretches.push(stretch.iter().filter(|one| is_prompt(one)).map(from_start).collect());
+        begin = end;
+    }
+    stretches
+}
+
 /// How far each clock went since the start, over time.
 fn offsets(canvas: &Canvas<'_>, pairs: &[Pair], top: i32) -> Result<(), DrawError> {
-    let all = || pairs.iter().flat_map(|pair| pair.series.readings());
-    let length_s = all().map(|reading| reading.at_s).fold(1e-9, f64::max);
-    let moved = |pair: &Pair, reading: &Bounded| {
-        let start = pair.series.readings().first().map_or(0.0, |first| first.middle().1);
-        reading.middle().1 - start
-    };
-    let values =
-        || pairs.iter().flat_map(|pair| pair.series.readings().iter().map(|one| moved(pair, one)));
+    let pairs: Vec<Shown> = pairs.iter().map(shown).collect();
+    let all = || pairs.iter().flatten().flatten();
+    let length_s = all().map(|point| point.at_s).fold(1e-9, f64::max);
+    let values = || all().map(|point| point.middle().1);
     let (least, most) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
     let across = Axis::linear(length_s, LEFT, RIGHT - 30);
     let upright = Axis::between(least, most, top + PANEL, top);
     heading(canvas, "offset since the start, by time", top)?;
     upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, signed_time))?;
     across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
-    for (index, pair) in pairs.iter().enumerate() {
-        let mut ends = pair.series.cuts().to_vec();
-        ends.push(pair.series.readings().len());
-        let mut begin = 0;
-        for end in ends {
-            let stretch = pair.series.readings().get(begin..end).unwrap_or_default();
+    for (index, stretches) in pairs.iter().enumerate() {
+        for stretch in stretches {
             let points: Vec<(i32, i32)> = thinned(stretch, &across)
                 .iter()
-                .map(|reading| (across.px(reading.at_s), upright.px(moved(pair, reading))))
+                .map(|reading| (across.px(reading.at_s), upright.px(reading.middle().1)))
                 .collect();
             canvas.line(&points, colour(index), 2)?;
-            begin = end;
         }
     }
     Ok(())

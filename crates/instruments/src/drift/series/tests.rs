@@ -149,3 +149,16 @@ fn two_readings_have_the_interval_of_their_bounds() {
     assert!((frequency.in_300_s - -7.0).abs() < 1e-6, "{frequency:?}");
     assert!((high - low - 2.0 * 0.4 / 300.0 * 1e6).abs() < 0.01, "{frequency:?}");
 }
+
+/// One answer that took 800 ms would be all that the deviation shows.
+#[test]
+fn a_late_reading_does_not_spoil_the_stability() {
+    let mut readings = Server::new(50.0, Jitter::Uniform(MS)).asked(1, 0.1, 60.0);
+    let calm = drift(readings.clone());
+    readings[300].clock.after += 800_000_000;
+    let spoilt = drift(readings);
+    for (one, other) in calm.allan.iter().zip(&spoilt.allan) {
+        assert!((one.deviation / other.deviation - 1.0).abs() < 0.1, "{one:?} {other:?}");
+    }
+    assert!((ppm(&calm) - ppm(&spoilt)).abs() < 0.1);
+}
