@@ -73,7 +73,7 @@ impl Default for Settings {
 /// cannot be told from having read it earlier, until the next segment is due.
 ///
 /// **Who looks at the system?** By default the reader that finds three
-/// quarters of the newest segment over: about 1.5 µs for one read in 20 ms,
+/// quarters of the newest segment over: a few µs for one read in 20 ms,
 /// and no thread and no wake-up in a program that does not read. An event
 /// loop may call [`Clock::maintain`] instead, or a program start a
 /// [`Keeper`](crate::Keeper); both come at the half, so that readers find
