@@ -1,13 +1,15 @@
 //! What all vCPUs of a machine share: memory, devices, the provider, and the
 //! machine's own time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use guest::protocol::Shared;
 use provider::{Event, Host, MsrError, Reading, VcpuId};
 use pvclock::{Nanos, Ticks};
 
 use crate::devices::{Devices, DevicesState, Moment};
+use crate::gate::Gate;
 use crate::host_clock;
 use crate::memory::GuestRam;
 
@@ -41,18 +43,38 @@ pub(crate) struct Inner {
     pub(crate) host: Option<Host>,
     pub(crate) devices: Devices,
     pub(crate) own_time: OwnTime,
+    /// Nobody waits for the provider's deadlines any more.
+    deadlines_ended: bool,
+}
+
+impl Inner {
+    pub(crate) fn new(host: Option<Host>, devices: Devices, own_time: OwnTime) -> Self {
+        Self { host, devices, own_time, deadlines_ended: false }
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.host.as_ref().and_then(Host::deadline)
+    }
 }
 
 /// All of it.
 #[derive(Debug)]
 pub(crate) struct Board {
     pub(crate) ram: GuestRam,
+    pub(crate) gate: Gate,
     inner: Mutex<Inner>,
+    /// The provider has another deadline, or there is nobody to wait for it.
+    deadline_changed: Condvar,
 }
 
 impl Board {
     pub(crate) fn new(ram: GuestRam, inner: Inner) -> Self {
-        Self { ram, inner: Mutex::new(inner) }
+        Self {
+            ram,
+            gate: Gate::default(),
+            inner: Mutex::new(inner),
+            deadline_changed: Condvar::new(),
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -73,7 +95,53 @@ impl Board {
         let mut inner = self.lock();
         // After the lock is had: time goes on while one waits for it.
         let now = host_clock::read();
-        inner.host.as_mut().map(|host| action(host, now, &self.ram))
+        let before = inner.deadline();
+        let result = inner.host.as_mut().map(|host| action(host, now, &self.ram));
+        if inner.deadline() != before {
+            self.deadline_changed.notify_all();
+        }
+        result
+    }
+
+    /// The same while no vCPU runs guest code: whatever draws a new line has
+    /// to be done like this ([`Event::stops_all`]).
+    pub(crate) fn with_host_alone<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        let _out = self.gate.bring_all_out();
+        self.with_host(action)
+    }
+
+    /// Until the provider's deadline has come; `false` at the end.
+    pub(crate) fn wait_for_deadline(&self) -> bool {
+        let mut inner = self.lock();
+        while !inner.deadlines_ended {
+            let left = inner.deadline().map(|at| at.0.saturating_sub(host_clock::read().boot.0));
+            inner = match left {
+                Some(0) => return true,
+                Some(ns) => {
+                    let waited =
+                        self.deadline_changed.wait_timeout(inner, Duration::from_nanos(ns));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.deadline_changed.wait(inner);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+        false
+    }
+
+    /// All vCPUs have their pages written on their way in again.
+    pub(crate) fn meet_deadline(&self) {
+        let _ = self.with_host_alone(|host, now, ram| host.handle(Event::Timer, now, ram));
+    }
+
+    pub(crate) fn end_deadlines(&self) {
+        self.lock().deadlines_ended = true;
+        self.deadline_changed.notify_all();
     }
 
     pub(crate) fn has_host(&self) -> bool {
@@ -99,21 +167,29 @@ impl Board {
         (inner.devices.save(), inner.own_time.at(host_clock::read()))
     }
 
+    /// Tells the provider, if it is ours, with all vCPUs out of the guest
+    /// where the event wants that.
     pub(crate) fn tell(&self, event: Event) {
-        let _ = self.with_host(|host, now, ram| host.handle(event, now, ram));
+        let _ = if event.stops_all() {
+            self.with_host_alone(|host, now, ram| host.handle(event, now, ram))
+        } else {
+            self.with_host(|host, now, ram| host.handle(event, now, ram))
+        };
     }
 
     pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<Result<u64, MsrError>> {
         self.with_host(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
     }
 
+    /// The old kvm-clock MSR ends the line of all vCPUs and the new one
+    /// begins it; a guest writes these seldom, so all are out for each.
     pub(crate) fn write_msr(
         &self,
         vcpu: VcpuId,
         msr: u32,
         value: u64,
     ) -> Option<Result<(), MsrError>> {
-        self.with_host(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
+        self.with_host_alone(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
     }
 
     /// Runs `action` with the devices, at this moment.

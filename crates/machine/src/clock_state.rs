@@ -77,13 +77,16 @@ pub fn save(vm: &VmFd, vcpus: &[&VcpuFd]) -> Result<ClockState, MachineError> {
 /// at the next entry.
 ///
 /// # Errors
-/// KVM's own.
+/// [`MachineError::OtherVcpus`], KVM's own.
 pub fn restore(
     vm: &VmFd,
     vcpus: &[&VcpuFd],
     saved: &ClockState,
     policy: Policy,
 ) -> Result<RestoredClock, MachineError> {
+    if vcpus.len() != saved.tscs.len() {
+        return Err(MachineError::OtherVcpus { saved: saved.tscs.len(), here: vcpus.len() });
+    }
     let now = host_clock::read();
     let away_ns = away(saved.taken, now, policy);
     let mut tscs = Vec::with_capacity(vcpus.len());

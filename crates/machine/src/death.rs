@@ -11,8 +11,8 @@ pub struct Registers {
     pub rip: u64,
     /// Its stack.
     pub rsp: u64,
-    /// Its flags.
-    pub rflags: u64,
+    /// Its flags, where they are known.
+    pub rflags: Option<u64>,
     /// The code segment; the low two bits are the privilege level.
     pub cs: u16,
     /// The address of the last page fault.
@@ -22,7 +22,11 @@ pub struct Registers {
 impl fmt::Display for Registers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rip, rsp, rflags, cs, cr2 } = self;
-        write!(f, "rip {rip:#x}, rsp {rsp:#x}, rflags {rflags:#x}, cs {cs:#x}, cr2 {cr2:#x}")
+        write!(f, "rip {rip:#x}, rsp {rsp:#x}, ")?;
+        if let Some(rflags) = rflags {
+            write!(f, "rflags {rflags:#x}, ")?;
+        }
+        write!(f, "cs {cs:#x}, cr2 {cr2:#x}")
     }
 }
 
@@ -74,7 +78,7 @@ impl Death {
         let [vector, code, rip, cr2, rsp, cs] = *words;
         Self {
             cause: Cause::Exception { vector, code },
-            registers: Registers { rip, rsp, rflags: 0, cs: cs as u16, cr2 },
+            registers: Registers { rip, rsp, rflags: None, cs: cs as u16, cr2 },
         }
     }
 }
@@ -126,7 +130,7 @@ mod tests {
         assert_eq!(
             death.to_string(),
             "exception 14 (#PF, page fault), error code 0x4; rip 0x102000, rsp 0x11fff0, \
-             rflags 0x0, cs 0x33, cr2 0x10000000000"
+             cs 0x33, cr2 0x10000000000"
         );
     }
 }

@@ -79,6 +79,28 @@ pub enum MachineError {
         /// How long it was waited for.
         limit: Duration,
     },
+    /// A question is put while it still has one.
+    #[error("vCPU {vcpu} has not answered its last question: there is no asking {asked} yet")]
+    Unanswered {
+        /// Which vCPU.
+        vcpu: usize,
+        /// What was to be asked.
+        asked: String,
+    },
+    /// A saved clock is put back on a VM of another size.
+    #[error("the clock of {saved} vCPUs does not fit {here}")]
+    OtherVcpus {
+        /// How many were saved.
+        saved: usize,
+        /// How many there are.
+        here: usize,
+    },
+    /// State that KVM keeps and we do not know how to take.
+    #[error("a machine with {what} cannot be saved")]
+    Unsaveable {
+        /// What it has.
+        what: &'static str,
+    },
     /// It says that it wrote more than there is room for.
     #[error("vCPU {vcpu} claims {head} records where {tail} are read and {room} fit")]
     Flooded {

@@ -7,8 +7,9 @@ mod msr_filter;
 mod vcpu_state;
 
 use kvm_bindings::{
-    KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, KVM_MSR_EXIT_REASON_INVAL,
-    KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap, kvm_userspace_memory_region,
+    KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
+    KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap,
+    kvm_userspace_memory_region,
 };
 use kvm_ioctls::{Cap, Kvm, VcpuFd, VmFd};
 use provider::VcpuId;
@@ -37,10 +38,14 @@ const NEEDED: [(Cap, &str); 4] = [
 /// [`MachineError::NoKvm`], [`MachineError::Lacks`].
 pub fn open() -> Result<Kvm, MachineError> {
     let kvm = Kvm::new().map_err(MachineError::NoKvm)?;
-    match NEEDED.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
-        Some((_, what)) => Err(MachineError::Lacks { what }),
-        None => Ok(kvm),
+    if let Some((_, what)) = NEEDED.iter().find(|(known, _)| !kvm.check_extension(*known)) {
+        return Err(MachineError::Lacks { what });
     }
+    // For the TSC's offset.
+    if kvm.check_extension_raw(KVM_CAP_VCPU_ATTRIBUTES.into()) <= 0 {
+        return Err(MachineError::Lacks { what: "KVM_CAP_VCPU_ATTRIBUTES (Linux 5.16)" });
+    }
+    Ok(kvm)
 }
 
 /// A VM over `ram`, whose MSRs come to us where `backend` wants them.

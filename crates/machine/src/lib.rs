@@ -1,10 +1,12 @@
 //! A virtual machine on /dev/kvm whose time is ours to arrange.
 
+mod alarm;
 mod board;
 pub mod clock_state;
 pub mod death;
 pub mod devices;
 mod error;
+mod gate;
 pub mod host_clock;
 pub mod image;
 pub mod kvm;

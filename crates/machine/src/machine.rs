@@ -7,18 +7,19 @@ mod saved;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use guest::layout::VCPUS_MAX;
 use kvm_ioctls::{VcpuFd, VmFd};
 use provider::{Event, Host, Reading, VcpuId};
 use pvclock::Hertz;
-use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
+use vmm_sys_util::signal::register_signal_handler;
 
+use crate::alarm::Alarm;
 use crate::board::{Board, Inner, OwnTime};
 use crate::devices::{Devices, LocalTimer};
 use crate::error::MachineError;
+use crate::gate::kick_signal;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
 use crate::vcpu::{Control, Status, Vcpu};
@@ -26,17 +27,9 @@ use crate::{host_clock, image, kvm};
 
 pub use saved::Saved;
 
-/// How long a thread that waits for another sleeps at a time.
-const NAP: Duration = Duration::from_micros(50);
-
-/// The signal that ends a KVM_RUN early.
-fn kick_signal() -> libc::c_int {
-    SIGRTMIN()
-}
-
 /// One vCPU as others see it.
 struct Handle {
-    thread: Option<JoinHandle<()>>,
+    id: VcpuId,
     control: Sender<Control>,
     status: Arc<Status>,
     /// The number of the last request.
@@ -59,6 +52,8 @@ pub struct Machine {
     vcpus: Vec<Handle>,
     // Before the memory on the board: fields are dropped in this order.
     vm: VmFd,
+    /// Where the clock is ours.
+    alarm: Option<Alarm>,
     board: Arc<Board>,
     settings: Settings,
     started: Instant,
@@ -69,7 +64,9 @@ extern "C" fn on_kick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_v
 }
 
 impl Machine {
-    /// Makes a machine, and starts the guest on all of its vCPUs.
+    /// Makes a machine, and starts the guest on all of its vCPUs. This
+    /// process's handler of SIGRTMIN is replaced for good: that signal is what
+    /// brings a vCPU out of the guest.
     ///
     /// # Errors
     /// No KVM, or settings that make no machine.
@@ -78,6 +75,7 @@ impl Machine {
         if !(1..=VCPUS_MAX).contains(&settings.vcpus) {
             return Err(MachineError::Vcpus { asked: settings.vcpus, most: VCPUS_MAX });
         }
+        settings.backend.check()?;
         let kvm = kvm::open()?;
         let ram = GuestRam::new(settings.memory)?;
         let entry = ram.load(image::GUEST)?;
@@ -89,12 +87,8 @@ impl Machine {
             Backend::Own(settings) => Some(Host::new(*settings, now)?),
         };
         let leaves = kvm::leaves(&kvm, &settings.backend, host.as_ref())?;
-        let inner = Inner {
-            host,
-            devices: Devices::new(&settings.devices),
-            own_time: OwnTime::starting(now),
-        };
-        let mut machine = Self::around(vm, ram, inner, settings, started);
+        let inner = Inner::new(host, Devices::new(&settings.devices), OwnTime::starting(now));
+        let mut machine = Self::around(vm, ram, inner, settings, started)?;
         for index in 0..settings.vcpus {
             let id = VcpuId(index as u32);
             let fd = kvm::create_vcpu(&kvm, &machine.vm, id, leaves.as_deref())?;
@@ -114,9 +108,10 @@ impl Machine {
         inner: Inner,
         settings: &Settings,
         started: Instant,
-    ) -> Self {
+    ) -> Result<Self, MachineError> {
         let board = Arc::new(Board::new(ram, inner));
-        Self { vcpus: Vec::new(), vm, board, settings: settings.clone(), started }
+        let alarm = if board.has_host() { Some(Alarm::start(&board)?) } else { None };
+        Ok(Self { vcpus: Vec::new(), vm, alarm, board, settings: settings.clone(), started })
     }
 
     /// Starts a vCPU's thread, paused: the provider learns of all of them
@@ -146,7 +141,8 @@ impl Machine {
             .spawn(move || vcpu.run())
             .map_err(MachineError::Thread)?;
         let (asked, tail) = (AtomicU64::new(asked), AtomicU64::new(tail));
-        self.vcpus.push(Handle { thread: Some(thread), control, status, asked, tail });
+        self.board.gate.put_thread(id, thread);
+        self.vcpus.push(Handle { id, control, status, asked, tail });
         match physical_cpu {
             Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
             None => Ok(()),
@@ -194,21 +190,28 @@ impl Machine {
     }
 
     /// Our provider, if the clock is ours, with the host's clocks read under
-    /// its lock.
+    /// its lock; vCPUs run meanwhile. What changes the guest's time is done by
+    /// [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
     pub fn with_host<R>(
         &self,
         action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
     ) -> Option<R> {
         self.board.with_host(action)
     }
-}
 
-impl Handle {
-    fn kick(&self) {
-        if let Some(thread) = &self.thread {
-            // A thread that has ended needs no kick.
-            let _ = thread.kill(kick_signal());
-        }
+    /// The same with all vCPUs brought out of the guest, so that none reads
+    /// the old time while another reads the new one.
+    pub fn with_host_alone<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        self.board.with_host_alone(action)
+    }
+
+    /// Tells our provider, if the clock is ours, with all vCPUs brought out of
+    /// the guest where the event wants that.
+    pub fn tell(&self, event: Event) {
+        self.board.tell(event);
     }
 }
 
@@ -217,15 +220,10 @@ impl Drop for Machine {
         for vcpu in &self.vcpus {
             let _ = vcpu.control.send(Control::Stop);
         }
-        for vcpu in &mut self.vcpus {
-            while vcpu.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-                vcpu.kick();
-                std::thread::sleep(NAP);
-            }
-            if let Some(thread) = vcpu.thread.take() {
-                // One that panicked has said so.
-                let _ = thread.join();
-            }
+        for vcpu in &self.vcpus {
+            self.board.gate.join(vcpu.id);
         }
+        // The board is let go of by its last thread before memory goes.
+        self.alarm = None;
     }
 }

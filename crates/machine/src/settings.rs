@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use guest::layout;
+use provider::TscMode;
 use pvclock::Hertz;
 
 use crate::devices::Present;
+use crate::error::MachineError;
 
 /// Who makes the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,21 @@ pub enum Backend {
     KernelHyperV,
     /// Our provider: KVM hands us the MSRs, and we write the pages.
     Own(provider::Settings),
+}
+
+impl Backend {
+    /// RDTSC never comes to us here, and no vCPU's rate is set: a provider
+    /// that counts on either would tell the guest what its TSC is not.
+    pub(crate) fn check(&self) -> Result<(), MachineError> {
+        let Self::Own(settings) = self else { return Ok(()) };
+        if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
+            return Err(MachineError::Lacks { what: "trapping of RDTSC" });
+        }
+        if settings.tsc_scaling {
+            return Err(MachineError::Lacks { what: "scaling of the TSC" });
+        }
+        Ok(())
+    }
 }
 
 /// What a machine is made from.
@@ -56,5 +73,26 @@ impl Settings {
             // APIC_BUS_CYCLE_NS is 1 (arch/x86/kvm/lapic.h).
             Backend::Kernel | Backend::KernelHyperV => Hertz(1_000_000_000),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provider::Kind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_machine_cannot_do_is_refused() {
+        let usual = provider::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
+        let refused = |settings| Backend::Own(settings).check().err().map(|e| e.to_string());
+        assert_eq!(refused(usual), None);
+        let emulated = provider::Settings { tsc_mode: TscMode::Emulated, ..usual };
+        let trapping = provider::Settings { tsc_trapping: true, ..usual };
+        for settings in [emulated, trapping] {
+            assert_eq!(refused(settings).as_deref(), Some("KVM here lacks trapping of RDTSC"));
+        }
+        let scaled = provider::Settings { tsc_scaling: true, ..usual };
+        assert_eq!(refused(scaled).as_deref(), Some("KVM here lacks scaling of the TSC"));
     }
 }

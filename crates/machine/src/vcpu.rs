@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kvm_ioctls::VcpuFd;
-use provider::{Event, VcpuId};
+use provider::VcpuId;
 
 use crate::board::Board;
 use crate::death::{Cause, Death, Registers};
@@ -85,7 +85,6 @@ impl Vcpu {
             match self.obey(next) {
                 None => return,
                 Some(Next::Enter) if !self.paused => {
-                    self.prepare();
                     next = self.enter();
                 }
                 Some(other) => next = other,
@@ -160,14 +159,9 @@ impl Vcpu {
     }
 
     /// What is due at each entry.
-    fn prepare(&mut self) {
+    fn prepare(&self) {
         let id = self.id;
-        let _ = self.board.with_host(|host, now, ram| {
-            if host.deadline().is_some_and(|at| at <= now.boot) {
-                host.handle(Event::Timer, now, ram);
-            }
-            host.before_entry(id, now, ram);
-        });
+        let _ = self.board.with_host(|host, now, ram| host.before_entry(id, now, ram));
     }
 
     fn die(&mut self, cause: Cause) -> Next {
@@ -183,7 +177,7 @@ impl Vcpu {
         Registers {
             rip: general.rip,
             rsp: general.rsp,
-            rflags: general.rflags,
+            rflags: Some(general.rflags),
             cs: special.cs.selector,
             cr2: special.cr2,
         }

@@ -264,7 +264,7 @@ fn one_of_each_end() {
             let machine = Machine::start(&settings).expect("a machine");
             machine.discover(1).expect("a guest that answers");
             let request = Request::Misbehave(how);
-            machine.post(0, request);
+            machine.post(0, request).expect("a guest that waits");
             if how == Misbehaviour::SpinForever {
                 std::thread::sleep(Duration::from_millis(10));
             } else {

@@ -2,22 +2,46 @@
 //! KVM: whatever could be looked at is as it must be.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::{Case, Need, Program};
 use experiments::results::{Findings, Outcome, Verdict};
 use experiments::{Experiment, Settings};
+use guest::layout::Pages;
+use guest::monotonic::Order;
 use guest::request::Request;
 use guest::source::Source;
-use machine::{Backend, Machine};
+use machine::clock_state::{self, TscState};
+use machine::{Backend, Machine, MachineError};
+use provider::{GuestAddress, GuestMemory, VcpuId};
+use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::shared::Split;
+use pvclock::{Hertz, Nanos};
 
 const KVM: &[Need] = &[Need::Kvm];
+/// What is waited for takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "lab_conformance_holds", needs: KVM, run: lab_conformance_holds },
     Case { name: "lab_updates_hold", needs: KVM, run: lab_updates_hold },
     Case { name: "lab_pause_stops_a_busy_guest", needs: KVM, run: lab_pause_stops_a_busy_guest },
+    Case {
+        name: "lab_clock_of_another_size_is_refused",
+        needs: KVM,
+        run: lab_clock_of_another_size_is_refused,
+    },
     Case { name: "lab_time_is_monotonic", needs: KVM, run: lab_time_is_monotonic },
+    Case {
+        name: "lab_a_new_line_takes_no_time_back",
+        needs: KVM,
+        run: lab_a_new_line_takes_no_time_back,
+    },
+    Case {
+        name: "lab_deadlines_reach_a_busy_guest",
+        needs: KVM,
+        run: lab_deadlines_reach_a_busy_guest,
+    },
 ];
 
 /// Fewer reads than a person is shown.
@@ -61,7 +85,10 @@ fn lab_pause_stops_a_busy_guest(_: &Program) {
     machine.discover(0).expect("a guest that answers");
     let published = || machine.ram().shared().last_time_ns.load(Ordering::Acquire);
     let (source, reads) = (Source::Tsc, u64::MAX);
-    machine.post(0, Request::Monotonic { source, reads, participants: 1, guarded: false });
+    let request = Request::Monotonic { source, reads, participants: 1, guarded: false };
+    machine.post(0, request).expect("a guest that waits");
+    let second = machine.post(0, Request::Discover);
+    assert!(matches!(second, Err(MachineError::Unanswered { vcpu: 0, .. })), "{second:?}");
     for _ in 0..20 {
         let before = published();
         while published() == before {
@@ -82,4 +109,85 @@ fn lab_time_is_monotonic(_: &Program) {
         assert_eq!(row.reads, 400_000, "{row:?}");
         assert!(!(row.stable || row.guarded) || row.backward == 0, "{row:?}");
     }
+}
+
+/// Its clock is ours.
+fn own_machine(settings: provider::Settings) -> Machine {
+    let settings = machine::Settings { vcpus: 2, ..machine::Settings::new(Backend::Own(settings)) };
+    let machine = Machine::start(&settings).expect("a machine");
+    for vcpu in 0..machine.vcpus() {
+        machine.discover(vcpu).expect("a guest that answers");
+    }
+    machine
+}
+
+fn usual() -> provider::Settings {
+    let host_tsc = machine::kvm::host_tsc().expect("KVM tells its TSC's rate");
+    provider::Settings::new(provider::Kind::Kvm, host_tsc)
+}
+
+/// A guest that is told 100 ppm too little or too much is on a line that
+/// leaves the host's clock: each new one begins elsewhere. No vCPU may stay
+/// behind on the old one.
+fn lab_a_new_line_takes_no_time_back(_: &Program) {
+    let usual = usual();
+    let off = usual.host_tsc.0 / 10_000;
+    for told in [usual.host_tsc.0 - off, usual.host_tsc.0 + off] {
+        let machine = own_machine(usual.told(Hertz(told)));
+        let offset = machine.with_host(|host, _, _| host.tsc_offset(VcpuId(0))).flatten();
+        let offset = offset.expect("the provider knows its vCPUs");
+        let shared = machine.ram().shared();
+        let reads = 2_500_000;
+        let source = Source::KvmClock;
+        let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
+        for vcpu in 0..machine.vcpus() {
+            machine.post(vcpu, request).expect("a guest that waits");
+        }
+        for _ in 0..5 {
+            let begun = shared.last_time_ns.load(Ordering::Acquire);
+            while shared.last_time_ns.load(Ordering::Acquire) < begun + 20_000_000 {
+                std::thread::yield_now();
+            }
+            machine.set_tsc_offset(0, offset).expect("KVM takes the offset that it has");
+        }
+        let orders: Vec<_> = (0..machine.vcpus())
+            .map(|vcpu| Order::decode(&machine.answer(vcpu, request).expect("it answers")))
+            .collect();
+        assert!(orders.iter().all(|order| order.reads == reads), "{orders:?}");
+        assert!(orders.iter().all(|order| order.backward == 0), "told {told} Hz: {orders:?}");
+    }
+}
+
+/// It never leaves the guest by itself; its page is written each period.
+fn lab_deadlines_reach_a_busy_guest(_: &Program) {
+    let machine =
+        own_machine(provider::Settings { sync_period: Some(Nanos(20_000_000)), ..usual() });
+    let version = |vcpu| {
+        let page = machine.ram().page(GuestAddress(Pages::time_address(vcpu)));
+        let page: &TimePage<Split> = page.expect("the guest's page is in its memory");
+        TimeReader::new(page).info().expect("a page that is on").version
+    };
+    let (source, reads) = (Source::Tsc, u64::MAX);
+    for vcpu in 0..machine.vcpus() {
+        let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
+        machine.post(vcpu, request).expect("a guest that waits");
+    }
+    for vcpu in 0..machine.vcpus() {
+        let begun = version(vcpu);
+        let asked = Instant::now();
+        while version(vcpu).wrapping_sub(begun) < 6 {
+            assert!(asked.elapsed() < PATIENCE, "vCPU {vcpu}: still at {}", version(vcpu));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn lab_clock_of_another_size_is_refused(_: &Program) {
+    let vm = machine::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
+    let vm = vm.expect("a VM");
+    let mut saved = clock_state::save(&vm, &[]).expect("KVM tells its clock");
+    saved.tscs.push(TscState { khz: 1, offset: 0 });
+    let restored = clock_state::restore(&vm, &[], &saved, provider::Policy::Freeze);
+    let why = restored.expect_err("there is no vCPU to take it").to_string();
+    assert_eq!(why, "the clock of 1 vCPUs does not fit 0");
 }

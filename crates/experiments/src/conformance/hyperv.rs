@@ -171,11 +171,7 @@ pub(super) fn monotonic(subject: &Subject<'_>, checklist: &mut Checklist) -> Res
 /// Where the TSC is no clock any more the page says so by sequence 0, and the
 /// counter goes on.
 pub(super) fn page_off(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let is_tsc = |is_tsc| {
-        let _ = subject.machine.with_host(|host, now, ram| {
-            host.handle(Event::HostClocksource { is_tsc }, now, ram);
-        });
-    };
+    let is_tsc = |is_tsc| subject.machine.tell(Event::HostClocksource { is_tsc });
     let reader = ReferenceReader::new(page_of(subject));
     let before = reader.info();
     let counted = subject.read(0, Source::HyperVCounter)?;
@@ -220,7 +216,7 @@ pub(super) fn clock_set(subject: &Subject<'_>, checklist: &mut Checklist) -> Res
         let clock = set_s * 1_000_000_000;
         let old = ReferenceReader::new(page_of(subject)).info();
         let host_says = |event: Option<Event>| {
-            let says = subject.machine.with_host(|host, now, ram| {
+            let says = subject.machine.with_host_alone(|host, now, ram| {
                 if let Some(event) = event {
                     host.handle(event, now, ram);
                 }

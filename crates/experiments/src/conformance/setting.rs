@@ -58,8 +58,7 @@ pub(super) fn clock(subject: &Subject<'_>, checklist: &mut Checklist) -> Result 
     for set_s in SET_S {
         let clock = set_s * NANOS_PER_SECOND;
         if subject.is_own() {
-            let event = Event::ClockSet { clock: Nanos(clock) };
-            let _ = subject.machine.with_host(|host, now, ram| host.handle(event, now, ram));
+            subject.machine.tell(Event::ClockSet { clock: Nanos(clock) });
         } else {
             set_kernel(subject, &kvm_clock_data { clock, ..Default::default() })?;
         }

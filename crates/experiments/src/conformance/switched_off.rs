@@ -20,7 +20,7 @@ type Result<T = ()> = std::result::Result<T, LabError>;
 /// What makes hosts write pages that are on.
 fn cause_updates(subject: &Subject<'_>) -> Result {
     let machine = &subject.machine;
-    let told = machine.with_host(|host, now, ram| {
+    let told = machine.with_host_alone(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0 + 1_000_000);
         let tsc_offset = host.tsc_offset(VcpuId(0)).unwrap_or(0);
         for event in [

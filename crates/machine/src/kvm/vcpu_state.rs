@@ -4,11 +4,15 @@ use kvm_bindings::{Msrs, kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_e
 use kvm_ioctls::VcpuFd;
 
 use crate::error::MachineError;
+use crate::vcpu::IA32_TSC_ADJUST;
 
-/// kvm-clock's MSRs that live in KVM: a page's address and steal time's. The
-/// wall clock's is not among them: its page is written but once, and is in
-/// memory.
-const KVM_CLOCK: [u32; 2] = [0x4b56_4d01, 0x4b56_4d03];
+/// MSRs that live in KVM: what the TSC was moved by, which moves nothing when
+/// it is the host that writes it, and kvm-clock's, a page's address and steal
+/// time's. The wall clock's is not among them: its page is written but once,
+/// and is in memory. Whether the guest wrote the old kvm-clock MSR is not to
+/// be had: both read the same, and KVM takes the choice from the guest's own
+/// writes only (kvm_write_system_time, arch/x86/kvm/x86.c).
+const MSRS: [u32; 3] = [IA32_TSC_ADJUST, 0x4b56_4d01, 0x4b56_4d03];
 
 /// A vCPU between two entries, with nothing half done.
 #[derive(Debug, Clone)]
@@ -24,7 +28,7 @@ impl VcpuState {
     pub(crate) fn save(fd: &VcpuFd) -> Result<Self, MachineError> {
         let call = MachineError::kvm;
         let mut msrs = Vec::new();
-        for index in KVM_CLOCK {
+        for index in MSRS {
             let entry = kvm_msr_entry { index, ..Default::default() };
             let mut one = of_entries(&[entry])?;
             // Where KVM does not have it, the guest does not either.

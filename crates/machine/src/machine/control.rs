@@ -1,7 +1,6 @@
 //! What is done to vCPUs from outside: calls on their threads, moves, pauses.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use kvm_ioctls::VcpuFd;
 use provider::Event;
@@ -9,10 +8,8 @@ use provider::Event;
 use super::Machine;
 use crate::clock_state;
 use crate::error::MachineError;
+use crate::gate::KICK_AGAIN;
 use crate::vcpu::{Control, Vcpu};
-
-/// A kick may come just before KVM_RUN and be lost: it is sent again.
-const KICK_AGAIN: Duration = Duration::from_millis(1);
 
 impl Machine {
     /// Has a vCPU's thread run `action` between two entries.
@@ -36,7 +33,7 @@ impl Machine {
         });
         handle.control.send(Control::Do(action)).map_err(|_| gone())?;
         loop {
-            handle.kick();
+            self.board.gate.kick(handle.id);
             match receiver.recv_timeout(KICK_AGAIN) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -7,8 +7,9 @@ use guest::discovery::Found;
 use guest::protocol::{Flooded, RECORDS, Words};
 use guest::request::{Outcome, Request};
 
-use super::{Machine, NAP};
+use super::Machine;
 use crate::error::MachineError;
+use crate::gate::NAP;
 use crate::vcpu::Control;
 
 /// An answer is polled for this long before the waiting thread sleeps.
@@ -37,17 +38,26 @@ impl Machine {
     /// # Panics
     /// There is no such vCPU.
     pub fn ask(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
-        self.post(vcpu, request);
+        self.post(vcpu, request)?;
         self.answer(vcpu, request)
     }
 
     /// Asks the guest, and does not wait; one question at a time for each
     /// vCPU.
     ///
+    /// # Errors
+    /// It died, or has not answered the last one: it may be reading that.
+    ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn post(&self, vcpu: usize, request: Request) {
+    pub fn post(&self, vcpu: usize, request: Request) -> Result<(), MachineError> {
         let handle = &self.vcpus[vcpu];
+        if self.board.shared().vcpu(vcpu).reply.number() != handle.asked.load(Ordering::Relaxed) {
+            return Err(match handle.status.death() {
+                Some(death) => MachineError::Died { vcpu, death },
+                None => MachineError::Unanswered { vcpu, asked: format!("{request:?}") },
+            });
+        }
         let number = handle.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (code, words) = request.encode();
         self.board.shared().vcpu(vcpu).request.post(number, code, &words);
@@ -55,6 +65,7 @@ impl Machine {
         if handle.status.idle.swap(false, Ordering::SeqCst) {
             let _ = handle.control.send(Control::Wake);
         }
+        Ok(())
     }
 
     /// Waits for the answer to the question that was posted last.

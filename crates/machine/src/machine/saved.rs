@@ -41,8 +41,12 @@ impl Machine {
     /// Takes all of it. It is paused by this, and may be resumed or dropped.
     ///
     /// # Errors
-    /// A thread is gone, or KVM's own error.
+    /// A thread is gone, KVM's own error, or [`MachineError::Unsaveable`]:
+    /// KVM's own Hyper-V clock lives in MSRs that are not taken here.
     pub fn save(&self) -> Result<Saved, MachineError> {
+        if self.settings.backend == Backend::KernelHyperV {
+            return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
+        }
         self.pause()?;
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
@@ -118,8 +122,8 @@ impl Machine {
         let mut own_time = OwnTime::starting(now);
         own_time.go_on(Nanos(saved.own_time.0 + away_ns), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
-        let inner = Inner { host: host.map(|(host, _)| host), devices, own_time };
-        let mut machine = Self::around(vm, ram, inner, settings, started);
+        let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
+        let mut machine = Self::around(vm, ram, inner, settings, started)?;
         for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
             machine.add(Start {
                 id: VcpuId(index as u32),

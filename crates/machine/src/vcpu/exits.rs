@@ -22,13 +22,19 @@ enum Asked {
     Halt,
     Tsc(TscWrite),
     Die(Cause),
+    Unknown,
 }
 
 impl Vcpu {
     /// Runs the guest until it wants something, and answers.
     pub(super) fn enter(&mut self) -> Next {
         let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
-        let asked = match self.fd.run() {
+        let inside = board.gate.come_in(id);
+        self.prepare();
+        let exit = self.fd.run();
+        // Its answer may bring all vCPUs out, which this one is.
+        drop(inside);
+        let asked = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return Next::Enter,
             Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
             Ok(exit) => answer(exit, board, id, offset, &mut self.timer),
@@ -52,6 +58,10 @@ impl Vcpu {
                 Next::Enter
             }
             Asked::Die(cause) => self.die(cause),
+            Asked::Unknown => {
+                let reason = self.fd.get_kvm_run().exit_reason;
+                self.die(Cause::UnknownExit { reason })
+            }
         }
     }
 }
@@ -109,7 +119,7 @@ fn answer(
         VcpuExit::FailEntry(reason, _) => return Asked::Die(Cause::FailedEntry { reason }),
         VcpuExit::Unsupported(reason) => return Asked::Die(Cause::UnknownExit { reason }),
         // Exits that this machine never asks KVM for.
-        _ => return Asked::Die(Cause::UnknownExit { reason: u32::MAX }),
+        _ => return Asked::Unknown,
     }
     Asked::Nothing
 }
