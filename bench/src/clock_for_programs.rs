@@ -15,6 +15,10 @@ use crate::vdso;
 const SETTLING: Duration = Duration::from_millis(300);
 /// Between two comparisons with CLOCK_MONOTONIC.
 const PAUSE: Duration = Duration::from_millis(1);
+/// The reads that are looked at for what seeing to the clock costs, and how
+/// long each waits: until three quarters of the newest segment are over.
+const DUE_READS: usize = 101;
+const UNTIL_DUE: Duration = Duration::from_micros(15_500);
 /// Lines that a run prints.
 const LINES: u32 = 10;
 /// How far the clock may be from CLOCK_MONOTONIC beyond the reads.
@@ -75,6 +79,10 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     };
     println!("TSC {:.3} MHz by the clock's measure", hz as f64 / 1e6);
     let met = costs(options.rounds, &quanta);
+    println!(
+        "\nthe read that sees to the next segment: {} ns, median of {DUE_READS}",
+        due_read_ns(hz)
+    );
     Ok(wander(options.duration, &quanta) & met)
 }
 
@@ -103,6 +111,27 @@ fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
     };
     let met = judge(&format!("{OURS} / {QUANTA}"), min_of(OURS) / min_of(QUANTA), 1.05, "");
     judge(&format!("{OURS} / {VDSO}"), min_of(OURS) / min_of(VDSO), 0.60, "") & met
+}
+
+/// What a read takes that finds the next segment due.
+fn due_read_ns(tsc_hz: u64) -> u64 {
+    let mut took: Vec<u64> = (0..DUE_READS)
+        .map(|_| {
+            let own = Clock::new();
+            while own.status().source == Source::Measuring {
+                own.now();
+            }
+            // The first segment begins about here; spinning, for a CPU that
+            // slept would be what is measured.
+            let start = std::time::Instant::now();
+            while start.elapsed() < UNTIL_DUE {}
+            let before = Tsc.read_ordered();
+            own.now();
+            Tsc.read_ordered() - before
+        })
+        .collect();
+    took.sort_unstable();
+    took[DUE_READS / 2] * 1_000_000_000 / tsc_hz
 }
 
 /// How far a clock was from CLOCK_MONOTONIC: beyond the two reads of that

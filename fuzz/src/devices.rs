@@ -1,8 +1,9 @@
 //! The devices of `machine` under a guest that does anything, as time goes on.
 //!
-//! The bytes are a program: an operation and its operands, see [`step`]. Two
-//! machines run it, and one is saved and restored in between: a guest must
-//! not be able to tell. All waiting ends; counters say what time it is.
+//! The bytes are a program: operations and their operands, one after the
+//! other. Two machines run it, and one is saved and restored in between: a
+//! guest must not be able to tell. All waiting ends; counters say what time
+//! it is.
 
 use machine::devices::{AcpiPmTimer, Devices, Hpet, Interrupt, LocalTimer, Moment, Present, Rate};
 use provider::UnixTime;

@@ -84,7 +84,7 @@ impl Vm {
         let settings = Settings {
             told_tsc: Hertz(told),
             tsc_mode: if flag(1) { TscMode::Emulated } else { TscMode::Real },
-            tsc_scaling: flag(2),
+            tsc_scaling: flag(2).then_some(48),
             tsc_trapping: flag(3),
             host_clocksource_is_tsc: !flag(4),
             sync_period: flag(5).then(|| Nanos(bytes.number(5))),
@@ -204,7 +204,7 @@ impl Vm {
         let policy = if flags & 1 == 0 { Policy::Advance } else { Policy::Freeze };
         let host_tsc = if flags & 2 == 0 { TSC_HZ } else { operands.number(5) };
         let settings = Settings {
-            tsc_scaling: flags & 4 != 0,
+            tsc_scaling: (flags & 4 != 0).then_some(48),
             tsc_trapping: flags & 8 != 0,
             host_tsc: Hertz(host_tsc),
             ..*self.host.settings()

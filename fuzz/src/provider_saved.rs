@@ -21,7 +21,7 @@ pub(crate) fn provider_saved(data: &[u8]) {
         let policy = if is(0) { Policy::Advance } else { Policy::Freeze };
         let settings = Settings {
             tsc_mode: if is(1) { TscMode::Emulated } else { TscMode::Real },
-            tsc_scaling: is(2),
+            tsc_scaling: is(2).then_some(48),
             tsc_trapping: is(3),
             ..Settings::new(saved.kind(), Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 }))
         };

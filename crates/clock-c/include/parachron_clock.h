@@ -127,7 +127,7 @@ bool parachron_clock_time(struct parachron_clock_time_of_day *time);
 /**
  * Sees to the clock if it is time to, so that no read has to, and says in
  * how many ns to come again: for event loops. Programs that do not call it
- * have one read in 15 ms that takes about 1.5 us.
+ * have one read in 20 ms that takes a few us.
  */
 uint64_t parachron_clock_maintain(void);
 

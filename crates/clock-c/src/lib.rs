@@ -112,7 +112,7 @@ pub unsafe extern "C" fn parachron_clock_time(time: Option<&mut MaybeUninit<Cloc
 
 /// Sees to the clock if it is time to, so that no read has to, and says in
 /// how many ns to come again: for event loops. Programs that do not call it
-/// have one read in 15 ms that takes about 1.5 us.
+/// have one read in 20 ms that takes a few us.
 #[unsafe(no_mangle)]
 pub extern "C" fn parachron_clock_maintain() -> u64 {
     u64::try_from(clock::shared().maintain().as_nanos()).unwrap_or(u64::MAX)

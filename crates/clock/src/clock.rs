@@ -7,13 +7,13 @@ use pvclock::shared::Aligned;
 
 use crate::counter;
 use crate::instant::Instant;
-use crate::maintenance::Maintenance;
-use crate::published::{Place, Published, TimeOfDay, View};
-use crate::segment::LONGEST_NS;
 use crate::status::Status;
-use crate::steering::Limits;
 use crate::system::{System, monotonic_ns};
 use crate::system_time::SystemTime;
+use crate::timeline::maintenance::Maintenance;
+use crate::timeline::published::{Place, Published, TimeOfDay, View};
+use crate::timeline::segment::LONGEST_NS;
+use crate::timeline::steering::Limits;
 
 /// How a clock is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Default for Settings {
 /// cannot be told from having read it earlier, until the next segment is due.
 ///
 /// **Who looks at the system?** By default the reader that finds three
-/// quarters of the newest segment over: about 1.5 µs for one read in 15 ms,
+/// quarters of the newest segment over: a few µs for one read in 20 ms,
 /// and no thread and no wake-up in a program that does not read. An event
 /// loop may call [`Clock::maintain`] instead, or a program start a
 /// [`Keeper`](crate::Keeper); both come at the half, so that readers find

@@ -13,8 +13,8 @@ use crate::clock::Clock;
 const SHORTEST: Duration = Duration::from_micros(500);
 
 /// A thread that calls [`Clock::maintain`] when it is time to; dropping it
-/// ends the thread. It wakes twice a segment at the most: a program that
-/// counts its wake-ups gives its clock longer segments.
+/// ends the thread. It wakes once a segment: a program that counts its wake-ups
+/// gives its clock longer ones.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<AtomicBool>,

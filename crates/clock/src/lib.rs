@@ -18,34 +18,22 @@
 //! out ahead in short segments, and each new one is steered by a fresh look
 //! at the system's clock: see [`Clock`] for how and when.
 //!
-//! Module by module, from the ground up: [`segment`] and [`sample`] are the
-//! arithmetic, [`steering`] makes segments of samples, [`maintenance`] adds
-//! the time of day ([`realtime`]) and its error ([`bound`]), all of it pure;
-//! [`published`] hands the result to readers. Above them stand the few system
-//! calls and [`Clock`].
+//! [`timeline`] is the arithmetic, pure; above it stand the few system calls
+//! and [`Clock`].
 
-pub mod bound;
 mod clock;
 mod counter;
 mod instant;
 mod keeper;
-pub mod maintenance;
-pub mod published;
-pub mod realtime;
-pub mod sample;
-pub mod segment;
 mod status;
-pub mod steering;
 mod system;
 mod system_time;
+pub mod timeline;
 mod vmclock;
 
 pub use clock::{Clock, Settings, shared};
 pub use instant::Instant;
 pub use keeper::Keeper;
 pub use status::{Source, Status};
-pub use steering::{Disruption, Distrust};
 pub use system_time::SystemTime;
-
-#[cfg(test)]
-mod simulation;
+pub use timeline::steering::{Disruption, Distrust};

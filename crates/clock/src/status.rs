@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::maintenance::Maintenance;
-use crate::steering::{Disruption, Distrust};
+use crate::timeline::maintenance::Maintenance;
+use crate::timeline::steering::{Disruption, Distrust};
 
 /// What a clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,12 +9,12 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::bound::Timex;
 use crate::counter;
-use crate::maintenance::Reading;
-use crate::realtime::RealtimeSample;
-use crate::sample::Sample;
-use crate::steering::Distrust;
+use crate::timeline::bound::Timex;
+use crate::timeline::maintenance::Reading;
+use crate::timeline::realtime::RealtimeSample;
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::Distrust;
 use crate::vmclock::Device;
 
 /// Where the kernel says what its clock counts.
@@ -23,6 +23,9 @@ const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_
 const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// How often the kernel is asked, ns.
 const TRUST_NS: u64 = 10_000_000_000;
+/// How often adjtimex is asked, ns: it takes a microsecond or two, and what it
+/// says changes when a daemon has heard from its servers.
+const TIMEX_NS: u64 = 250_000_000;
 /// Samples at most, and at least.
 const SAMPLES: (usize, usize) = (8, 3);
 /// A sample wider than this, some 2 to 10 µs, says that the thread was
@@ -36,11 +39,12 @@ pub(crate) struct System {
     vmclock: Option<Option<Device>>,
     distrust: Option<Distrust>,
     trust_until_ns: u64,
+    timex_until_ns: u64,
 }
 
 impl System {
     pub(crate) const fn new(vmclock_path: &'static str) -> Self {
-        Self { vmclock_path, vmclock: None, distrust: None, trust_until_ns: 0 }
+        Self { vmclock_path, vmclock: None, distrust: None, trust_until_ns: 0, timex_until_ns: 0 }
     }
 
     /// Reads everything. Nothing is allocated: a signal handler may read the
@@ -51,13 +55,17 @@ impl System {
             self.distrust = distrust();
             self.trust_until_ns = now_ns.saturating_add(TRUST_NS);
         }
+        let timex = (now_ns >= self.timex_until_ns).then(timex).flatten();
+        if timex.is_some() {
+            self.timex_until_ns = now_ns.saturating_add(TIMEX_NS);
+        }
         let path = self.vmclock_path;
         let device = self.vmclock.get_or_insert_with(|| Device::open(path));
         Reading {
             now_ns,
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
-            timex: timex(),
+            timex,
             vmclock: device.as_ref().and_then(Device::read),
             distrust: self.distrust,
             now_tsc: counter::read_ordered(),
@@ -149,4 +157,34 @@ fn is_readable() -> bool {
     // SAFETY: invariant 1.
     let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
     result != 0 || mode == libc::PR_TSC_ENABLE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_counts_the_tsc_by_three_names() {
+        for name in TSC_BASED {
+            assert!(is_tsc_based(name.as_bytes()));
+            assert!(is_tsc_based(format!("{name}\n").as_bytes()));
+        }
+        for other in [&b"hpet\n"[..], b"acpi_pm\n", b"tsc-early\n", b"", b"\xff"] {
+            assert!(!is_tsc_based(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_reading_is_of_one_moment() {
+        let before = monotonic_ns();
+        let reading = System::new("/nonexistent/vmclock").read();
+        let after = monotonic_ns();
+        assert!(before <= reading.now_ns && reading.realtime.after_ns <= after);
+        assert!(reading.realtime.before_ns <= reading.realtime.after_ns);
+        assert_eq!(reading.vmclock, None);
+        if let Some(sample) = reading.sample {
+            assert!(before <= sample.ns && sample.ns <= after);
+            assert!(sample.width() <= TOO_WIDE_CYCLES);
+        }
+    }
 }

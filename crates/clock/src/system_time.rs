@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::bound::GROWTH_PPM;
-use crate::published::TimeOfDay;
+use crate::timeline::bound::growth_ns;
+use crate::timeline::published::TimeOfDay;
 
 /// A time of day, and between which times the truth lies.
 ///
@@ -28,10 +28,8 @@ impl SystemTime {
     #[inline]
     pub(crate) fn of(time: &TimeOfDay) -> Self {
         let ns = time.monotonic_ns.cast_signed().wrapping_add(time.realtime_offset_ns);
-        let error_ns = (time.error_ns != u64::MAX).then(|| {
-            let age_ns = time.monotonic_ns.saturating_sub(time.error_at_ns);
-            time.error_ns.saturating_add(age_ns / (1_000_000 / GROWTH_PPM) + 1)
-        });
+        let error_ns = (time.error_ns != u64::MAX)
+            .then(|| time.error_ns.saturating_add(growth_ns(time.error_at_ns, time.monotonic_ns)));
         Self { ns, error_ns }
     }
 

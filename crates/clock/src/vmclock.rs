@@ -15,8 +15,8 @@ use pvclock::vmclock::{
     ClockStatus, CounterId, TimeType, VmClockFlags, VmClockPage, VmClockReader, VmClockTime,
 };
 
-use crate::bound::VmClock;
 use crate::system::realtime_ns;
+use crate::timeline::bound::VmClock;
 
 /// The smallest region that the device has.
 const BYTES: usize = 4096;
@@ -118,4 +118,75 @@ fn utc_ns(time: &VmClockTime) -> Option<(i64, u64)> {
     let whole_ns = seconds.checked_mul(1_000_000_000)?;
     let utc_ns = whole_ns.checked_add(i64::from(time.subsecond_nanos()))?;
     Some((utc_ns, time.max_error?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use pvclock::Nanos;
+    use pvclock::vmclock::VmClockInfo;
+
+    use super::*;
+
+    fn time(change: impl FnOnce(&mut VmClockInfo)) -> VmClockTime {
+        let mut info = VmClockInfo {
+            size: 4096,
+            counter_id: CounterId::X86_TSC,
+            time_type: TimeType::UTC,
+            seq_count: 2,
+            disruption_marker: 1,
+            flags: VmClockFlags::TAI_OFFSET_VALID,
+            clock_status: ClockStatus::SYNCHRONISED,
+            leap_smearing_hint: 0,
+            tai_offset_s: -37,
+            leap_indicator: 0,
+            period_shift: 0,
+            counter_value: 0,
+            period: 1,
+            period_est_error: 0,
+            period_max_error: 0,
+            time_sec: 0,
+            time_frac: 0,
+            time_est_error: Nanos(0),
+            time_max_error: Nanos(0),
+            vm_generation: 0,
+        };
+        change(&mut info);
+        VmClockTime { seconds: 100, fraction: 1 << 63, max_error: Some(Nanos(70)), info }
+    }
+
+    #[test]
+    fn utc_and_tai_are_told_as_utc() {
+        assert_eq!(utc_ns(&time(|_| {})), Some((100_500_000_000, 70)));
+        let tai = time(|info| info.time_type = TimeType::TAI);
+        assert_eq!(utc_ns(&tai), Some((63_500_000_000, 70)));
+    }
+
+    #[test]
+    fn what_the_host_does_not_vouch_for_is_not_told() {
+        let changes: [fn(&mut VmClockInfo); 5] = [
+            |info| info.clock_status = ClockStatus::UNRELIABLE,
+            |info| info.clock_status = ClockStatus::INITIALISING,
+            |info| info.counter_id = CounterId::ARM_VIRTUAL,
+            |info| info.time_type = TimeType::MONOTONIC,
+            |info| {
+                info.time_type = TimeType::TAI;
+                info.flags = VmClockFlags::default();
+            },
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            assert_eq!(utc_ns(&time(change)), None, "change {index}");
+        }
+        assert_eq!(utc_ns(&VmClockTime { max_error: None, ..time(|_| {}) }), None);
+        assert_eq!(utc_ns(&VmClockTime { seconds: u64::MAX, ..time(|_| {}) }), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_page_is_no_device() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        assert!(Device::open(path).is_none());
+        file.as_file().set_len(BYTES as u64).unwrap();
+        assert!(Device::open(path).is_none());
+        assert!(Device::open("/nonexistent/vmclock").is_none());
+    }
 }

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use clock::published::{Published, View};
-use clock::segment::{Rate, Segment};
+use clock::timeline::published::{Published, View};
+use clock::timeline::segment::{Rate, Segment};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use pvclock::shared::{Memory, Word};
 

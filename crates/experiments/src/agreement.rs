@@ -7,9 +7,9 @@
 use std::time::Instant;
 
 use guest::layout::Pages;
-use guest::request::Request;
 use instruments::measurements::Spread;
 use machine::{Backend, GuestRam, Machine, MachineError, host_clock, kvm};
+use provider::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use provider::{Event, GuestAddress, GuestMemory, Host, Kind, Reading, VcpuId};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
@@ -17,6 +17,7 @@ use pvclock::shared::Split;
 use pvclock::{Nanos, Ticks};
 
 use crate::bench::Bench;
+use crate::pages::reenter;
 use crate::results::{Agreement, Check, Findings, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
@@ -24,9 +25,6 @@ use crate::settings::{LabError, Progress};
 /// Where our own page is: after all that the guest knows of.
 const OURS: GuestAddress = GuestAddress(guest::layout::PAGES + 0x8_0000);
 
-const SYSTEM_TIME: u32 = 0x4b56_4d01;
-const OS_ID: u32 = 0x4000_0000;
-const REFERENCE_PAGE: u32 = 0x4000_0021;
 const BOOT: VcpuId = VcpuId(0);
 
 /// Looks at both pages.
@@ -35,8 +33,6 @@ const SAMPLES: u32 = 100;
 /// lines through one point would be compared.
 const LOOKS_A_LINE: u32 = 10;
 const NANOS_PER_UNIT: i128 = 100;
-/// POST codes go there, and nothing comes back: the guest exits and enters.
-const UNUSED_PORT: u16 = 0x80;
 
 /// Which pages are compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,7 +145,7 @@ impl Pair {
         if anew {
             // The same offset again makes KVM compute its master clock anew.
             self.machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, tsc_offset))??;
-            self.machine.ask(0, Request::PortWrite { port: UNUSED_PORT, value: 0 })?;
+            reenter(&self.machine, 0)?;
             self.host.handle(Event::HostResumed, host_clock::read(), ram);
         }
         let now = host_clock::read();
@@ -186,10 +182,10 @@ fn beside(
     let (now, clock) = kernel_clock(machine, page, tsc_offset, now)?;
     host.handle(Event::ClockSet { clock }, now, ram);
     let registered = match page {
-        Page::KvmClock => host.write_msr(BOOT, SYSTEM_TIME, OURS.0 | 1, now, ram),
+        Page::KvmClock => host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram),
         Page::HyperV => host
-            .write_msr(BOOT, OS_ID, 1 << 63, now, ram)
-            .and_then(|()| host.write_msr(BOOT, REFERENCE_PAGE, OURS.0 | 1, now, ram)),
+            .write_msr(BOOT, HV_GUEST_OS_ID, 1 << 63, now, ram)
+            .and_then(|()| host.write_msr(BOOT, HV_REFERENCE_TSC, OURS.0 | 1, now, ram)),
     };
     registered.map_err(LabError::Refused)?;
     host.before_entry(BOOT, now, ram);

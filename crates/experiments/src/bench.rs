@@ -57,6 +57,15 @@ impl Bench<'_> {
         if told == self.host_tsc { honest } else { honest.told(told) }
     }
 
+    /// What a maker's guests are told of their TSC's rate, over the true one:
+    /// the kernel's are told the truth.
+    pub(crate) fn told_over_true(&self, maker: Maker) -> f64 {
+        match maker {
+            Maker::Kernel => 1.0,
+            Maker::Own(_) => self.settings.told(self.host_tsc).0 as f64 / self.host_tsc.0 as f64,
+        }
+    }
+
     /// The machine's settings.
     pub(crate) fn machine(&self, maker: Maker, vcpus: usize) -> machine::Settings {
         let backend = match maker {

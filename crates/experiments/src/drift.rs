@@ -18,6 +18,7 @@ use subject::Subject;
 use theory::{Measured, TOLERANCE_PPM, counted_s, resolution_ns, verdict};
 
 pub(crate) use subject::Series;
+pub(crate) use theory::drift_ppm;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -48,10 +49,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     watch(&mut subjects, bench.settings.drift, progress);
     let mut rows = Vec::new();
     for subject in &subjects {
-        let told = match subject.maker {
-            Maker::Kernel => 1.0,
-            Maker::Own(_) => bench.settings.told(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64,
-        };
+        let told = bench.told_over_true(subject.maker);
         for series in &subject.series {
             let (row, check) = judge(subject.maker, &subject.found, series, told);
             rows.extend(row);

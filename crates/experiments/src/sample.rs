@@ -12,7 +12,6 @@ use guest::request::{Outcome, Request};
 use guest::source::Source;
 use instruments::rate::Pair;
 use machine::{Machine, MachineError, host_clock};
-use platform::clock::Clock;
 use provider::{Kind, Reading};
 use pvclock::{Hertz, Nanos, Ticks};
 
@@ -31,9 +30,9 @@ const TRIES_MAX: u32 = 12;
 /// Three exits, which the PIT takes, and the way there and back.
 const UNDISTURBED_NS: u64 = 150_000;
 
-/// The host's boot clock, which Linux has since 2.6.39.
+/// The host's boot clock, which nothing steers.
 pub(crate) fn boot_ns() -> u64 {
-    Clock::Boottime.read_ns().unwrap_or(0)
+    host_clock::boot().0
 }
 
 /// Who makes clocks, by the providers asked for: the kernel's is kvm too.

@@ -18,8 +18,8 @@ use crate::settings::{LabError, Progress};
 use causes::{Caused, Done};
 use events::{EVENTS, Event, Growth};
 
-/// An update may show what the host's clock was steered by since the last
-/// one: 500 ppm is the most that NTP makes of it (adjtimex(2), "freq"). The
+/// Kernels before 5.6 count a clock that NTP steers, and an update shows what
+/// it was steered by since the last one: 500 ppm is the most that NTP makes of it (adjtimex(2), "freq"). The
 /// rest is for reading the host's clock and TSC together.
 const STEP_NS: i64 = 10_000;
 const STEP_PPM: i64 = 500;
@@ -142,20 +142,23 @@ impl Subject {
 
 impl Done {
     fn judge(&self, event: &Event, before: &[TimeInfo], after: &[TimeInfo]) -> Verdict {
-        Verdict::of(before.iter().zip(after).enumerate().all(|(vcpu, (old, new))| {
-            let grew = new.version != old.version;
-            let growth_holds = match event.growth(vcpu, old) {
-                Growth::Grows => grew,
-                Growth::Stays => !grew,
-                Growth::Either => true,
-            };
-            let stable = self.stable.unwrap_or(old.flags.contains(Flags::TSC_STABLE));
-            let flags_hold = new.flags.contains(Flags::TSC_STABLE) == stable
-                && new.flags.contains(Flags::GUEST_STOPPED) == event.stops;
-            let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
-            let bound = step_bound(old, new);
-            growth_holds && flags_hold && (-bound - self.less_ns..=bound).contains(&more)
-        }))
+        Verdict::of(
+            self.missing.is_none()
+                && before.iter().zip(after).enumerate().all(|(vcpu, (old, new))| {
+                    let grew = new.version != old.version;
+                    let growth_holds = match event.growth(vcpu, old) {
+                        Growth::Grows => grew,
+                        Growth::Stays => !grew,
+                        Growth::Either => true,
+                    };
+                    let stable = self.stable.unwrap_or(old.flags.contains(Flags::TSC_STABLE));
+                    let flags_hold = new.flags.contains(Flags::TSC_STABLE) == stable
+                        && new.flags.contains(Flags::GUEST_STOPPED) == event.stops;
+                    let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
+                    let bound = step_bound(old, new);
+                    growth_holds && flags_hold && (-bound - self.less_ns..=bound).contains(&more)
+                }),
+        )
     }
 }
 

@@ -55,7 +55,9 @@ pub enum Event {
         /// Which.
         vcpu: VcpuId,
     },
-    /// The host is about to sleep.
+    /// The host is about to sleep, and no vCPU runs until it has woken: the
+    /// TSC that guests go on from. A host that does not say so leaves them at
+    /// their last entry's, which they may have read beyond.
     HostSuspended,
     /// The host woke; a TSC that went back is seen from the reading, and made
     /// up for by new offsets ([`Host::tsc_offset`](crate::Host::tsc_offset)).

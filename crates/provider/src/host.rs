@@ -85,7 +85,8 @@ pub struct Host {
     /// When all pages are to be written after one was registered.
     all_due_at: Option<Nanos>,
     sync_due_at: Option<Nanos>,
-    /// The last reading seen: whether the TSC went back in a sleep.
+    /// The last reading seen, at an event or an entry: whether the TSC went
+    /// back in a sleep, and from where.
     latest: Reading,
     log: Log,
 }

@@ -9,8 +9,11 @@ use pvclock::{Nanos, Ticks};
 pub struct Reading {
     /// The host's TSC.
     pub tsc: Ticks,
-    /// Since the host booted, its sleep included, steered by its NTP daemon
-    /// (Linux: CLOCK_BOOTTIME).
+    /// Since the host booted, its sleep included. Which clock of the host's it
+    /// is decides what the VM's follows: KVM takes one that no NTP daemon
+    /// steers, CLOCK_MONOTONIC_RAW and the time slept
+    /// (`get_kvmclock_base_ns`, arch/x86/kvm/x86.c). With CLOCK_BOOTTIME,
+    /// each new line steps by what was steered since the last.
     pub boot: Nanos,
     /// Time of day.
     pub real: UnixTime,

@@ -69,9 +69,10 @@ pub struct Settings {
     pub apic: Hertz,
     /// Where the guest's TSC comes from.
     pub tsc_mode: TscMode,
-    /// The hardware can run the guest's TSC at another rate than the host's,
-    /// and the VMM sets it as a restore says.
-    pub tsc_scaling: bool,
+    /// The hardware can run the guest's TSC at another rate than the host's, by
+    /// a ratio of so many bits of fraction (Intel 48, AMD 32), and the VMM sets
+    /// it as a restore says.
+    pub tsc_scaling: Option<u32>,
     /// The VMM can trap RDTSC when it is asked to: what keeps a Hyper-V guest
     /// right after a migration until it has taken note.
     pub tsc_trapping: bool,
@@ -99,7 +100,7 @@ impl Settings {
             // What KVM's APIC has (APIC_BUS_CYCLE_NS, arch/x86/kvm/lapic.h).
             apic: Hertz(1_000_000_000),
             tsc_mode: TscMode::Real,
-            tsc_scaling: false,
+            tsc_scaling: None,
             tsc_trapping: false,
             host_clocksource_is_tsc: true,
             sync_period: None,

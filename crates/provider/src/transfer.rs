@@ -262,8 +262,8 @@ impl Rate {
             return Ok(kept(emulated, TscRatio::ONE));
         } else if before == here {
             return Ok(kept(Source::unscaled(here), TscRatio::ONE));
-        } else if settings.tsc_scaling {
-            let ratio = TscRatio::new(before, here)?;
+        } else if let Some(fraction_bits) = settings.tsc_scaling {
+            let ratio = TscRatio::new(before, here, fraction_bits)?;
             return Ok(kept(Source::Real { ratio, rate: before }, ratio));
         }
         // What the guest was told may have been off: it stays off as far.

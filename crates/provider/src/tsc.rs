@@ -7,19 +7,23 @@ use crate::Reading;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Guest cycles for each cycle of the host's, with 48 bits of fraction as
-/// Intel's hardware takes it (AMD's has 32: `raw() >> 16`).
+/// Guest cycles for each cycle of the host's, with 48 bits of fraction: all of
+/// them where Intel's hardware scales, the upper 32 where AMD's does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TscRatio(u64);
 
 impl TscRatio {
-    /// Bits of the fraction.
+    /// Bits of the fraction, of which hardware may have fewer.
     pub const FRACTION_BITS: u32 = 48;
     /// Not scaled.
     pub const ONE: Self = Self(1 << Self::FRACTION_BITS);
 
     /// What makes a guest's TSC run at `guest` on a host whose own runs at
-    /// `host`, cut to 48 bits: slow by less than 2^−48 · host / guest.
+    /// `host`, by hardware whose ratio has so many bits of fraction: 48 on
+    /// Intel's, 32 on AMD's (APM vol. 2, 15.30.5, "TSC Ratio MSR"), which
+    /// takes `raw() >> 16`. Cut to those: slow by less than 2^−bits · host
+    /// cycles a second. With bits that the hardware has not, the TSC would be
+    /// computed otherwise than it runs.
     ///
     /// # Errors
     /// [`RatioError`], at 2^16 and above, and where it is cut to 0.
@@ -27,22 +31,27 @@ impl TscRatio {
     /// ```
     /// use provider::TscRatio;
     /// use pvclock::Hertz;
-    /// let ratio = TscRatio::new(Hertz(2_600_000_000), Hertz(3_900_000_000))?;
-    /// assert_eq!(ratio.apply(3_900_000_000), 2_599_999_999); // never ahead
+    /// let (guest, host) = (Hertz(2_600_000_000), Hertz(3_900_000_000));
+    /// let intel = TscRatio::new(guest, host, 48)?;
+    /// assert_eq!(intel.apply(3_900_000_000), 2_599_999_999); // never ahead
+    /// let amd = TscRatio::new(guest, host, 32)?;
+    /// assert_eq!(amd.raw() >> 16, (2 << 32) / 3);
     /// # Ok::<(), provider::RatioError>(())
     /// ```
-    pub const fn new(guest: Hertz, host: Hertz) -> Result<Self, RatioError> {
+    pub const fn new(guest: Hertz, host: Hertz, fraction_bits: u32) -> Result<Self, RatioError> {
         if host.0 == 0 {
             return Err(RatioError { guest, host });
         }
-        let raw = ((guest.0 as u128) << Self::FRACTION_BITS) / host.0 as u128;
+        let exact = ((guest.0 as u128) << Self::FRACTION_BITS) / host.0 as u128;
+        let lacking = Self::FRACTION_BITS.saturating_sub(fraction_bits);
+        let raw = exact >> lacking << lacking;
         if raw == 0 || raw > u64::MAX as u128 {
             return Err(RatioError { guest, host });
         }
         Ok(Self(raw as u64))
     }
 
-    /// As hardware takes it.
+    /// As hardware with all 48 bits takes it.
     pub const fn raw(self) -> u64 {
         self.0
     }

@@ -69,7 +69,7 @@ fn the_example_of_a_restore() {
     assert_eq!(saved.clock(), Nanos(999_999_999));
     assert_eq!(saved.vcpus().next(), Some((VcpuId(0), 2_600_000_000)));
     let here = Settings {
-        tsc_scaling: true,
+        tsc_scaling: Some(48),
         real_time_error: known(50),
         ..Settings::new(Kind::Kvm, Hertz(2_000_000_000))
     };
@@ -78,7 +78,7 @@ fn the_example_of_a_restore() {
     let restored = Restored::plan(&saved, &here, Policy::Advance, now).unwrap();
     assert_eq!(restored.clock, Nanos(60_999_999_999));
     assert_eq!(restored.ratio.raw(), 365_917_469_723_852);
-    assert_eq!(restored.ratio, TscRatio::new(HOST_TSC, here.host_tsc).unwrap());
+    assert_eq!(restored.ratio, TscRatio::new(HOST_TSC, here.host_tsc, 48).unwrap());
     assert_eq!(restored.ratio.apply(now.tsc.0), 158_600_000_113);
     assert_eq!(restored.vcpus[0].tsc, 158_600_000_000);
     assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -113);

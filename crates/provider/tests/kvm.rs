@@ -226,6 +226,16 @@ fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {
 }
 
 #[test]
+fn a_host_that_did_not_say_that_it_sleeps_goes_on_from_the_last_entry() {
+    let mut rig = Rig::kvm(KVM, 1, at(10 * SECOND));
+    rig.host.before_entry(VcpuId(0), at(90 * SECOND), &rig.memory);
+    let before = rig.host.guest_tsc(VcpuId(0), at(90 * SECOND)).unwrap();
+    let woken = Reading { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
+    rig.event(Event::HostResumed, woken);
+    assert_eq!(rig.host.guest_tsc(VcpuId(0), woken), Some(before));
+}
+
+#[test]
 fn guest_stopped_is_raised_once_a_pause_and_before_the_guest_runs() {
     let mut rig = Rig::kvm(KVM, 2, at(SECOND));
     let took = |rig: &Rig, vcpu| {

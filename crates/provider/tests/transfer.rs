@@ -96,7 +96,8 @@ fn guest_stopped_is_seen_exactly_once_after_a_restore() {
 fn what_a_restore_does_can_be_read() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(at(SECOND));
-    let scaling = Settings { tsc_scaling: true, ..Settings::new(Kind::Kvm, Hertz(2_000_000_000)) };
+    let scaling =
+        Settings { tsc_scaling: Some(48), ..Settings::new(Kind::Kvm, Hertz(2_000_000_000)) };
     let to = elsewhere(61 * SECOND, scaling.host_tsc);
     let restored = Restored::plan(&saved, &scaling, Policy::Advance, to).unwrap();
     assert_eq!(
@@ -149,7 +150,7 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     assert_eq!(restore(KVM, at(11)), Err(clock));
     let slow = Settings::new(Kind::Kvm, Hertz(5));
     assert!(matches!(restore(slow, at(0)), Err(RestoreError::Settings(_))));
-    let scaling = Settings { tsc_scaling: true, ..Settings::new(Kind::Kvm, Hertz(1_000)) };
+    let scaling = Settings { tsc_scaling: Some(48), ..Settings::new(Kind::Kvm, Hertz(1_000)) };
     assert!(matches!(restore(scaling, at(0)), Err(RestoreError::Ratio(_))));
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(Reading { real: UnixTime(Nanos(0)), ..at(0) });
@@ -341,7 +342,7 @@ proptest! {
         }
         let before = [0, 1].map(|vcpu| rig.guest_reads(vcpu, from(ran)).unwrap().0);
         let tsc = rig.host.guest_tsc(VcpuId(1), from(ran)).unwrap();
-        let here = Settings { host_tsc: Hertz(to_hz), tsc_scaling: scales, ..settings };
+        let here = Settings { host_tsc: Hertz(to_hz), tsc_scaling: scales.then_some(48), ..settings };
         let policy = if advances { Policy::Advance } else { Policy::Freeze };
         let to = elsewhere(ran + away, Hertz(to_hz));
         let (mut rig, restored) = moved(rig, here, policy, from(ran), to);
@@ -396,4 +397,25 @@ proptest! {
             }
         }
     }
+}
+
+/// By arithmetic in whole numbers: guest · 2^bits / host, cut.
+#[test]
+fn a_ratio_has_the_bits_that_its_hardware_has() {
+    let (guest, host) = (Hertz(2_445_428_000), Hertz(2_994_375_000));
+    for bits in [32, 48] {
+        let ratio = TscRatio::new(guest, host, bits).unwrap();
+        let exact = (u128::from(guest.0) << bits) / u128::from(host.0);
+        assert_eq!(u128::from(ratio.raw()), exact << (48 - bits));
+        // As that hardware computes it: the product, and `bits` of it cut off.
+        let tsc = 987_654_321_987_654_321_u64;
+        let scaled = (u128::from(tsc) * exact) >> bits;
+        assert_eq!(u128::from(ratio.apply(tsc)), scaled);
+    }
+    // A second's worth, at 32 bits less than a cycle slow, and not the same.
+    let [amd, intel] = [32, 48].map(|bits| TscRatio::new(guest, host, bits).unwrap());
+    assert_eq!(guest.0 - amd.apply(host.0), 1);
+    assert!(amd.apply(1 << 60) < intel.apply(1 << 60));
+    assert!(TscRatio::new(Hertz(1), Hertz(1 << 33), 32).is_err(), "cut to 0");
+    assert!(TscRatio::new(Hertz(1), Hertz(1 << 33), 48).is_ok());
 }

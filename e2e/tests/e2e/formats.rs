@@ -18,6 +18,7 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("bench", &["bench", "--duration", "100ms", "--format", "json"]),
     ("capture", &["capture", "--dry-run", "--format", "json"]),
     ("clocks", &["clocks", "--all", "--format", "json"]),
+    ("drift", &["drift", "--duration", "300ms", "--interval", "20ms", "--format", "json"]),
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
     ("lab", &["lab", "conformance", "--in-process", "--format", "json"]),
     ("lab", &["lab", "drift", "--in-process", "--duration", "2s", "--format", "json"]),

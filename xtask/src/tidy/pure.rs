@@ -15,6 +15,7 @@ const PURE: &[&str] = &[
     "crates/doctor/src/",
     "crates/timekeeper/src/",
     "crates/provider/src/",
+    "crates/clock/src/timeline/",
     "crates/simulator/src/",
 ];
 

@@ -4,10 +4,12 @@ mod clocks;
 mod csv;
 mod live;
 mod notes;
+mod plot;
 mod records;
 mod references;
 pub(crate) mod report;
 mod session;
+mod stopwatch;
 mod text;
 
 use std::net::SocketAddr;
@@ -50,6 +52,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true)]
     chrony: Option<Option<SocketAddr>>,
 
+    /// Compare with a stopwatch: Enter at its start, Enter at its end
+    #[arg(long, conflicts_with_all = ["ntp", "phc", "chrony", "records", "resume", "plot"])]
+    stopwatch: bool,
+
     /// Measure only this clock; may be repeated
     #[arg(long, value_enum, value_name = "CLOCK")]
     clock: Vec<ClockName>,
@@ -83,6 +89,10 @@ pub(crate) struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+
+    /// Also draw the result, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// Closer together, comparisons would measure each other.
@@ -116,7 +126,7 @@ fn server_name(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let facts = facts::read(&Tree::live());
     let references = references(args)?;
-    let by_raw = references.iter().all(Reference::is_raw).then_some(ClockName::Raw);
+    let by_raw = references.iter().any(Reference::is_raw).then_some(ClockName::Raw);
     let clocks = Clocks::find(&args.clock, by_raw, &facts);
     let boot = boot();
     let (recorder, joined) = match (&args.records, &args.resume) {
@@ -134,19 +144,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if let Some(joined) = joined {
         session.join(joined, &boot);
     }
-    let mut live = Live::new();
-    session.run(args.duration, &boot, &mut live)?;
-    drop(live);
+    if args.stopwatch {
+        session.by_stopwatch()?;
+    } else {
+        session.run(args.duration, &boot, &mut Live::new())?;
+    }
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
     };
     let report = session.report(budget)?;
-    match args.format {
-        Format::Json => output::json(&report)?,
-        Format::Csv => output::text(&csv::render(&report))?,
-        Format::Text | Format::Markdown => output::text(&text::render(&report, args.format))?,
-    }
+    // A report that cannot be printed may still be drawn, and the other way.
+    let svg = || plot::svg(&report, &session.pairs);
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()?));
+    let printed = match args.format {
+        Format::Json => output::json(&report),
+        Format::Csv => output::text(&csv::render(&report)),
+        Format::Text | Format::Markdown => output::text(&text::render(&report, args.format)),
+    };
+    drawn?;
+    printed?;
     Ok(if report.is_within() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -175,7 +192,7 @@ fn references(args: &Args) -> Result<Vec<Reference>, CliError> {
     if let Some(address) = args.chrony {
         references.push(Reference::chrony(address, local));
     }
-    if references.is_empty() {
+    if references.is_empty() && !args.stopwatch {
         references.push(Reference::raw(local));
     }
     Ok(references)

@@ -125,6 +125,16 @@ impl Checklist {
         self.checks.push(Check { name, bar: bar.to_owned(), found, verdict });
     }
 
+    pub(super) fn judged(
+        &mut self,
+        name: &str,
+        bar: &str,
+        found: impl Into<String>,
+        verdict: Verdict,
+    ) {
+        self.add(name, bar, found.into(), verdict);
+    }
+
     pub(super) fn holds(&mut self, name: &str, bar: &str, found: impl Into<String>, holds: bool) {
         self.add(name, bar, found.into(), Verdict::of(holds));
     }

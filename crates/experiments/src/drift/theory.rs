@@ -8,8 +8,8 @@ use instruments::rate::{Pair, rate};
 use crate::results::Verdict;
 
 /// How far a clock's drift may be from theory: the guest's own measurement of
-/// its TSC, where nobody told it, and the steering of the host's clock (500
-/// ppm at the very most, seldom over 50) are in it.
+/// its TSC, where nobody told it, is in it, and so is the host's other
+/// oscillator where its clocksource is not the TSC (seldom over 50 ppm).
 pub(super) const TOLERANCE_PPM: f64 = 200.0;
 
 /// What readings may leave open and still be as good as any: then a longer
@@ -21,7 +21,7 @@ const PPM: f64 = 1e6;
 /// How much too fast it runs, where the guest was told `told_over_true` times
 /// the TSC's true rate: cycles become time by the rate told. Counters of the
 /// machine's own time do not care.
-pub(super) fn drift_ppm(source: Source, told_by: ToldBy, told_over_true: f64) -> f64 {
+pub(crate) fn drift_ppm(source: Source, told_by: ToldBy, told_over_true: f64) -> f64 {
     let by_rate_told = match source {
         Source::KvmClock | Source::HyperVPage => true,
         // The host computes it from the page, while that is good (KVM does:

@@ -170,6 +170,10 @@ impl Subject<'_> {
                 2 => Event::HostClocksource { is_tsc: round % 8 == 2 },
                 _ => Event::Resumed,
             };
+            if event == Event::Resumed {
+                // Else there is nothing to resume.
+                self.board.tell(Event::Paused);
+            }
             self.board.tell(event);
             for _ in 0..READS_A_ROUND {
                 let time = self.read(Source::KvmClock)?;

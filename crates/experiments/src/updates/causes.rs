@@ -9,7 +9,7 @@ use machine::{Machine, MachineError};
 use provider::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
 use provider::{Event, Policy, Reading, VcpuId};
 use pvclock::kvm_clock::Flags;
-use pvclock::{Hertz, Nanos};
+use pvclock::{Hertz, Nanos, Scale};
 
 use super::Subject;
 use crate::settings::LabError;
@@ -33,6 +33,8 @@ pub(super) struct Done {
     pub(super) step_ns: Vec<i64>,
     /// It may be less by this much: the clock went on while it was set.
     pub(super) less_ns: i64,
+    /// What of the event itself was not to be seen, if so.
+    pub(super) missing: Option<String>,
     /// Whether the pages have TSC_STABLE then, if that changes.
     pub(super) stable: Option<bool>,
     /// What is to be told beside it.
@@ -51,7 +53,7 @@ fn not(why: &str) -> Result {
 
 impl Subject {
     fn tell(&self, event: Event) {
-        self.machine.tell(event);
+        let _ = self.machine.with_host(|host, now, ram| host.handle(event, now, ram));
     }
 
     fn register(&self, msr: u32) -> Result<()> {
@@ -206,7 +208,7 @@ pub(super) fn own_clock_back(subject: &mut Subject) -> Result {
 }
 
 fn own_clock(subject: &Subject, by_ns: u64) -> Result {
-    let _ = subject.machine.with_host_alone(|host, now, ram| {
+    let _ = subject.machine.with_host(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
         host.handle(Event::ClockSet { clock }, now, ram);
     });
@@ -263,11 +265,17 @@ pub(super) fn own_frequency(subject: &mut Subject) -> Result {
     let truth = subject.machine.with_host(|host, _, _| host.settings().told_tsc);
     let truth = truth.unwrap_or(Hertz(0));
     let more = Hertz(truth.0 + truth.0 / 1_000_000);
+    let mut missing = None;
     for frequency in [more, truth] {
         subject.tell(Event::TscFrequencyChanged { frequency });
         crate::pages::reenter_all(&subject.machine)?;
+        let due = Scale::from_hertz(frequency).ok();
+        if subject.infos()?.iter().any(|info| Some(info.scale) != due) {
+            missing = Some(format!("not every page's scale is that of {frequency}"));
+        }
     }
-    done(Done::default())
+    let note = missing.clone().or(Some("the scale of all pages is that of each rate".to_owned()));
+    done(Done { missing, note, ..Done::default() })
 }
 
 pub(super) fn not_ours_to_change(_: &mut Subject) -> Result {

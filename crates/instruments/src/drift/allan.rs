@@ -4,7 +4,9 @@
 //! Riley, "Handbook of Frequency Stability Analysis", NIST Special Publication
 //! 1065 (2008), section 5.2.4, from phase (offsets in time):
 //!
+//! ```text
 //! sigma²(tau) = sum (x[i+2m] - 2 x[i+m] + x[i])² / (2 tau² (N - 2m)), tau = m tau0
+//! ```
 //!
 //! A constant frequency error does not show in it. What the measurement adds
 //! by itself does: at short tau the figure is the network's or the reader's.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::allan::AllanPoint;
+use super::filter::Bounded;
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
@@ -34,8 +35,24 @@ pub struct Drift {
     /// Changes of frequency; the figure above is of the time since the last
     /// where that was long enough.
     pub rate_changes: Vec<RateChange>,
-    /// Overlapping Allan deviation, over the longest time without a step.
+    /// Overlapping Allan deviation, over the longest time without a step;
+    /// readings far more delayed than most are left out.
     pub allan: Vec<AllanPoint>,
+}
+
+/// The delay beyond which a reading would hide what the others show, where
+/// readings are looked at one by one: thrice as far from the least as the
+/// median is.
+pub(super) fn late_ns(least_ns: f64, median_ns: f64) -> f64 {
+    median_ns + 2.0 * (median_ns - least_ns)
+}
+
+impl Drift {
+    /// Whether a reading was delayed so much that a picture is better
+    /// without it.
+    pub fn is_late(&self, reading: &Bounded) -> bool {
+        reading.width_ns() > late_ns(self.least_delay_ns, self.median_delay_ns)
+    }
 }
 
 /// A frequency error: positive is fast.
@@ -43,7 +60,8 @@ pub struct Drift {
 pub struct Frequency {
     /// The estimate, ppm.
     pub ppm: f64,
-    /// Its 95 % confidence interval, ppm; none of fewer than five blocks.
+    /// Its 95 % confidence interval, ppm; of fewer than five blocks, between
+    /// what the bounds of the first and the last allow at all.
     pub interval_ppm: Option<(f64, f64)>,
     /// Gained in a day at that rate, s.
     pub per_day_s: f64,

@@ -2,7 +2,7 @@
 
 use super::allan;
 use super::filter::{self, Bounded};
-use super::result::{Drift, Frequency, Offset, RateChange, Step};
+use super::result::{Drift, Frequency, Offset, RateChange, Step, late_ns};
 use super::theil_sen::{self, Point};
 use super::{Nesting, Reading};
 use crate::steps::{LearntRate, Moved};
@@ -180,22 +180,29 @@ impl Series {
         let (frequency, blocks) = fit(&stretches);
         let mut delays: Vec<f64> = self.readings.iter().map(Bounded::width_ns).collect();
         delays.sort_by(f64::total_cmp);
-        let end = blocks.last().map_or(*last, |block| at_end(block.best, last.at_s, frequency));
+        let carried = |block: &filter::Block, at_s| carry(block.best, at_s, frequency);
+        let end = blocks.last().map_or(*last, |block| carried(block, last.at_s));
+        // The blocks begin at the start, unless the frequency changed since.
+        let start = blocks.first().filter(|_| from == 0);
+        let start = start.map_or(*first, |block| carried(block, first.at_s));
         let (_, ns) = end.middle();
         let longest = stretches.iter().max_by_key(|stretch| stretch.len())?;
+        let (least_delay_ns, median_delay_ns) = (*delays.first()?, theil_sen::median(&delays)?);
+        let late_ns = late_ns(least_delay_ns, median_delay_ns);
+        let prompt = longest.iter().filter(|reading| reading.width_ns() <= late_ns);
         let phase: Vec<Point> =
-            longest.iter().map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
+            prompt.map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
         Some(Drift {
             readings: self.readings.len(),
             kept: blocks.iter().map(|block| block.kept).sum(),
             span_s: last.at_s - first.at_s,
-            least_delay_ns: *delays.first()?,
-            median_delay_ns: theil_sen::median(&delays)?,
+            least_delay_ns,
+            median_delay_ns,
             frequency,
             offset: Offset {
                 ns: origin.offset_ns as f64 + ns,
                 bound_ns: (end.width_ns() / 2.0).max(0.0),
-                moved_ns: ns - first.middle().1,
+                moved_ns: ns - start.middle().1,
             },
             steps: self.steps.clone(),
             rate_changes: self.rate_changes.clone(),
@@ -204,8 +211,8 @@ impl Series {
     }
 }
 
-/// The last block's bounds, carried to the end by the frequency found.
-fn at_end(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
+/// A block's bounds, carried to another time by the frequency found.
+fn carry(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
     let by = frequency.map_or(0.0, |frequency| frequency.ppm * 1e3 * (at_s - best.at_s));
     Bounded { at_s, low_ns: best.low_ns + by, high_ns: best.high_ns + by }
 }
@@ -228,9 +235,23 @@ fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
             .map(|part| part.iter().map(|block| block.best.middle()).collect())
             .collect();
         slope = theil_sen::slope(&points).or(slope);
+        let longest = parts.iter().max_by_key(|part| part.len());
+        if let (Some(slope), Some(part)) = (&mut slope, longest) {
+            slope.interval = slope.interval.or_else(|| slope_bounds(part));
+        }
         blocks = parts.concat();
     }
     (slope.map(Frequency::of_slope), blocks)
+}
+
+/// Between which slopes anything through the bounds of the first and the last
+/// block runs: what is known where too few blocks leave Sen's interval open.
+fn slope_bounds(blocks: &[filter::Block]) -> Option<(f64, f64)> {
+    let (first, last) = (blocks.first()?.best, blocks.last()?.best);
+    let length_s = Some(last.at_s - first.at_s).filter(|length| *length > 0.0)?;
+    let low = (last.low_ns - first.high_ns) / length_s;
+    let high = (last.high_ns - first.low_ns) / length_s;
+    Some((low.min(high), low.max(high)))
 }
 
 #[cfg(test)]

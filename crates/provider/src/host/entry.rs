@@ -12,6 +12,7 @@ impl Host {
     /// before the vCPU enters the guest; with nothing due it costs a look.
     #[inline]
     pub fn before_entry(&mut self, vcpu: VcpuId, now: Reading, memory: &impl GuestMemory) {
+        self.latest = now;
         if self.vcpus.get(&vcpu).is_some_and(|vcpu| !vcpu.due.is_nothing()) {
             self.write_due(vcpu, now, memory);
         }

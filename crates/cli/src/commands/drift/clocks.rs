@@ -182,6 +182,11 @@ impl Clocks {
         }
     }
 
+    /// What all clocks show now.
+    pub(super) fn now(&self) -> Stamp {
+        self.stamps()()
+    }
+
     /// Each clock between two reads of a reference: the tightest of a few.
     pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<Compared> {
         let take = |reader: &Reader| {
@@ -221,4 +226,36 @@ pub(super) fn within(before: &Stamp, reference: Span, after: &Stamp) -> Vec<Comp
         Some(Compared { clock, reading })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_clock_is_read_around_and_within_a_reference() {
+        let facts = platform::facts::read(&platform::tree::Tree::live());
+        let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
+        let names = clocks.names();
+        assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
+        assert_eq!(names.len() + clocks.missing.len() + 1, ClockName::value_variants().len());
+        let raw = || Clock::MonotonicRaw.read_ns();
+        let stamp = clocks.stamps();
+        let before = stamp();
+        let reference = Span { before: raw().unwrap(), after: raw().unwrap() };
+        let inner = within(&before, reference, &stamp());
+        let outer = clocks.around(raw);
+        assert_eq!((inner.len(), outer.len()), (names.len(), names.len()));
+        for one in inner.iter().chain(&outer) {
+            let (low, high) = one.reading.bounds();
+            assert!(low <= high, "{:?}: {one:?}", names[one.clock]);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_asked_for_is_had_though_it_is_the_reference() {
+        let facts = platform::facts::read(&platform::tree::Tree::live());
+        let clocks = Clocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
+        assert_eq!(clocks.names(), [ClockName::Raw]);
+    }
 }

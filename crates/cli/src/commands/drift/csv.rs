@@ -14,7 +14,7 @@ pub(super) fn render(report: &DriftReport) -> String {
         ("frequency from", "ppm"),
         ("frequency to", "ppm"),
         ("per day", "s"),
-        ("in 300 s", "s"),
+        ("five minutes", "s"),
         ("offset", "s"),
         ("offset bound", "s"),
         ("moved", "s"),

@@ -181,6 +181,7 @@ impl Reference {
                 .iter()
                 .map(|(what, count)| Failure { what: what.clone(), times: *count })
                 .collect(),
+            agrees: None,
             stopped: self.stopped.clone(),
             interval_s: self.interval.as_secs_f64(),
             stratum: word.map(|word| word.stratum),

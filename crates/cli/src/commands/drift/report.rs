@@ -36,6 +36,9 @@ pub(crate) struct ReferenceReport {
     pub(super) answered: u64,
     /// Why others were not.
     pub(super) failures: Vec<Failure>,
+    /// Whether its time agrees with the majority of references that tell the
+    /// time of day; none where there is no majority, or nothing to compare.
+    pub(super) agrees: Option<bool>,
     /// Why it was asked no more.
     pub(super) stopped: Option<String>,
     /// Time between comparisons at the end, s: longer than asked for where it
@@ -93,5 +96,23 @@ impl DriftReport {
     pub(super) fn is_within(&self) -> bool {
         let verdicts = |pair: &PairReport| [pair.frequency_verdict, pair.offset_verdict];
         self.pairs.iter().flat_map(verdicts).flatten().all(Verdict::is_within)
+    }
+}
+
+#[cfg(test)]
+impl DriftReport {
+    /// Of pairs alone.
+    pub(super) fn of_pairs(pairs: &[super::session::Pair]) -> Self {
+        let budget = Budget::default();
+        let judged = pairs.iter().filter_map(|pair| super::session::judged(pair, budget));
+        Self {
+            version: "0.0.0".into(),
+            duration_s: 100.0,
+            references: Vec::new(),
+            pairs: judged.collect(),
+            not_measured: Vec::new(),
+            budget,
+            notes: Vec::new(),
+        }
     }
 }

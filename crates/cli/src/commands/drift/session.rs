@@ -10,6 +10,7 @@ use super::live::Live;
 use super::records::{Joined, Record, Recorder};
 use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
+use super::stopwatch;
 use crate::commands::watch::waiting::{Waiting, Woken};
 use crate::error::CliError;
 
@@ -20,6 +21,13 @@ pub(super) struct Pair {
     pub(super) series: Series,
     /// Readings that bounded nothing, and what was wrong with the last.
     refused: (u64, String),
+}
+
+impl Pair {
+    /// A pair and what was read of it.
+    pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
+        Self { clock, reference: reference.to_owned(), series, refused: (0, String::new()) }
+    }
 }
 
 /// A measurement under way.
@@ -97,6 +105,20 @@ impl Session {
         Ok(())
     }
 
+    /// Has a person say when, and for how long.
+    pub(super) fn by_stopwatch(&mut self) -> Result<(), CliError> {
+        let names = self.clocks.names();
+        let (compared, elapsed) = stopwatch::measure(&self.clocks)?;
+        self.elapsed = elapsed;
+        for one in compared {
+            if let Some(clock) = names.get(one.clock) {
+                self.take(*clock, stopwatch::NAME, one.reading);
+            }
+        }
+        self.notes.push("Either end by hand: within 0.2 s, it is assumed.".into());
+        Ok(())
+    }
+
     fn compare(&mut self, index: usize, boot: &str) -> Result<(), CliError> {
         let names = self.clocks.names();
         let Some(reference) = self.references.get_mut(index) else { return Ok(()) };
@@ -120,8 +142,7 @@ impl Session {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
-            let (series, refused) = (Series::new(), (0, String::new()));
-            self.pairs.push(Pair { clock, reference: reference.to_owned(), series, refused });
+            self.pairs.push(Pair::of(clock, reference, Series::new()));
             self.pairs.len() - 1
         });
         if let Some(pair) = self.pairs.get_mut(index)
@@ -136,12 +157,14 @@ impl Session {
     /// # Errors
     /// Not one comparison was made.
     pub(super) fn report(&self, budget: Budget) -> Result<DriftReport, CliError> {
-        let pairs: Vec<PairReport> =
+        let mut pairs: Vec<PairReport> =
             self.pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
         if pairs.is_empty() {
             return Err(self.nothing());
         }
+        let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
+        notes.extend(super::notes::judge_references(&mut references, &mut pairs));
         for pair in self.pairs.iter().filter(|pair| pair.refused.0 > 0) {
             let (count, why) = &pair.refused;
             let (clock, reference) = (pair.clock.name(), &pair.reference);
@@ -151,7 +174,7 @@ impl Session {
         Ok(DriftReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
-            references: self.references.iter().map(Reference::report).collect(),
+            references,
             pairs,
             not_measured: self
                 .clocks
@@ -182,7 +205,7 @@ impl Session {
     }
 }
 
-fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
+pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
     // chronyd's time and NTP's count from 1970; a PHC may count TAI.
     let offset_is_error = pair.clock.counts_from_1970()

@@ -135,7 +135,7 @@ fn moves(report: &DriftReport) -> Table {
 fn stability(report: &DriftReport) -> Table {
     let mut table = Table::new(
         "Stability: overlapping Allan deviation by tau, ppm",
-        [Column::names("clock"), Column::words("against"), Column::words("tau: deviation")],
+        [Column::names("clock"), Column::names("against"), Column::words("tau: deviation")],
     );
     for pair in report.pairs.iter().filter(|pair| !pair.drift.allan.is_empty()) {
         let points = pair.drift.allan.iter().map(|point| {
@@ -257,17 +257,17 @@ fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
     lines
 }
 
+/// `+50.01 ± 0.12 ppm`, or a dash.
+pub(super) fn frequency(drift: &Drift) -> String {
+    let Some(frequency) = drift.frequency else { return "–".into() };
+    let digits = digits(drift);
+    let bound = bound_ppm(&frequency).map(|bound| format!(" ± {bound:.digits$}"));
+    format!("{}{} ppm", with_sign(frequency.ppm, digits), bound.unwrap_or_default())
+}
+
 /// One line while measuring.
 pub(super) fn live(clock: &str, reference: &str, drift: &Drift, elapsed: Duration) -> String {
-    let figure = match drift.frequency {
-        Some(frequency) => {
-            let digits = digits(drift);
-            let bound = bound_ppm(&frequency).map(|bound| format!(" ± {bound:.digits$}"));
-            let ppm = with_sign(frequency.ppm, digits);
-            format!("{ppm}{} ppm", bound.unwrap_or_default())
-        }
-        None => "–".into(),
-    };
+    let figure = frequency(drift);
     let steps = drift.steps.len();
     let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };
     printable(&format!(
@@ -310,3 +310,6 @@ fn significant(value: f64) -> String {
         value => crate::output::figures::three_digits(value),
     }
 }
+
+#[cfg(test)]
+mod tests;

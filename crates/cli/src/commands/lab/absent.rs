@@ -19,12 +19,20 @@ pub(super) fn told(error: &MachineError) -> CliError {
 pub(super) fn not_made(experiment: Experiment, error: &LabError) -> CliError {
     let remedy = match error {
         LabError::NeedsKvm => "without --in-process, where there is /dev/kvm",
-        LabError::Machine(MachineError::TimedOut { .. }) => "a longer --timeout",
         LabError::Machine(error) => remedy(error),
         _ => "`parachron lab conformance`, to see what this host's KVM does",
     };
     let cause = format!("{} could not be made: {error}", experiment.name());
     CliError::Failed { cause, remedy: remedy.into() }
+}
+
+/// What a person is told whose machine did not start.
+pub(super) fn no_boot(error: &LabError) -> CliError {
+    let remedy = match error {
+        LabError::Machine(error) => remedy(error),
+        _ => "--in-process, which needs no /dev/kvm",
+    };
+    CliError::Failed { cause: format!("the guest did not start: {error}"), remedy: remedy.into() }
 }
 
 /// What helps against `error`.
@@ -39,7 +47,17 @@ pub(super) fn remedy(error: &MachineError) -> &'static str {
             "`sudo usermod -aG kvm $USER`, and log in anew; in a container, hand it /dev/kvm"
         }
         MachineError::Lacks { .. } => "a host kernel that has it, or a later one",
-        _ => "--in-process, which needs no /dev/kvm",
+        MachineError::TimedOut { .. } => "a longer --timeout",
+        MachineError::Memory { .. } | MachineError::Thread(_) => {
+            "fewer --vcpus, or other limits (`ulimit -a`)"
+        }
+        MachineError::Died { .. }
+        | MachineError::Flooded { .. }
+        | MachineError::Nonsense { .. } => {
+            "it again; where it stays so, report it with this message: the guest is ours"
+        }
+        MachineError::NoKvm(_) => "--in-process, for drift, cost and conformance without /dev/kvm",
+        _ => "`parachron lab conformance`, to see what this host's KVM does",
     }
 }
 

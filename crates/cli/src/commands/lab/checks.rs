@@ -28,11 +28,27 @@ pub(super) fn found(check: &Check) -> &str {
     }
 }
 
-/// All checks of an experiment, as text or Markdown; in colour or without.
-pub(super) fn render(outcome: &Outcome, format: Format, colours: bool) -> String {
+/// Which checks are listed; all are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// Each.
+    All,
+    /// Those that did not pass.
+    NotPassed,
+}
+
+impl Listed {
+    fn of(self, outcome: &Outcome) -> impl Iterator<Item = &Check> {
+        let all = self == Self::All;
+        outcome.checks.iter().filter(move |check| all || check.verdict != Verdict::Passed)
+    }
+}
+
+/// Checks of an experiment, as text or Markdown; in colour or without.
+pub(super) fn render(outcome: &Outcome, format: Format, listed: Listed, colours: bool) -> String {
     match format {
-        Format::Markdown => table(outcome).markdown(),
-        _ => list(outcome, colours),
+        Format::Markdown => table(outcome, listed).markdown(),
+        _ => list(outcome, listed, colours),
     }
 }
 
@@ -42,9 +58,9 @@ fn title(outcome: &Outcome) -> String {
 }
 
 /// A paragraph each: tables of so many words would be columns of one word.
-fn list(outcome: &Outcome, colours: bool) -> String {
+fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
     let mut text = title(outcome) + "\n";
-    for check in &outcome.checks {
+    for check in listed.of(outcome) {
         let said = match &check.verdict {
             Verdict::NotMeasured(why) => format!("{}: not measured: {why}", check.name),
             _ => format!("{}: {} (must hold: {})", check.name, check.found, check.bar),
@@ -73,10 +89,10 @@ fn mark(verdict: &Verdict) -> (&'static str, Style) {
     }
 }
 
-fn table(outcome: &Outcome) -> Table {
+fn table(outcome: &Outcome, listed: Listed) -> Table {
     let columns = ["verdict", "check", "must hold", "found"].map(Column::words);
     let mut table = Table::new(title(outcome), columns);
-    for check in &outcome.checks {
+    for check in listed.of(outcome) {
         table.row([
             word(&check.verdict).into(),
             check.name.as_str().into(),

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use experiments::{Experiment, Settings};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
-use provider::Kind;
+use provider::{GuestSystem, Kind};
 
 use super::format::Format;
 use super::session::Order;
@@ -337,7 +337,10 @@ fn experiments() -> impl TypedValueParser<Value = Experiment> {
 }
 
 fn providers() -> impl TypedValueParser<Value = Kind> {
-    named(Kind::ALL.map(|kind| (kind.name(), kind)))
+    let [none, legacy, minimal, kvm, hyperv] = Kind::ALL.map(|kind| (kind.name(), kind));
+    // Our guest reads what Linux reads.
+    let default = ("default", Kind::default_for(GuestSystem::Linux));
+    named([none, legacy, minimal, kvm, hyperv, default])
 }
 
 fn sources() -> impl TypedValueParser<Value = Source> {

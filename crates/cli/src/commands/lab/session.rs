@@ -52,7 +52,11 @@ impl<'a> Order<'a> {
             settings.told_over_true = told as f64 / host_tsc.0 as f64;
         }
         let boot = match ran_on {
-            RanOn::Kvm => experiments::boot(&settings_for(Experiment::Conformance, &settings)).ok(),
+            RanOn::Kvm => {
+                let settings = settings_for(Experiment::Conformance, &settings);
+                // A guest that does not start is no subject of anything.
+                Some(experiments::boot(&settings).map_err(|error| absent::no_boot(&error))?)
+            }
             RanOn::InProcess(_) => None,
         };
         let boot_ms = boot.map(|length| length.as_secs_f64() * 1e3);

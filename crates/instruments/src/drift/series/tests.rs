@@ -51,7 +51,7 @@ fn a_step_is_found_sized_and_cut_out() {
         assert!((found.ns + step).abs() <= found.bound_ns, "{found:?}");
         assert!((found.at_s - 20.0).abs() < 0.2, "{found:?}");
         assert!((ppm(&drift) + 50.0).abs() < 2.0, "{drift:?}");
-        assert!((drift.offset.moved_ns + step + 3e6).abs() < 1.5 * MS, "{:?}", drift.offset);
+        assert!((drift.offset.moved_ns + step + 3e6).abs() < 0.3 * MS, "{:?}", drift.offset);
     }
 }
 
@@ -132,4 +132,33 @@ fn what_bounds_nothing_is_refused() {
     let drift = series.drift().unwrap();
     assert_eq!((drift.readings, drift.frequency), (1, None));
     assert_eq!(drift.offset.bound_ns, 45.0);
+}
+
+/// Two readings of a stopwatch by a person: the interval is what 0.2 s at
+/// either end make of 300 s.
+#[test]
+fn two_readings_have_the_interval_of_their_bounds() {
+    let mut series = Series::new();
+    for (clock, reference) in [(7_000_000_000, 1_000_000_000), (300_000_000_000, 301_000_000_000)] {
+        let reference = Span { before: reference - 200_000_000, after: reference + 200_000_000 };
+        let clock = Span::at(clock);
+        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+    }
+    let frequency = series.drift().unwrap().frequency.unwrap();
+    let (low, high) = frequency.interval_ppm.unwrap();
+    assert!((frequency.in_300_s - -7.0).abs() < 1e-6, "{frequency:?}");
+    assert!((high - low - 2.0 * 0.4 / 300.0 * 1e6).abs() < 0.01, "{frequency:?}");
+}
+
+/// One answer that took 800 ms would be all that the deviation shows.
+#[test]
+fn a_late_reading_does_not_spoil_the_stability() {
+    let mut readings = Server::new(50.0, Jitter::Uniform(MS)).asked(1, 0.1, 60.0);
+    let calm = drift(readings.clone());
+    readings[300].clock.after += 800_000_000;
+    let spoilt = drift(readings);
+    for (one, other) in calm.allan.iter().zip(&spoilt.allan) {
+        assert!((one.deviation / other.deviation - 1.0).abs() < 0.1, "{one:?} {other:?}");
+    }
+    assert!((ppm(&calm) - ppm(&spoilt)).abs() < 0.1);
 }

@@ -1,7 +1,7 @@
 //! Readings of the system's clock between two readings of the TSC, and what
 //! they say about the TSC's rate.
 
-use crate::segment::Rate;
+use crate::timeline::segment::Rate;
 
 /// The system's clock said `ns` at some moment from `before` to `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::world::{LIMITS, Program, World};
-use crate::steering::{Disruption, Distrust};
+use crate::timeline::steering::{Disruption, Distrust};
 
 const GHZ: i128 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -66,6 +66,35 @@ fn segments_join_without_a_step_and_slew_within_the_limit() {
             assert!((hz - 3 * GHZ).abs() <= 3 * GHZ * 1_010 / 1_000_000, "{hz} Hz");
         }
     }
+}
+
+#[test]
+fn a_kept_clock_leaves_readers_nothing_to_do() {
+    let mut program = settled(3 * GHZ, 17);
+    program.kept = true;
+    program.run(40 * MS);
+    let before = program.seen_to_by_readers;
+    let worst = program.run(10 * SECOND);
+    assert!(worst.by_tsc && worst.away_ns() <= 100, "{worst:?}");
+    assert_eq!(program.seen_to_by_readers, before);
+}
+
+/// Fifty segments by one rate, measured in 20 ms to some ppm: a second
+/// of that is microseconds, and then the system is the better clock.
+#[test]
+fn without_a_look_at_the_system_it_goes_on_for_a_second() {
+    let mut program = settled(3 * GHZ, 18);
+    program.world.blind = true;
+    let worst = program.run(900 * MS);
+    assert!(worst.by_tsc && worst.away_ns() <= 5 * MICROSECOND, "{worst:?}");
+    program.run(200 * MS);
+    let told = program.run(SECOND);
+    assert!(!told.by_tsc && told.away_ns() <= 5 * MICROSECOND, "{told:?}");
+    program.world.blind = false;
+    program.run(40 * MS);
+    let later = program.run(SECOND);
+    assert!(later.by_tsc && later.away_ns() <= MICROSECOND, "{later:?}");
+    assert_eq!(program.disruptions(), 0);
 }
 
 #[test]

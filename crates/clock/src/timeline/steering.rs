@@ -1,8 +1,8 @@
 //! From readings of the system's clock to pieces of time: calibration,
 //! steering, and what to do when TSC and system disagree.
 
-use crate::sample::{RateBounds, Sample};
-use crate::segment::{LONGEST_NS, Rate, Segment};
+use crate::timeline::sample::{RateBounds, Sample};
+use crate::timeline::segment::{LONGEST_NS, Rate, Segment};
 
 /// How long the TSC is watched before its rate is believed: the uncertainty
 /// of two samples, some 50 ns each, is then 10 ppm, or 200 ns over a segment.
@@ -209,9 +209,9 @@ impl Steering {
             self.phase = Phase::Tracking { last: *sample, rate };
         }
         let Phase::Tracking { rate, .. } = self.phase else { return true };
-        if self.newest.holds(sample.after) {
+        if self.newest.holds(sample.before) {
             self.follow(sample, rate);
-        } else if !self.older.holds(sample.after) {
+        } else if !self.older.holds(sample.after) && !self.newest.holds(sample.after) {
             let most = rate.0 + rate.ppm(self.limits.slew_ppm);
             self.restart(sample, Rate(high.0.min(most)));
         }

@@ -1,12 +1,12 @@
 //! The machine and its program. All is exact integer arithmetic in 2⁻³² ns
 //! and cycles, and noise comes from a seed.
 
-use crate::bound::{Timex, VmClock};
-use crate::maintenance::{Maintenance, Reading};
-use crate::published::{Place, Published, View};
-use crate::realtime::RealtimeSample;
-use crate::sample::Sample;
-use crate::steering::{Distrust, Limits};
+use crate::timeline::bound::{Timex, VmClock};
+use crate::timeline::maintenance::{Maintenance, Reading};
+use crate::timeline::published::{Place, Published, View};
+use crate::timeline::realtime::RealtimeSample;
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::{Distrust, Limits};
 
 const ONE: i128 = 1 << 32;
 
@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) identity: u64,
     /// One sample in this many is interrupted; 0 for none.
     pub(super) interrupted: u64,
+    /// No sample is of use, as on a machine that is never left in peace.
+    pub(super) blind: bool,
     seed: u64,
 }
 
@@ -40,6 +42,7 @@ impl World {
             distrust: None,
             identity: 1,
             interrupted: 0,
+            blind: false,
             seed: seed.wrapping_mul(2).wrapping_add(1),
         }
     }
@@ -97,7 +100,8 @@ impl World {
         self.pass(25);
         Reading {
             now_ns,
-            sample: best.filter(|best| best.width() < 10_000 && self.distrust.is_none()),
+            sample: best
+                .filter(|best| best.width() < 10_000 && !self.blind && self.distrust.is_none()),
             realtime: RealtimeSample { before_ns, realtime_ns, after_ns: self.mono_ns() },
             timex: Some(Timex { max_error_ns: 0, synchronised: true }),
             vmclock: Some(VmClock { identity: (self.identity, 7), error_ns: None }),
@@ -130,6 +134,10 @@ pub(super) struct Program {
     pub(super) maintenance: Maintenance,
     published: Published,
     last_ns: u64,
+    /// Whether somebody keeps the clock, as `Keeper` does.
+    pub(super) kept: bool,
+    /// Times that a reader had to see to the clock.
+    pub(super) seen_to_by_readers: u64,
 }
 
 impl Program {
@@ -139,6 +147,8 @@ impl Program {
             maintenance: Maintenance::new(LIMITS, None),
             published: Published::empty(),
             last_ns: 0,
+            kept: false,
+            seen_to_by_readers: 0,
         }
     }
 
@@ -157,13 +167,17 @@ impl Program {
             match view.place(tsc) {
                 Place::On(ns) => break told(ns, true),
                 Place::Due(ns) => {
+                    self.seen_to_by_readers += 1;
                     self.step();
                     break told(ns, true);
                 }
                 Place::Off if system_ns < view.retry_ns => {
                     break told(system_ns.max(view.floor_ns), false);
                 }
-                Place::Off => self.step(),
+                Place::Off => {
+                    self.seen_to_by_readers += 1;
+                    self.step();
+                }
             }
         };
         assert!(told.ns >= self.last_ns, "{} ns back: {told:?}", self.last_ns - told.ns);
@@ -179,6 +193,9 @@ impl Program {
         while self.world.mono_ns() < end_ns {
             let pause_ns = 20_000 + self.world.random(400_000);
             self.world.pass(pause_ns);
+            if self.kept && self.maintenance.steering.wants_step(self.world.tsc()) {
+                self.step();
+            }
             let told = self.read();
             if told.away_ns() > worst.away_ns() {
                 worst = told;

@@ -1,11 +1,11 @@
 //! One round of maintenance as pure code: what the system said in, what to
 //! publish out.
 
-use crate::bound::{Bound, Timex, VmClock};
-use crate::published::View;
-use crate::realtime::{RealtimeOffset, RealtimeSample};
-use crate::sample::Sample;
-use crate::steering::{Distrust, Limits, Steering};
+use crate::timeline::bound::{Bound, Timex, VmClock};
+use crate::timeline::published::View;
+use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
+use crate::timeline::sample::Sample;
+use crate::timeline::steering::{Distrust, Limits, Steering};
 
 /// What was read of the system for one round.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Reading {
     pub sample: Option<Sample>,
     /// The time of day.
     pub realtime: RealtimeSample,
-    /// What adjtimex said.
+    /// What adjtimex said, when it was asked.
     pub timex: Option<Timex>,
     /// What the VMClock page said.
     pub vmclock: Option<VmClock>,
@@ -66,7 +66,10 @@ impl Maintenance {
             (None, None) => self.steering.coast(reading.now_tsc),
         }
         if self.steering.disruptions != disruptions {
-            self.bound.disrupt(reading.timex);
+            self.bound.disrupt();
+        }
+        if let Some(timex) = reading.timex {
+            self.bound.hear(timex, reading.now_ns);
         }
         self.realtime.take(&reading.realtime);
         self.view = self.next_view(reading);
@@ -83,7 +86,7 @@ impl Maintenance {
 
     fn next_view(&mut self, reading: &Reading) -> View {
         let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
-        let known = self.bound.error_ns(reading.timex, reading.vmclock, self.unsynchronised_ns);
+        let known = self.bound.error_ns(reading.now_ns, reading.vmclock, self.unsynchronised_ns);
         let steering = &self.steering;
         let with_ours =
             |ns: u64| ns.saturating_add(steering.tracking_ns).saturating_add(offset_error_ns);

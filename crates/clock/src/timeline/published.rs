@@ -22,7 +22,7 @@
 
 use pvclock::shared::{Aligned, Memory, Word};
 
-use crate::segment::{Rate, Segment};
+use crate::timeline::segment::{Rate, Segment};
 
 /// One publication, as a plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

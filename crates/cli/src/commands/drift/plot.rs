@@ -1,0 +1,210 @@
+//! The result as a picture: how far each clock went, and how steadily.
+
+use instruments::drift::filter::Bounded;
+
+use super::report::{DriftReport, PairReport};
+use super::session::Pair;
+use super::text::{frequency, signed_time};
+use crate::error::CliError;
+use crate::output::figures::time;
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
+use crate::output::plot::{RIGHT, WIDTH, colour};
+
+/// Where axes begin; labels stand before them.
+const LEFT: i32 = 110;
+/// Height of each panel, and of the space between and below them.
+const PANEL: i32 = 300;
+const GAP: i32 = 76;
+/// Rows of the legend begin here.
+const LEGEND: i32 = 64;
+const ROW: i32 = 22;
+
+/// The picture as the text of an SVG file.
+pub(super) fn svg(report: &DriftReport, pairs: &[Pair]) -> Result<String, CliError> {
+    draw(report, pairs).map_err(|error| CliError::Failed {
+        cause: format!("cannot draw the plot: {error}"),
+        remedy: "the figures themselves are had without --plot".into(),
+    })
+}
+
+fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
+    let rows = i32::try_from(report.pairs.len()).unwrap_or(0);
+    let first = LEGEND + rows * ROW + 40;
+    let second = first + PANEL + GAP;
+    let mut svg = String::new();
+    {
+        let canvas = Canvas::new(&mut svg, WIDTH, second + PANEL + GAP / 2)?;
+        canvas.bold("Clocks against their references", (20, 30), 22, INK)?;
+        for (index, pair) in report.pairs.iter().enumerate() {
+            legend(&canvas, index, pair)?;
+        }
+        offsets(&canvas, pairs, first)?;
+        deviations(&canvas, report, second)?;
+        canvas.finish()?;
+    }
+    Ok(svg)
+}
+
+fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), DrawError> {
+    let top = LEGEND + i32::try_from(index).unwrap_or(0) * ROW;
+    canvas.rect((20, top), (34, top + 14), colour(index), 1.0)?;
+    let a_day = pair.drift.frequency.map_or(String::new(), |frequency| {
+        format!(", {} a day", signed_time(frequency.per_day_s * 1e9))
+    });
+    let figure = frequency(&pair.drift);
+    let words = format!("{} against {}: {figure}{a_day}", pair.clock, pair.reference);
+    canvas.text(&words, (42, top + 7), Side::Left, 14, INK)
+}
+
+/// A reading of each pixel: the one with the least delay.
+fn thinned(stretch: &[Bounded], across: &Axis) -> Vec<Bounded> {
+    let mut kept: Vec<Bounded> = Vec::new();
+    for reading in stretch {
+        match kept.last_mut() {
+            Some(last) if across.px(last.at_s) == across.px(reading.at_s) => {
+                if reading.width_ns() < last.width_ns() {
+                    *last = *reading;
+                }
+            }
+            _ => kept.push(*reading),
+        }
+    }
+    kept
+}
+
+/// What is drawn of a pair: stretches between steps, from zero on.
+type Shown = Vec<Vec<Bounded>>;
+
+/// The readings that are not late, from the first on.
+fn shown(pair: &Pair) -> Shown {
+    let (readings, drift) = (pair.series.readings(), pair.series.drift());
+    let is_prompt = |one: &Bounded| drift.as_ref().is_none_or(|drift| !drift.is_late(one));
+    let start = readings.iter().find(|one| is_prompt(one)).map_or(0.0, |one| one.middle().1);
+    let from_start = |one: &Bounded| Bounded {
+        low_ns: one.low_ns - start,
+        high_ns: one.high_ns - start,
+        ..*one
+    };
+    let mut ends = pair.series.cuts().to_vec();
+    ends.push(readings.len());
+    let mut begin = 0;
+    let mut stretches = Vec::new();
+    for end in ends {
+        let stretch = readings.get(begin..end).unwrap_or_default();
+        stretches.push(stretch.iter().filter(|one| is_prompt(one)).map(from_start).collect());
+        begin = end;
+    }
+    stretches
+}
+
+/// How far each clock went since the start, over time.
+fn offsets(canvas: &Canvas<'_>, pairs: &[Pair], top: i32) -> Result<(), DrawError> {
+    let pairs: Vec<Shown> = pairs.iter().map(shown).collect();
+    let all = || pairs.iter().flatten().flatten();
+    let length_s = all().map(|point| point.at_s).fold(1e-9, f64::max);
+    let values = || all().map(|point| point.middle().1);
+    let (least, most) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
+    let across = Axis::linear(length_s, LEFT, RIGHT - 30);
+    let upright = Axis::between(least, most, top + PANEL, top);
+    heading(canvas, "offset since the start, by time", top)?;
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, signed_time))?;
+    across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
+    for (index, stretches) in pairs.iter().enumerate() {
+        for stretch in stretches {
+            let points: Vec<(i32, i32)> = thinned(stretch, &across)
+                .iter()
+                .map(|reading| (across.px(reading.at_s), upright.px(reading.middle().1)))
+                .collect();
+            canvas.line(&points, colour(index), 2)?;
+        }
+    }
+    Ok(())
+}
+
+/// Allan deviations.
+fn deviations(canvas: &Canvas<'_>, report: &DriftReport, top: i32) -> Result<(), DrawError> {
+    let points = || {
+        let all = report.pairs.iter().flat_map(|pair| &pair.drift.allan);
+        all.filter(|point| point.deviation > 0.0)
+    };
+    heading(canvas, "overlapping Allan deviation, ppm, by tau", top)?;
+    if points().next().is_none() {
+        let words = "not measured: too few comparisons without a step between them";
+        return canvas.text(words, (LEFT, top + 20), Side::Left, 14, MUTED);
+    }
+    let span = |value: fn(&instruments::drift::allan::AllanPoint) -> f64| {
+        let (low, high) = (f64::INFINITY, 0.0f64);
+        points().map(value).fold((low, high), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    let (tau, deviation) = (span(|point| point.tau_s), span(|point| point.deviation * 1e6));
+    let across = Axis::log(tau.0, tau.1, LEFT, RIGHT - 30);
+    let upright = Axis::log(deviation.0, deviation.1, top + PANEL, top);
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ppm| format!("{ppm}"))?;
+    across.draw(canvas, (top, top + PANEL), |s| time(s * 1e9))?;
+    for (index, pair) in report.pairs.iter().enumerate() {
+        let line: Vec<(i32, i32)> = pair
+            .drift
+            .allan
+            .iter()
+            .filter(|point| point.deviation > 0.0)
+            .map(|point| (across.px(point.tau_s), upright.px(point.deviation * 1e6)))
+            .collect();
+        canvas.line(&line, colour(index), 2)?;
+        for (x, y) in line {
+            canvas.rect((x - 3, y - 3), (x + 3, y + 3), colour(index), 1.0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing has no unit.
+fn or_zero(ns: f64, words: fn(f64) -> String) -> String {
+    if ns == 0.0 { "0".into() } else { words(ns) }
+}
+
+fn heading(canvas: &Canvas<'_>, words: &str, top: i32) -> Result<(), DrawError> {
+    debug_assert!(canvas::width(words, 14) < RIGHT - LEFT, "a heading that fits");
+    canvas.text(words, (LEFT, top - 16), Side::Left, 14, MUTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use instruments::drift::{Nesting, Reading, Series, Span};
+
+    use super::*;
+    use crate::commands::drift::clocks::ClockName;
+    use crate::output::plot::testing;
+
+    /// A clock 50 ppm fast that steps once, and one that is not read often.
+    fn pairs() -> Vec<Pair> {
+        let run = |clock: ClockName, readings: u64| {
+            let mut series = Series::new();
+            for n in 0..readings {
+                let at = 1_000_000_000 * (n + 1);
+                let step = if n >= 40 { 20_000_000 } else { 0 };
+                let clock = Span::at(at + n * 50_000 + step);
+                let reference = Span { before: at - 60, after: at + 40 + n % 7 };
+                let nesting = Nesting::ReferenceOutside;
+                series.push(Reading { clock, reference, nesting }).unwrap();
+            }
+            Pair::of(clock, "ntp 192.0.2.1", series)
+        };
+        vec![run(ClockName::Monotonic, 100), run(ClockName::Rtc, 2)]
+    }
+
+    #[test]
+    fn words_do_not_lie_on_each_other() {
+        let pairs = pairs();
+        let svg = svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
+        testing::check(&svg);
+        assert!(svg.contains("monotonic against ntp 192.0.2.1: +50."), "{svg}");
+    }
+
+    #[test]
+    fn too_little_is_said_instead_of_drawn() {
+        let pairs = &pairs()[1..];
+        let svg = svg(&DriftReport::of_pairs(pairs), pairs).unwrap();
+        assert!(svg.contains("too few comparisons"), "{svg}");
+    }
+}

@@ -1,0 +1,94 @@
+//! A person with a stopwatch as the reference: Enter at the start, Enter at
+//! the end, and what the stopwatch shows.
+
+use std::io::{BufRead, Write};
+use std::time::{Duration, Instant};
+
+use instruments::drift::{Nesting, Reading, Span};
+
+use super::clocks::{Clocks, Compared, Stamp};
+use crate::error::CliError;
+
+/// The reference's name.
+pub(super) const NAME: &str = "stopwatch";
+
+/// How far apart a finger on Enter and one on the stopwatch may be, ns.
+const REACTION_NS: u64 = 200_000_000;
+
+/// The stopwatch's start, ns: room for a reaction before it.
+const START_NS: u64 = 1_000_000_000;
+
+/// Asks for both moments and the time between them.
+///
+/// # Errors
+/// The answers end too soon, or are no time.
+pub(super) fn measure(clocks: &Clocks) -> Result<(Vec<Compared>, Duration), CliError> {
+    let mut answers = std::io::stdin().lock();
+    ask("Start the stopwatch, and press Enter at the same moment.", &mut answers)?;
+    let (begun, start) = (Instant::now(), clocks.now());
+    ask("Stop it after some minutes, and press Enter at the same moment.", &mut answers)?;
+    let (elapsed, end) = (begun.elapsed(), clocks.now());
+    let shown = ask("What does it show? Seconds, or minutes:seconds.", &mut answers)?;
+    let shown = parse(&shown).ok_or_else(|| CliError::Failed {
+        cause: format!("{shown:?} is no time on a stopwatch"),
+        remedy: "seconds such as 300.4, or minutes and seconds such as 5:00.4".into(),
+    })?;
+    let shown_ns = u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX / 2).min(u64::MAX / 2);
+    let mut compared = readings(&start, START_NS);
+    compared.extend(readings(&end, START_NS + shown_ns));
+    Ok((compared, elapsed))
+}
+
+fn readings(stamp: &Stamp, at_ns: u64) -> Vec<Compared> {
+    let reference = Span { before: at_ns - REACTION_NS, after: at_ns + REACTION_NS };
+    let shown = stamp.iter().enumerate();
+    shown
+        .filter_map(|(clock, shown)| {
+            let nesting = Nesting::ReferenceOutside;
+            Some(Compared { clock, reading: Reading { clock: (*shown)?, reference, nesting } })
+        })
+        .collect()
+}
+
+fn ask(question: &str, answers: &mut impl BufRead) -> Result<String, CliError> {
+    // On standard error, so that the result alone is on standard output.
+    let _ = writeln!(std::io::stderr(), "{question}");
+    let mut answer = String::new();
+    match answers.read_line(&mut answer) {
+        Ok(1..) => Ok(answer.trim().to_owned()),
+        Ok(0) => Err(no_answer("standard input has ended")),
+        Err(error) => Err(no_answer(&error.to_string())),
+    }
+}
+
+fn no_answer(why: &str) -> CliError {
+    CliError::Failed {
+        cause: format!("the stopwatch was not told: {why}"),
+        remedy: "a terminal to press Enter at".into(),
+    }
+}
+
+/// `300`, `300.4`, `5:00.4`, `1:05:00`.
+fn parse(text: &str) -> Option<Duration> {
+    let mut seconds = 0.0;
+    for part in text.split(':') {
+        let is_number = part.chars().all(|c| c.is_ascii_digit() || c == '.');
+        seconds = seconds * 60.0 + part.parse::<f64>().ok().filter(|_| is_number)?;
+    }
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stopwatch_shows_is_understood() {
+        for (text, ms) in [("300", 300_000), ("5:00.4", 300_400), ("1:05:00", 3_900_000)] {
+            assert_eq!(parse(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "0", "-3", "5:", "1e9", "five", "99999999999999999999999"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}
