@@ -28,7 +28,7 @@ impl Backend {
         if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
             return Err(MachineError::Lacks { what: "trapping of RDTSC" });
         }
-        if settings.tsc_scaling {
+        if settings.tsc_scaling.is_some() {
             return Err(MachineError::Lacks { what: "scaling of the TSC" });
         }
         Ok(())
@@ -92,7 +92,7 @@ mod tests {
         for settings in [emulated, trapping] {
             assert_eq!(refused(settings).as_deref(), Some("KVM here lacks trapping of RDTSC"));
         }
-        let scaled = provider::Settings { tsc_scaling: true, ..usual };
+        let scaled = provider::Settings { tsc_scaling: Some(48), ..usual };
         assert_eq!(refused(scaled).as_deref(), Some("KVM here lacks scaling of the TSC"));
     }
 }
