@@ -139,7 +139,7 @@ impl Run {
         }
         if self.setting == Setting::Apart {
             let vcpu = VcpuId(machine.vcpus() as u32 - 1);
-            let _ = machine.with_host(|host, now, ram| {
+            let _ = machine.with_host_alone(|host, now, ram| {
                 let cycles = u128::from(host.settings().host_tsc.0) * u128::from(APART.0);
                 let tsc_offset = host.tsc_offset(vcpu).unwrap_or(0);
                 let tsc_offset = tsc_offset.wrapping_add((cycles / 1_000_000_000) as u64);
@@ -217,7 +217,7 @@ pub(crate) fn read_in_turn(
         let reads = BATCH.min(of_each - done);
         let request = Request::Monotonic { source, reads, participants, guarded };
         shared.ready.store(0, Ordering::Release);
-        (0..vcpus).for_each(|vcpu| machine.post(vcpu, request));
+        (0..vcpus).try_for_each(|vcpu| machine.post(vcpu, request))?;
         for vcpu in 0..vcpus {
             let order = Order::decode(&machine.answer(vcpu, request)?);
             total.reads += order.reads;

@@ -53,7 +53,7 @@ fn not(why: &str) -> Result {
 
 impl Subject {
     fn tell(&self, event: Event) {
-        let _ = self.machine.with_host(|host, now, ram| host.handle(event, now, ram));
+        self.machine.tell(event);
     }
 
     fn register(&self, msr: u32) -> Result<()> {
@@ -208,7 +208,7 @@ pub(super) fn own_clock_back(subject: &mut Subject) -> Result {
 }
 
 fn own_clock(subject: &Subject, by_ns: u64) -> Result {
-    let _ = subject.machine.with_host(|host, now, ram| {
+    let _ = subject.machine.with_host_alone(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
         host.handle(Event::ClockSet { clock }, now, ram);
     });
