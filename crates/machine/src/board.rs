@@ -162,9 +162,9 @@ impl Board {
         inner.own_time.go_on(from, now);
     }
 
-    pub(crate) fn save_devices(&self) -> (DevicesState, Nanos) {
+    pub(crate) fn save_devices(&self, now: Reading) -> (DevicesState, Nanos) {
         let inner = self.lock();
-        (inner.devices.save(), inner.own_time.at(host_clock::read()))
+        (inner.devices.save(), inner.own_time.at(now))
     }
 
     /// Tells the provider, if it is ours, with all vCPUs out of the guest

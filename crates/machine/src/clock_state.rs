@@ -84,10 +84,20 @@ pub fn restore(
     saved: &ClockState,
     policy: Policy,
 ) -> Result<RestoredClock, MachineError> {
+    restore_at(vm, vcpus, saved, policy, host_clock::read())
+}
+
+/// The same for who restores other clocks by the same reading.
+pub(crate) fn restore_at(
+    vm: &VmFd,
+    vcpus: &[&VcpuFd],
+    saved: &ClockState,
+    policy: Policy,
+    now: Reading,
+) -> Result<RestoredClock, MachineError> {
     if vcpus.len() != saved.tscs.len() {
         return Err(MachineError::OtherVcpus { saved: saved.tscs.len(), here: vcpus.len() });
     }
-    let now = host_clock::read();
     let away_ns = away(saved.taken, now, policy);
     let mut tscs = Vec::with_capacity(vcpus.len());
     for (vcpu, tsc) in vcpus.iter().zip(&saved.tscs) {

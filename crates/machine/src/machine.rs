@@ -17,12 +17,13 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::alarm::Alarm;
 use crate::board::{Board, Inner, OwnTime};
+use crate::death::Death;
 use crate::devices::{Devices, LocalTimer};
 use crate::error::MachineError;
 use crate::gate::kick_signal;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
-use crate::vcpu::{Control, Status, Vcpu};
+use crate::vcpu::{Control, Next, Status, Vcpu};
 use crate::{host_clock, image, kvm};
 
 pub use saved::Saved;
@@ -43,6 +44,8 @@ struct Start {
     id: VcpuId,
     fd: VcpuFd,
     timer: LocalTimer,
+    next: Next,
+    death: Option<Death>,
     asked: u64,
     tail: u64,
 }
@@ -96,7 +99,15 @@ impl Machine {
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
             let timer = LocalTimer::new(id.0, settings.apic(), tsc);
-            machine.add(Start { id, fd, timer, asked: 0, tail: 0 })?;
+            machine.add(Start {
+                id,
+                fd,
+                timer,
+                next: Next::Enter,
+                death: None,
+                asked: 0,
+                tail: 0,
+            })?;
         }
         machine.send_all(|| Control::Resume);
         Ok(machine)
@@ -119,13 +130,16 @@ impl Machine {
     fn add(&mut self, start: Start) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
-        let Start { id, fd, timer, asked, tail } = start;
+        let Start { id, fd, timer, next, death, asked, tail } = start;
         let tsc_offset = kvm::tsc_offset(&fd)?;
         self.board.tell(Event::VcpuCreated { vcpu: id, tsc_offset });
         let affinity = &self.settings.affinity;
         let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
         let (control, receiver) = channel();
         let status = Arc::new(Status::default());
+        if let Some(death) = death {
+            status.die(death);
+        }
         let vcpu = Vcpu {
             id,
             fd,
@@ -135,6 +149,7 @@ impl Machine {
             tsc_offset,
             control: receiver,
             paused: true,
+            next,
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))

@@ -47,14 +47,14 @@ impl Status {
         *self.death.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn die(&self, death: Death) {
+    pub(crate) fn die(&self, death: Death) {
         self.death.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(death);
     }
 }
 
 /// How the thread goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+pub(crate) enum Next {
     /// Into the guest.
     Enter,
     /// It waits for a request.
@@ -75,57 +75,59 @@ pub(crate) struct Vcpu {
     pub(crate) tsc_offset: u64,
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
+    pub(crate) next: Next,
 }
 
 impl Vcpu {
     /// Until it is stopped.
     pub(crate) fn run(mut self) {
-        let mut next = Next::Enter;
-        loop {
-            match self.obey(next) {
-                None => return,
-                Some(Next::Enter) if !self.paused => {
-                    next = self.enter();
-                }
-                Some(other) => next = other,
+        while self.obey() {
+            if self.next == Next::Enter && !self.paused {
+                self.enter();
             }
         }
     }
 
-    /// Does what was asked; waits while there is no reason to enter. `None`
+    /// Does what was asked; waits while there is no reason to enter. `false`
     /// at the end.
-    fn obey(&mut self, next: Next) -> Option<Next> {
-        let waits = self.paused || next != Next::Enter;
+    fn obey(&mut self) -> bool {
+        let waits = self.paused || self.next != Next::Enter;
         let asked = if !waits {
             match self.control.try_recv() {
                 Ok(asked) => asked,
-                Err(TryRecvError::Empty) => return Some(next),
-                Err(TryRecvError::Disconnected) => return None,
+                Err(error) => return error == TryRecvError::Empty,
             }
-        } else if self.paused || next != Next::Halted {
-            if next == Next::Idle && !self.paused && self.request_waits() {
-                return Some(Next::Enter);
+        } else if self.paused || self.next != Next::Halted {
+            if self.next == Next::Idle && !self.paused && self.request_waits() {
+                self.next = Next::Enter;
+                return true;
             }
-            self.control.recv().ok()?
+            match self.control.recv() {
+                Ok(asked) => asked,
+                Err(_) => return false,
+            }
         } else {
             match self.control.recv_timeout(self.until_timer()) {
                 Ok(asked) => asked,
-                Err(RecvTimeoutError::Timeout) => return Some(self.wake_by_timer()),
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.next = self.wake_by_timer();
+                    return true;
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         };
-        self.perform(asked, next)
+        self.perform(asked)
     }
 
-    fn perform(&mut self, asked: Control, next: Next) -> Option<Next> {
+    fn perform(&mut self, asked: Control) -> bool {
         match asked {
             Control::Do(action) => action(self),
             Control::Resume => self.paused = false,
-            Control::Wake if next == Next::Idle => return Some(Next::Enter),
+            Control::Wake if self.next == Next::Idle => self.next = Next::Enter,
             Control::Wake => {}
-            Control::Stop => return None,
+            Control::Stop => return false,
         }
-        Some(next)
+        true
     }
 
     /// Says that it is idle, then looks once more: who posts a request writes
@@ -185,11 +187,11 @@ impl Vcpu {
 
     /// Finishes what the last exit began (KVM moves on past an IN or OUT at
     /// the next entry only), without running the guest: then its state can be
-    /// saved.
+    /// saved. An access that KVM splits has more exits, each answered, until
+    /// KVM says that it would have to run the guest.
     pub(crate) fn settle(&mut self) {
         self.fd.set_kvm_immediate_exit(1);
-        // EINTR is the answer asked for.
-        let _ = self.fd.run();
+        while self.next != Next::Dead && self.run_once() {}
         self.fd.set_kvm_immediate_exit(0);
     }
 }

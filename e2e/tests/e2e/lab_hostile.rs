@@ -8,11 +8,16 @@ use guest::protocol::RECORDS;
 use guest::request::{Outcome, Request};
 use machine::death::Cause;
 use machine::{Backend, Machine, MachineError, Settings, kvm};
-use provider::Kind;
+use provider::{Kind, Policy};
 
 const KVM: &[Need] = &[Need::Kvm];
 
 pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "lab_restores_a_dead_guest_dead",
+        needs: KVM,
+        run: lab_restores_a_dead_guest_dead,
+    },
     Case { name: "lab_tells_how_a_guest_died", needs: KVM, run: lab_tells_how_a_guest_died },
     Case {
         name: "lab_ends_a_guest_that_never_does",
@@ -292,6 +297,20 @@ fn lab_leaks_nothing(_: &Program) {
     let machines = ROUNDS * 3 * Misbehaviour::ALL.len() as u64;
     let more = memory_after.saturating_sub(memory);
     assert!(more < machines * 100, "{more} kB more after {machines} machines");
+}
+
+fn lab_restores_a_dead_guest_dead(_: &Program) {
+    for backend in backends() {
+        let machine = Machine::start(&Settings::new(backend)).expect("a machine");
+        machine.discover(0).expect("a guest that answers");
+        let request = Request::Misbehave(Misbehaviour::TripleFault);
+        let died = machine.ask(0, request).expect_err("it dies of it").to_string();
+        let saved = machine.save().expect("a dead one is saved");
+        let (restored, _) = Machine::restore(&saved, Policy::Freeze).expect("and comes back");
+        let asked = restored.discover(0).expect_err("it stays dead").to_string();
+        assert_eq!(asked, died);
+        assert_eq!(restored.exits(0), 0);
+    }
 }
 
 fn lab_refuses_settings(_: &Program) {

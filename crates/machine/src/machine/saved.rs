@@ -9,11 +9,13 @@ use pvclock::Nanos;
 use super::{Machine, Start};
 use crate::board::{Inner, OwnTime};
 use crate::clock_state::{self, ClockState, RestoredClock, RestoredTsc, TscState};
+use crate::death::Death;
 use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
 use crate::error::MachineError;
 use crate::kvm::VcpuState;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
+use crate::vcpu::Next;
 use crate::{host_clock, kvm};
 
 /// A machine as it was: memory, vCPUs, devices, clock.
@@ -33,6 +35,8 @@ pub struct Saved {
 struct SavedVcpu {
     state: VcpuState,
     timer: LocalTimerState,
+    next: Next,
+    death: Option<Death>,
     asked: u64,
     tail: u64,
 }
@@ -48,22 +52,26 @@ impl Machine {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
         self.pause()?;
+        // All clocks together and first: the rest takes milliseconds.
+        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
+        let host = self.board.with_host(|host, now, _| host.save(now));
+        let (devices, own_time) = self.board.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
-            let (state, tsc, timer) = self.on_vcpu(index, |vcpu| {
-                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save())
+            let (state, tsc, timer, next) = self.on_vcpu(index, |vcpu| {
+                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save(), vcpu.next)
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedVcpu {
                 state: state?,
                 timer,
+                next,
+                death: handle.status.death(),
                 asked: handle.asked.load(Ordering::Relaxed),
                 tail: handle.tail.load(Ordering::Relaxed),
             });
         }
-        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
-        let (devices, own_time) = self.board.save_devices();
         Ok(Saved {
             settings: self.settings.clone(),
             memory: self.board.ram.copy()?,
@@ -71,7 +79,7 @@ impl Machine {
             devices,
             own_time,
             clock: ClockState { clock_ns, taken, tscs },
-            host: self.board.with_host(|host, now, _| host.save(now)),
+            host,
         })
     }
 
@@ -87,7 +95,7 @@ impl Machine {
         ram.write(0, &saved.memory)?;
         let settings = &saved.settings;
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
-        let now = host_clock::read();
+        let mut now = host_clock::read();
         let away_ns = clock_state::away(saved.clock.taken, now, policy);
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
@@ -106,8 +114,9 @@ impl Machine {
         }
         let clock = match &host {
             None => {
+                now = host_clock::read();
                 let fds: Vec<_> = fds.iter().collect();
-                clock_state::restore(&vm, &fds, &saved.clock, policy)?
+                clock_state::restore_at(&vm, &fds, &saved.clock, policy, now)?
             }
             Some((_, restored)) => {
                 let mut tscs = Vec::new();
@@ -120,7 +129,7 @@ impl Machine {
             }
         };
         let mut own_time = OwnTime::starting(now);
-        own_time.go_on(Nanos(saved.own_time.0 + away_ns), now);
+        own_time.go_on(Nanos(saved.own_time.0 + clock.away_ns), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
         let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
@@ -129,6 +138,8 @@ impl Machine {
                 id: VcpuId(index as u32),
                 fd,
                 timer: LocalTimer::restore(vcpu.timer),
+                next: vcpu.next,
+                death: vcpu.death,
                 asked: vcpu.asked,
                 tail: vcpu.tail,
             })?;

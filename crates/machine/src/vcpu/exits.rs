@@ -27,7 +27,14 @@ enum Asked {
 
 impl Vcpu {
     /// Runs the guest until it wants something, and answers.
-    pub(super) fn enter(&mut self) -> Next {
+    pub(super) fn enter(&mut self) {
+        // Whether it was interrupted is all the same: what was asked of this
+        // thread is looked at next.
+        let _ = self.run_once();
+    }
+
+    /// `false` where KVM was interrupted before the guest wanted anything.
+    pub(super) fn run_once(&mut self) -> bool {
         let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
         let inside = board.gate.come_in(id);
         self.prepare();
@@ -35,12 +42,12 @@ impl Vcpu {
         // Its answer may bring all vCPUs out, which this one is.
         drop(inside);
         let asked = match exit {
-            Err(error) if INTERRUPTED.contains(&error.errno()) => return Next::Enter,
+            Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
             Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
             Ok(exit) => answer(exit, board, id, offset, &mut self.timer),
         };
         self.status.exits.fetch_add(1, Ordering::Relaxed);
-        match asked {
+        self.next = match asked {
             Asked::Nothing => Next::Enter,
             Asked::Doorbell(DOORBELL_IDLE) => Next::Idle,
             Asked::Doorbell(DOORBELL_DIED) => {
@@ -62,7 +69,8 @@ impl Vcpu {
                 let reason = self.fd.get_kvm_run().exit_reason;
                 self.die(Cause::UnknownExit { reason })
             }
-        }
+        };
+        true
     }
 }
 
