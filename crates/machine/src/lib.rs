@@ -12,6 +12,7 @@ pub mod image;
 pub mod kvm;
 mod machine;
 mod memory;
+pub mod run_delay;
 mod settings;
 mod vcpu;
 

@@ -22,6 +22,7 @@ use crate::devices::{Devices, LocalTimer};
 use crate::error::MachineError;
 use crate::gate::kick_signal;
 use crate::memory::GuestRam;
+use crate::run_delay::StealMeter;
 use crate::settings::{Backend, Settings};
 use crate::vcpu::{Control, Next, Status, Vcpu};
 use crate::{host_clock, image, kvm};
@@ -150,6 +151,7 @@ impl Machine {
             control: receiver,
             paused: true,
             next,
+            steal: StealMeter::default(),
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))

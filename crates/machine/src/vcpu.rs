@@ -11,12 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kvm_ioctls::VcpuFd;
-use provider::VcpuId;
+use provider::{Event, VcpuId};
 
 use crate::board::Board;
 use crate::death::{Cause, Death, Registers};
 use crate::devices::LocalTimer;
 use crate::kvm;
+use crate::run_delay::StealMeter;
 
 pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
 
@@ -76,6 +77,7 @@ pub(crate) struct Vcpu {
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
     pub(crate) next: Next,
+    pub(crate) steal: StealMeter,
 }
 
 impl Vcpu {
@@ -157,6 +159,16 @@ impl Vcpu {
             // Not ready for it, though it halted with interrupts on: KVM's
             // word against KVM's.
             Err(_) => self.die(Cause::HaltedForever),
+        }
+    }
+
+    /// Tells our provider how long this vCPU was kept waiting; where the clock
+    /// is the kernel's, so is steal time.
+    fn measure_steal(&mut self) {
+        if self.board.has_host()
+            && let Some(stolen) = self.steal.look()
+        {
+            self.board.tell(Event::StealMeasured { vcpu: self.id, stolen });
         }
     }
 

@@ -35,6 +35,7 @@ impl Vcpu {
 
     /// `false` where KVM was interrupted before the guest wanted anything.
     pub(super) fn run_once(&mut self) -> bool {
+        self.measure_steal();
         let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
         let inside = board.gate.come_in(id);
         self.prepare();
