@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use e2e::{Case, Need, Program};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
-use signal_hook::consts::SIGHUP;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "every_source_is_measured", needs: SWITCHING, run: every_source_is_measured },
@@ -165,10 +165,13 @@ fn the_source_outlives_the_end_of_its_group(program: &Program) {
 }
 
 fn the_source_outlives_interrupts(program: &Program) {
-    // Under nohup SIGHUP is ignored, and a child would go on ignoring it; what
-    // is caught here is back at its default there (execve(2)).
+    // nohup ignores SIGHUP, a shell SIGINT for what it runs in the background,
+    // and a child would go on ignoring them; what is caught here is back at its
+    // default there (execve(2)).
     let caught = Arc::new(AtomicBool::new(false));
-    let handler = signal_hook::flag::register(SIGHUP, caught).expect("SIGHUP can be caught");
+    let handlers = [SIGINT, SIGTERM, SIGHUP].map(|signal| {
+        signal_hook::flag::register(signal, Arc::clone(&caught)).expect("it can be caught")
+    });
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let first = First::note();
         let child = switched(program, &first);
@@ -176,7 +179,9 @@ fn the_source_outlives_interrupts(program: &Program) {
             kill_process_group(group, signal).expect("our own group");
         });
     }
-    signal_hook::low_level::unregister(handler);
+    for handler in handlers {
+        signal_hook::low_level::unregister(handler);
+    }
 }
 
 fn two_do_not_switch_at_once(program: &Program) {
