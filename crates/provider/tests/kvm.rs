@@ -13,7 +13,7 @@ use provider::{
 };
 use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
 use pvclock::steal_time::{StealPage, StealReader};
-use pvclock::{Hertz, Nanos, Ticks};
+use pvclock::{Hertz, Nanos};
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
 const MOVE_0: Event = Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 7 };
@@ -208,31 +208,6 @@ fn an_update_sets_no_fast_guest_back_unless_it_may() {
         rig.enter_all(at(100 * SECOND));
         assert_eq!(rig.guest_reads(0, at(100 * SECOND)), Ok(Nanos(SECOND)), "setting may");
     }
-}
-
-#[test]
-fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {
-    let mut rig = Rig::kvm(KVM, 2, at(10 * SECOND));
-    rig.event(Event::HostSuspended, at(20 * SECOND));
-    let before = rig.host.guest_tsc(VcpuId(1), at(20 * SECOND)).unwrap();
-    // Asleep for an hour; the TSC began anew.
-    let woken = Reading { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
-    rig.event(Event::HostResumed, woken);
-    assert_eq!(rig.host.guest_tsc(VcpuId(1), woken), Some(before));
-    assert_eq!(rig.host.tsc_offset(VcpuId(0)), Some(before.wrapping_sub(1_000)));
-    rig.enter_all(woken);
-    assert_eq!(rig.guest_reads(1, woken), Ok(Nanos(3_610 * SECOND)), "its sleep included");
-    assert!(rig.page(0).flags.contains(Flags::GUEST_STOPPED));
-}
-
-#[test]
-fn a_host_that_did_not_say_that_it_sleeps_goes_on_from_the_last_entry() {
-    let mut rig = Rig::kvm(KVM, 1, at(10 * SECOND));
-    rig.host.before_entry(VcpuId(0), at(90 * SECOND), &rig.memory);
-    let before = rig.host.guest_tsc(VcpuId(0), at(90 * SECOND)).unwrap();
-    let woken = Reading { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
-    rig.event(Event::HostResumed, woken);
-    assert_eq!(rig.host.guest_tsc(VcpuId(0), woken), Some(before));
 }
 
 #[test]
