@@ -151,7 +151,7 @@ impl Machine {
             control: receiver,
             paused: true,
             next,
-            steal: StealMeter::default(),
+            steal: self.board.has_host().then(StealMeter::default),
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))

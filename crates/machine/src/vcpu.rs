@@ -77,7 +77,8 @@ pub(crate) struct Vcpu {
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
     pub(crate) next: Next,
-    pub(crate) steal: StealMeter,
+    /// Where the clock is ours; where it is the kernel's, so is steal time.
+    pub(crate) steal: Option<StealMeter>,
 }
 
 impl Vcpu {
@@ -162,12 +163,9 @@ impl Vcpu {
         }
     }
 
-    /// Tells our provider how long this vCPU was kept waiting; where the clock
-    /// is the kernel's, so is steal time.
+    /// Tells our provider how long this vCPU was kept waiting.
     fn measure_steal(&mut self) {
-        if self.board.has_host()
-            && let Some(stolen) = self.steal.look()
-        {
+        if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::look) {
             self.board.tell(Event::StealMeasured { vcpu: self.id, stolen });
         }
     }
