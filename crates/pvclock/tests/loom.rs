@@ -6,9 +6,10 @@
 //! that the page was left in, never a mixture.
 #![cfg(not(miri))]
 
+mod modelled;
+
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use pvclock::hyperv::{
     ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter,
 };
@@ -16,58 +17,11 @@ use pvclock::kvm_clock::{
     TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter, WallClock, WallClockPage,
     WallClockReader, WallClockWriter,
 };
-use pvclock::shared::{Memory, Word};
 use pvclock::steal_time::{StealPage, StealReader, StealWriter};
 use pvclock::vmclock::{VmClockInfo, VmClockPage, VmClockReader, VmClockWriter};
 use pvclock::{Nanos, ReadError, Scale};
 
-/// Memory whose every access loom interleaves.
-#[derive(Debug, Clone, Copy)]
-enum Modelled {}
-
-#[derive(Debug)]
-struct Loom<A>(A);
-
-impl Memory for Modelled {
-    type U32 = Loom<AtomicU32>;
-    type U64 = Loom<AtomicU64>;
-
-    fn fence_acquire() {
-        fence(Ordering::Acquire);
-    }
-
-    fn fence_release() {
-        fence(Ordering::Release);
-    }
-
-    fn pause() {
-        loom::thread::yield_now();
-    }
-}
-
-macro_rules! word {
-    ($atomic:ty, $value:ty) => {
-        impl Word<$value> for Loom<$atomic> {
-            fn new(value: $value) -> Self {
-                Self(<$atomic>::new(value))
-            }
-
-            fn load(&self) -> $value {
-                self.0.load(Ordering::Relaxed)
-            }
-
-            fn store(&self, value: $value) {
-                self.0.store(value, Ordering::Relaxed);
-            }
-
-            fn fetch_and(&self, mask: $value) -> $value {
-                self.0.fetch_and(mask, Ordering::Relaxed)
-            }
-        }
-    };
-}
-word!(AtomicU32, u32);
-word!(AtomicU64, u64);
+use modelled::Modelled;
 
 /// Tries of a modelled reader: one that fails and one more. (One alone where
 /// a page has so many words that two would take hours.)
