@@ -19,7 +19,8 @@ const USAGE: &str = "\
 usage: cargo xtask bench NAME
   read [--each-source] [--rounds N]   a clock read, beside the peers'
   update [--rounds N]                 a page update by a host's code
-  clock [--duration 10m] [--rounds N] the clock for programs, and how it wanders
+  clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
+                                      the clock for programs, and how it wanders
   doctor [--runs N]                   `parachron doctor` as a whole process
 --each-source switches the kernel's clocksource meanwhile (root), and restores it.";
 

@@ -1,6 +1,6 @@
-//! What the fuzzers call: one function for each parser of foreign text, each
-//! reader of a foreign page, and what a hostile guest can reach. None may panic, hang, or break the promise
-//! that it checks.
+//! What the fuzzers call: one function for each parser of foreign text and
+//! replies, each reader of a foreign page, and what a hostile guest can reach.
+//! None may panic, hang, or break the promise that it checks.
 //!
 //! The libFuzzer programs are in `engine`, a workspace of its own because
 //! they need nightly. The functions are here, so that `cargo test` replays
@@ -8,9 +8,12 @@
 
 mod bytes;
 mod devices;
+mod ntp;
 mod pages;
 mod provider_msr;
 mod provider_saved;
+mod records;
+mod replies;
 mod texts;
 mod trees;
 
@@ -25,10 +28,13 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "chronyd_reply", run: replies::chronyd },
     Target { name: "devices", run: devices::devices },
+    Target { name: "drift_records", run: records::drift_records },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
+    Target { name: "ntp_answer", run: ntp::ntp_answer },
     Target { name: "provider_msr", run: provider_msr::provider_msr },
     Target { name: "provider_saved", run: provider_saved::provider_saved },
     Target { name: "steal_time_page", run: pages::steal_time },
@@ -36,10 +42,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text_cpuid", run: texts::cpuid },
     Target { name: "text_cpuinfo", run: texts::cpuinfo },
     Target { name: "text_hardware", run: texts::hardware },
+    Target { name: "text_host_message", run: texts::host_message },
     Target { name: "text_kernel_command_line", run: texts::kernel_command_line },
     Target { name: "text_kernel_configuration", run: texts::kernel_configuration },
     Target { name: "text_kernel_log", run: texts::kernel_log },
     Target { name: "text_manifest", run: texts::manifest },
+    Target { name: "text_running", run: texts::running },
     Target { name: "text_steering", run: texts::steering },
     Target { name: "text_system", run: texts::system },
     Target { name: "tree", run: trees::tree },

@@ -148,6 +148,11 @@ pub(crate) fn vmclock(data: &[u8]) {
             assert!(time.subsecond_nanos() < 1_000_000_000, "{time:?}");
             let bound = time.max_error.unwrap_or(time.info.time_max_error);
             assert!(bound >= time.info.time_max_error, "{time:?}");
+            if let Ok(utc) = time.utc() {
+                assert_eq!(Some(utc.max_error), time.max_error, "{time:?}");
+                let subsecond = utc.since_1970_ns.rem_euclid(1_000_000_000);
+                assert_eq!(subsecond, i64::from(time.subsecond_nanos()), "{time:?}");
+            }
         }
     }
 }

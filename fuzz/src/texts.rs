@@ -2,8 +2,10 @@
 //! reduced for a capture stays as it is when it is reduced again.
 
 use platform::facts::kernel::{command_line, configuration, log};
-use platform::facts::{clocksource, cpu, hardware, steering, system};
+use platform::facts::{clocksource, cpu, hardware, running, steering, system};
+use platform::time_source::host::Message;
 use platform::tree::{self, manifest::Manifest};
+use platform::watching;
 
 /// Bytes as the parsers get them.
 fn text(data: &[u8]) -> String {
@@ -50,6 +52,14 @@ pub(crate) fn hardware(data: &[u8]) {
     let _ = hardware::parse_kvm_host(&text);
 }
 
+/// A datagram on the host's socket.
+pub(crate) fn host_message(data: &[u8]) {
+    match Message::parse(data) {
+        Ok(_) => assert!(data.len() <= 128),
+        Err(error) => assert!(error.found.chars().count() <= 40, "{error}"),
+    }
+}
+
 /// `/proc/cmdline`.
 pub(crate) fn kernel_command_line(data: &[u8]) {
     let _ = command_line::parse(&settles(&text(data), command_line::reduce));
@@ -61,14 +71,25 @@ pub(crate) fn kernel_configuration(data: &[u8]) {
     let _ = configuration::parse(&settles(&text(data), configuration::reduce));
 }
 
-/// The kernel's log.
+/// The kernel's log, whole and as it grows: of what grows, only the kernel's
+/// own lines are kept.
 pub(crate) fn kernel_log(data: &[u8]) {
-    let _ = log::parse(&settles(&text(data), log::reduce));
+    let text = text(data);
+    let _ = log::parse(&settles(&text, log::reduce));
+    let all = log::parse(&text).known().map_or(0, Vec::len);
+    assert!(watching::parse_growing_log(&text).known().map_or(0, Vec::len) <= all);
 }
 
 /// The manifest of a captured tree.
 pub(crate) fn manifest(data: &[u8]) {
     let _ = Manifest::parse(&text(data));
+}
+
+/// What the scheduler counts, of all CPUs and of a thread.
+pub(crate) fn running(data: &[u8]) {
+    let text = text(data);
+    let _ = running::parse_stat(&text);
+    let _ = running::parse_schedstat(&text);
 }
 
 /// adjtimex, the time keepers, chronyd's tracking.

@@ -38,14 +38,17 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
 
 const LIBRARIES: &[&str] = &[
     "clock",
+    "disruptions",
     "doctor",
     "experiments",
     "guest",
     "instruments",
+    "keeper",
     "machine",
     "platform",
     "provider",
     "pvclock",
+    "records",
 ];
 
 const FLOORS: &[Floor] = &[
@@ -55,6 +58,7 @@ const FLOORS: &[Floor] = &[
     floor("clock-c", &["clock"], Outside::Only(&[])),
     floor("instruments", &["pvclock"], Outside::Only(&["hdrhistogram", "schemars", "serde"])),
     floor("platform", &["pvclock"], Outside::Any),
+    floor("records", &["instruments"], Outside::Any),
     floor("provider", &["pvclock"], Outside::Only(&["thiserror"])),
     floor("guest", &["pvclock"], Outside::Only(&[])),
     floor("machine", &["guest", "platform", "provider", "pvclock"], Outside::Any),
@@ -64,6 +68,16 @@ const FLOORS: &[Floor] = &[
         Outside::Any,
     ),
     floor("doctor", &["platform", "instruments"], Outside::Only(&["schemars", "serde"])),
+    floor(
+        "disruptions",
+        &["platform", "instruments", "pvclock"],
+        Outside::Only(&["schemars", "serde"]),
+    ),
+    floor(
+        "keeper",
+        &["disruptions", "instruments", "pvclock"],
+        Outside::Only(&["schemars", "serde"]),
+    ),
     top("parachron", LIBRARIES),
     top("bench", LIBRARIES),
     top("fuzz", LIBRARIES),

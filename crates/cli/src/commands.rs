@@ -2,11 +2,12 @@
 
 mod bench;
 mod capture;
-mod clocks;
+pub(crate) mod clocks;
 mod completions;
 mod doctor;
 mod drift;
 pub(crate) mod hidden;
+mod keep;
 mod lab;
 mod man;
 mod schema;
@@ -26,27 +27,19 @@ pub(crate) struct CommandLine {
     command: Command,
 }
 
+// Their texts are those of the options: one here would hide what is said there.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what is wrong with this machine's time, and what to do about it
     Doctor(doctor::Args),
-    /// Measure what reading each clock costs
     Bench(bench::Args),
-    /// List all clock sources in order of cost
     Clocks(clocks::Args),
-    /// Measure how far each clock drifts from a reference
     Drift(drift::Args),
-    /// Show updates, steps and changes of the clock as they happen
     Watch(watch::Args),
-    /// Put the clock of a virtual machine of our own to the test
+    Keep(Box<keep::Args>),
     Lab(Box<lab::Args>),
-    /// Save what this machine says about its clocks, to be read elsewhere
     Capture(capture::Args),
-    /// Print a shell's completion script
     Completions(completions::Args),
-    /// Write the manual pages
     Man(man::Args),
-    /// Print the JSON schema of a command's output
     Schema(schema::Args),
     #[command(flatten)]
     Hidden(hidden::Hidden),
@@ -60,6 +53,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Clocks(args) => clocks::run(&args),
         Command::Drift(args) => drift::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Keep(args) => keep::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),

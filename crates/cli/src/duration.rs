@@ -1,5 +1,6 @@
 //! Durations as people type them: `2s`, `500ms`, `5min`, `1h`, `2` (seconds).
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Seconds in each unit.
@@ -20,6 +21,19 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_S)
         .ok_or_else(|| format!("expected a time such as 2s, 500ms or 5min, found {text:?}"))?;
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// As [`parse`], of those in `range`, which people are told as `said`.
+pub(crate) fn within(
+    text: &str,
+    range: RangeInclusive<Duration>,
+    said: &str,
+) -> Result<Duration, String> {
+    let time = parse(text)?;
+    match range.contains(&time) {
+        true => Ok(time),
+        false => Err(format!("expected {said}, found {text:?}")),
+    }
 }
 
 #[cfg(test)]

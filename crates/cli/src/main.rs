@@ -3,8 +3,10 @@
 mod commands;
 mod duration;
 mod error;
+mod looking;
 mod measure;
 mod output;
+mod waiting;
 
 use std::process::ExitCode;
 

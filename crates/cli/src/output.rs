@@ -4,6 +4,7 @@
 //! saves through [`file()`]: they alone know what a closed pipe and a full disk
 //! mean.
 
+pub(crate) mod event_line;
 pub(crate) mod figures;
 pub(crate) mod plot;
 pub(crate) mod progress;
@@ -28,6 +29,15 @@ pub(crate) enum Format {
     Markdown,
     /// One row a line, with a heading
     Csv,
+}
+
+/// The forms of a line, where a command tells what happens as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LineFormat {
+    /// For people
+    Text,
+    /// One JSON object a line; the schema is in docs/schema
+    Json,
 }
 
 /// Writes `text` to standard output, whole or not at all as far as the
@@ -59,6 +69,16 @@ pub(crate) fn json_document<T: Serialize>(value: &T) -> Result<String, CliError>
     })?;
     document.push('\n');
     Ok(document)
+}
+
+/// `value` as a JSON object on a line.
+pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<String, CliError> {
+    let mut line = serde_json::to_string(value).map_err(|error| CliError::Failed {
+        cause: format!("cannot form the JSON line: {error}"),
+        remedy: "--format text, and report this".into(),
+    })?;
+    line.push('\n');
+    Ok(line)
 }
 
 /// Writes `content` to the file at `path`. A report that was there stays

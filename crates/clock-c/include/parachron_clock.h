@@ -132,6 +132,15 @@ bool parachron_clock_time(struct parachron_clock_time_of_day *time);
 uint64_t parachron_clock_maintain(void);
 
 /**
+ * Has the time's error bounded by what this machine's chronyd says on its
+ * command port, 0 for the usual 323. It is asked once a second, while
+ * somebody reads; nobody waits for its answer. Its word goes before what it
+ * told the kernel: the bound is much tighter, and holds while it slews a
+ * large offset away. False if no socket could be had.
+ */
+bool parachron_clock_ask_chronyd(uint16_t port);
+
+/**
  * How the clock stands. False, and nothing done, if `status` is NULL. Waits
  * for a thread that is seeing to the clock: not for signal handlers.
  *

@@ -13,7 +13,7 @@
 
 use core::mem::MaybeUninit;
 
-use clock::{Distrust, Source};
+use clock::{Distrust, LOCAL_CHRONYD, Source};
 
 /// A time of day with its error, ns since 1970.
 #[repr(C)]
@@ -116,6 +116,20 @@ pub unsafe extern "C" fn parachron_clock_time(time: Option<&mut MaybeUninit<Cloc
 #[unsafe(no_mangle)]
 pub extern "C" fn parachron_clock_maintain() -> u64 {
     u64::try_from(clock::shared().maintain().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Has the time's error bounded by what this machine's chronyd says on its
+/// command port, 0 for the usual 323. It is asked once a second, while
+/// somebody reads; nobody waits for its answer. Its word goes before what it
+/// told the kernel: the bound is much tighter, and holds while it slews a
+/// large offset away. False if no socket could be had.
+#[unsafe(no_mangle)]
+pub extern "C" fn parachron_clock_ask_chronyd(port: u16) -> bool {
+    let mut address = LOCAL_CHRONYD;
+    if port != 0 {
+        address.set_port(port);
+    }
+    clock::shared().ask_chronyd(address).is_ok()
 }
 
 /// How the clock stands. False, and nothing done, if `status` is NULL. Waits

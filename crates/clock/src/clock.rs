@@ -1,67 +1,23 @@
 //! The clock: reads, and who sees to it.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
+use std::{process, thread};
 
 use pvclock::shared::Aligned;
 
+use crate::chronyd::Asker;
 use crate::counter;
 use crate::instant::Instant;
+use crate::settings::Settings;
+use crate::sole::{Held, Sole};
 use crate::status::Status;
 use crate::system::{System, monotonic_ns};
 use crate::system_time::SystemTime;
 use crate::timeline::maintenance::Maintenance;
 use crate::timeline::published::{Place, Published, TimeOfDay, View};
-use crate::timeline::segment::LONGEST_NS;
-use crate::timeline::steering::Limits;
-
-/// How a clock is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// How long a segment of time is. The system is looked at about once a
-    /// segment, while somebody reads; a change of its rate is followed from
-    /// the end of the segment on. At least 1 ms, at most 4 s.
-    pub segment: Duration,
-    /// How much faster or slower than the system the clock may go to meet it,
-    /// ppm: the 500 that the kernel itself slews by.
-    pub slew_ppm: u32,
-    /// How far CLOCK_REALTIME may be off when nobody vouches for it; `None`
-    /// says that it may be anything.
-    pub unsynchronised_error: Option<Duration>,
-    /// Where the VMClock page is, if the host offers one.
-    pub vmclock: &'static str,
-}
-
-impl Settings {
-    /// A segment of 20 ms, a slew of 500 ppm, no word on a clock for which
-    /// nobody vouches, and `/dev/vmclock0`.
-    pub const DEFAULT: Self = Self {
-        segment: Duration::from_millis(20),
-        slew_ppm: 500,
-        unsynchronised_error: None,
-        vmclock: "/dev/vmclock0",
-    };
-
-    const fn limits(&self) -> Limits {
-        let wanted = self.segment.as_nanos();
-        let most = LONGEST_NS as u128;
-        let segment_ns = if wanted < 1_000_000 {
-            1_000_000
-        } else if wanted > most {
-            LONGEST_NS
-        } else {
-            wanted as u64
-        };
-        let slew_ppm = if self.slew_ppm > 100_000 { 100_000 } else { self.slew_ppm };
-        Limits { segment_ns, slew_ppm }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
 
 /// A clock that counts the TSC and follows the system's.
 ///
@@ -85,7 +41,8 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Clock {
     published: Published<Aligned>,
-    kept: Mutex<Kept>,
+    kept: Sole<Kept>,
+    settings: Settings,
 }
 
 /// What the maintaining thread alone uses.
@@ -94,6 +51,9 @@ struct Kept {
     maintenance: Maintenance,
     system: System,
 }
+
+/// How long who waits for a round of maintenance sleeps: a round takes some µs.
+const HELD: Duration = Duration::from_micros(50);
 
 static SHARED: Clock = Clock::new();
 
@@ -111,16 +71,10 @@ impl Clock {
 
     /// A clock with settings.
     pub const fn with(settings: &Settings) -> Self {
-        let unsynchronised_ns = match settings.unsynchronised_error {
-            Some(error) => Some(error.as_nanos() as u64),
-            None => None,
-        };
         Self {
             published: Published::empty(),
-            kept: Mutex::new(Kept {
-                maintenance: Maintenance::new(settings.limits(), unsynchronised_ns),
-                system: System::new(settings.vmclock),
-            }),
+            kept: Sole::new(Kept::new(settings, 0)),
+            settings: *settings,
         }
     }
 
@@ -159,55 +113,61 @@ impl Clock {
     }
 
     /// Sees to it that the next segment is there, if it is time to, and says
-    /// when to come again. Of several threads one does it; the others are
-    /// told to come again as well.
+    /// when to come again. Of several threads one does it.
     pub fn maintain(&self) -> Duration {
-        let (_, view) = self.published.view();
-        let tsc = counter::read_ordered();
-        if let Some(mut kept) = self.try_keep() {
-            if kept.maintenance.steering.wants_step(tsc) {
-                self.step(&mut kept);
-            }
-            return kept.next_due();
+        let (count, view) = self.published.view();
+        if !view.is_half_over(counter::read_ordered()) {
+            return until_due(&view);
         }
-        Duration::from_nanos(view.newest.rate.ns(view.newest.cycles / 2).max(1_000_000))
+        self.step_if_nobody_does(count);
+        until_due(&self.published.view().1)
+    }
+
+    /// Has the time's error bounded by what the chronyd at this address says,
+    /// [`LOCAL_CHRONYD`](crate::LOCAL_CHRONYD) as a rule. It is asked once a
+    /// second, while somebody reads; nobody waits for its answer. What it says
+    /// goes before what it told the kernel: the bound is much tighter between
+    /// its polls, and holds while it slews a large offset away.
+    ///
+    /// It is the one thing here that a program has to ask for, because it
+    /// opens a socket. (A child that was forked while another thread was
+    /// seeing to the clock has to ask for it anew.)
+    ///
+    /// # Errors
+    /// No socket could be had.
+    pub fn ask_chronyd(&self, address: SocketAddr) -> io::Result<()> {
+        let asker = Asker::new(address, RandomState::new().hash_one(address) as u32)?;
+        self.keep().system.chronyd = Some(asker);
+        Ok(())
     }
 
     /// How the clock stands. Waits for a round of maintenance that is under
     /// way.
     pub fn status(&self) -> Status {
-        let kept = self.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Status::of(&kept.maintenance)
+        Status::of(&self.keep().maintenance)
     }
 
     #[cold]
     #[inline(never)]
     fn now_slowly(&self) -> Instant {
-        Instant::from_nanos(self.read_slowly().0)
+        Instant::from_nanos(self.read_slowly().monotonic_ns)
     }
 
     #[cold]
     #[inline(never)]
     fn system_time_slowly(&self) -> SystemTime {
-        let (monotonic_ns, view) = self.read_slowly();
-        SystemTime::of(&TimeOfDay {
-            monotonic_ns,
-            realtime_offset_ns: view.realtime_offset_ns,
-            error_ns: view.error_ns.unwrap_or(u64::MAX),
-            error_at_ns: view.error_at_ns,
-        })
+        SystemTime::of(&self.read_slowly())
     }
 
-    /// A read that found something to see to. The time, and the view it is
-    /// from.
-    fn read_slowly(&self) -> (u64, View) {
+    /// A read that found something to see to.
+    fn read_slowly(&self) -> TimeOfDay {
         loop {
             let (count, view) = self.published.view();
             match view.place(counter::read_ordered()) {
-                Place::On(ns) => return (ns, view),
+                Place::On(ns) => return view.on(ns),
                 Place::Due(ns) => {
                     self.step_if_nobody_does(count);
-                    return (ns, view);
+                    return view.on(ns);
                 }
                 Place::Off => {}
             }
@@ -218,7 +178,7 @@ impl Clock {
             // meanwhile: those that come later begin above it.
             let ns = monotonic_ns();
             if self.published.is_newest(count) {
-                return (ns.max(view.floor_ns), view);
+                return view.off(ns);
             }
         }
     }
@@ -238,14 +198,26 @@ impl Clock {
         self.published.publish(&kept.maintenance.step(&reading));
     }
 
-    /// The maintaining thread's part, unless another thread has it. One that
-    /// panicked has left what the next round makes good.
-    fn try_keep(&self) -> Option<MutexGuard<'_, Kept>> {
-        match self.kept.try_lock() {
-            Ok(kept) => Some(kept),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+    /// The maintaining thread's part, waited for.
+    fn keep(&self) -> Held<'_, Kept> {
+        loop {
+            if let Some(kept) = self.try_keep() {
+                return kept;
+            }
+            // Not a yield: a real-time thread would yield to nobody below it.
+            thread::sleep(HELD);
         }
+    }
+
+    /// The maintaining thread's part, unless another thread has it. In a child
+    /// that was forked while one had it, all begins anew above what has been
+    /// told; one that panicked has left what the next round makes good.
+    fn try_keep(&self) -> Option<Held<'_, Kept>> {
+        let anew = || {
+            self.published.mend();
+            Kept::new(&self.settings, self.published.view().1.floor_ns)
+        };
+        self.kept.try_hold(process::id(), anew)
     }
 }
 
@@ -256,17 +228,30 @@ impl Default for Clock {
 }
 
 impl Kept {
-    /// Until half of the newest segment is over, or the next try.
-    fn next_due(&self) -> Duration {
-        let View { newest, retry_ns, .. } = self.maintenance.view;
-        let tsc = counter::read_ordered();
-        let until_ns = if newest.cycles == 0 {
-            retry_ns.saturating_sub(monotonic_ns())
-        } else {
-            let half = newest.start_tsc.wrapping_add(newest.cycles / 2);
-            let cycles = half.wrapping_sub(tsc).cast_signed().max(0).cast_unsigned();
-            newest.rate.ns(cycles.min(2 * newest.cycles))
-        };
-        Duration::from_nanos(until_ns)
+    /// Nothing known, but that no time below this may be told.
+    const fn new(settings: &Settings, floor_ns: u64) -> Self {
+        Self {
+            maintenance: Maintenance::new(
+                settings.limits(),
+                settings.unsynchronised_ns(),
+                floor_ns,
+            ),
+            system: System::new(settings.vmclock),
+        }
     }
+}
+
+/// Until half of the newest segment is over, or the next try. No less than a
+/// millisecond where neither is ahead: another thread is at it.
+fn until_due(view: &View) -> Duration {
+    let View { newest, retry_ns, .. } = view;
+    let tsc = counter::read_ordered();
+    let until_ns = if newest.cycles == 0 {
+        retry_ns.saturating_sub(monotonic_ns())
+    } else {
+        let half = newest.start_tsc.wrapping_add(newest.cycles / 2);
+        let cycles = half.wrapping_sub(tsc).cast_signed().max(0).cast_unsigned();
+        newest.rate.ns(cycles.min(2 * newest.cycles))
+    };
+    Duration::from_nanos(if until_ns == 0 { 1_000_000 } else { until_ns })
 }

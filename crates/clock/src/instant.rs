@@ -50,6 +50,12 @@ impl Instant {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }
 
+    /// The same, by the name that says so.
+    #[inline]
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.duration_since(earlier)
+    }
+
     /// How long after `earlier` it is, unless it is before.
     pub const fn checked_duration_since(self, earlier: Self) -> Option<Duration> {
         match self.ns.checked_sub(earlier.ns) {
@@ -115,6 +121,36 @@ impl Sub for Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The same program by either type: what a program that changes over has.
+    macro_rules! durations {
+        ($instant:ty, $start:expr) => {{
+            let start: $instant = $start;
+            let later = start + Duration::from_nanos(50);
+            let mut moved = later;
+            moved += Duration::from_micros(3);
+            moved -= Duration::from_nanos(7);
+            assert!(start < later && format!("{later:?}").starts_with("Instant {"));
+            assert_eq!(later.checked_sub(Duration::from_nanos(50)), Some(start));
+            [
+                Some(later - start),
+                Some(start - later),
+                Some(later.duration_since(start)),
+                Some(start.saturating_duration_since(later)),
+                later.checked_duration_since(start),
+                start.checked_duration_since(later),
+                start.checked_add(Duration::MAX).map(|_| Duration::MAX),
+                Some(moved - start),
+                Some(moved - Duration::from_nanos(43) - start),
+            ]
+        }};
+    }
+
+    #[test]
+    fn a_program_of_stds_instants_is_one_of_ours() {
+        let ours = durations!(Instant, Instant::from_nanos(1 << 60));
+        assert_eq!(ours, durations!(std::time::Instant, std::time::Instant::now()));
+    }
 
     #[test]
     fn arithmetic_is_that_of_std() {

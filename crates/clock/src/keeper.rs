@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Deref;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -19,6 +20,8 @@ const SHORTEST: Duration = Duration::from_micros(500);
 pub struct Keeper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The process that the thread is in: not a forked child.
+    process: u32,
 }
 
 impl Keeper {
@@ -37,14 +40,18 @@ impl Keeper {
                 thread::park_timeout(clock.maintain().max(SHORTEST));
             }
         })?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread), process: process::id() })
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        let Some(thread) = self.thread.take() else { return };
+        if self.process != process::id() {
+            // Nobody here to wait for, which would take for ever.
+            std::mem::forget(thread);
+        } else {
             thread.thread().unpark();
             // A panic there has been reported there.
             let _ = thread.join();

@@ -21,19 +21,30 @@
 //! [`timeline`] is the arithmetic, pure; above it stand the few system calls
 //! and [`Clock`].
 
+mod chronyd;
 mod clock;
 mod counter;
 mod instant;
 mod keeper;
+mod settings;
+mod sole;
 mod status;
 mod system;
 mod system_time;
 pub mod timeline;
 mod vmclock;
 
-pub use clock::{Clock, Settings, shared};
+/// The guide's programs, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/clock.md")]
+struct Guide;
+
+pub use chronyd::LOCAL_CHRONYD;
+pub use clock::{Clock, shared};
 pub use instant::Instant;
 pub use keeper::Keeper;
+pub use settings::Settings;
 pub use status::{Source, Status};
 pub use system_time::SystemTime;
+pub use timeline::bound::Voucher;
 pub use timeline::steering::{Disruption, Distrust};

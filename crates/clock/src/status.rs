@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::timeline::bound::Voucher;
 use crate::timeline::maintenance::Maintenance;
 use crate::timeline::steering::{Disruption, Distrust};
 
@@ -30,6 +31,8 @@ pub struct Status {
     /// How far CLOCK_REALTIME, as this clock tells it, may be from the truth;
     /// `None` if nobody vouches for it.
     pub error: Option<Duration>,
+    /// Who vouches for it.
+    pub voucher: Option<Voucher>,
     /// How often TSC and system disagreed, or the host announced that the
     /// machine was restored or migrated.
     pub disruptions: u64,
@@ -51,6 +54,7 @@ impl Status {
             source,
             tracking: Duration::from_nanos(steering.tracking_ns),
             error: maintenance.view.error_ns.map(Duration::from_nanos),
+            voucher: maintenance.voucher,
             disruptions: steering.disruptions,
             last_disruption: steering.last_disruption,
             realtime_steps: maintenance.realtime.steps,

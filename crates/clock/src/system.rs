@@ -4,11 +4,14 @@
 //! 1. `clock_gettime` writes one `timespec`, `adjtimex` one `timex`, `prctl`
 //!    with PR_GET_TSC one `int`; each keeps nothing, and ours are live
 //!    locals. All zeroes are a valid `timex`, whose `modes` of 0 sets nothing.
+//! 2. `__errno_location` is the address of this thread's errno, an `int` that
+//!    is there for as long as the thread; nobody keeps a reference to it.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::Read;
 
+use crate::chronyd::Asker;
 use crate::counter;
 use crate::timeline::bound::Timex;
 use crate::timeline::maintenance::Reading;
@@ -40,16 +43,36 @@ pub(crate) struct System {
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
+    /// How to ask chronyd, where the program wants it asked.
+    pub(crate) chronyd: Option<Asker>,
 }
 
 impl System {
     pub(crate) const fn new(vmclock_path: &'static str) -> Self {
-        Self { vmclock_path, vmclock: None, distrust: None, trust_until_ns: 0, timex_until_ns: 0 }
+        Self {
+            vmclock_path,
+            vmclock: None,
+            distrust: None,
+            trust_until_ns: 0,
+            timex_until_ns: 0,
+            chronyd: None,
+        }
     }
 
-    /// Reads everything. Nothing is allocated: a signal handler may read the
-    /// time, and be the one who sees to it.
+    /// Reads everything. Nothing is allocated, and errno is left as it was: a
+    /// signal handler may read the time, and be the one who sees to it.
     pub(crate) fn read(&mut self) -> Reading {
+        // SAFETY: invariant 2.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: invariant 2.
+        let was = unsafe { *errno };
+        let reading = self.read_all();
+        // SAFETY: invariant 2.
+        unsafe { *errno = was };
+        reading
+    }
+
+    fn read_all(&mut self) -> Reading {
         let now_ns = monotonic_ns();
         if now_ns >= self.trust_until_ns {
             self.distrust = distrust();
@@ -66,6 +89,7 @@ impl System {
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
             timex,
+            chronyd: self.chronyd.as_mut().and_then(|asker| asker.look(now_ns)),
             vmclock: device.as_ref().and_then(Device::read),
             distrust: self.distrust,
             now_tsc: counter::read_ordered(),
@@ -175,6 +199,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "adjtimex, prctl and RDTSC are not for an interpreter")]
     fn a_reading_is_of_one_moment() {
         let before = monotonic_ns();
         let reading = System::new("/nonexistent/vmclock").read();

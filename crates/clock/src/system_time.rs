@@ -8,9 +8,11 @@ use crate::timeline::published::TimeOfDay;
 /// A time of day, and between which times the truth lies.
 ///
 /// The time is CLOCK_REALTIME's. How far that may be from UTC is what the
-/// time daemon told the kernel (adjtimex: `maxerror`), or the host told this
-/// machine (VMClock), whichever is less; it grows by 500 ppm from when it was
-/// said, and what this clock itself may be off is in it.
+/// time daemon told the kernel (adjtimex: `maxerror`) or, where it is chronyd
+/// and the program [asked it](crate::Clock::ask_chronyd), says itself; or what
+/// the host tells this machine (VMClock), if that is less. It grows by 500 ppm
+/// from when it was last looked at, and what this clock itself may be off is
+/// in it. Who it was is in [`Status`](crate::Status).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemTime {
     /// ns since 1970.

@@ -8,6 +8,7 @@
 //! and a system of their own.
 
 pub mod bound;
+pub mod chronyd;
 pub mod maintenance;
 pub mod published;
 pub mod realtime;
@@ -15,5 +16,6 @@ pub mod sample;
 pub mod segment;
 pub mod steering;
 
-#[cfg(test)]
+// Hours of simulated time, which an interpreter would take as long for.
+#[cfg(all(test, not(miri)))]
 mod simulation;

@@ -2,32 +2,17 @@
 //! machine too: a reading between two of the system's, however far apart
 //! these are, and the middle of many.
 #![cfg(not(miri))]
-#![allow(unsafe_code)]
 
-use std::io::Write;
-use std::os::unix::fs::FileExt;
+mod common;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use clock::{Clock, Instant, Keeper, Settings, Source, SystemTime};
+use clock::{Clock, Instant, Keeper, Settings, SystemTime};
 
-/// What the clock may be off beyond the reads around it.
-const MICROSECOND: u64 = 1_000;
-
-/// One of the system's clocks, as any program reads it, ns.
-fn read_ns(id: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `clock_gettime` writes the live local and keeps nothing.
-    unsafe { libc::clock_gettime(id, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// How far `ns` lies outside of what was read before and after it.
-fn outside_ns(before: u64, ns: u64, after: u64) -> u64 {
-    before.saturating_sub(ns).max(ns.saturating_sub(after))
-}
+use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
 /// The middle of how far `read` is outside of the system's clock, over
 /// `seconds`.
@@ -42,23 +27,6 @@ fn median_outside_ns(seconds: u64, id: libc::clockid_t, read: impl Fn() -> u64) 
     }
     outside.sort_unstable();
     outside[outside.len() / 2]
-}
-
-/// A clock that has measured the TSC; `None`, said aloud, where it may not.
-fn on_tsc(clock: &Clock) -> Option<u64> {
-    for _ in 0..200 {
-        clock.now();
-        match clock.status().source {
-            Source::Tsc { hz } => return Some(hz),
-            Source::Measuring => thread::sleep(Duration::from_millis(5)),
-            Source::System(why) => {
-                // Past the test harness, which would swallow it.
-                let _ = writeln!(std::io::stderr(), "skipped: the TSC is not used: {why:?}");
-                return None;
-            }
-        }
-    }
-    panic!("no rate after a second: {:?}", clock.status());
 }
 
 #[test]
@@ -136,60 +104,4 @@ fn the_shared_clock_is_behind_the_types() {
             2 * error
         );
     }
-}
-
-/// A file stands for the device: a host that is right to 40 µs, and then says
-/// that the machine was restored.
-#[cfg(target_arch = "x86_64")]
-#[test]
-fn the_hosts_word_bounds_the_error_and_ends_a_calibration() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("vmclock");
-    let path: &'static str = Box::leak(path.to_str().unwrap().to_owned().into_boxed_str());
-    let clock = Clock::with(&Settings { vmclock: path, ..Settings::DEFAULT });
-    let measured = Clock::new();
-    let Some(hz) = on_tsc(&measured) else { return };
-    let device = std::fs::File::create(path).unwrap();
-    device.write_all_at(&page_bytes(hz, 1), 0).unwrap();
-
-    clock.now();
-    let error = clock.system_time().error().expect("a bound by the host");
-    // What it says, what it cannot say better than the rate it was told, and
-    // what a busy machine puts between two reads.
-    assert!(error >= Duration::from_micros(40) && error < Duration::from_secs(1), "{error:?}");
-    assert_eq!(clock.status().disruptions, 0);
-    device.write_all_at(&page_bytes(hz, 2), 0).unwrap();
-    while clock.status().disruptions == 0 {
-        thread::sleep(Duration::from_millis(1));
-        clock.now();
-    }
-    assert_eq!(clock.status().last_disruption, Some(clock::Disruption::Announced));
-}
-
-/// The bytes of a page that says: it is what CLOCK_REALTIME says now, ± 40 µs
-/// (docs/protocols/vmclock.md).
-#[cfg(target_arch = "x86_64")]
-fn page_bytes(hz: u64, disruption_marker: u64) -> [u8; 4096] {
-    use pvclock::counter::{Counter, Tsc};
-    use pvclock::vmclock::{ClockStatus, CounterId, MAGIC, TimeType, VmClockFlags};
-
-    let counter_value = Tsc.read_ordered();
-    let now_ns = read_ns(libc::CLOCK_REALTIME);
-    let fraction = (u128::from(now_ns % 1_000_000_000) << 64) / 1_000_000_000;
-    let vouched = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
-    let mut page = [0; 4096];
-    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &MAGIC.to_le_bytes());
-    put(4, &4096u32.to_le_bytes());
-    put(8, &[1, 0, CounterId::X86_TSC.0, TimeType::UTC.0]);
-    put(12, &2u32.to_le_bytes());
-    put(16, &disruption_marker.to_le_bytes());
-    put(24, &vouched.0.to_le_bytes());
-    put(34, &[ClockStatus::SYNCHRONISED.0]);
-    put(40, &counter_value.to_le_bytes());
-    put(48, &(((1u128 << 64) / u128::from(hz)) as u64).to_le_bytes());
-    put(72, &(now_ns / 1_000_000_000).to_le_bytes());
-    put(80, &(fraction as u64).to_le_bytes());
-    put(96, &40_000u64.to_le_bytes());
-    page
 }

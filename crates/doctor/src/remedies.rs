@@ -133,6 +133,24 @@ pub(crate) fn makestep(case: &Case<'_>) -> Remedy {
         .changes("at once and from then on: offsets above 1 s are stepped when they appear")
 }
 
+/// Have `parachron keep` see to the clock after each pause and restore.
+pub(crate) fn keep(case: &Case<'_>) -> Remedy {
+    let has_chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
+    let (what, command) = match () {
+        () if has_chrony => (
+            "Or have chrony told of each pause and restore.",
+            "sudo parachron keep --chrony makestep",
+        ),
+        () if case.host_phcs().next().is_some() => (KEPT, "sudo parachron keep"),
+        () => (KEPT, "sudo parachron keep --ntp ADDRESS"),
+    };
+    Remedy::command(what, command)
+        .changes("the time of day, while it runs; docs/guide/keep.md has a unit for systemd")
+}
+
+/// What `parachron keep` is for.
+const KEPT: &str = "Or have the clock set right within a second of each pause and restore.";
+
 /// The name of ntpd's unit.
 pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
     if family(case) == Some(Family::RedHat) { "ntpd" } else { "ntp" }

@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod hardware;
 pub mod kernel;
 mod parse;
+pub mod running;
 pub mod steering;
 pub mod system;
 

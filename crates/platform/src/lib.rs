@@ -1,6 +1,7 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
 pub mod call;
+pub mod chrony_control;
 pub mod clock;
 pub mod clocksource_switch;
 pub mod counter;
@@ -8,11 +9,17 @@ pub mod cpus;
 pub mod cross_cpu;
 pub mod fact;
 pub mod facts;
+pub mod journal;
 pub mod kernel_entries;
 pub mod mapped_page;
+pub mod name_lock;
 pub mod pipe_pair;
 mod probes;
 pub mod reference;
+pub mod resident;
 pub mod restore_guard;
+pub mod service_manager;
+pub mod system_clock;
+pub mod time_source;
 pub mod tree;
 pub mod watching;

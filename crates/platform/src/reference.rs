@@ -9,3 +9,4 @@ pub mod chrony;
 pub mod ntp;
 pub mod phc;
 pub mod rtc;
+pub mod vmclock;

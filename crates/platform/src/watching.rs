@@ -1,11 +1,25 @@
 //! What a watcher looks at again and again, cheaply.
 
+mod clock_set;
+mod file;
+mod generations;
+mod log;
+mod scheduling;
+mod vmclock;
+
 use pvclock::kvm_clock::TimeInfo;
 
 use crate::clocksource_switch::{SwitchError, Switchboard};
 use crate::fact::{Fact, Unknown};
-use crate::facts::steering::{Adjtimex, parse_adjtimex};
+use crate::facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
 use crate::probes;
+use crate::tree::Files;
+
+pub use clock_set::ClockSet;
+pub use generations::Generations;
+pub use log::{GrowingLog, KERNEL_LOG, parse_growing_log};
+pub use scheduling::Scheduling;
+pub use vmclock::{LiveVmClock, VMCLOCK};
 
 /// The kvm-clock page that the kernel maps into this process.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +55,11 @@ pub fn clocksource() -> Fact<String> {
             error: other.to_string(),
         }),
     }
+}
+
+/// The programs that keep time, as they run now.
+pub fn time_keepers() -> Fact<Vec<TimeKeeper>> {
+    probes::time_keepers::find(&Files::live()).and_then(|text| parse_keepers(&text))
 }
 
 #[cfg(test)]

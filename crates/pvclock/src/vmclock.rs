@@ -13,10 +13,12 @@
 
 mod page;
 mod reader;
+mod utc;
 mod writer;
 
 pub use page::{
     ClockStatus, CounterId, LAYOUT_VERSION, MAGIC, TimeType, VmClockFlags, VmClockInfo, VmClockPage,
 };
 pub use reader::{VmClockReader, VmClockTime};
+pub use utc::{NoUtc, Utc};
 pub use writer::VmClockWriter;

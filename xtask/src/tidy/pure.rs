@@ -12,7 +12,9 @@ use crate::tidy::source::{RustSource, attributes_of, is_for_tests};
 const PURE: &[&str] = &[
     "crates/pvclock/src/",
     "crates/instruments/src/",
+    "crates/disruptions/src/",
     "crates/doctor/src/",
+    "crates/keeper/src/",
     "crates/timekeeper/src/",
     "crates/provider/src/",
     "crates/clock/src/timeline/",

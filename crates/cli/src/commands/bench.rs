@@ -25,6 +25,7 @@ use crate::output::progress::Progress;
 use crate::output::{self, Format};
 use report::{BenchReport, Machine, Run, cpu_count};
 
+/// Measure what reading each clock costs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How long to time the calls, all together, under each clocksource

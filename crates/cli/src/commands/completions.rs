@@ -9,6 +9,7 @@ use crate::commands::CommandLine;
 use crate::error::CliError;
 use crate::output;
 
+/// Print a shell's completion script.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which shell

@@ -27,6 +27,7 @@ const FOUND: u8 = 1;
 /// Time for the measurement: with the facts, the whole run stays under 3 s.
 const MEASURING: Duration = Duration::from_millis(1500);
 
+/// Say what is wrong with this machine's time, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Examine a captured tree instead of this machine

@@ -1,9 +1,11 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
+mod asked;
 mod clocks;
 mod csv;
 mod live;
 mod notes;
+mod pace;
 mod plot;
 mod records;
 mod references;
@@ -19,33 +21,40 @@ use std::time::Duration;
 
 use instruments::drift::budget::Budget;
 use platform::facts;
+use platform::reference::vmclock::VmClock;
 use platform::tree::Tree;
 
 use crate::duration;
 use crate::error::CliError;
 use crate::output::{self, Format};
+use asked::Asked;
 use clocks::{ClockName, Clocks};
 use live::Live;
-use records::Recorder;
-use references::{NEAR, Reference};
 use session::Session;
 
 /// Measure how far each clock drifts from a reference.
 ///
-/// Compares this machine's clocks with NTP servers, PTP hardware clocks or
-/// what chronyd believes, for a while; without any of them, with
+/// Compares this machine's clocks with NTP servers, PTP hardware clocks, the
+/// host's VMClock page or what chronyd believes, for a while; without any of
+/// them, with the PTP clock that shows the host's time, or else
 /// CLOCK_MONOTONIC_RAW. Reads clocks and sets none. Exits with 0 if all are
-/// within the budget, 1 if not, 2 if nothing could be measured.
+/// within the budget, 1 if not, 2 if nothing could be measured, or a step of
+/// a reference or of a clock disturbed it: the figures are of the rest then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Compare with this NTP server; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_parser = server_name)]
     ntp: Vec<String>,
 
-    /// Compare with this PTP hardware clock, such as /dev/ptp0; under KVM that
-    /// is the host's clock; may be repeated
-    #[arg(long, value_name = "DEVICE")]
+    /// Compare with this PTP hardware clock, such as /dev/ptp0, or with `auto`
+    /// the one that shows the host's time; may be repeated
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
     phc: Vec<PathBuf>,
+
+    /// Compare with the host's VMClock page, /dev/vmclock0 or this one
+    #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,
+          default_missing_value = VmClock::DEVICE, value_parser = device)]
+    vmclock: Option<PathBuf>,
 
     /// Compare with what chronyd believes, the local one or one that takes
     /// commands at this address
@@ -53,19 +62,20 @@ pub(crate) struct Args {
     chrony: Option<Option<SocketAddr>>,
 
     /// Compare with a stopwatch: Enter at its start, Enter at its end
-    #[arg(long, conflicts_with_all = ["ntp", "phc", "chrony", "records", "resume", "plot"])]
+    #[arg(long, conflicts_with_all = ["ntp", "phc", "vmclock", "chrony"])]
     stopwatch: bool,
 
-    /// Measure only this clock; may be repeated
-    #[arg(long, value_enum, value_name = "CLOCK")]
+    /// Measure only this clock, or these after commas; may be repeated
+    #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     clock: Vec<ClockName>,
 
-    /// How long to measure
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    /// How long to measure; 0s with --resume only computes from what is there
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = length)]
     duration: Duration,
 
-    /// Time from comparison to comparison, 10ms to 1h; without it 1s, and 4s
-    /// with NTP servers that are not on this machine or a private network
+    /// Time from comparison to comparison, 10ms to 1h; without it a 600th of
+    /// the duration, from 100ms to 1s, and 4s with NTP servers that are not on
+    /// this machine or a private network
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
@@ -78,7 +88,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
 
-    /// Write each comparison to a new file as it is made: .csv or .jsonl
+    /// Write each comparison to a new file as it is made: .csv, .jsonl, or
+    /// .parquet, which is made of FILE.parquet.partial at the end
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     records: Option<PathBuf>,
 
@@ -93,6 +104,11 @@ pub(crate) struct Args {
     /// Also draw the result, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+}
+
+/// A time, or none.
+fn length(text: &str) -> Result<Duration, String> {
+    if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration::parse(text) }
 }
 
 /// Closer together, comparisons would measure each other.
@@ -113,42 +129,56 @@ fn limit(text: &str) -> Result<f64, String> {
 }
 
 /// Names go into records, whose fields end at commas.
-fn server_name(text: &str) -> Result<String, String> {
+fn name(text: &str, expected: &str) -> Result<String, String> {
     let unfit = |c: char| c == ',' || c == '"' || c.is_control() || c.is_whitespace();
     match text.contains(unfit) {
         false => Ok(text.to_owned()),
-        true => {
-            Err(format!("expected a host such as ntp.example or ntp.example:123, found {text:?}"))
-        }
+        true => Err(format!("expected {expected}, found {text:?}")),
     }
 }
 
+fn server_name(text: &str) -> Result<String, String> {
+    name(text, "a host such as ntp.example or ntp.example:123")
+}
+
+fn device(text: &str) -> Result<PathBuf, String> {
+    name(text, "a device such as /dev/ptp0").map(PathBuf::from)
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    if args.duration.is_zero() && args.resume.is_none() {
+        return Err(CliError::Failed {
+            cause: "nothing is measured in 0 s".into(),
+            remedy: "a longer --duration, or --resume with the file of an earlier run".into(),
+        });
+    }
     let facts = facts::read(&Tree::live());
-    let references = references(args)?;
-    let by_raw = references.iter().any(Reference::is_raw).then_some(ClockName::Raw);
-    let clocks = Clocks::find(&args.clock, by_raw, &facts);
-    let boot = boot();
-    let (recorder, joined) = match (&args.records, &args.resume) {
-        (Some(path), _) => (Some(Recorder::create(path)?), None),
-        (_, Some(path)) => {
-            Recorder::resume(path).map(|(file, joined)| (Some(file), Some(joined)))?
-        }
-        _ => (None, None),
-    };
+    let Asked { references, note } = Asked::of(args)?;
+    let only = if let [only] = &references[..] { only.is_clock() } else { None };
+    let clocks = Clocks::find(&args.clock, only, &facts);
+    let mut session = Session::new(clocks, references, boot());
+    session.notes.extend(note);
+    match (&args.records, &args.resume) {
+        (Some(path), _) => session.record(path)?,
+        (_, Some(path)) => session.resume(path)?,
+        _ => {}
+    }
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     let _pinned = platform::cpus::pin(cpu);
-    let mut session = Session::new(clocks, references, recorder);
-    if let Some(joined) = joined {
-        session.join(joined, &boot);
-    }
-    if args.stopwatch {
-        session.by_stopwatch()?;
-    } else {
-        session.run(args.duration, &boot, &mut Live::new())?;
-    }
+    let measured = match args.stopwatch && !args.duration.is_zero() {
+        true => session.by_stopwatch(),
+        false => session.run(args.duration, &mut Live::new()),
+    };
+    let kept = session.finish_records();
+    // What was measured is shown, whatever ended it.
+    let shown = show(args, &session);
+    measured.and(kept)?;
+    shown
+}
+
+fn show(args: &Args, session: &Session) -> Result<ExitCode, CliError> {
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
@@ -162,40 +192,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Format::Csv => output::text(&csv::render(&report)),
         Format::Text | Format::Markdown => output::text(&text::render(&report, args.format)),
     };
-    drawn?;
-    printed?;
-    Ok(if report.is_within() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn references(args: &Args) -> Result<Vec<Reference>, CliError> {
-    let local = args.interval.unwrap_or(NEAR);
-    let mut references = Vec::new();
-    for name in &args.ntp {
-        let server = Reference::ntp(name, args.interval).map_err(|error| CliError::Failed {
-            cause: error.to_string(),
-            remedy: "a name or address that this machine can resolve, and a port after a colon"
+    drawn.and(printed)?;
+    if !report.disturbed.is_empty() {
+        return Err(CliError::Failed {
+            cause: report.disturbed.join(" "),
+            remedy: "measure again; another reference or several (three tell who is wrong); \
+                     `parachron watch` tells who sets a clock"
                 .into(),
-        })?;
-        references.push(server);
+        });
     }
-    for path in &args.phc {
-        references.push(Reference::phc(path, local).map_err(|why| {
-            CliError::Failed {
-                cause: format!("cannot compare with {}: {why}", path.display()),
-                remedy:
-                    "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; \
-                     as root where it is not readable"
-                        .into(),
-            }
-        })?);
-    }
-    if let Some(address) = args.chrony {
-        references.push(Reference::chrony(address, local));
-    }
-    if references.is_empty() && !args.stopwatch {
-        references.push(Reference::raw(local));
-    }
-    Ok(references)
+    Ok(if report.is_within() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The kernel's name of this boot; where it tells none, the clocks of two

@@ -27,6 +27,7 @@ use crate::error::CliError;
 use options::{Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Updates};
 use session::Order;
 
+/// Put the clock of a virtual machine of our own to the test.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {

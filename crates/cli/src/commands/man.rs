@@ -10,6 +10,7 @@ use crate::commands::CommandLine;
 use crate::error::CliError;
 use crate::output;
 
+/// Write the manual pages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder to write them to; it is made where it is missing

@@ -11,11 +11,13 @@ use schemars::{JsonSchema, Schema};
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
 use crate::commands::drift::report::DriftReport;
+use crate::commands::keep::line::Line as KeepLine;
 use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
 
+/// Print the JSON schema of a command's output.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which command's output
@@ -38,6 +40,8 @@ enum Documented {
     Drift,
     /// One line of the events
     Watch,
+    /// One line of what was seen, corrected and refused
+    Keep,
     /// The experiments, their figures and their checks
     Lab,
 }
@@ -51,6 +55,7 @@ impl Documented {
             Self::Clocks => schema_of::<ClocksReport>(),
             Self::Drift => schema_of::<DriftReport>(),
             Self::Watch => schema_of::<Line>(),
+            Self::Keep => schema_of::<KeepLine>(),
             Self::Lab => schema_of::<LabReport>(),
         }
     }

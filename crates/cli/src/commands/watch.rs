@@ -1,36 +1,44 @@
 //! `parachron watch`: updates, steps and changes of the clock as they happen.
 
 pub(crate) mod event;
-mod looking;
-mod observer;
+mod journal;
 mod screen;
-mod steering;
+mod started;
 mod summary;
 mod text;
 mod view;
-pub(crate) mod waiting;
+mod watched;
 
 use std::io::IsTerminal;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-use instruments::steps::page::age_ns;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use disruptions::Kind;
 
 use crate::duration;
 use crate::error::CliError;
-use event::{Event, Line, Started, page, seconds};
-use looking::{Look, Looker};
-use observer::{MONOTONIC, Observer, RAW, SLEW_SEEN_NS, TSC};
+use crate::looking::{Looker, Places};
+use crate::output::LineFormat;
+use crate::waiting::{Waiting, Woken, cannot_wait};
+use event::{Line, Said};
+use journal::Entries;
 use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
-use waiting::{Waiting, Woken};
+use watched::Watched;
 
-/// Show updates, steps and changes of the clock as they happen.
+/// Exit code when something was told that `--fail-on` names.
+const FOUND: u8 = 1;
+
+/// Tell what happens to this machine's time, as it happens.
 ///
-/// On a terminal, a live view; elsewhere, and with --plain, a line for each
-/// event. Ends after --duration, at q, or at Ctrl-C, with a summary. Reads
-/// clocks and changes nothing.
+/// A clock set, a leap second, a sleep, a pause by the host, a restored
+/// snapshot, a migration, another source, a long steal: each with its time,
+/// its size and what it is told from. On a terminal, a live view; elsewhere,
+/// and with --plain, a line for each event. Ends after --duration, at q, or at
+/// Ctrl-C, with a summary. Reads clocks and changes nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// End after this time, such as 10s, 5min or 1h
@@ -38,7 +46,7 @@ pub(crate) struct Args {
     duration: Option<Duration>,
 
     /// Time from look to look, 1ms to 10s
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = interval)]
     interval: Duration,
 
     /// Lines instead of the live view, on a terminal too
@@ -46,70 +54,119 @@ pub(crate) struct Args {
     plain: bool,
 
     /// How to print events: text, or json, an object a line
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = LineFormat::Text)]
+    format: LineFormat,
+
+    /// Tell these disruptions only, and not each step and update
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
+    only: Vec<Kind>,
+
+    /// Exit with code 1 when one of these was told
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
+    fail_on: Vec<Kind>,
+
+    /// Write disruptions to the systemd journal too, with fields
+    #[arg(
+        long,
+        value_name = "SOCKET",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = platform::journal::SOCKET
+    )]
+    journal: Option<PathBuf>,
+
+    #[command(flatten)]
+    places: Places,
 }
 
-/// The forms of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// One JSON object a line; the schema is in docs/schema
-    Json,
+/// The kinds of disruptions by their names.
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        kind.ok_or("not a kind of disruption")
+    })
 }
 
 /// Looks closer together than this would measure themselves; further apart,
 /// an event's time says little.
-const INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(1)..=Duration::from_secs(10);
-
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration::parse(text)?;
-    match INTERVALS.contains(&interval) {
-        true => Ok(interval),
-        false => Err(format!("expected 1ms to 10s, found {text:?}")),
-    }
+    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(10), "1ms to 10s")
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let waiting = Waiting::new().map_err(cannot_watch)?;
-    let mut looker = Looker::new();
-    let first = looker.look();
-    let started = started(args, &looker, &first);
+    let waiting = Waiting::new().map_err(cannot_wait)?;
+    let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
+    let mut looker = Looker::new(&args.places);
+    let mut look = looker.look(true);
+    let started = started::started(args.interval, &looker, &look);
     let mut screen = screen(args, &started)?;
-    let mut observer = Observer::new(args.interval);
+    let mut watched = Watched::new(args.interval);
     screen.lines(&[started])?;
 
     let begun = Instant::now();
     let end = args.duration.and_then(|duration| begun.checked_add(duration));
     let mut next = begun;
-    let mut look = first;
     loop {
-        let lines = observer.observe(look.clone());
+        let lines = args.asked_for(watched.observe(look.clone()));
         screen.lines(&lines)?;
-        screen.state(&Shown { look: &look, observer: &observer })?;
+        screen.state(&Shown { look: &look, watched: &watched })?;
+        if let Some(journal) = &mut journal {
+            journal.write(&lines);
+        }
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
         // Looks that are overdue are left out, not made up for.
-        next = (next + args.interval).max(Instant::now());
+        next = (next + watched.observer().next_look_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
-        match wait(&waiting, deadline, screen.as_mut())? {
-            Woken::ReaderGone => return Ok(ExitCode::SUCCESS),
+        match wait(&waiting, deadline, screen.as_mut(), looker.alarm())? {
+            Woken::ReaderGone => return Ok(args.exit_code(&watched)),
             Woken::Signal | Woken::Key => break,
-            Woken::Time => look = looker.look(),
+            Woken::Time | Woken::Alarm => look = looker.look(watched.observer().is_gathering()),
         }
     }
-    screen.finish(&observer.finish())?;
-    Ok(ExitCode::SUCCESS)
+    let (told, summary) = watched.finish();
+    let mut lines = args.asked_for(told);
+    if let Some(journal) = &mut journal {
+        journal.write(&lines);
+    }
+    lines.extend(summary.map(|line| line.with_not_in_journal(journal.as_ref().map(Entries::lost))));
+    screen.finish(&lines)?;
+    Ok(args.exit_code(&watched))
+}
+
+impl Args {
+    /// What is to be told of all there is.
+    fn asked_for(&self, mut lines: Vec<Line>) -> Vec<Line> {
+        lines.retain(|line| match &line.event {
+            _ if self.only.is_empty() => true,
+            Said::Disruption(told) => self.only.contains(&told.kind),
+            Said::Moved(_) => false,
+            Said::Started(_) | Said::Summary(_) => true,
+        });
+        lines
+    }
+
+    fn exit_code(&self, watched: &Watched) -> ExitCode {
+        let told = &watched.summary().disruptions;
+        match self.fail_on.iter().any(|kind| told.contains_key(kind)) {
+            true => ExitCode::from(FOUND),
+            false => ExitCode::SUCCESS,
+        }
+    }
 }
 
 /// Waits for the next look; [`Woken::Key`] only if the key says to end.
-fn wait(waiting: &Waiting, deadline: Instant, screen: &mut dyn Screen) -> Result<Woken, CliError> {
+fn wait(
+    waiting: &Waiting,
+    deadline: Instant,
+    screen: &mut dyn Screen,
+    alarm: Option<BorrowedFd<'_>>,
+) -> Result<Woken, CliError> {
     loop {
-        let woken =
-            waiting.until(deadline, screen.keys()).map_err(|error| cannot_watch(error.into()))?;
+        let woken = waiting
+            .until_alarm(deadline, screen.keys(), alarm)
+            .map_err(|error| cannot_wait(error.into()))?;
         if woken != Woken::Key || screen.key_says_end()? {
             return Ok(woken);
         }
@@ -119,40 +176,8 @@ fn wait(waiting: &Waiting, deadline: Instant, screen: &mut dyn Screen) -> Result
 fn screen(args: &Args, started: &Line) -> Result<Box<dyn Screen>, CliError> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     Ok(match args.format {
-        Format::Json => Box::new(JsonLines),
-        Format::Text if is_terminal && !args.plain => Box::new(View::new(started)?),
-        Format::Text => Box::new(PlainLines::default()),
+        LineFormat::Json => Box::new(JsonLines),
+        LineFormat::Text if is_terminal && !args.plain => Box::new(View::new(started)?),
+        LineFormat::Text => Box::new(PlainLines::default()),
     })
-}
-
-fn started(args: &Args, looker: &Looker, look: &Look) -> Line {
-    let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
-    let mut not_compared = Vec::new();
-    if look.raw.is_none() {
-        not_compared.push(format!("{RAW} with {TSC}: reading it is forbidden to this process"));
-    }
-    if args.interval.as_nanos() > u128::from(SLEW_SEEN_NS) {
-        not_compared.push(format!("{MONOTONIC} with {RAW}: looks are more than 1 s apart"));
-    }
-    Line {
-        at_unix_ns: look.unix_ns,
-        at_monotonic_ns: look.monotonic_ns,
-        event: Event::Started(Box::new(Started {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            interval_s: args.interval.as_secs_f64(),
-            cpu: looker.cpu(),
-            clocksource: look.source.clone(),
-            page: look.page.clone().map(|info| page(&info)),
-            page_age_s: age.map(seconds),
-            adjtimex: look.adjtimex.clone(),
-            not_compared,
-        })),
-    }
-}
-
-fn cannot_watch(error: std::io::Error) -> CliError {
-    CliError::Failed {
-        cause: format!("cannot wait for signals and time: {error}"),
-        remedy: "a higher limit of open files (`ulimit -n`)".into(),
-    }
 }

@@ -1,5 +1,7 @@
 //! How far CLOCK_REALTIME may be from the truth.
 
+use crate::timeline::chronyd::Tracking;
+
 /// What adjtimex says of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timex {
@@ -19,62 +21,158 @@ pub struct VmClock {
     pub error_ns: Option<u64>,
 }
 
+/// What came of asking chronyd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chronyd {
+    /// It answered.
+    Answered {
+        /// What it said.
+        tracking: Tracking,
+        /// When it was asked, ns.
+        asked_ns: u64,
+    },
+    /// There is none, or it does not answer any more.
+    Silent,
+}
+
+/// Who bounds the error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voucher {
+    /// A time daemon, by what it told the kernel: adjtimex's `maxerror`.
+    Kernel,
+    /// chronyd, asked.
+    Chronyd,
+    /// The host, in the VMClock page.
+    Host,
+    /// Nobody but the program's own settings.
+    Settings,
+}
+
 /// The rate at which a clock that nobody corrects may leave the truth, as the
 /// kernel has it: MAXFREQ, include/linux/timex.h.
 pub const GROWTH_PPM: u64 = 500;
 
+/// How long chronyd is taken to go on steering after it was asked, ns: it is
+/// asked more often, and given up as silent no later.
+const FRESH_NS: u64 = 5_000_000_000;
+
+/// A daemon's word, and since when. A disruption ends it: it is older than
+/// that, until the daemon is seen to have acted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Word<T> {
+    said: Option<(T, u64)>,
+    /// Set by a disruption. Holds what was said last, once something was said
+    /// after it.
+    outdated: Option<Option<T>>,
+}
+
+impl<T: Copy> Word<T> {
+    const NONE: Self = Self { said: None, outdated: None };
+
+    /// `acted` tells from the last word and this one whether the daemon did
+    /// anything between them.
+    fn hear(&mut self, said: T, at_ns: u64, acted: impl FnOnce(&T, &T) -> bool) {
+        self.outdated = match self.outdated {
+            Some(Some(last)) if acted(&last, &said) => None,
+            Some(_) => Some(Some(said)),
+            None => None,
+        };
+        self.said = Some((said, at_ns));
+    }
+
+    /// The word, unless a disruption ended it.
+    fn standing(&self) -> Option<(T, u64)> {
+        self.said.filter(|_| self.outdated.is_none())
+    }
+}
+
 /// Who vouches for the time, and since when.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
-    /// What adjtimex said last, and when.
-    said: Option<(Timex, u64)>,
-    /// Set by a disruption: adjtimex's word is older than it until `maxerror`
-    /// falls, which only a time daemon makes it do. Holds what it was last,
-    /// once it was read after the disruption.
-    outdated: Option<Option<u64>>,
+    timex: Word<Timex>,
+    chronyd: Word<Tracking>,
+    /// What chronyd was asked before this is not looked at, ns.
+    chronyd_since_ns: u64,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Bound {
     /// Nobody has said anything.
     pub const fn new() -> Self {
-        Self { said: None, outdated: None }
+        Self { timex: Word::NONE, chronyd: Word::NONE, chronyd_since_ns: 0 }
     }
 
-    /// The machine was disrupted: what was known before no longer holds.
-    pub fn disrupt(&mut self) {
-        self.outdated = Some(None);
+    /// The machine was disrupted, before `now_ns`: what was known before no
+    /// longer holds.
+    pub fn disrupt(&mut self, now_ns: u64) {
+        self.timex.outdated = Some(None);
+        self.chronyd.outdated = Some(None);
+        self.chronyd_since_ns = now_ns;
     }
 
-    /// What adjtimex says at `now_ns`.
+    /// Somebody set the time of day, before `now_ns`. The kernel knows, and
+    /// will say so when asked (`ntp_clear`, kernel/time/ntp.c). chronyd does
+    /// not, unless it was the one, before its next look at a source.
+    pub fn step(&mut self, now_ns: u64) {
+        self.timex.said = None;
+        self.chronyd.outdated = Some(None);
+        self.chronyd_since_ns = now_ns;
+    }
+
+    /// What adjtimex says at `now_ns`. Only a time daemon makes its
+    /// `maxerror` fall.
     pub fn hear(&mut self, timex: Timex, now_ns: u64) {
-        let max_error_ns = timex.max_error_ns;
-        self.outdated = match self.outdated {
-            Some(Some(last_ns)) if max_error_ns < last_ns => None,
-            Some(_) => Some(Some(max_error_ns)),
-            None => None,
-        };
-        self.said = Some((timex, now_ns));
+        self.timex.hear(timex, now_ns, |last, now| now.max_error_ns < last.max_error_ns);
     }
 
-    /// How far CLOCK_REALTIME may be off at `now_ns`; `None` if nobody vouches
-    /// for it. `unsynchronised_ns` is what to say of a clock that nobody
-    /// steers.
+    /// What chronyd says, if anything.
+    pub fn hear_chronyd(&mut self, chronyd: Chronyd) {
+        match chronyd {
+            Chronyd::Silent => self.chronyd.said = None,
+            // Whether it spoke before or after what ended its word is not known.
+            Chronyd::Answered { asked_ns, .. } if asked_ns < self.chronyd_since_ns => {}
+            Chronyd::Answered { tracking, asked_ns } => {
+                let acted = |last: &Tracking, now: &Tracking| now.updated_ns != last.updated_ns;
+                self.chronyd.hear(tracking, asked_ns, acted);
+            }
+        }
+    }
+
+    /// How far CLOCK_REALTIME may be off at `now_ns`, and who says so; `None`
+    /// if nobody vouches for it. `unsynchronised_ns` is what to say of a
+    /// clock that nobody steers.
     pub fn error_ns(
         &self,
         now_ns: u64,
         vmclock: Option<VmClock>,
         unsynchronised_ns: Option<u64>,
-    ) -> Option<u64> {
-        let by_daemon = self
-            .said
-            .filter(|(timex, _)| timex.synchronised && self.outdated.is_none())
-            .map(|(timex, at_ns)| timex.max_error_ns.saturating_add(growth_ns(at_ns, now_ns)));
-        let by_host = vmclock.and_then(|vmclock| vmclock.error_ns);
-        match (by_daemon, by_host) {
-            (Some(daemon), Some(host)) => Some(daemon.min(host)),
-            (None, None) => unsynchronised_ns,
-            (one, other) => one.or(other),
+    ) -> Option<(u64, Voucher)> {
+        let by_host = vmclock.and_then(|vmclock| vmclock.error_ns).map(|ns| (ns, Voucher::Host));
+        let by_settings = unsynchronised_ns.map(|ns| (ns, Voucher::Settings));
+        let by_daemon = self.daemon_error_ns(now_ns);
+        by_daemon.into_iter().chain(by_host).min_by_key(|&(ns, _)| ns).or(by_settings)
+    }
+
+    /// What the daemon says; where it is chronyd, rather itself than by the
+    /// kernel, to which it tells less.
+    fn daemon_error_ns(&self, now_ns: u64) -> Option<(u64, Voucher)> {
+        let grown = |ns: u64, at_ns| ns.saturating_add(growth_ns(at_ns, now_ns));
+        if let Some((tracking, at_ns)) = self.chronyd.standing()
+            && let Some(ns) = tracking.error_ns
+        {
+            let stale_ns = at_ns.saturating_add(FRESH_NS);
+            let fresh_for_ns = now_ns.min(stale_ns).saturating_sub(at_ns);
+            let wandered = u128::from(fresh_for_ns) * u128::from(tracking.growth_ppb);
+            let wandered_ns = u64::try_from(wandered / 1_000_000_000).unwrap_or(u64::MAX);
+            return Some((grown(ns.saturating_add(wandered_ns), stale_ns), Voucher::Chronyd));
         }
+        let (timex, at_ns) = self.timex.standing().filter(|(timex, _)| timex.synchronised)?;
+        Some((grown(timex.max_error_ns, at_ns), Voucher::Kernel))
     }
 }
 
@@ -85,49 +183,4 @@ pub const fn growth_ns(from_ns: u64, to_ns: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: u64 = 1_000_000;
-
-    fn heard(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
-        bound.hear(Timex { max_error_ns, synchronised }, NOW);
-    }
-
-    fn host(error_ns: Option<u64>) -> Option<VmClock> {
-        Some(VmClock { identity: (1, 1), error_ns })
-    }
-
-    #[test]
-    fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
-        let mut bound = Bound::new();
-        assert_eq!(bound.error_ns(NOW, None, None), None);
-        heard(&mut bound, 900, true);
-        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(70));
-        assert_eq!(bound.error_ns(NOW, host(None), None), Some(901));
-        // Two seconds later: 500 ppm of them more.
-        assert_eq!(bound.error_ns(NOW + 2_000_000_000, None, None), Some(1_000_901));
-        heard(&mut bound, 60, true);
-        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(61));
-        heard(&mut bound, 900, false);
-        assert_eq!(bound.error_ns(NOW, None, None), None);
-        assert_eq!(bound.error_ns(NOW, None, Some(5_000)), Some(5_000));
-    }
-
-    #[test]
-    fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
-        let mut bound = Bound::new();
-        heard(&mut bound, 1_000, true);
-        bound.disrupt();
-        assert_eq!(bound.error_ns(NOW, None, None), None);
-        // It acted before the disruption, unseen.
-        heard(&mut bound, 900, true);
-        assert_eq!(bound.error_ns(NOW, None, None), None);
-        heard(&mut bound, 1_400, true);
-        assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some(70));
-        heard(&mut bound, 800, true);
-        assert_eq!(bound.error_ns(NOW, None, None), Some(801));
-        heard(&mut bound, 1_300, true);
-        assert_eq!(bound.error_ns(NOW, None, None), Some(1_301));
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! One round of maintenance as pure code: what the system said in, what to
 //! publish out.
 
-use crate::timeline::bound::{Bound, Timex, VmClock};
+use crate::timeline::bound::{Bound, Chronyd, Timex, VmClock, Voucher};
 use crate::timeline::published::View;
 use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
 use crate::timeline::sample::Sample;
@@ -20,6 +20,8 @@ pub struct Reading {
     pub realtime: RealtimeSample,
     /// What adjtimex said, when it was asked.
     pub timex: Option<Timex>,
+    /// What came of asking chronyd, when anything did.
+    pub chronyd: Option<Chronyd>,
     /// What the VMClock page said.
     pub vmclock: Option<VmClock>,
     /// Why the TSC must not be used, as far as the machine says it.
@@ -37,21 +39,24 @@ pub struct Maintenance {
     identity: Option<(u64, u64)>,
     unsynchronised_ns: Option<u64>,
     limits: Limits,
+    /// Who bounds the error of what was published last.
+    pub voucher: Option<Voucher>,
     /// What was published last.
     pub view: View,
 }
 
 impl Maintenance {
     /// Nothing known. `unsynchronised_ns` is what to say of a clock for which
-    /// nobody vouches.
-    pub const fn new(limits: Limits, unsynchronised_ns: Option<u64>) -> Self {
+    /// nobody vouches; no time below `floor_ns` is told.
+    pub const fn new(limits: Limits, unsynchronised_ns: Option<u64>, floor_ns: u64) -> Self {
         Self {
-            steering: Steering::new(limits),
+            steering: Steering::new(limits, floor_ns),
             realtime: RealtimeOffset::new(),
             bound: Bound::new(),
             identity: None,
             unsynchronised_ns,
             limits,
+            voucher: None,
             view: View::EMPTY,
         }
     }
@@ -66,12 +71,19 @@ impl Maintenance {
             (None, None) => self.steering.coast(reading.now_tsc),
         }
         if self.steering.disruptions != disruptions {
-            self.bound.disrupt();
+            self.bound.disrupt(reading.now_ns);
         }
         if let Some(timex) = reading.timex {
             self.bound.hear(timex, reading.now_ns);
         }
+        let steps = self.realtime.steps;
         self.realtime.take(&reading.realtime);
+        if self.realtime.steps != steps {
+            self.bound.step(reading.realtime.after_ns);
+        }
+        if let Some(chronyd) = reading.chronyd {
+            self.bound.hear_chronyd(chronyd);
+        }
         self.view = self.next_view(reading);
         self.view
     }
@@ -87,9 +99,9 @@ impl Maintenance {
     fn next_view(&mut self, reading: &Reading) -> View {
         let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
         let known = self.bound.error_ns(reading.now_ns, reading.vmclock, self.unsynchronised_ns);
+        self.voucher = known.map(|(_, voucher)| voucher);
         let steering = &self.steering;
-        let with_ours =
-            |ns: u64| ns.saturating_add(steering.tracking_ns).saturating_add(offset_error_ns);
+        let ours_ns = steering.error_ns(reading.now_ns).saturating_add(offset_error_ns);
         View {
             newest: steering.newest,
             due_cycles: steering.newest.cycles / 4 * 3,
@@ -97,7 +109,7 @@ impl Maintenance {
             floor_ns: steering.floor_ns(),
             retry_ns: reading.now_ns.saturating_add(self.limits.segment_ns / 2),
             realtime_offset_ns,
-            error_ns: known.map(with_ours),
+            error_ns: known.map(|(ns, _)| ns.saturating_add(ours_ns)),
             error_at_ns: reading.now_ns,
         }
     }

@@ -1,6 +1,7 @@
 //! From readings of the system's clock to pieces of time: calibration,
 //! steering, and what to do when TSC and system disagree.
 
+use crate::timeline::bound::growth_ns;
 use crate::timeline::sample::{RateBounds, Sample};
 use crate::timeline::segment::{LONGEST_NS, Rate, Segment};
 
@@ -85,6 +86,11 @@ pub struct Steering {
     /// How far our time was from the system's at the last sample, with the
     /// uncertainty of the sample, ns.
     pub tracking_ns: u64,
+    /// How far our time may be from the system's until the next sample, ns, if
+    /// the system goes on as it was last seen to.
+    most_ns: u64,
+    /// When it was last seen, ns.
+    seen_at_ns: u64,
     /// How often TSC and system disagreed.
     pub disruptions: u64,
     /// The last time that they did.
@@ -94,14 +100,16 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Nothing known.
-    pub const fn new(limits: Limits) -> Self {
+    /// Nothing known, but that times up to `floor_ns` may have been given out.
+    pub const fn new(limits: Limits, floor_ns: u64) -> Self {
         Self {
             limits,
             phase: Phase::Calibrating(None),
-            newest: Segment::none(0),
-            older: Segment::none(0),
+            newest: Segment::none(floor_ns),
+            older: Segment::none(floor_ns),
             tracking_ns: 0,
+            most_ns: 0,
+            seen_at_ns: u64::MAX,
             disruptions: 0,
             last_disruption: None,
             strikes: 0,
@@ -130,11 +138,10 @@ impl Steering {
         }
     }
 
-    /// Whether a step is of use at this TSC: the newest segment has been
-    /// reached and half of it is over, or `tsc` is on none.
-    pub const fn wants_step(&self, tsc: u64) -> bool {
-        let into = tsc.wrapping_sub(self.newest.start_tsc);
-        !(self.older.holds(tsc) || into < self.newest.cycles / 2)
+    /// How far our time on the segments may be from the system's at `now_ns`;
+    /// more from then on by 500 ppm, as all errors.
+    pub const fn error_ns(&self, now_ns: u64) -> u64 {
+        self.most_ns.saturating_add(growth_ns(self.seen_at_ns, now_ns))
     }
 
     /// The TSC is not to be used, for a reason outside of it.
@@ -223,6 +230,7 @@ impl Steering {
     fn follow(&mut self, sample: &Sample, rate: Rate) {
         let ours_ns = self.newest.at(sample.middle());
         self.tracking_ns = ours_ns.abs_diff(sample.ns) + rate.ns(sample.width()).div_ceil(2) + 1;
+        self.look_ahead(sample, rate);
         let (end_tsc, end_ns) = (self.newest.end_tsc(), self.newest.end_ns());
         let system_ns = sample.ns + rate.ns(end_tsc.wrapping_sub(sample.middle()));
         let behind_ns = i128::from(system_ns) - i128::from(end_ns);
@@ -261,6 +269,18 @@ impl Steering {
         self.tracking_ns = above_ns + high.ns(sample.width()) + 1;
         self.older = Segment::none(floor_ns);
         self.newest = Segment::new(sample.before, base_ns, rate, segment_ns);
+        self.look_ahead(sample, self.rate().unwrap_or(high));
+    }
+
+    /// A segment that was laid down by an older rate may lead away from the
+    /// system until it ends. From there on it is met.
+    fn look_ahead(&mut self, sample: &Sample, rate: Rate) {
+        let ahead_ns = rate.ns(self.newest.end_tsc().wrapping_sub(sample.middle()));
+        let away_ns = self.newest.end_ns().abs_diff(sample.ns + ahead_ns);
+        let uncertain_ns = rate.ns(sample.width()).div_ceil(2) + 1;
+        self.seen_at_ns = sample.ns;
+        // What is told is of a whole cycle, in whole ns.
+        self.most_ns = self.tracking_ns.max(away_ns + uncertain_ns) + rate.ns(1) + 2;
     }
 
     fn append(&mut self, rate: Rate) {
@@ -277,6 +297,8 @@ impl Steering {
         self.newest = Segment::none(self.floor_ns());
         self.older = self.newest;
         self.tracking_ns = 0;
+        self.most_ns = 0;
+        self.seen_at_ns = u64::MAX;
     }
 
     fn disrupt(&mut self, what: Disruption, sample: Option<&Sample>) {

@@ -81,7 +81,7 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     if !has_phc && !case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         finding = finding.remedy(remedies::makestep(case));
     }
-    finding
+    finding.remedy(remedies::keep(case))
 }
 
 fn host_setting(platform: &str) -> &'static str {
@@ -161,6 +161,7 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
         )
         .changes(remedies::LOOKS),
     )
+    .remedy(remedies::keep(case))
     .alone()
 }
 

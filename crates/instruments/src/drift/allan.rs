@@ -105,6 +105,22 @@ mod tests {
         }
     }
 
+    /// SP 1065, section 12.4, table 30: nine frequencies (NBS Monograph 140,
+    /// annex 8.E), and their overlapping Allan deviation.
+    #[test]
+    fn the_small_published_example_comes_out() {
+        let frequencies = [892.0, 809.0, 823.0, 798.0, 671.0, 644.0, 883.0, 903.0, 677.0];
+        let mut phase = vec![0.0];
+        phase.extend(frequencies.iter().scan(0.0, |sum, frequency| {
+            *sum += frequency;
+            Some(*sum)
+        }));
+        for (factor, published) in [(1, 91.22945), (2, 85.95287)] {
+            let point = overlapping(&phase, 1.0, factor).unwrap();
+            assert!((point.deviation - published).abs() < 5e-6, "{point:?}");
+        }
+    }
+
     #[test]
     fn a_constant_frequency_is_perfectly_stable() {
         let points: Vec<Point> = (0..100).map(|i| (f64::from(i), f64::from(i) * 5e-5)).collect();

@@ -1,5 +1,7 @@
 //! Readings of one clock against one reference, as they come.
 
+use std::collections::VecDeque;
+
 use super::allan;
 use super::filter::{self, Bounded};
 use super::result::{Drift, Frequency, Offset, RateChange, Step, late_ns};
@@ -9,6 +11,12 @@ use crate::steps::{LearntRate, Moved};
 
 /// Readings after a change of frequency that are enough to go by them alone.
 const ENOUGH: usize = 16;
+
+/// Readings by which the next is called wide.
+const WIDTHS: usize = 32;
+
+/// Wide readings in a row that are left out of the search for steps.
+const WIDE_IN_A_ROW: usize = 3;
 
 /// Rounds in which the slope and what it was taken out of improve each other.
 const ROUNDS: usize = 3;
@@ -26,19 +34,6 @@ pub enum Refused {
         /// How much earlier, ns.
         by_ns: u64,
     },
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::WentBack { by_ns } => {
-                write!(f, "a clock went back while it was read: its bounds cross by {by_ns} ns")
-            }
-            Self::BeforeStart { by_ns } => {
-                write!(f, "the reference is {by_ns} ns before the start of the measurement")
-            }
-        }
-    }
 }
 
 /// Where the differences count from: f64 has no room for ns since 1970.
@@ -60,6 +55,9 @@ pub struct Series {
     /// First reading of the newest frequency.
     since: usize,
     learnt: Option<(LearntRate, Nesting)>,
+    /// The newest widths of bounds, ns, and how many in a row were wide.
+    widths: VecDeque<f64>,
+    wide_in_a_row: usize,
 }
 
 impl Series {
@@ -88,6 +86,9 @@ impl Series {
             high_ns: (high - origin.offset_ns) as f64,
         });
         let index = self.readings.len() - 1;
+        if self.hides_a_step((high - low) as f64) {
+            return Ok(());
+        }
         let (learnt, _) = self
             .learnt
             .get_or_insert_with(|| (LearntRate::new(reading.inner_step_ns()), reading.nesting));
@@ -95,6 +96,25 @@ impl Series {
             self.note(moved);
         }
         Ok(())
+    }
+
+    /// Whether a reading is so much wider than those before it that a step
+    /// would fit in: one that stood in a queue, or that the step happened in
+    /// the middle of. Then the next one tells; unless all are as wide now.
+    fn hides_a_step(&mut self, width_ns: f64) -> bool {
+        let mut sorted: Vec<f64> = self.widths.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        self.widths.push_back(width_ns);
+        if self.widths.len() > WIDTHS {
+            self.widths.pop_front();
+        }
+        let (Some(least), Some(median)) = (sorted.first(), theil_sen::median(&sorted)) else {
+            return false;
+        };
+        let is_wide =
+            sorted.len() >= WIDTHS / 2 && width_ns > late_ns(*least, median).max(2.0 * median);
+        self.wide_in_a_row = if is_wide { self.wide_in_a_row + 1 } else { 0 };
+        is_wide && self.wide_in_a_row <= WIDE_IN_A_ROW
     }
 
     /// What comes next has another offset, for a known reason: the machine was
@@ -119,6 +139,16 @@ impl Series {
     /// Bounds on clock − reference, from the first reading's lower bound on.
     pub fn readings(&self) -> &[Bounded] {
         &self.readings
+    }
+
+    /// How far the clock went on, ns, while the reference showed one and the
+    /// same time: by a second and more it is no reference. Emulated hardware
+    /// clocks do that (QEMU 7.2's e1000e).
+    pub fn reference_stood_still_ns(&self) -> Option<f64> {
+        let (first, last) = (self.readings.first()?, self.readings.last()?);
+        let went_on_ns = last.low_ns - first.low_ns;
+        let is_one_time = self.readings.iter().all(|reading| reading.at_s == 0.0);
+        (is_one_time && went_on_ns >= 1e9).then_some(went_on_ns)
     }
 
     /// Where steps cut the readings: the first reading after each.

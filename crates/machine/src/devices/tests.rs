@@ -1,24 +1,15 @@
 //! Whatever a guest does: no panic, time goes forward, and a machine that is
 //! saved and restored at any point cannot tell.
 
+mod rig;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use provider::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
 
 use super::*;
-
-/// What a guest does, or its host.
-#[derive(Debug, Clone)]
-enum Step {
-    In(u16, usize),
-    Out(u16, Vec<u8>),
-    Load(u64, usize),
-    Store(u64, Vec<u8>),
-    Rdmsr(u32),
-    Wrmsr(u32, u64),
-    Wait(u64),
-}
+use rig::{Machine, Step};
 
 fn port() -> impl Strategy<Value = u16> {
     prop_oneof![
@@ -54,91 +45,16 @@ fn step() -> impl Strategy<Value = Step> {
         msr().prop_map(Step::Rdmsr),
         (msr(), value).prop_map(|(msr, value)| Step::Wrmsr(msr, value)),
         wait.prop_map(Step::Wait),
+        Just(Step::TakeSerial),
     ]
 }
 
-/// All devices of a machine with one vCPU.
-struct Machine {
-    bus: Devices,
-    timer: LocalTimer,
-    now: Moment,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let real = UnixTime(Nanos(1_795_273_445_000_000_000));
-        Self {
-            bus: Devices::new(&Present::ALL),
-            timer: LocalTimer::new(0, Hertz(1_000_000_000), Hertz(2_600_000_000)),
-            now: Moment { since_start: Nanos(0), real, guest_tsc: Ticks(0) },
-        }
-    }
-
-    /// Does a step; what the guest sees of it.
-    fn step(&mut self, step: &Step) -> (Vec<u8>, Option<u64>) {
-        let now = &self.now;
-        match step {
-            Step::In(port, bytes) => {
-                let mut data = vec![0; *bytes];
-                self.bus.port_read(*port, &mut data, now);
-                return (data, None);
-            }
-            Step::Out(port, data) => self.bus.port_write(*port, data, now),
-            Step::Load(address, bytes) => {
-                let mut data = vec![0; *bytes];
-                self.bus.mmio_read(*address, &mut data, now);
-                return (data, None);
-            }
-            Step::Store(address, data) => self.bus.mmio_write(*address, data, now),
-            Step::Rdmsr(msr) => return (Vec::new(), self.timer.read_msr(*msr, now).ok()),
-            Step::Wrmsr(msr, value) => {
-                let done = self.timer.write_msr(*msr, *value, now);
-                return (Vec::new(), done.ok().map(|()| 0));
-            }
-            Step::Wait(ns) => {
-                let Moment { since_start, real: UnixTime(real), guest_tsc } = self.now;
-                self.now = Moment {
-                    since_start: Nanos(since_start.0 + ns),
-                    real: UnixTime(Nanos(real.0 + ns)),
-                    guest_tsc: Ticks(guest_tsc.0.wrapping_add(ns / 5 * 13)),
-                };
-            }
-        }
-        (Vec::new(), None)
-    }
-
-    /// What interrupts now; afterwards nothing may be left to do.
-    fn interrupts(&mut self) -> (Vec<Interrupt>, Option<u8>) {
-        let mut raised = Vec::new();
-        while let Some(interrupt) = self.bus.due(&self.now) {
-            raised.push(interrupt);
-            assert!(raised.len() <= 2, "more than one of each: {raised:?}");
-        }
-        let vector = self.timer.due(&self.now);
-        assert_eq!(self.timer.due(&self.now), None, "not before the end of this one");
-        for deadline in [self.bus.next_deadline(&self.now), self.timer.deadline(&self.now)] {
-            assert!(
-                deadline.is_none_or(|deadline| deadline > self.now.since_start),
-                "{deadline:?}"
-            );
-        }
-        (raised, vector)
-    }
-
-    fn restored(&self) -> Self {
-        let state = self.bus.save();
-        let bus = Devices::restore(&state).expect("it was saved");
-        assert_eq!(bus.save(), state);
-        Self { bus, timer: LocalTimer::restore(self.timer.save()), now: self.now }
-    }
-
-    /// The PM timer and the HPET.
-    fn counters(&mut self) -> (u32, u64) {
-        let (mut pm, mut hpet) = ([0; 4], [0; 8]);
-        self.bus.port_read(AcpiPmTimer::PORT, &mut pm, &self.now);
-        self.bus.mmio_read(Hpet::ADDRESS + 0xf0, &mut hpet, &self.now);
-        (u32::from_le_bytes(pm), u64::from_le_bytes(hpet))
-    }
+/// The PM timer and the HPET.
+fn counters(machine: &mut Machine) -> (u32, u64) {
+    let (mut pm, mut hpet) = ([0; 4], [0; 8]);
+    machine.bus.port_read(AcpiPmTimer::PORT, &mut pm, &machine.now);
+    machine.bus.mmio_read(Hpet::ADDRESS + 0xf0, &mut hpet, &machine.now);
+    (u32::from_le_bytes(pm), u64::from_le_bytes(hpet))
 }
 
 proptest! {
@@ -161,10 +77,10 @@ proptest! {
         let running = Step::Store(Hpet::ADDRESS + 0x10, vec![1, 0, 0, 0]);
         machine.step(&running);
         for step in &steps {
-            let (pm, hpet) = machine.counters();
+            let (pm, hpet) = counters(&mut machine);
             let before = machine.now.since_start;
             machine.step(step);
-            let (pm_after, hpet_after) = machine.counters();
+            let (pm_after, hpet_after) = counters(&mut machine);
             let waited = machine.now.since_start.0 - before.0;
             let pm_ticks = Rate::hertz(AcpiPmTimer::FREQUENCY).ticks(Nanos(waited));
             // Rounded down at both ends, the difference is off by one at most.

@@ -1,6 +1,7 @@
 //! chronyd's own view, asked through its client.
 
-use std::io::Read;
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,29 +23,45 @@ pub(crate) fn tracking() -> Fact<String> {
 }
 
 /// The same of the chronyd that `server` says, as options of chronyc.
-pub(crate) fn tracking_of(server: &[&str]) -> Fact<String> {
+pub(crate) fn tracking_of(server: &[OsString]) -> Fact<String> {
     // -c: comma-separated; -n: ask no name server.
     ask(Command::new("chronyc").args(["-c", "-n"]).args(server).arg("tracking"), PATIENCE)
 }
 
 /// What a program answers, as long as patience lasts.
 fn ask(program: &mut Command, patience: Duration) -> Fact<String> {
-    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = match program.spawn() {
-        Ok(child) => child,
-        Err(error) => return Fact::Unknown(Unknown::from_io("chronyc", &error)),
-    };
+    match run(program.stderr(Stdio::null()), patience) {
+        Ok(Said { text, succeeded: true, .. }) => Fact::Known(text),
+        Ok(Said { text, .. }) if !text.trim().is_empty() => unreadable(text.trim()),
+        Ok(Said { ending, .. }) => unreadable(&ending),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            Fact::Unknown(Unknown::from_io("chronyc", &error))
+        }
+        Err(error) => unreadable(&error.to_string()),
+    }
+}
+
+/// What a program said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// Its standard output, and what else was led there.
+    pub(crate) text: String,
+    /// It ended with 0.
+    pub(crate) succeeded: bool,
+    /// How it ended: `exit status: 1`.
+    pub(crate) ending: String,
+}
+
+/// Runs a program, which is ended when patience is.
+pub(crate) fn run(program: &mut Command, patience: Duration) -> std::io::Result<Said> {
+    let mut child = program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let answer = listen(&mut child, patience);
     if answer.is_err() {
         // It may have ended meanwhile, which is as good.
         let _ = child.kill();
     }
-    match (answer, child.wait()) {
-        (Ok(text), Ok(status)) if status.success() => Fact::Known(text),
-        (Ok(text), Ok(_)) if !text.trim().is_empty() => unreadable(text.trim()),
-        (Ok(_), Ok(status)) => unreadable(&status.to_string()),
-        (Err(error), _) | (_, Err(error)) => unreadable(&error.to_string()),
-    }
+    let status = child.wait()?;
+    Ok(Said { text: answer?, succeeded: status.success(), ending: status.to_string() })
 }
 
 fn unreadable(error: &str) -> Fact<String> {

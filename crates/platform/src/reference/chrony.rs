@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::chrony_control::CommandAddress;
 use crate::fact::{Fact, Unknown};
 use crate::facts::steering::{ChronyTracking, parse_tracking};
 use crate::probes;
@@ -17,12 +18,8 @@ impl Chrony {
     /// Its view now; unknown too while it is not synchronised, when its
     /// figures are zeros.
     pub fn tracking(&self) -> Fact<ChronyTracking> {
-        let host = self.address.map(|address| address.ip().to_string());
-        let port = self.address.map(|address| address.port().to_string());
-        let options: Vec<&str> = match (&host, &port) {
-            (Some(host), Some(port)) => vec!["-h", host, "-p", port],
-            _ => Vec::new(),
-        };
+        let at = self.address.map(CommandAddress::Udp);
+        let options = at.map(|address| address.options()).unwrap_or_default();
         let told = probes::chrony::tracking_of(&options);
         told.and_then(|text| parse_tracking(&text)).and_then(synchronised)
     }

@@ -2,16 +2,21 @@
 //!
 //! Packets are made and judged by `sntpc`. It keeps time in microseconds, and
 //! by one clock; so its clock only gives it the year and a number hard to
-//! guess, while our socket, through which its packets pass, notes all clocks
-//! as late before sending and as early after receiving as can be.
+//! guess, while our own socket, through which its packets pass, notes all clocks.
 
-use std::cell::RefCell;
+mod error;
+mod wire;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use sntpc::{NtpContext, NtpResult, NtpTimestampGenerator, NtpUdpSocket};
+
+pub use error::NtpError;
+pub use wire::Wire;
+use wire::{Seen, Stamped, Udp};
 
 use crate::clock::Clock;
 
@@ -20,9 +25,6 @@ const PORT: u16 = 123;
 
 /// 1970 in NTP's seconds, which count from 1900.
 const UNIX_EPOCH_S: u64 = 2_208_988_800;
-
-/// Where an answer tells when the request arrived (RFC 5905, figure 8).
-const RECEIVED_AT: std::ops::Range<usize> = 32..40;
 
 /// An answer takes this long inside a server at most; NTP servers answer in
 /// microseconds, and one that says otherwise is broken.
@@ -56,78 +58,6 @@ pub struct Exchange<S> {
     pub leap: u8,
 }
 
-/// Why there is no answer to go by.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NtpError {
-    /// No such host.
-    #[error("{name}: no address found: {error}")]
-    NoAddress {
-        /// The server as asked for.
-        name: String,
-        /// The resolver's words.
-        error: String,
-    },
-    /// The network does not get there.
-    #[error("{name}: cannot be reached: {error}")]
-    Unreachable {
-        /// The server as asked for.
-        name: String,
-        /// The system's words.
-        error: String,
-    },
-    /// Something is there, and nothing listens on the port.
-    #[error("{name}: nothing answers on UDP port {port}")]
-    NothingListens {
-        /// The server as asked for.
-        name: String,
-        /// Which port.
-        port: u16,
-    },
-    /// Silence.
-    #[error("{name}: no answer in {patience_ms} ms")]
-    NoAnswer {
-        /// The server as asked for.
-        name: String,
-        /// How long was waited.
-        patience_ms: u128,
-    },
-    /// A kiss-o'-death (RFC 5905, section 7.4): leave, or ask less often.
-    #[error("{name}: kiss-o'-death {code}")]
-    Kiss {
-        /// The server as asked for.
-        name: String,
-        /// Its four letters.
-        code: String,
-    },
-    /// The server says that its own clock is not set.
-    #[error("{name}: says that it is not synchronised")]
-    NotSynchronised {
-        /// The server as asked for.
-        name: String,
-    },
-    /// What came is no answer to be trusted.
-    #[error("{name}: wrong answer: {what}")]
-    Wrong {
-        /// The server as asked for.
-        name: String,
-        /// What is wrong with it.
-        what: String,
-    },
-}
-
-impl NtpError {
-    /// Whether the server asked not to be asked again: RFC 5905 obliges a
-    /// client to stop at DENY and RSTR.
-    pub fn says_stop(&self) -> bool {
-        matches!(self, Self::Kiss { code, .. } if code == "DENY" || code == "RSTR")
-    }
-
-    /// Whether the server asked to be asked less often.
-    pub fn says_slower(&self) -> bool {
-        matches!(self, Self::Kiss { code, .. } if code == "RATE")
-    }
-}
-
 impl NtpServer {
     /// Finds `name`: `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`. An answer is
     /// waited for as long as `patience`.
@@ -141,6 +71,11 @@ impl NtpServer {
             (host, port).to_socket_addrs().map_err(|error| no_address(error.to_string()))?;
         let address = addresses.next().ok_or_else(|| no_address("an empty list".into()))?;
         Ok(Self { name: name.to_owned(), address, patience })
+    }
+
+    /// Whether `name` is an address, which nobody has to be asked for.
+    pub fn is_address(name: &str) -> bool {
+        host_and_port(name).is_ok_and(|(host, _)| host.parse::<IpAddr>().is_ok())
     }
 
     /// As it was asked for.
@@ -160,18 +95,22 @@ impl NtpServer {
     pub fn ask<S>(&self, stamp: impl Fn() -> S) -> Result<Exchange<S>, NtpError> {
         // A socket of its own for each request: what comes late for the last
         // one comes to a port that is closed.
-        let socket = self.socket().map_err(|error| self.unreachable(&error))?;
-        let stamped = Stamped {
-            socket,
-            address: self.address,
-            until: Instant::now() + self.patience,
-            stamp,
-            seen: RefCell::new(Seen { sent: None, arrived: None, received: 0, error: None }),
-        };
-        let context = NtpContext::new(Nonce::default());
-        let result = self.talk(&stamped, context);
-        let seen = stamped.seen.into_inner();
-        match (result, seen) {
+        let wire = Udp::to(self.address, self.patience);
+        self.ask_over(&wire.map_err(|error| self.unreachable(&error))?, stamp)
+    }
+
+    /// Asks once, by another way than a socket.
+    ///
+    /// # Errors
+    /// There is no answer, or not one to go by.
+    pub fn ask_over<S>(
+        &self,
+        wire: &impl Wire,
+        stamp: impl Fn() -> S,
+    ) -> Result<Exchange<S>, NtpError> {
+        let stamped = Stamped::new(wire, self.address, stamp);
+        let result = self.talk(&stamped, NtpContext::new(Nonce::default()));
+        match (result, stamped.seen()) {
             (Ok(result), Seen { sent: Some(sent), arrived: Some(arrived), received, .. }) => {
                 self.exchange((sent, arrived), received, &result)
             }
@@ -181,9 +120,9 @@ impl NtpServer {
         }
     }
 
-    fn talk<S, F: Fn() -> S>(
+    fn talk(
         &self,
-        socket: &Stamped<S, F>,
+        socket: &impl NtpUdpSocket,
         context: NtpContext<Nonce>,
     ) -> sntpc::Result<NtpResult> {
         let request = sntpc::sync::sntp_send_request(self.address, socket, context)?;
@@ -194,18 +133,6 @@ impl NtpServer {
                 result => return result,
             }
         }
-    }
-
-    fn socket(&self) -> std::io::Result<UdpSocket> {
-        let any: SocketAddr = match self.address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(any)?;
-        // Connected, so that the kernel passes on this server's packets alone,
-        // and its ICMP errors.
-        socket.connect(self.address)?;
-        Ok(socket)
     }
 
     fn exchange<S>(
@@ -303,65 +230,6 @@ fn host_and_port(name: &str) -> Result<(&str, u16), String> {
 /// Nanoseconds of a 32.32 fixed-point number of seconds.
 fn nanoseconds(fixed: u64) -> u64 {
     ((u128::from(fixed) * 1_000_000_000) >> 32) as u64
-}
-
-/// What passed the socket.
-struct Seen<S> {
-    sent: Option<S>,
-    arrived: Option<S>,
-    /// When the request arrived there, by the answer: 32.32 s since 1900.
-    received: u64,
-    error: Option<std::io::Error>,
-}
-
-/// A socket that notes the clocks.
-struct Stamped<S, F: Fn() -> S> {
-    socket: UdpSocket,
-    address: SocketAddr,
-    until: Instant,
-    stamp: F,
-    seen: RefCell<Seen<S>>,
-}
-
-impl<S, F: Fn() -> S> Stamped<S, F> {
-    fn failed(&self, error: std::io::Error) -> sntpc::Error {
-        self.seen.borrow_mut().error = Some(error);
-        sntpc::Error::Network
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            let left = self.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.socket.set_read_timeout(Some(left))?;
-            match self.socket.recv(buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                result => return result,
-            }
-        }
-    }
-}
-
-impl<S, F: Fn() -> S> NtpUdpSocket for Stamped<S, F> {
-    async fn send_to(&self, packet: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
-        let now = (self.stamp)();
-        let sent = self.socket.send(packet).map_err(|error| self.failed(error))?;
-        self.seen.borrow_mut().sent = Some(now);
-        Ok(sent)
-    }
-
-    async fn recv_from(&self, buffer: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
-        let length = self.receive(buffer).map_err(|error| self.failed(error))?;
-        let now = (self.stamp)();
-        let mut seen = self.seen.borrow_mut();
-        seen.arrived = Some(now);
-        if let Some(bytes) = buffer.get(RECEIVED_AT).and_then(|bytes| bytes.try_into().ok()) {
-            seen.received = u64::from_be_bytes(bytes);
-        }
-        Ok((length, self.address))
-    }
 }
 
 /// The time that a request carries and an answer must repeat: the right

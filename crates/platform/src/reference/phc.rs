@@ -29,8 +29,14 @@ const SAMPLES: u8 = 9;
 #[derive(Debug)]
 pub struct Phc {
     path: PathBuf,
-    device: File,
+    device: Box<dyn Device>,
     way: Way,
+}
+
+/// The kernel's two requests.
+trait Device: std::fmt::Debug {
+    fn precise(&self) -> io::Result<ptp_sys_offset_precise>;
+    fn extended(&self) -> io::Result<ptp_sys_offset_extended>;
 }
 
 /// How the device is compared.
@@ -59,10 +65,13 @@ impl Phc {
     /// Opens `path` and finds out how it can be compared.
     pub fn open(path: &Path) -> Fact<Self> {
         let what = path.display().to_string();
-        let device = match File::open(path) {
-            Ok(device) => device,
-            Err(error) => return Fact::Unknown(Unknown::from_io(&what, &error)),
-        };
+        match File::open(path) {
+            Ok(device) => Self::over(path, Box::new(device)),
+            Err(error) => Fact::Unknown(Unknown::from_io(&what, &error)),
+        }
+    }
+
+    fn over(path: &Path, device: Box<dyn Device>) -> Fact<Self> {
         let mut phc = Self { path: path.to_owned(), device, way: Way::Precise };
         if phc.compare().known().is_some() {
             return Fact::Known(phc);
@@ -79,8 +88,8 @@ impl Phc {
     /// Compares it once.
     pub fn compare(&self) -> Fact<Comparison> {
         let compared = match self.way {
-            Way::Precise => self.precise().map(|pair| from_precise(&pair)),
-            Way::Extended => self.extended().map(|triples| from_extended(&triples)),
+            Way::Precise => self.device.precise().map(|pair| from_precise(&pair)),
+            Way::Extended => self.device.extended().map(|triples| from_extended(&triples)),
         };
         let what = self.path.display().to_string();
         match compared {
@@ -93,7 +102,9 @@ impl Phc {
             Err(error) => Fact::Unknown(Unknown::from_io(&what, &error)),
         }
     }
+}
 
+impl Device for File {
     fn precise(&self) -> io::Result<ptp_sys_offset_precise> {
         let none = ptp_clock_time { sec: 0, nsec: 0, reserved: 0 };
         let mut pair = ptp_sys_offset_precise {
@@ -102,7 +113,7 @@ impl Phc {
             sys_monoraw: none,
             rsv: [0; 4],
         };
-        let (fd, request) = (self.device.as_raw_fd(), libc::PTP_SYS_OFFSET_PRECISE);
+        let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_PRECISE);
         // SAFETY: invariant 1.
         let result = unsafe { libc::ioctl(fd, request, &raw mut pair) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(pair) }
@@ -116,7 +127,7 @@ impl Phc {
             rsv: [0; 2],
             ts: [[none; 3]; libc::PTP_MAX_SAMPLES as usize],
         };
-        let (fd, request) = (self.device.as_raw_fd(), libc::PTP_SYS_OFFSET_EXTENDED);
+        let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_EXTENDED);
         // SAFETY: invariant 1.
         let result = unsafe { libc::ioctl(fd, request, &raw mut triples) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(triples) }
@@ -159,52 +170,4 @@ fn from_extended(triples: &ptp_sys_offset_extended) -> Option<Comparison> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn time(sec: i64, nsec: u32) -> ptp_clock_time {
-        ptp_clock_time { sec, nsec, reserved: 0 }
-    }
-
-    #[test]
-    fn a_latched_pair_has_no_width() {
-        let mut pair = ptp_sys_offset_precise {
-            device: time(1_795_000_037, 5),
-            sys_realtime: time(1_795_000_000, 7),
-            sys_monoraw: time(44, 9),
-            rsv: [0; 4],
-        };
-        let compared = from_precise(&pair).unwrap();
-        assert_eq!(compared.device_ns, (1_795_000_037_000_000_005, 1_795_000_037_000_000_005));
-        assert_eq!(compared.realtime_ns, (1_795_000_000_000_000_007, 1_795_000_000_000_000_007));
-        assert_eq!(compared.raw_ns, Some(44_000_000_009));
-        pair.sys_realtime.sec = -1;
-        assert_eq!(from_precise(&pair), None);
-    }
-
-    #[test]
-    fn the_tightest_of_many_is_taken() {
-        let mut triples = ptp_sys_offset_extended {
-            n_samples: 3,
-            clockid: 0,
-            rsv: [0; 2],
-            ts: [[time(0, 0); 3]; 25],
-        };
-        triples.ts[0] = [time(1, 0), time(5, 10), time(1, 900)];
-        triples.ts[1] = [time(1, 2000), time(5, 2010), time(1, 2100)];
-        triples.ts[2] = [time(1, 4000), time(5, 4010), time(1, 3900)];
-        let compared = from_extended(&triples).unwrap();
-        assert_eq!(compared.realtime_ns, (1_000_002_000, 1_000_002_100));
-        assert_eq!(compared.device_at_realtime_ns, 5_000_002_010);
-        assert_eq!(compared.device_ns, (5_000_000_010, 5_000_004_010));
-        triples.n_samples = 26;
-        assert_eq!(from_extended(&triples), None);
-    }
-
-    #[test]
-    fn a_file_that_is_no_such_clock_is_told() {
-        let why = Phc::open(Path::new("/dev/null")).unknown().unwrap().to_string();
-        assert!(why.starts_with("not readable: /dev/null: "), "{why}");
-        assert!(Phc::open(Path::new("/dev/ptp999")).unknown().is_some());
-    }
-}
+mod tests;

@@ -32,7 +32,7 @@ pub struct Files {
 
 impl Files {
     /// This machine's own files.
-    pub(super) fn live() -> Self {
+    pub(crate) fn live() -> Self {
         Self { folder: None }
     }
 

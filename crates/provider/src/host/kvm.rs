@@ -9,8 +9,8 @@ use crate::msr::{
     KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
     PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
-use crate::vcpu::check_time_page;
-use crate::{GuestAddress, GuestMemory, MsrError, Reading, VcpuId};
+use crate::vcpu::{Vcpu, check_time_page};
+use crate::{GuestAddress, GuestMemory, Misplaced, MsrError, Reading, VcpuId};
 
 impl Host {
     /// The vCPU whose choice of MSRs decides for the VM.
@@ -44,6 +44,23 @@ impl Host {
         }
     }
 
+    /// The register for a page that `look` finds in memory, and whose it is.
+    fn register_page(
+        &mut self,
+        id: VcpuId,
+        msr: u32,
+        value: u64,
+        alignment: u64,
+        look: impl FnOnce(GuestAddress) -> Result<(), Misplaced>,
+    ) -> Result<(PageMsr, &mut Vcpu), MsrError> {
+        let register = PageMsr::checked(msr, value, alignment)?;
+        if let Some(address) = register.page() {
+            look(address).map_err(|why| MsrError::Misplaced { msr, value, why })?;
+        }
+        let vcpu = self.vcpus.get_mut(&id).ok_or(MsrError::NoSuchVcpu { msr, vcpu: id })?;
+        Ok((register, vcpu))
+    }
+
     fn register_time_page(
         &mut self,
         id: VcpuId,
@@ -52,17 +69,9 @@ impl Host {
         now: Reading,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
-        let register = PageMsr::checked(msr, value, TIME_ALIGNMENT)?;
-        if let Some(address) = register.page() {
-            check_time_page(address, memory).map_err(|why| MsrError::Misplaced {
-                msr,
-                value,
-                why,
-            })?;
-        }
-        let Some(vcpu) = self.vcpus.get_mut(&id) else {
-            return Err(MsrError::NoSuchVcpu { msr, vcpu: id });
-        };
+        let (register, vcpu) = self.register_page(id, msr, value, TIME_ALIGNMENT, |address| {
+            check_time_page(address, memory)
+        })?;
         vcpu.system_time = register;
         vcpu.time_is_due();
         if register.page().is_none() {
@@ -84,17 +93,9 @@ impl Host {
         value: u64,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
-        let register = PageMsr::checked(msr, value, STEAL_ALIGNMENT)?;
-        if let Some(address) = register.page() {
-            memory.page::<StealPage>(address).map_err(|why| MsrError::Misplaced {
-                msr,
-                value,
-                why,
-            })?;
-        }
-        let Some(vcpu) = self.vcpus.get_mut(&id) else {
-            return Err(MsrError::NoSuchVcpu { msr, vcpu: id });
-        };
+        let (register, vcpu) = self.register_page(id, msr, value, STEAL_ALIGNMENT, |address| {
+            memory.page::<StealPage>(address).map(|_| ())
+        })?;
         vcpu.steal_time = register;
         // The page says nothing of the time before it was registered.
         vcpu.stolen_told = vcpu.stolen;

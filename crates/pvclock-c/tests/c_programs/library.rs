@@ -1,9 +1,13 @@
-//! `libpvclock_c.a` as people build it, and programs that use it.
+//! The crate's static library as people build it, and programs that use it:
+//! of this crate, and of each whose tests have this file as a module.
 
 use std::env;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+
+use tempfile::TempDir;
 
 pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -18,15 +22,8 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// By the README's command for kernels, in a folder of its own, for both
-/// libraries would have the same path.
-pub(crate) fn library_without_unwinding() -> PathBuf {
-    let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-unwinding");
-    build(&target_folder, &["--config", "profile.release.panic=\"abort\""])
-}
-
-/// Where cargo says that it has put the library.
-fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
+/// Builds it; where cargo says that it has put it.
+pub(crate) fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let output = Command::new(cargo)
         .args(["build", "--offline", "--release", "--message-format=json", "--manifest-path"])
@@ -39,10 +36,11 @@ fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
         .unwrap();
     assert!(output.status.success(), "cargo build failed: {}", output.status);
     let messages = str::from_utf8(&output.stdout).unwrap();
+    let library = env!("CARGO_PKG_NAME").replace('-', "_");
     messages
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .filter(|message| message["target"]["name"] == "pvclock_c")
+        .filter(|message| message["target"]["name"] == library.as_str())
         .filter_map(|message| message["filenames"].as_array().cloned())
         .flatten()
         .map(|path| PathBuf::from(path.as_str().unwrap()))
@@ -50,13 +48,36 @@ fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
         .expect("no static library among what cargo built")
 }
 
-pub(crate) fn compiler_answers(compiler: &str) -> bool {
-    Command::new(compiler)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+/// Whether there is a C++ compiler; said aloud where there is none.
+pub(crate) fn cpp_answers() -> bool {
+    let asked =
+        Command::new("c++").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let answers = asked.is_ok_and(|status| status.success());
+    if !answers {
+        // Past the test harness, which would swallow it.
+        let _ = writeln!(std::io::stderr(), "skipped: no C++ compiler (c++)");
+    }
+    answers
+}
+
+/// A program of one source below the crate's folder, linked with the library,
+/// and the folder that goes with it.
+pub(crate) fn program(compiler: &str, standard: &str, source: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile(compiler, standard, |command| {
+        command
+            .arg(crate_folder().join(source))
+            .arg(library())
+            .args(["-lpthread", "-ldl", "-lm", "-o"])
+            .arg(&program);
+    });
+    (folder, program)
+}
+
+/// What a program printed.
+pub(crate) fn lines(output: &Output) -> Vec<&str> {
+    str::from_utf8(&output.stdout).unwrap().lines().collect()
 }
 
 /// Compiles with warnings as errors, the header's folder known.

@@ -5,11 +5,10 @@ mod layout;
 mod library;
 mod shared_page;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use library::{compile, compiler_answers, crate_folder, library, library_without_unwinding};
+use library::{build, compile, cpp_answers, crate_folder, lines, program};
 use pvclock::kvm_clock::{Flags, TimeInfo, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale};
 use shared_page::SharedPage;
@@ -26,23 +25,11 @@ const LIVE: TimeInfo = TimeInfo {
 
 /// The example, compiled, and the folder that goes with it.
 fn example() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("read_clock");
-    compile("cc", "-std=c11", |cc| {
-        cc.arg(crate_folder().join("examples/read_clock.c"))
-            .arg(library())
-            .args(["-lpthread", "-ldl", "-lm", "-o"])
-            .arg(&program);
-    });
-    (folder, program)
+    program("cc", "-std=c11", "examples/read_clock.c")
 }
 
 fn run(program: &Path, page: &Path, tscs: &[String]) -> Output {
     Command::new(program).arg(page).args(tscs).output().unwrap()
-}
-
-fn lines(output: &Output) -> Vec<&str> {
-    str::from_utf8(&output.stdout).unwrap().lines().collect()
 }
 
 #[test]
@@ -170,14 +157,7 @@ fn the_example_says_why_there_is_no_time() {
 
 #[test]
 fn every_function_answers_c_as_the_header_says() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("interface");
-    compile("cc", "-std=c11", |cc| {
-        cc.arg(crate_folder().join("tests/c_programs/interface.c"))
-            .arg(library())
-            .args(["-lpthread", "-ldl", "-lm", "-o"])
-            .arg(&program);
-    });
+    let (_folder, program) = program("cc", "-std=c11", "tests/c_programs/interface.c");
     let output = Command::new(&program).output().unwrap();
     assert!(output.status.success(), "{}", str::from_utf8(&output.stdout).unwrap());
 }
@@ -194,21 +174,19 @@ fn structures_lie_in_c_as_in_rust() {
 
 #[test]
 fn cpp_programs_can_use_the_header() {
-    if !compiler_answers("c++") {
-        // Past the test harness, which would swallow it.
-        let _ = writeln!(std::io::stderr(), "skipped: no C++ compiler (c++)");
+    if !cpp_answers() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("header");
-    compile("c++", "-std=c++11", |cpp| {
-        cpp.arg(crate_folder().join("tests/c_programs/header.cpp"))
-            .arg(library())
-            .args(["-lpthread", "-ldl", "-lm", "-o"])
-            .arg(&program);
-    });
+    let (_folder, program) = program("c++", "-std=c++11", "tests/c_programs/header.cpp");
     let output = Command::new(&program).output().unwrap();
     assert_eq!(lines(&output), ["2600000000 Hz: mul 3303820996, shift -1"]);
+}
+
+/// By the README's command for kernels, in a folder of its own, for both
+/// libraries would have the same path.
+fn library_without_unwinding() -> PathBuf {
+    let target_folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-unwinding");
+    build(&target_folder, &["--config", "profile.release.panic=\"abort\""])
 }
 
 /// Panicking needs the C library. A program of all functions that links

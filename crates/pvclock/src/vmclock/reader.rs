@@ -26,6 +26,35 @@ impl VmClockTime {
     }
 }
 
+impl VmClockInfo {
+    /// The time at which the counter reads `counter`, by these contents.
+    ///
+    /// # Errors
+    /// [`ReadError::CounterBehind`], [`ReadError::VmClockOverflow`];
+    /// [`ReadError::SwitchedOff`] where the page gives no period, or no
+    /// counter.
+    pub fn time_at(self, counter: u64) -> Result<VmClockTime, ReadError> {
+        let info = self;
+        if info.period == 0 || info.counter_id == CounterId::INVALID {
+            return Err(ReadError::SwitchedOff { version: info.seq_count });
+        }
+        let delta = counter.wrapping_sub(info.counter_value);
+        if delta.cast_signed() < 0 {
+            return Err(ReadError::CounterBehind { counter, timestamp: info.counter_value });
+        }
+        let base = u128::from(info.time_sec) << 64 | u128::from(info.time_frac);
+        let elapsed = seconds_times_2_64(delta, info.period, info.period_shift);
+        let now = base.checked_add(elapsed).ok_or(ReadError::VmClockOverflow {
+            seconds: info.time_sec,
+            delta,
+            period: info.period,
+            period_shift: info.period_shift,
+        })?;
+        let max_error = max_error(&info, delta);
+        Ok(VmClockTime { seconds: (now >> 64) as u64, fraction: now as u64, max_error, info })
+    }
+}
+
 /// Reads a VMClock page.
 #[derive(Debug, Clone, Copy)]
 pub struct VmClockReader<'p, M: Memory = Aligned> {
@@ -68,23 +97,7 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
     /// page gives no period, or no counter.
     pub fn time(&self, counter: &impl Counter) -> Result<VmClockTime, ReadError> {
         let (info, counter) = self.read_with(|| counter.read_ordered())?;
-        if info.period == 0 || info.counter_id == CounterId::INVALID {
-            return Err(ReadError::SwitchedOff { version: info.seq_count });
-        }
-        let delta = counter.wrapping_sub(info.counter_value);
-        if delta.cast_signed() < 0 {
-            return Err(ReadError::CounterBehind { counter, timestamp: info.counter_value });
-        }
-        let base = u128::from(info.time_sec) << 64 | u128::from(info.time_frac);
-        let elapsed = seconds_times_2_64(delta, info.period, info.period_shift);
-        let now = base.checked_add(elapsed).ok_or(ReadError::VmClockOverflow {
-            seconds: info.time_sec,
-            delta,
-            period: info.period,
-            period_shift: info.period_shift,
-        })?;
-        let max_error = max_error(&info, delta);
-        Ok(VmClockTime { seconds: (now >> 64) as u64, fraction: now as u64, max_error, info })
+        info.time_at(counter)
     }
 
     fn read_with(

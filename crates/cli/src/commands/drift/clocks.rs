@@ -15,6 +15,9 @@ use platform::reference::phc::Phc;
 use platform::reference::rtc::Rtc;
 use pvclock::kvm_clock::TimeReader;
 
+/// What clock `phc` is.
+pub(super) const FIRST_PHC: &str = "/dev/ptp0";
+
 /// A clock's name on the command line and in records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ClockName {
@@ -49,66 +52,60 @@ impl ClockName {
     }
 }
 
-/// How to read it.
-enum Reader {
-    Tsc { hz: u64 },
-    Page(TimeReader<'static>),
-    System(Clock),
-    Rtc(Rtc),
-    Phc(Phc),
-}
+/// Reads a clock, ns: what it shows at least, and at most.
+pub(super) type Reader = Box<dyn Fn() -> Option<Span>>;
 
-impl Reader {
-    fn find(name: ClockName, facts: &Facts) -> Result<Self, String> {
-        let system = |clock: Clock| match clock.read_ns() {
-            Some(_) => Ok(Self::System(clock)),
-            None => {
-                Err(format!("this kernel has no {}, or it shows a time before 1970", clock.name()))
-            }
-        };
-        match name {
-            ClockName::Tsc if !counter::is_readable() => {
-                Err("reading the TSC is forbidden to this process".into())
-            }
-            ClockName::Tsc => nominal_tsc_hz(facts)
-                .map(|hz| Self::Tsc { hz })
-                .ok_or("neither the kernel log nor CPUID says its frequency".into()),
-            ClockName::Pvclock => {
-                let reader = known(mapped_page::find()).map(TimeReader::new)?;
-                reader.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
-                Ok(Self::Page(reader))
-            }
-            ClockName::Raw => system(Clock::MonotonicRaw),
-            ClockName::Monotonic => system(Clock::Monotonic),
-            ClockName::Boottime => system(Clock::Boottime),
-            ClockName::Realtime => system(Clock::Realtime),
-            ClockName::Rtc => known(Rtc::find()).map(Self::Rtc),
-            ClockName::Phc => known(Phc::open(Path::new("/dev/ptp0"))).map(Self::Phc),
+/// How to read the clock of that name.
+fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
+    match name {
+        ClockName::Tsc if !counter::is_readable() => {
+            Err("reading the TSC is forbidden to this process".into())
         }
-    }
-
-    /// What it shows, ns: at least, and at most.
-    fn read(&self) -> Option<Span> {
-        match self {
-            Self::Tsc { hz } => {
-                let ns = u128::from(Tsc.read_ordered()) * 1_000_000_000 / u128::from(*hz);
-                Some(Span::at(u64::try_from(ns).ok()?))
-            }
-            Self::Page(reader) => Some(Span::at(reader.nanos_ordered(&Tsc).ok()?.0)),
-            Self::System(clock) => clock.read_ns().map(Span::at),
-            Self::Rtc(rtc) => {
-                let second = rtc.read_s().known().copied()?;
-                Some(Span {
-                    before: second.checked_mul(1_000_000_000)?,
-                    after: second.checked_add(1)?.checked_mul(1_000_000_000)?,
-                })
-            }
-            Self::Phc(phc) => {
+        ClockName::Tsc => nominal_tsc_hz(facts)
+            .map(tsc)
+            .ok_or("neither the kernel log nor CPUID says its frequency".into()),
+        ClockName::Pvclock => {
+            let page = known(mapped_page::find()).map(TimeReader::new)?;
+            page.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
+            Ok(Box::new(move || Some(Span::at(page.nanos_ordered(&Tsc).ok()?.0))))
+        }
+        ClockName::Raw => system(Clock::MonotonicRaw),
+        ClockName::Monotonic => system(Clock::Monotonic),
+        ClockName::Boottime => system(Clock::Boottime),
+        ClockName::Realtime => system(Clock::Realtime),
+        ClockName::Rtc => known(Rtc::find()).map(rtc),
+        ClockName::Phc => {
+            let phc = known(Phc::open(Path::new(FIRST_PHC)))?;
+            Ok(Box::new(move || {
                 let (before, after) = phc.compare().known()?.device_ns;
                 Some(Span { before, after })
-            }
+            }))
         }
     }
+}
+
+fn system(clock: Clock) -> Result<Reader, String> {
+    match clock.read_ns() {
+        Some(_) => Ok(Box::new(move || clock.read_ns().map(Span::at))),
+        None => Err(format!("this kernel has no {}, or it shows a time before 1970", clock.name())),
+    }
+}
+
+fn tsc(hz: u64) -> Reader {
+    Box::new(move || {
+        let ns = u128::from(Tsc.read_ordered()) * 1_000_000_000 / u128::from(hz);
+        Some(Span::at(u64::try_from(ns).ok()?))
+    })
+}
+
+fn rtc(rtc: Rtc) -> Reader {
+    Box::new(move || {
+        let second = rtc.read_s().known().copied()?;
+        Some(Span {
+            before: second.checked_mul(1_000_000_000)?,
+            after: second.checked_add(1)?.checked_mul(1_000_000_000)?,
+        })
+    })
 }
 
 fn known<T>(fact: Fact<T>) -> Result<T, String> {
@@ -152,13 +149,19 @@ impl Clocks {
         let (mut readers, mut missing) = (Vec::new(), Vec::new());
         for &name in ClockName::value_variants() {
             if wanted.contains(&name) || wanted.is_empty() && reference != Some(name) {
-                match Reader::find(name, facts) {
+                match reader(name, facts) {
                     Ok(reader) => readers.push((name, reader)),
                     Err(why) => missing.push((name, why)),
                 }
             }
         }
         Self { readers, missing }
+    }
+
+    /// These, whatever they read.
+    #[cfg(test)]
+    pub(super) fn of(readers: Vec<(ClockName, Reader)>) -> Self {
+        Self { readers, missing: Vec::new() }
     }
 
     /// Their names, in order.
@@ -174,9 +177,9 @@ impl Clocks {
             let mut stamp = vec![None; self.readers.len()];
             let each = stamp.iter_mut().zip(&self.readers);
             if is_second.replace(true) {
-                each.rev().for_each(|(shown, (_, reader))| *shown = reader.read());
+                each.rev().for_each(|(shown, (_, reader))| *shown = reader());
             } else {
-                each.for_each(|(shown, (_, reader))| *shown = reader.read());
+                each.for_each(|(shown, (_, reader))| *shown = reader());
             }
             stamp
         }
@@ -192,7 +195,7 @@ impl Clocks {
         let take = |reader: &Reader| {
             let tries = (0..TRIES).filter_map(|_| {
                 let before = reference()?;
-                let clock = reader.read()?;
+                let clock = reader()?;
                 let reference = Span { before, after: reference()? };
                 Some(Reading { clock, reference, nesting: Nesting::ReferenceOutside })
             });

@@ -39,7 +39,7 @@ fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
         for (index, pair) in report.pairs.iter().enumerate() {
             legend(&canvas, index, pair)?;
         }
-        offsets(&canvas, pairs, first)?;
+        offsets(&canvas, report, pairs, first)?;
         deviations(&canvas, report, second)?;
         canvas.finish()?;
     }
@@ -53,7 +53,12 @@ fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), Dr
         format!(", {} a day", signed_time(frequency.per_day_s * 1e9))
     });
     let figure = frequency(&pair.drift);
-    let words = format!("{} against {}: {figure}{a_day}", pair.clock, pair.reference);
+    let steps = match &pair.drift.steps[..] {
+        [] => String::new(),
+        [step] => format!(", step {} at {}", signed_time(step.ns), time(step.at_s * 1e9)),
+        steps => format!(", {} steps", steps.len()),
+    };
+    let words = format!("{} against {}: {figure}{a_day}{steps}", pair.clock, pair.reference);
     canvas.text(&words, (42, top + 7), Side::Left, 14, INK)
 }
 
@@ -99,7 +104,14 @@ fn shown(pair: &Pair) -> Shown {
 }
 
 /// How far each clock went since the start, over time.
-fn offsets(canvas: &Canvas<'_>, pairs: &[Pair], top: i32) -> Result<(), DrawError> {
+fn offsets(
+    canvas: &Canvas<'_>,
+    report: &DriftReport,
+    pairs: &[Pair],
+    top: i32,
+) -> Result<(), DrawError> {
+    let steps = report.pairs.iter().flat_map(|pair| &pair.drift.steps);
+    let is_stepped = steps.clone().next().is_some();
     let pairs: Vec<Shown> = pairs.iter().map(shown).collect();
     let all = || pairs.iter().flatten().flatten();
     let length_s = all().map(|point| point.at_s).fold(1e-9, f64::max);
@@ -107,9 +119,17 @@ fn offsets(canvas: &Canvas<'_>, pairs: &[Pair], top: i32) -> Result<(), DrawErro
     let (least, most) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
     let across = Axis::linear(length_s, LEFT, RIGHT - 30);
     let upright = Axis::between(least, most, top + PANEL, top);
-    heading(canvas, "offset since the start, by time", top)?;
+    let words = match is_stepped {
+        true => "offset since the start, by time; a grey line is a step",
+        false => "offset since the start, by time",
+    };
+    heading(canvas, words, top)?;
     upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, signed_time))?;
     across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
+    for step in steps {
+        let x = across.px(step.at_s);
+        canvas.line(&[(x, top), (x, top + PANEL)], MUTED, 1)?;
+    }
     for (index, stretches) in pairs.iter().enumerate() {
         for stretch in stretches {
             let points: Vec<(i32, i32)> = thinned(stretch, &across)
@@ -199,6 +219,7 @@ mod tests {
         let svg = svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
         testing::check(&svg);
         assert!(svg.contains("monotonic against ntp 192.0.2.1: +50."), "{svg}");
+        assert!(svg.contains("step +20.0 ms at 40.0 s") && svg.contains("a grey line is a step"));
     }
 
     #[test]

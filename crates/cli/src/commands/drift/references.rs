@@ -1,7 +1,7 @@
 //! What the clocks are compared with.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,26 +12,19 @@ use platform::facts::steering::ChronyTracking;
 use platform::reference::chrony::Chrony;
 use platform::reference::ntp::{NtpError, NtpServer};
 use platform::reference::phc::Phc;
+use platform::reference::vmclock::VmClock;
+use platform::time_source::{PhcScale, PhcTime};
 
-use super::clocks::{Clocks, Compared, within};
+use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC, within};
+use super::pace::{Pace, pause_after};
 use super::report::{Failure, ReferenceReport};
 
 /// An answer that takes longer says nothing worth the wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time between comparisons where nobody is bothered.
-pub(super) const NEAR: Duration = Duration::from_secs(1);
-
-/// Time between requests to a server of somebody else.
-const POLITE: Duration = Duration::from_secs(4);
-
-/// Whether an address is of this machine or a private network.
-fn is_near(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
-    }
-}
+/// What ptp_kvm calls its device (drivers/ptp/ptp_kvm_common.c): the host's
+/// clock, by KVM clock pairing.
+const KVM_CLOCK: &str = "KVM virtual PTP";
 
 /// A reference, and how it has answered so far.
 pub(super) struct Reference {
@@ -43,14 +36,29 @@ pub(super) struct Reference {
     asked: u64,
     answered: u64,
     failures: BTreeMap<String, u64>,
+    failed_in_a_row: u32,
     stopped: Option<String>,
 }
 
 enum Source {
-    Ntp { server: NtpServer, word: Option<Word> },
-    Phc { phc: Phc },
-    Chrony { chrony: Chrony, last: Option<ChronyTracking> },
-    Raw,
+    Ntp {
+        server: NtpServer,
+        word: Option<Word>,
+    },
+    Phc {
+        phc: PhcTime,
+    },
+    /// The page, and how far off it last said that it may be.
+    VmClock {
+        vmclock: VmClock,
+        word_ns: Option<u64>,
+    },
+    Chrony {
+        chrony: Chrony,
+        last: Option<ChronyTracking>,
+    },
+    /// Another clock of this machine, read in ns.
+    Clock(Box<dyn Fn() -> Option<u64>>),
 }
 
 /// What an NTP server says of itself.
@@ -71,6 +79,7 @@ impl Reference {
             asked: 0,
             answered: 0,
             failures: BTreeMap::new(),
+            failed_in_a_row: 0,
             stopped: None,
         }
     }
@@ -79,10 +88,9 @@ impl Reference {
     ///
     /// # Errors
     /// It has no address.
-    pub(super) fn ntp(name: &str, interval: Option<Duration>) -> Result<Self, NtpError> {
+    pub(super) fn ntp(name: &str, pace: Pace) -> Result<Self, NtpError> {
         let server = NtpServer::find(name, PATIENCE)?;
-        let usual = if is_near(server.address().ip()) { NEAR } else { POLITE };
-        let interval = interval.unwrap_or(usual);
+        let interval = pace.server(server.address().ip());
         Ok(Self::new(format!("ntp {name}"), Source::Ntp { server, word: None }, interval))
     }
 
@@ -90,25 +98,50 @@ impl Reference {
     ///
     /// # Errors
     /// Why it cannot be compared.
-    pub(super) fn phc(path: &Path, interval: Duration) -> Result<Self, String> {
-        match Phc::open(path) {
+    pub(super) fn phc(path: &Path, pace: Pace) -> Result<Self, String> {
+        match PhcTime::open(path, PhcScale::ByName) {
             Fact::Known(phc) => {
-                Ok(Self::new(format!("phc {}", path.display()), Source::Phc { phc }, interval))
+                let kind = if phc.clock_name() == KVM_CLOCK { "kvm" } else { "phc" };
+                let name = format!("{kind} {}", path.display());
+                Ok(Self::new(name, Source::Phc { phc }, pace.near()))
+            }
+            Fact::Unknown(why) => Err(why.to_string()),
+        }
+    }
+
+    /// The host's time by its VMClock page.
+    ///
+    /// # Errors
+    /// Why it does not tell.
+    pub(super) fn vmclock(path: &Path, pace: Pace) -> Result<Self, String> {
+        match VmClock::open(path) {
+            Fact::Known(vmclock) => {
+                let name = format!("vmclock {}", path.display());
+                Ok(Self::new(name, Source::VmClock { vmclock, word_ns: None }, pace.near()))
             }
             Fact::Unknown(why) => Err(why.to_string()),
         }
     }
 
     /// What chronyd believes.
-    pub(super) fn chrony(address: Option<SocketAddr>, interval: Duration) -> Self {
+    pub(super) fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
         let source = Source::Chrony { chrony: Chrony { address }, last: None };
-        Self::new(name, source, interval)
+        Self::new(name, source, pace.chronyd())
     }
 
     /// CLOCK_MONOTONIC_RAW, where there is nothing better.
-    pub(super) fn raw(interval: Duration) -> Self {
-        Self::new("raw".into(), Source::Raw, interval)
+    pub(super) fn raw(pace: Pace) -> Self {
+        Self::clock("raw", pace.near(), Box::new(|| Clock::MonotonicRaw.read_ns()))
+    }
+
+    /// A clock that is read in ns.
+    pub(super) fn clock(
+        name: &str,
+        interval: Duration,
+        read: Box<dyn Fn() -> Option<u64>>,
+    ) -> Self {
+        Self::new(name.into(), Source::Clock(read), interval)
     }
 
     /// Its kind and name, as in records.
@@ -116,9 +149,21 @@ impl Reference {
         &self.name
     }
 
-    /// Whether it is CLOCK_MONOTONIC_RAW.
-    pub(super) fn is_raw(&self) -> bool {
-        matches!(self.source, Source::Raw)
+    /// An NTP server's address.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match &self.source {
+            Source::Ntp { server, .. } => Some(server.address()),
+            _ => None,
+        }
+    }
+
+    /// Which of the clocks that can be measured it is itself.
+    pub(super) fn is_clock(&self) -> Option<ClockName> {
+        match &self.source {
+            Source::Clock(_) => Some(ClockName::Raw),
+            Source::Phc { phc } if phc.device() == FIRST_PHC => Some(ClockName::Phc),
+            _ => None,
+        }
     }
 
     /// Whether it must not be asked again.
@@ -132,18 +177,22 @@ impl Reference {
         self.stopped.clone().or(commonest.map(|(what, _)| what.clone()))
     }
 
-    /// Compares all clocks with it once, and sets the time for the next.
-    pub(super) fn compare(&mut self, clocks: &Clocks) -> Vec<Compared> {
+    /// Compares all clocks with it once, and sets the time for the next: a
+    /// later one where it only kept `others_wait`ing.
+    pub(super) fn compare(&mut self, clocks: &Clocks, others_wait: bool) -> Vec<Compared> {
+        let begun = Instant::now();
         self.asked += 1;
         let compared = match &mut self.source {
             Source::Ntp { server, word } => compare_ntp(server, word, clocks),
-            Source::Phc { phc } => compare_phc(phc, clocks),
+            Source::Phc { phc } => compare_phc(phc.device_clock(), clocks),
+            Source::VmClock { vmclock, word_ns } => compare_vmclock(vmclock, word_ns, clocks),
             Source::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
-            Source::Raw => Ok(clocks.around(|| Clock::MonotonicRaw.read_ns())),
+            Source::Clock(read) => compare_clock(&*read, clocks),
         };
         let compared = match compared {
             Ok(compared) => {
                 self.answered += 1;
+                self.failed_in_a_row = 0;
                 compared
             }
             Err(failed) => {
@@ -154,11 +203,16 @@ impl Reference {
                     Consequence::None => {}
                 }
                 *self.failures.entry(failed.what).or_default() += 1;
+                self.failed_in_a_row += 1;
                 Vec::new()
             }
         };
         // What is overdue is left out, not made up for.
-        self.due = (self.due + self.interval).max(Instant::now());
+        let now = Instant::now();
+        self.due = (self.due + self.interval).max(now);
+        if others_wait {
+            self.due = self.due.max(now + pause_after(self.failed_in_a_row, now - begun));
+        }
         compared
     }
 
@@ -185,12 +239,22 @@ impl Reference {
             stopped: self.stopped.clone(),
             interval_s: self.interval.as_secs_f64(),
             stratum: word.map(|word| word.stratum),
-            root_distance_ns: word.map(|word| word.root_distance_ns),
+            root_distance_ns: match &self.source {
+                Source::VmClock { word_ns, .. } => *word_ns,
+                _ => word.map(|word| word.root_distance_ns),
+            },
             leap: word.map(|word| word.leap),
             compared: match &self.source {
-                Source::Phc { phc } => Some(format!("{:?}", phc.way()).to_lowercase()),
+                Source::Phc { phc } => {
+                    Some(format!("{:?}", phc.device_clock().way()).to_lowercase())
+                }
                 _ => None,
             },
+            driver: match &self.source {
+                Source::Phc { phc } => Some(phc.clock_name().to_owned()),
+                _ => None,
+            }
+            .filter(|name| !name.is_empty()),
             chrony,
         }
     }
@@ -209,6 +273,11 @@ enum Consequence {
 
 fn plainly(what: impl ToString) -> Failed {
     Failed { what: what.to_string(), consequence: Consequence::None }
+}
+
+fn compare_clock(read: &dyn Fn() -> Option<u64>, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
+    read().ok_or_else(|| plainly("it shows no time"))?;
+    Ok(clocks.around(read))
 }
 
 fn compare_ntp(
@@ -246,8 +315,8 @@ fn compare_phc(phc: &Phc, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
     // What the kernel compared itself is tighter than what we can.
     for one in &mut compared {
         let latched = match clocks.names().get(one.clock) {
-            Some(super::clocks::ClockName::Realtime) => Some(comparison.realtime_ns),
-            Some(super::clocks::ClockName::Raw) => comparison.raw_ns.map(|ns| (ns, ns)),
+            Some(ClockName::Realtime) => Some(comparison.realtime_ns),
+            Some(ClockName::Raw) => comparison.raw_ns.map(|ns| (ns, ns)),
             _ => None,
         };
         if let Some((before, after)) = latched {
@@ -256,6 +325,17 @@ fn compare_phc(phc: &Phc, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
         }
     }
     Ok(compared)
+}
+
+fn compare_vmclock(
+    vmclock: &VmClock,
+    word_ns: &mut Option<u64>,
+    clocks: &Clocks,
+) -> Result<Vec<Compared>, Failed> {
+    let reading = vmclock.read(clocks.stamps()).map_err(plainly)?;
+    let utc_ns = u64::try_from(reading.utc.since_1970_ns).map_err(plainly)?;
+    *word_ns = Some(reading.utc.max_error.0);
+    Ok(within(&reading.before, Span::at(utc_ns), &reading.after))
 }
 
 fn compare_chrony(

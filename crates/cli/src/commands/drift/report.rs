@@ -23,6 +23,9 @@ pub(crate) struct DriftReport {
     pub(super) budget: Budget,
     /// What was found beside the figures.
     pub(super) notes: Vec<String>,
+    /// What the measurement cannot be relied on for: a reference stepped, a
+    /// clock was set back. The figures are of the rest.
+    pub(super) disturbed: Vec<String>,
 }
 
 /// A reference, and how it answered.
@@ -52,6 +55,9 @@ pub(crate) struct ReferenceReport {
     pub(super) leap: Option<u8>,
     /// How a PTP hardware clock is compared: precise or extended.
     pub(super) compared: Option<String>,
+    /// What a PTP hardware clock's driver calls it: `KVM virtual PTP` is the
+    /// host's clock by KVM clock pairing.
+    pub(super) driver: Option<String>,
     /// chronyd's own figures, as of the last comparison.
     pub(super) chrony: Option<ChronyTracking>,
 }
@@ -113,6 +119,7 @@ impl DriftReport {
             not_measured: Vec::new(),
             budget,
             notes: Vec::new(),
+            disturbed: Vec::new(),
         }
     }
 }

@@ -1,18 +1,21 @@
 //! The measurement itself: compare, keep, wait.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ::records::{Record, Recorder};
 use instruments::drift::budget::Budget;
-use instruments::drift::{Reading, Series};
+use instruments::drift::{Reading, Refused, Series};
 
-use super::clocks::{ClockName, Clocks};
+use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
-use super::records::{Joined, Record, Recorder};
+use super::records;
 use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
-use super::stopwatch;
-use crate::commands::watch::waiting::{Waiting, Woken};
+use super::stopwatch::{self, Person};
 use crate::error::CliError;
+use crate::output::figures::time;
+use crate::waiting::{Waiting, Woken, cannot_wait};
 
 /// One clock against one reference.
 pub(super) struct Pair {
@@ -20,13 +23,13 @@ pub(super) struct Pair {
     pub(super) reference: String,
     pub(super) series: Series,
     /// Readings that bounded nothing, and what was wrong with the last.
-    refused: (u64, String),
+    refused: (u64, Option<Refused>),
 }
 
 impl Pair {
     /// A pair and what was read of it.
     pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
-        Self { clock, reference: reference.to_owned(), series, refused: (0, String::new()) }
+        Self { clock, reference: reference.to_owned(), series, refused: (0, None) }
     }
 }
 
@@ -34,36 +37,65 @@ impl Pair {
 pub(super) struct Session {
     clocks: Clocks,
     references: Vec<Reference>,
+    /// The kernel's name of this boot.
+    boot: String,
     pub(super) pairs: Vec<Pair>,
     recorder: Option<Recorder>,
-    notes: Vec<String>,
+    /// What is told beside the figures.
+    pub(super) notes: Vec<String>,
     elapsed: Duration,
 }
 
 impl Session {
-    /// Nothing compared yet, but for what earlier runs left.
-    pub(super) fn new(
-        clocks: Clocks,
-        references: Vec<Reference>,
-        recorder: Option<Recorder>,
-    ) -> Self {
-        let (notes, elapsed) = (Vec::new(), Duration::ZERO);
-        Self { clocks, references, pairs: Vec::new(), recorder, notes, elapsed }
+    /// Nothing compared yet, nothing written down.
+    pub(super) fn new(clocks: Clocks, references: Vec<Reference>, boot: String) -> Self {
+        Self {
+            clocks,
+            references,
+            boot,
+            pairs: Vec::new(),
+            recorder: None,
+            notes: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
     }
 
-    /// Takes in what an earlier run recorded.
-    pub(super) fn join(&mut self, joined: Joined, boot: &str) {
-        let mut last_boot = None;
-        for record in &joined.records {
-            if last_boot.replace(&record.boot).is_some_and(|last| *last != record.boot) {
+    /// Writes each comparison down in a new file.
+    pub(super) fn record(&mut self, path: &Path) -> Result<(), CliError> {
+        self.recorder = Some(records::create(path)?);
+        Ok(())
+    }
+
+    /// Goes on in the file of an earlier run, what it recorded included.
+    pub(super) fn resume(&mut self, path: &Path) -> Result<(), CliError> {
+        let (mut last_boot, mut boots) = (None, 0u64);
+        let (recorder, note) = records::resume(path, |clock, record| {
+            if last_boot.as_ref() != Some(&record.boot) {
                 self.interrupt();
+                boots += 1;
+                last_boot = Some(record.boot.clone());
             }
-            self.take(record.clock, &record.reference, record.reading());
-        }
-        if last_boot.is_some_and(|last| last != boot) {
+            self.take(clock, &record.reference, record.reading());
+        })?;
+        if last_boot.is_some_and(|last| last != self.boot) {
             self.interrupt();
+            boots += 1;
         }
-        self.notes.extend(joined.note);
+        self.recorder = Some(recorder);
+        self.notes.extend(note);
+        if boots > 1 {
+            let times = if boots > 2 { format!(", {} times", boots - 1) } else { String::new() };
+            self.notes.push(format!(
+                "This machine was started again since the record began{times}: frequencies are \
+                 of all of it, offsets of the time since."
+            ));
+        }
+        Ok(())
+    }
+
+    /// Ends the record.
+    pub(super) fn finish_records(&mut self) -> Result<(), CliError> {
+        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish().map_err(records::told))
     }
 
     fn interrupt(&mut self) {
@@ -72,16 +104,21 @@ impl Session {
 
     /// Compares until `duration` is over, a signal comes, or no reference may
     /// be asked any more.
-    pub(super) fn run(
-        &mut self,
-        duration: Duration,
-        boot: &str,
-        live: &mut Live,
-    ) -> Result<(), CliError> {
-        let waiting = Waiting::new().map_err(cannot_wait)?;
+    ///
+    /// # Errors
+    /// What was compared cannot be written down; the measurement ends there,
+    /// with all that it has.
+    pub(super) fn run(&mut self, duration: Duration, live: &mut Live) -> Result<(), CliError> {
         let begun = Instant::now();
-        let end = begun + duration;
-        loop {
+        let measured = self.measure(begun, begun + duration, live);
+        self.elapsed = begun.elapsed();
+        self.pairs.iter_mut().for_each(|pair| pair.series.finish());
+        measured
+    }
+
+    fn measure(&mut self, begun: Instant, end: Instant, live: &mut Live) -> Result<(), CliError> {
+        let waiting = Waiting::new().map_err(cannot_wait)?;
+        while Instant::now() < end {
             let due = self.references.iter().enumerate().filter(|(_, one)| !one.is_stopped());
             let Some((next, at)) =
                 due.map(|(index, one)| (index, one.due)).min_by_key(|(_, at)| *at)
@@ -93,49 +130,52 @@ impl Session {
                 Woken::Time if at <= end => {}
                 _ => break,
             }
-            self.compare(next, boot)?;
+            self.compare(next)?;
             self.elapsed = begun.elapsed();
             live.show(&self.pairs, self.elapsed);
-            if Instant::now() >= end {
-                break;
-            }
         }
-        self.elapsed = begun.elapsed();
-        self.pairs.iter_mut().for_each(|pair| pair.series.finish());
         Ok(())
     }
 
-    /// Has a person say when, and for how long.
+    /// Has a person say when, and for how long; where an earlier run has the
+    /// stopwatch's start, only what it shows now.
     pub(super) fn by_stopwatch(&mut self) -> Result<(), CliError> {
-        let names = self.clocks.names();
-        let (compared, elapsed) = stopwatch::measure(&self.clocks)?;
-        self.elapsed = elapsed;
-        for one in compared {
-            if let Some(clock) = names.get(one.clock) {
-                self.take(*clock, stopwatch::NAME, one.reading);
-            }
+        let mut person = Person::at_terminal();
+        let begun = Instant::now();
+        if !self.pairs.iter().any(|pair| pair.reference == stopwatch::NAME) {
+            let start = person.starts(&self.clocks)?;
+            self.keep(stopwatch::NAME, start)?;
         }
+        let (at, shown) = person.stops(&self.clocks)?;
+        self.elapsed = at.saturating_duration_since(begun);
+        self.keep(stopwatch::NAME, shown)?;
+        self.pairs.iter_mut().for_each(|pair| pair.series.finish());
         self.notes.push("Either end by hand: within 0.2 s, it is assumed.".into());
         Ok(())
     }
 
-    fn compare(&mut self, index: usize, boot: &str) -> Result<(), CliError> {
-        let names = self.clocks.names();
+    fn compare(&mut self, index: usize) -> Result<(), CliError> {
+        let others_wait = self.references.len() > 1;
         let Some(reference) = self.references.get_mut(index) else { return Ok(()) };
-        let compared = reference.compare(&self.clocks);
+        let compared = reference.compare(&self.clocks, others_wait);
         let name = reference.name().to_owned();
-        if let Some(recorder) = &mut self.recorder {
-            let records = compared.iter().filter_map(|one| {
-                Some(Record::new(boot, &name, *names.get(one.clock)?, one.reading))
-            });
-            recorder.write(&records.collect::<Vec<_>>())?;
-        }
+        self.keep(&name, compared)
+    }
+
+    /// Takes comparisons in, and writes them down.
+    fn keep(&mut self, reference: &str, compared: Vec<Compared>) -> Result<(), CliError> {
+        let names = self.clocks.names();
+        let mut lines = Vec::new();
         for one in compared {
             if let Some(clock) = names.get(one.clock) {
-                self.take(*clock, &name, one.reading);
+                lines.push(Record::new(&self.boot, reference, &clock.name(), one.reading));
+                self.take(*clock, reference, one.reading);
             }
         }
-        Ok(())
+        match &mut self.recorder {
+            Some(recorder) => recorder.write(&lines).map_err(records::told),
+            None => Ok(()),
+        }
     }
 
     fn take(&mut self, clock: ClockName, reference: &str, reading: Reading) {
@@ -148,7 +188,7 @@ impl Session {
         if let Some(pair) = self.pairs.get_mut(index)
             && let Err(why) = pair.series.push(reading)
         {
-            pair.refused = (pair.refused.0 + 1, why.to_string());
+            pair.refused = (pair.refused.0 + 1, Some(why));
         }
     }
 
@@ -157,20 +197,36 @@ impl Session {
     /// # Errors
     /// Not one comparison was made.
     pub(super) fn report(&self, budget: Budget) -> Result<DriftReport, CliError> {
+        let stood_still = self.stood_still();
+        let goes = |pair: &&Pair| pair.series.reference_stood_still_ns().is_none();
         let mut pairs: Vec<PairReport> =
-            self.pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
+            self.pairs.iter().filter(goes).filter_map(|pair| judged(pair, budget)).collect();
         if pairs.is_empty() {
-            return Err(self.nothing());
+            return Err(self.nothing(stood_still));
         }
         let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
         notes.extend(super::notes::judge_references(&mut references, &mut pairs));
-        for pair in self.pairs.iter().filter(|pair| pair.refused.0 > 0) {
-            let (count, why) = &pair.refused;
+        let mut disturbed = super::notes::disturbances(&references, &pairs);
+        disturbed.extend(stood_still.iter().map(|said| format!("{said}.")));
+        for pair in &self.pairs {
+            let (count, Some(why)) = &pair.refused else { continue };
             let (clock, reference) = (pair.clock.name(), &pair.reference);
-            notes.push(format!("{clock} against {reference}: {count} readings left out: {why}"));
+            let left_out = match count {
+                1 => format!("{clock} against {reference}: 1 reading left out"),
+                _ => format!("{clock} against {reference}: {count} readings left out"),
+            };
+            match why {
+                Refused::BeforeStart { by_ns } => disturbed.push(format!(
+                    "{left_out}: the reference went back, to {} before the start.",
+                    time(*by_ns as f64)
+                )),
+                Refused::WentBack { by_ns } => notes.push(format!(
+                    "{left_out}: a clock went back by {} while it was compared.",
+                    time(*by_ns as f64)
+                )),
+            }
         }
-        notes.extend(super::notes::of(&pairs));
         Ok(DriftReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
@@ -184,12 +240,30 @@ impl Session {
                 .collect(),
             budget,
             notes,
+            disturbed,
         })
     }
 
-    fn nothing(&self) -> CliError {
-        let complaints: Vec<String> =
-            self.references.iter().filter_map(Reference::complaint).collect();
+    /// References that showed one and the same time, each once.
+    fn stood_still(&self) -> Vec<String> {
+        let mut told: Vec<(&str, String)> = Vec::new();
+        for pair in &self.pairs {
+            if let Some(ns) = pair.series.reference_stood_still_ns()
+                && !told.iter().any(|(name, _)| *name == pair.reference)
+            {
+                let (name, clock) = (pair.reference.as_str(), pair.clock.name());
+                told.push((
+                    name,
+                    format!("{name} stood still while {clock} went on by {}", time(ns)),
+                ));
+            }
+        }
+        told.into_iter().map(|(_, said)| said).collect()
+    }
+
+    fn nothing(&self, stood_still: Vec<String>) -> CliError {
+        let complaints = self.references.iter().filter_map(Reference::complaint);
+        let complaints: Vec<String> = stood_still.into_iter().chain(complaints).collect();
         let clocks: Vec<String> = self
             .clocks
             .missing
@@ -197,19 +271,25 @@ impl Session {
             .map(|(name, why)| format!("{}: {why}", name.name()))
             .collect();
         let causes = if complaints.is_empty() { clocks } else { complaints };
+        let chrony = self.references.iter().any(|reference| reference.name().starts_with("chrony"));
+        let running =
+            if chrony { "is chronyd running (`systemctl start chrony`)? Or " } else { "" };
         CliError::Failed {
             cause: format!("nothing was measured: {}", causes.join("; ")),
-            remedy: "another reference (`--ntp`, `--phc`, `--chrony`, `--stopwatch`) or clock"
-                .into(),
+            remedy: format!(
+                "{running}another reference (`--ntp`, `--phc`, `--vmclock`, `--chrony`, \
+                 `--stopwatch`) or clock"
+            ),
         }
     }
 }
 
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    // chronyd's time and NTP's count from 1970; a PHC may count TAI.
-    let offset_is_error = pair.clock.counts_from_1970()
-        && (pair.reference.starts_with("ntp ") || pair.reference.starts_with("chrony"));
+    // A network card's clock may count TAI.
+    let of_utc = ["ntp ", "chrony", "vmclock ", "kvm "];
+    let offset_is_error =
+        pair.clock.counts_from_1970() && of_utc.iter().any(|kind| pair.reference.starts_with(kind));
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),
@@ -220,9 +300,5 @@ pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     })
 }
 
-fn cannot_wait(error: std::io::Error) -> CliError {
-    CliError::Failed {
-        cause: format!("cannot wait for signals and time: {error}"),
-        remedy: "a higher limit of open files (`ulimit -n`)".into(),
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! A person with a stopwatch as the reference: Enter at the start, Enter at
 //! the end, and what the stopwatch shows.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, StdinLock, Write};
 use std::time::{Duration, Instant};
 
 use instruments::drift::{Nesting, Reading, Span};
@@ -18,25 +18,62 @@ const REACTION_NS: u64 = 200_000_000;
 /// The stopwatch's start, ns: room for a reaction before it.
 const START_NS: u64 = 1_000_000_000;
 
-/// Asks for both moments and the time between them.
-///
-/// # Errors
-/// The answers end too soon, or are no time.
-pub(super) fn measure(clocks: &Clocks) -> Result<(Vec<Compared>, Duration), CliError> {
-    let mut answers = std::io::stdin().lock();
-    ask("Start the stopwatch, and press Enter at the same moment.", &mut answers)?;
-    let (begun, start) = (Instant::now(), clocks.now());
-    ask("Stop it after some minutes, and press Enter at the same moment.", &mut answers)?;
-    let (elapsed, end) = (begun.elapsed(), clocks.now());
-    let shown = ask("What does it show? Seconds, or minutes:seconds.", &mut answers)?;
-    let shown = parse(&shown).ok_or_else(|| CliError::Failed {
-        cause: format!("{shown:?} is no time on a stopwatch"),
-        remedy: "seconds such as 300.4, or minutes and seconds such as 5:00.4".into(),
-    })?;
-    let shown_ns = u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX / 2).min(u64::MAX / 2);
-    let mut compared = readings(&start, START_NS);
-    compared.extend(readings(&end, START_NS + shown_ns));
-    Ok((compared, elapsed))
+/// Who presses Enter.
+pub(super) struct Person<A> {
+    answers: A,
+}
+
+impl Person<StdinLock<'static>> {
+    /// At standard input.
+    pub(super) fn at_terminal() -> Self {
+        Self { answers: std::io::stdin().lock() }
+    }
+}
+
+impl<A: BufRead> Person<A> {
+    /// All clocks at the stopwatch's start.
+    ///
+    /// # Errors
+    /// The answers end.
+    pub(super) fn starts(&mut self, clocks: &Clocks) -> Result<Vec<Compared>, CliError> {
+        self.asked("Start the stopwatch, and press Enter at the same moment.")?;
+        Ok(readings(&clocks.now(), START_NS))
+    }
+
+    /// All clocks at a moment, when that was, and what the stopwatch showed:
+    /// asked until it is a time, for the moment does not come again.
+    ///
+    /// # Errors
+    /// The answers end.
+    pub(super) fn stops(&mut self, clocks: &Clocks) -> Result<(Instant, Vec<Compared>), CliError> {
+        self.asked("Read it after some minutes, and press Enter at the same moment.")?;
+        let (at, now) = (Instant::now(), clocks.now());
+        let mut told = self.asked("What did it show? Seconds, or minutes:seconds.")?;
+        let shown = loop {
+            match parse(&told) {
+                Some(shown) => break shown,
+                None => {
+                    told = self.asked(&format!(
+                        "{told:?} is no time on a stopwatch. Seconds such as 300.4, or minutes \
+                         and seconds such as 5:00.4?"
+                    ))?;
+                }
+            }
+        };
+        let shown_ns = u64::try_from(shown.as_nanos()).unwrap_or(u64::MAX / 2).min(u64::MAX / 2);
+        Ok((at, readings(&now, START_NS + shown_ns)))
+    }
+
+    fn asked(&mut self, question: &str) -> Result<String, CliError> {
+        // On standard error, so that the result alone is on standard output.
+        let _ = writeln!(std::io::stderr(), "{question}");
+        let mut answer = String::new();
+        match self.answers.read_line(&mut answer) {
+            Ok(1..) => Ok(answer.trim().to_owned()),
+            Ok(0) => Err(no_answer("standard input has ended")),
+            Err(error) => Err(no_answer(&error.to_string())),
+        }
+    }
 }
 
 fn readings(stamp: &Stamp, at_ns: u64) -> Vec<Compared> {
@@ -48,17 +85,6 @@ fn readings(stamp: &Stamp, at_ns: u64) -> Vec<Compared> {
             Some(Compared { clock, reading: Reading { clock: (*shown)?, reference, nesting } })
         })
         .collect()
-}
-
-fn ask(question: &str, answers: &mut impl BufRead) -> Result<String, CliError> {
-    // On standard error, so that the result alone is on standard output.
-    let _ = writeln!(std::io::stderr(), "{question}");
-    let mut answer = String::new();
-    match answers.read_line(&mut answer) {
-        Ok(1..) => Ok(answer.trim().to_owned()),
-        Ok(0) => Err(no_answer("standard input has ended")),
-        Err(error) => Err(no_answer(&error.to_string())),
-    }
 }
 
 fn no_answer(why: &str) -> CliError {
@@ -80,7 +106,19 @@ fn parse(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clocks::ClockName;
     use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_loses_nothing() {
+        let facts = platform::facts::read(&platform::tree::Tree::live());
+        let clocks = Clocks::find(&[ClockName::Monotonic], None, &facts);
+        let mut person = Person { answers: &b"\n5:o0\n\n5:00\n"[..] };
+        let (_, readings) = person.stops(&clocks).unwrap();
+        assert_eq!(readings[0].reading.reference.before, START_NS + 300_000_000_000 - REACTION_NS);
+        let mut gone = Person { answers: &b"\n5:o0\n"[..] };
+        assert!(gone.stops(&clocks).unwrap_err().to_string().contains("has ended"));
+    }
 
     #[test]
     fn what_a_stopwatch_shows_is_understood() {

@@ -6,6 +6,7 @@ use instruments::drift::budget::Verdict;
 use instruments::drift::{Drift, Frequency};
 
 use super::report::{DriftReport, PairReport, ReferenceReport};
+use super::stopwatch;
 use crate::output::figures::{count, time};
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
@@ -156,7 +157,8 @@ fn stability(report: &DriftReport) -> Table {
 fn sentences(report: &DriftReport) -> String {
     let mut lines: Vec<String> =
         report.references.iter().map(|one| reference(one, report)).collect();
-    lines.extend(report.notes.iter().cloned());
+    lines.extend(only_recorded(report));
+    lines.extend(report.notes.iter().chain(&report.disturbed).cloned());
     let missing = report.not_measured.iter();
     lines.extend(missing.map(|missing| format!("{} not measured: {}", missing.what, missing.why)));
     lines.extend(verdict(report));
@@ -187,6 +189,9 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     if let Some(compared) = &reference.compared {
         line.push_str(&format!("; {compared} offsets"));
     }
+    if let Some(driver) = &reference.driver {
+        line.push_str(&format!("; {driver}"));
+    }
     if let Some(chrony) = &reference.chrony {
         line.push_str(&format!(
             "; chronyd's own figures: the system's clock {} ppm uncorrected, ± {} ppm",
@@ -202,6 +207,26 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
         line.push_str(&format!("; asked no more: {why}"));
     }
     line + "."
+}
+
+/// References that earlier runs compared with, and this one did not.
+fn only_recorded(report: &DriftReport) -> Vec<String> {
+    let asked: Vec<&str> = report.references.iter().map(|one| one.name.as_str()).collect();
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for pair in &report.pairs {
+        let name = pair.reference.as_str();
+        if !asked.contains(&name) && lines.iter().all(|(told, _)| *told != name) {
+            let line = match name {
+                // Each press of Enter counts, and none was in a queue.
+                stopwatch::NAME => {
+                    format!("{name}: {} times by hand.", count(pair.drift.readings as u64))
+                }
+                _ => format!("{name}: as recorded; {}.", filtered(pair)),
+            };
+            lines.push((name, line));
+        }
+    }
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// What the filter kept, and what it dropped.

@@ -241,6 +241,10 @@ fn offset(rows: &[Offset]) -> Table {
         ]);
     }
     table.note(MAKERS);
+    table.note(
+        "the host's now: by its own clock, CLOCK_BOOTTIME, which goes on from what the guest's \
+         clock showed at the machine's start.",
+    );
     table.note("±: what the best sample leaves open, either way.");
     table
 }

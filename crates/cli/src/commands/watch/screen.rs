@@ -2,10 +2,11 @@
 
 use std::os::fd::BorrowedFd;
 
+use disruptions::Look;
+
 use super::event::Line;
-use super::looking::Look;
-use super::observer::Observer;
 use super::text;
+use super::watched::Watched;
 use crate::error::CliError;
 use crate::output;
 
@@ -14,7 +15,7 @@ pub(super) struct Shown<'a> {
     /// The look.
     pub(super) look: &'a Look,
     /// What was made of it and those before.
-    pub(super) observer: &'a Observer,
+    pub(super) watched: &'a Watched,
 }
 
 /// Somewhere to show a watch.
@@ -91,15 +92,7 @@ impl Screen for JsonLines {
         if lines.is_empty() {
             return Ok(());
         }
-        let mut shown = String::new();
-        for line in lines {
-            let line = serde_json::to_string(line).map_err(|error| CliError::Failed {
-                cause: format!("cannot form the JSON line: {error}"),
-                remedy: "--format text, and report this".into(),
-            })?;
-            shown.push_str(&line);
-            shown.push('\n');
-        }
+        let shown: String = lines.iter().map(output::json_line).collect::<Result<_, _>>()?;
         output::text(&shown)
     }
 }

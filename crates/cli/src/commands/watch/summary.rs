@@ -1,15 +1,21 @@
 //! What a whole watch saw.
 
+use std::collections::BTreeMap;
+
+use disruptions::{Event, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{Event, Line, seconds};
+use super::event::{Line, Said, seconds};
 
 /// What was seen from the first look to the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Summary {
     /// How long was watched, s.
     pub(crate) watched_s: f64,
+    /// How often each kind of disruption was told; a kind that is not listed
+    /// was not.
+    pub(crate) disruptions: BTreeMap<Kind, u64>,
     /// Looks taken.
     pub(crate) looks: u64,
     /// The longest time between two looks, s.
@@ -24,6 +30,9 @@ pub(crate) struct Summary {
     pub(crate) source_changes: u64,
     /// Looks at which adjtimex had moved.
     pub(crate) adjtimex_moves: u64,
+    /// Entries that the journal did not take; null where none were meant for
+    /// it.
+    pub(crate) not_in_journal: Option<u64>,
     /// When the page was there first, s after the start.
     #[serde(skip)]
     page_from_s: f64,
@@ -69,7 +78,8 @@ impl Summary {
     pub(super) fn count(&mut self, line: &Line) {
         let page_for_s = self.watched_s - self.page_from_s;
         match &line.event {
-            Event::PageUpdate(update) => {
+            Said::Disruption(told) => *self.disruptions.entry(told.kind).or_default() += 1,
+            Said::Moved(Event::PageUpdate(update)) => {
                 let page = self.page.get_or_insert_default();
                 // A version that went back is one update at least.
                 page.updates += u64::from(update.updates.unwrap_or(1));
@@ -80,11 +90,15 @@ impl Summary {
                 }
                 page.gap(update.since_last_s.unwrap_or(page_for_s), update.since_last_s.is_none());
             }
-            Event::Step { clock, against, step_ns, .. } => self.step(clock, against, *step_ns),
-            Event::PageThere { .. } if self.page.is_none() => self.page_from_s = self.watched_s,
-            Event::Rate { .. } => self.rate_changes += 1,
-            Event::Source { .. } => self.source_changes += 1,
-            Event::Adjtimex { .. } => self.adjtimex_moves += 1,
+            Said::Moved(Event::Step { clock, against, step_ns, .. }) => {
+                self.step(clock, against, *step_ns)
+            }
+            Said::Moved(Event::PageThere { .. }) if self.page.is_none() => {
+                self.page_from_s = self.watched_s
+            }
+            Said::Moved(Event::Rate { .. }) => self.rate_changes += 1,
+            Said::Moved(Event::Source { .. }) => self.source_changes += 1,
+            Said::Moved(Event::Adjtimex { .. }) => self.adjtimex_moves += 1,
             _ => {}
         }
     }

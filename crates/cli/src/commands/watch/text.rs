@@ -1,51 +1,41 @@
 //! Events and the summary as people read them.
 
+mod verdict;
+
+pub(super) use verdict::said as disruption;
+
+use disruptions::steering::{Move, bits};
+use disruptions::{Event, LateCause, PageUpdate};
 use pvclock::{Hertz, Scale};
 
 use platform::fact::Fact;
 use platform::facts::hardware::PvclockPage;
 use platform::facts::steering::Adjtimex;
 
-use super::event::{Event, Line, Started, Update};
-use super::steering::{Move, bits};
+use super::event::{Line, Said, Started};
 use super::summary::{PageSummary, Steps, Summary};
+use crate::output::event_line::{DAY_S, event_line};
 use crate::output::figures::{count, time};
-use crate::output::printable;
-use crate::output::table::{WIDTH, wrap};
-
-/// Columns of time and kind, before what is said.
-const INDENT: usize = 25;
-
-/// Seconds in a day.
-const DAY_S: u64 = 86_400;
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {
     let (kind, said) = said(&line.event);
-    let mut text = format!("{}  {kind:<11}", time_of_day(line.at_unix_ns));
-    let said: Vec<_> =
-        said.iter().map(|said| wrap(&printable(said), usize::from(WIDTH) - INDENT)).collect();
-    for (index, said) in said.iter().flat_map(|said| said.lines()).enumerate() {
-        if index > 0 {
-            text.push('\n');
-            text.push_str(&" ".repeat(INDENT));
-        }
-        text.push_str(said);
-    }
-    text
-}
-
-/// `05:12:03.250`, UTC.
-pub(super) fn time_of_day(unix_ns: Option<u64>) -> String {
-    let Some(ns) = unix_ns else { return "--:--:--.---".into() };
-    let (ms, s) = (ns / 1_000_000 % 1000, ns / 1_000_000_000 % DAY_S);
-    format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
+    event_line(line.at_unix_ns, kind, &said)
 }
 
 /// The kind of an event, and what there is to say, line by line.
-fn said(event: &Event) -> (&'static str, Vec<String>) {
+fn said(said: &Said) -> (&'static str, Vec<String>) {
+    match said {
+        Said::Started(started) => ("watching", self::started(started)),
+        Said::Disruption(told) => (verdict::heading(told.kind), verdict::said(told)),
+        Said::Summary(summary) => ("summary", self::summary(summary)),
+        Said::Moved(event) => moved_text(event),
+    }
+}
+
+/// What moved.
+fn moved_text(event: &Event) -> (&'static str, Vec<String>) {
     match event {
-        Event::Started(started) => ("watching", self::started(started)),
         Event::PageUpdate(update) => ("page", self::update(update)),
         Event::PageThere { page } => {
             ("page", vec![format!("there now: {}", self::page(page, None))])
@@ -56,20 +46,27 @@ fn said(event: &Event) -> (&'static str, Vec<String>) {
             ("step", vec![format!("{clock} {size} against {against}")])
         }
         Event::Rate { before_hz, after_hz } => {
-            let ppm = (after_hz / before_hz - 1.0) * 1e6;
-            let said = format!(
-                "TSC {:.6} → {:.6} MHz ({ppm:+.3} ppm) by CLOCK_MONOTONIC_RAW",
-                before_hz / 1e6,
-                after_hz / 1e6
-            );
+            let rates = verdict::rates(*before_hz, *after_hz);
+            let said = format!("TSC {rates} by CLOCK_MONOTONIC_RAW");
             ("rate", vec![said])
         }
         Event::Source { before, after } => ("source", vec![format!("{before} → {after}")]),
         Event::Adjtimex { moves } => ("adjtimex", moves.iter().map(self::moved).collect()),
-        Event::Late { unwatched_s } => {
-            ("late", vec![format!("no look for {unwatched_s:.1} s: not run, or the machine stood")])
+        Event::Late { unwatched_s, cause } => {
+            ("late", vec![format!("no look for {unwatched_s:.1} s: {}", late(*cause))])
         }
-        Event::Summary(summary) => ("summary", self::summary(summary)),
+    }
+}
+
+/// Why a look came late.
+pub(super) fn late(cause: LateCause) -> &'static str {
+    match cause {
+        LateCause::Stolen => "the host gave the CPU to others",
+        LateCause::Waited => "other threads had the CPU",
+        LateCause::Stopped => "this process was stopped (SIGSTOP)",
+        LateCause::NotRun => "this process was not run; the machine was",
+        LateCause::StoodStill => "the machine stood still",
+        LateCause::Unknown => "not run, or the machine stood",
     }
 }
 
@@ -82,6 +79,17 @@ fn started(started: &Started) -> Vec<String> {
         format!("page: {}", fact(&started.page, |found| page(found, started.page_age_s))),
         format!("adjtimex: {}", fact(&started.adjtimex, adjtimex)),
     ];
+    let watched: Vec<_> = started.signs.iter().filter(|sign| sign.why_not.is_none()).collect();
+    if !watched.is_empty() {
+        let names: Vec<_> = watched.iter().map(|sign| sign.what.as_str()).collect();
+        said.push(format!("signs: {}", names.join(", ")));
+    }
+    said.extend(
+        started
+            .signs
+            .iter()
+            .filter_map(|sign| sign.why_not.as_ref().map(|why| format!("no {}: {why}", sign.what))),
+    );
     said.extend(started.not_compared.iter().map(|pair| format!("not compared: {pair}")));
     said
 }
@@ -123,7 +131,7 @@ pub(super) fn adjtimex(state: &Adjtimex) -> String {
     )
 }
 
-fn update(update: &Update) -> Vec<String> {
+fn update(update: &PageUpdate) -> Vec<String> {
     let version = update.changed.iter().find(|change| change.field == "version");
     let mut said = vec![match version {
         Some(change) => format!("version {} → {}", change.before, change.after),
@@ -145,7 +153,7 @@ fn update(update: &Update) -> Vec<String> {
     said
 }
 
-fn moved(moved: &Move) -> String {
+pub(super) fn moved(moved: &Move) -> String {
     match moved {
         Move::Frequency { before_ppm, after_ppm } => {
             format!("frequency {before_ppm:+.3} → {after_ppm:+.3} ppm")
@@ -176,6 +184,13 @@ pub(super) fn summary(summary: &Summary) -> Vec<String> {
         count(summary.looks),
         span(summary.longest_unwatched_s)
     )];
+    said.push(match summary.disruptions.len() {
+        0 => "disruptions: none".into(),
+        _ => format!("disruptions: {}", disruptions(summary)),
+    });
+    if let Some(lost) = summary.not_in_journal.filter(|lost| *lost > 0) {
+        said.push(format!("the journal did not take {} of them", count(lost)));
+    }
     match &summary.page {
         Some(page) => said.extend(page_summary(page)),
         None => said.push("page: not read".into()),
@@ -188,6 +203,12 @@ pub(super) fn summary(summary: &Summary) -> Vec<String> {
         "changes: source {source_changes}, TSC rate {rate_changes}, adjtimex {adjtimex_moves}"
     ));
     said
+}
+
+/// `clock-set 2, pause 1`
+fn disruptions(summary: &Summary) -> String {
+    let each = summary.disruptions.iter().map(|(kind, times)| format!("{} {times}", kind.name()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn page_summary(page: &PageSummary) -> Vec<String> {
@@ -219,7 +240,7 @@ fn steps_summary(steps: &Steps) -> String {
 
 /// A step's size: whole ns while it is small, then exact to the ns in µs, to
 /// the µs in s.
-fn signed(ns: f64) -> String {
+pub(super) fn signed(ns: f64) -> String {
     let sign = match ns {
         ns if ns >= 0.5 => "+",
         ns if ns <= -0.5 => "-",
@@ -228,7 +249,7 @@ fn signed(ns: f64) -> String {
     format!("{sign}{}", unsigned(ns.abs()))
 }
 
-fn unsigned(ns: f64) -> String {
+pub(super) fn unsigned(ns: f64) -> String {
     match ns {
         ns if ns < 9_999.5 => format!("{ns:.0} ns"),
         ns if ns < 9_999_999.5 => format!("{:.3} µs", ns / 1e3),

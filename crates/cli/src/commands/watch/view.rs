@@ -5,6 +5,7 @@ use std::io::Stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use disruptions::page_fact;
 use instruments::steps::page::age_ns;
 use ratatui::crossterm::event::{self as terminal, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -13,10 +14,11 @@ use ratatui::text::{Line as Row, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::event::{Line, page, seconds};
+use super::event::{Line, seconds};
 use super::screen::{PlainLines, Screen, Shown};
 use super::text;
 use crate::error::CliError;
+use crate::output::event_line::time_of_day;
 use crate::output::printable;
 
 /// Redrawn this often at most, unless something happened: drawing costs more
@@ -137,23 +139,23 @@ impl Screen for View {
 
 /// How things stand, label by label.
 fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
-    let Shown { look, observer } = shown;
+    let Shown { look, watched } = shown;
     let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let unknown = |why: Option<&platform::fact::Unknown>| why.map(ToString::to_string);
-    let summary = observer.summary();
+    let summary = watched.summary();
     let source = look.source.known().cloned().or_else(|| unknown(look.source.unknown()));
-    let page_text = look.page.known().map(|info| text::page(&page(info), age.map(seconds)));
+    let page_text = look.page.known().map(|info| text::page(&page_fact(info), age.map(seconds)));
     let adjtimex = look.adjtimex.known().map(text::adjtimex);
     let updates = summary.page.as_ref().map_or(0, |page| page.updates);
     let steps: u64 = summary.steps.iter().map(|steps| steps.steps).sum();
     vec![
-        ("time", format!("{} UTC", text::time_of_day(look.unix_ns))),
+        ("time", format!("{} UTC", time_of_day(look.unix_ns))),
         ("source", source.unwrap_or_default()),
         ("page", page_text.or_else(|| unknown(look.page.unknown())).unwrap_or_default()),
         ("adjtimex", adjtimex.or_else(|| unknown(look.adjtimex.unknown())).unwrap_or_default()),
         (
             "TSC",
-            match observer.tsc_hz() {
+            match watched.observer().tsc_hz() {
                 Some(hz) => format!("{:.6} MHz by CLOCK_MONOTONIC_RAW", hz / 1e6),
                 None => "rate not known yet".into(),
             },
@@ -201,7 +203,9 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::event::Event;
+    use disruptions::{Event, LateCause};
+
+    use super::super::event::Said;
     use super::*;
 
     fn drawn(width: u16, height: u16, lines: &VecDeque<Line>) -> String {
@@ -212,7 +216,11 @@ mod tests {
     }
 
     fn late(unwatched_s: f64) -> Line {
-        Line { at_unix_ns: Some(0), at_monotonic_ns: 0, event: Event::Late { unwatched_s } }
+        Line {
+            at_unix_ns: Some(0),
+            at_monotonic_ns: 0,
+            event: Said::Moved(Event::Late { unwatched_s, cause: LateCause::Unknown }),
+        }
     }
 
     #[test]

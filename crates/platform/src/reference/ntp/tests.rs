@@ -1,3 +1,4 @@
+use std::net::UdpSocket;
 use std::thread::JoinHandle;
 
 use super::*;

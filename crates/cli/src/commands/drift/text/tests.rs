@@ -36,6 +36,7 @@ fn report() -> DriftReport {
         root_distance_ns: Some(1_500_000),
         leap: Some(1),
         compared: None,
+        driver: None,
         chrony: None,
     };
     DriftReport {

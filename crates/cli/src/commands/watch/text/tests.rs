@@ -1,14 +1,16 @@
-use super::super::event::{Field, Update};
+use disruptions::{Disruption, Evidence, FieldChange, Kind, Size};
+
 use super::*;
 
 fn at(event: Event) -> Line {
+    let event = Said::Moved(event);
     Line { at_unix_ns: Some(1_795_241_162_797_851_948), at_monotonic_ns: 0, event }
 }
 
 #[test]
 fn an_update_reads_as_one() {
-    let field = |field: &str, before, after| Field { field: field.into(), before, after };
-    let update = Update {
+    let field = |field: &str, before, after| FieldChange { field: field.into(), before, after };
+    let update = PageUpdate {
         updates: Some(1),
         version: 34,
         step_ns: Some(12),
@@ -26,7 +28,7 @@ fn an_update_reads_as_one() {
                              flags 1 → 3
                              1 h 0 min after the update before
     ");
-    let anew = Update {
+    let anew = PageUpdate {
         updates: None,
         step_ns: None,
         no_step: Some("the page is switched off (version 2)".into()),
@@ -61,7 +63,7 @@ fn other_events_read_as_sentences() {
         Event::Rate { before_hz: 2.4e9, after_hz: 2.4e9 + 4800.0 },
         Event::Source { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
         Event::Adjtimex { moves },
-        Event::Late { unwatched_s: 5.13 },
+        Event::Late { unwatched_s: 5.13, cause: LateCause::Stopped },
         Event::PageGone { why: "does not apply: no page".into() },
     ];
     let text: Vec<_> = events.into_iter().map(|event| line(&at(event))).collect();
@@ -76,15 +78,13 @@ fn other_events_read_as_sentences() {
                              status: INS set; UNSYNC, PLL cleared
                              offset 0 ns → -1500.000 µs
                              TAI - UTC 0 → 37 s
-    06:06:02.797  late       no look for 5.1 s: not run, or the machine stood
+    06:06:02.797  late       no look for 5.1 s: this process was stopped (SIGSTOP)
     06:06:02.797  page       gone: does not apply: no page
     ");
 }
 
 #[test]
 fn times_and_spans_are_short() {
-    assert_eq!(time_of_day(None), "--:--:--.---");
-    assert_eq!(time_of_day(Some(86_399_999_999_999)), "23:59:59.999");
     let spans = [0.1, 0.9994, 0.9999, 5.04, 59.96, 61.0, 3599.7, 7500.0, 200_000.0].map(span);
     let shown = [
         "100 ms",
@@ -101,4 +101,81 @@ fn times_and_spans_are_short() {
     let sizes = [0.0, -0.4, 9_999.4, -9_999.6, 9_999_999.0, 1e10].map(signed);
     let shown = ["0 ns", "0 ns", "+9999 ns", "-10.000 µs", "+9999.999 µs", "+10.000000 s"];
     assert_eq!(sizes, shown);
+}
+
+fn verdict(
+    kind: Kind,
+    size: Option<[f64; 2]>,
+    behind: Option<[f64; 2]>,
+    evidence: Vec<Evidence>,
+) -> String {
+    let size_of = |[ns, bound_ns]: [f64; 2]| Size { ns, bound_ns };
+    line(&Line {
+        at_unix_ns: Some(1_795_241_162_797_851_948),
+        at_monotonic_ns: 0,
+        event: Said::Disruption(Disruption {
+            kind,
+            at_monotonic_ns: 0,
+            size: size.map(size_of),
+            behind: behind.map(size_of),
+            evidence,
+        }),
+    })
+}
+
+#[test]
+fn a_verdict_says_what_it_rests_on() {
+    let gap = |cause| Evidence::Unwatched { unwatched_s: 5.4, planned_s: 0.25, cause };
+    let texts = [
+        verdict(
+            Kind::Pause,
+            Some([5e9, 1200.0]),
+            Some([5e9, 1200.0]),
+            vec![
+                Evidence::CounterWent { tsc_s: 5.25, raw_s: 0.25, planned_s: 0.25 },
+                Evidence::PageStep { step_ns: -5_000_000_000, explained_ns: 150_000 },
+            ],
+        ),
+        verdict(
+            Kind::Pause,
+            Some([61e9, 1e9]),
+            Some([61e9, 1e9]),
+            vec![Evidence::Rtc { gained_s: 61.0, bound_s: 1.0 }],
+        ),
+        verdict(Kind::Pause, Some([5.275e9, 1.25e8]), None, vec![gap(LateCause::StoodStill)]),
+        verdict(Kind::ClockSet, Some([-3e9, 31.0]), None, vec![Evidence::WasSet]),
+        verdict(
+            Kind::Migrated,
+            None,
+            None,
+            vec![Evidence::PageRate { before_hz: 2_400_000_000, after_hz: 2_400_048_000 }],
+        ),
+        verdict(
+            Kind::LongSteal,
+            Some([7e8, 1e7]),
+            None,
+            vec![Evidence::Stolen { cpu: 1, stolen_ns: 700_000_000 }],
+        ),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    06:06:02.797  PAUSE      the host stopped this machine for 5.000000 s ± 1.20 µs
+                             the time of day is 5.000000 s ± 1.20 µs behind for it
+                             - in a look planned for 250 ms the TSC went 5.250 s,
+                             CLOCK_MONOTONIC_RAW 0.250 s
+                             - the kvm-clock page stepped -5.000000 s; the host's
+                             NTP explains 150.000 µs at most
+    06:06:02.797  PAUSE      the host stopped this machine for 61.0 ± 1.0 s
+                             the time of day is 61.0 ± 1.0 s behind for it
+                             - the RTC went +61.0 ± 1.0 s against CLOCK_BOOTTIME
+    06:06:02.797  PAUSE      the host stopped this machine for 5.3 ± 0.1 s
+                             - no look for 5.4 s instead of 250 ms: the machine
+                             stood still
+    06:06:02.797  CLOCK SET  somebody set the time of day by -3.000000 s ± 31.0 ns
+                             - the kernel says that the time of day was set
+    06:06:02.797  MIGRATED   this machine goes on on another host
+                             - the kvm-clock page says TSC 2400.000000 → 2400.048000
+                             MHz (+20.000 ppm)
+    06:06:02.797  LONG STEAL the host gave a CPU to others for 0.70 ± 0.01 s
+                             - CPU 1 was denied 700 ms since it was last asked
+    ");
 }

@@ -1,0 +1,152 @@
+//! The references that the command line asks for.
+
+use std::path::{Path, PathBuf};
+
+use platform::time_source::hosts_clocks;
+
+use super::Args;
+use super::pace::Pace;
+use super::references::Reference;
+use crate::error::CliError;
+
+/// The host's clock, whatever it is called here.
+const AUTO: &str = "auto";
+
+/// What to compare with.
+pub(super) struct Asked {
+    pub(super) references: Vec<Reference>,
+    /// Why it is not what one might expect.
+    pub(super) note: Option<String>,
+}
+
+impl Asked {
+    /// By the command line; where it names none, the best there is.
+    ///
+    /// # Errors
+    /// One cannot be had, or is named twice.
+    pub(super) fn of(args: &Args) -> Result<Self, CliError> {
+        let pace = Pace::of(args.interval, args.duration);
+        let mut references = Vec::new();
+        for name in &args.ntp {
+            references.push(ntp(name, pace)?);
+        }
+        for path in &args.phc {
+            references.push(phc(path, pace)?);
+        }
+        if let Some(path) = &args.vmclock {
+            references.push(vmclock(path, pace)?);
+        }
+        if let Some(address) = args.chrony {
+            references.push(Reference::chrony(address, pace));
+        }
+        each_once(&references)?;
+        let asks_nobody = args.stopwatch || args.duration.is_zero();
+        if !references.is_empty() || asks_nobody {
+            return Ok(Self { references, note: None });
+        }
+        Ok(Self::best(hosts_clocks().into_iter().next().as_deref(), pace))
+    }
+
+    /// The host's clock, or CLOCK_MONOTONIC_RAW.
+    fn best(hosts_clock: Option<&Path>, pace: Pace) -> Self {
+        let hosts = hosts_clock.map(|path| (path, Reference::phc(path, pace)));
+        match hosts {
+            Some((_, Ok(hosts))) => Self { references: vec![hosts], note: None },
+            Some((path, Err(why))) => {
+                let note = format!(
+                    "Compared with CLOCK_MONOTONIC_RAW, for {}, which shows the host's time, \
+                     cannot be compared with: {why}.",
+                    path.display()
+                );
+                Self { references: vec![Reference::raw(pace)], note: Some(note) }
+            }
+            None => Self { references: vec![Reference::raw(pace)], note: None },
+        }
+    }
+}
+
+/// One that is named twice would vote twice.
+fn each_once(references: &[Reference]) -> Result<(), CliError> {
+    for (index, one) in references.iter().enumerate() {
+        for other in references.iter().take(index) {
+            let cause = match (one.address(), other.address()) {
+                _ if one.name() == other.name() => format!("{} is given twice", one.name()),
+                (Some(address), Some(same)) if address == same => {
+                    format!("{} and {} are one server, {address}", other.name(), one.name())
+                }
+                _ => continue,
+            };
+            return Err(CliError::Failed {
+                cause,
+                remedy: "each reference once: of several the majority is believed, and this one \
+                         would count twice"
+                    .into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn ntp(name: &str, pace: Pace) -> Result<Reference, CliError> {
+    Reference::ntp(name, pace).map_err(|error| CliError::Failed {
+        cause: error.to_string(),
+        remedy: "a name or address that this machine can resolve, and a port after a colon".into(),
+    })
+}
+
+fn phc(path: &Path, pace: Pace) -> Result<Reference, CliError> {
+    let path = if path.as_os_str() == AUTO { hosts_clock()? } else { path.to_owned() };
+    Reference::phc(&path, pace).map_err(|why| CliError::Failed {
+        cause: format!("cannot compare with {}: {why}", path.display()),
+        remedy: "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; as \
+                 root where it is not readable"
+            .into(),
+    })
+}
+
+fn vmclock(path: &Path, pace: Pace) -> Result<Reference, CliError> {
+    Reference::vmclock(path, pace).map_err(|why| CliError::Failed {
+        cause: format!("cannot compare with {}: {why}", path.display()),
+        remedy: "Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers \
+                 the device; as root where it is not readable"
+            .into(),
+    })
+}
+
+/// The PTP hardware clock that shows the host's time.
+fn hosts_clock() -> Result<PathBuf, CliError> {
+    hosts_clocks().into_iter().next().ok_or_else(|| CliError::Failed {
+        cause: "no PTP hardware clock here shows a host's time".into(),
+        remedy: "`modprobe ptp_kvm` in a guest of KVM; or --phc with one of `ls /dev/ptp*`".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn it_is_said_why_the_hosts_clock_is_not_the_reference() {
+        let pace = Pace::of(None, Duration::from_secs(60));
+        let told = Asked::best(Some(Path::new("/dev/null")), pace);
+        assert_eq!(told.references[0].name(), "raw");
+        let note = told.note.unwrap();
+        assert!(note.contains("/dev/null, which shows the host's time, cannot be"), "{note}");
+        let told = Asked::best(None, pace);
+        assert_eq!((told.references[0].name(), told.note), ("raw", None));
+    }
+
+    #[test]
+    fn a_server_is_asked_once_under_whichever_name() {
+        let pace = Pace::of(None, Duration::from_secs(60));
+        let server = |name| Reference::ntp(name, pace).unwrap();
+        assert!(each_once(&[server("127.0.0.1"), server("127.0.0.2")]).is_ok());
+        let error = each_once(&[server("127.0.0.1"), server("127.0.0.1:123")]).unwrap_err();
+        let said = "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123";
+        assert!(error.to_string().starts_with(said), "{error}");
+        let error = each_once(&[server("127.0.0.1"), server("127.0.0.1")]).unwrap_err();
+        assert!(error.to_string().starts_with("ntp 127.0.0.1 is given twice"), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The sources of the time: found on this machine, or named.
+
+use std::path::Path;
+use std::time::Duration;
+
+use keeper::{Reading, SourceKind};
+use platform::fact::Fact;
+use platform::time_source::{
+    HostSocket, NoOffset, NtpTime, PhcScale, PhcTime, RtcTime, TimeSource, VmClock, hosts_clocks,
+};
+
+use super::apart::Apart;
+use super::line::NotUsed;
+use super::options::{Args, Found};
+use crate::error::CliError;
+
+/// A source, and whether it answers.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) kind: SourceKind,
+    /// For so long it may keep us waiting.
+    pub(super) patience: Duration,
+    /// How the clock stood just before it was compared last; none where it was
+    /// not yet, or gave no answer.
+    pub(super) apart: Option<Apart>,
+    time: TimeSource,
+    /// Whether its last answer was one; none before the first.
+    answers: Option<bool>,
+}
+
+/// What is to be said of a source's answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Change {
+    /// It does not answer any more, or never did.
+    Silent(String),
+    /// It answers again.
+    Back,
+}
+
+impl Source {
+    fn new(kind: SourceKind, time: TimeSource) -> Self {
+        Self { name: time.name(), kind, patience: Duration::ZERO, apart: None, time, answers: None }
+    }
+
+    fn ntp(server: &str, patience: Duration) -> Self {
+        let time = TimeSource::Ntp(NtpTime::named(server, patience));
+        Self { patience, ..Self::new(SourceKind::Ntp, time) }
+    }
+
+    /// We stepped the clock ourselves.
+    pub(super) fn stepped(&mut self, by_ns: i64) {
+        self.apart = self.apart.map(|apart| apart.stepped(by_ns));
+    }
+
+    /// Asks it, and says what has changed about its answering.
+    pub(super) fn measure(&mut self) -> (Option<Reading>, Option<Change>) {
+        // Before, so that what happens meanwhile shows.
+        let apart = Apart::now();
+        let told = self.compare();
+        if told.is_ok() {
+            self.apart = apart;
+        }
+        let change = match (&told, self.answers) {
+            (Ok(_), Some(false)) => Some(Change::Back),
+            (Err(why), None | Some(true)) => Some(Change::Silent(why.to_string())),
+            _ => None,
+        };
+        self.answers = Some(told.is_ok());
+        (told.ok(), change)
+    }
+
+    fn compare(&mut self) -> Result<Reading, NoOffset> {
+        let offset = self.time.compare()?;
+        Ok(Reading {
+            offset_ns: offset.offset_ns,
+            bound_ns: offset.bound_ns,
+            at_ns: offset.at_monotonic_ns,
+        })
+    }
+
+    /// The host's socket, if this is it.
+    pub(super) fn host_mut(&mut self) -> Option<&mut HostSocket> {
+        match &mut self.time {
+            TimeSource::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// The host's socket, if this is it.
+    pub(super) fn host(&self) -> Option<&HostSocket> {
+        match &self.time {
+            TimeSource::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+}
+
+/// The sources found and named, the best kind first, and what was looked for
+/// in vain.
+///
+/// # Errors
+/// There is none, or one that was named cannot be used.
+pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError> {
+    let (mut sources, mut not_used) = (Vec::new(), Vec::new());
+    let mut put = |kind, name: &str, found: Fact<TimeSource>| match found {
+        Fact::Known(time) => sources.push(Source::new(kind, time)),
+        Fact::Unknown(why) => {
+            not_used.push(NotUsed { source: name.to_owned(), why: why.to_string() });
+        }
+    };
+    let is_wanted = |kind: Found| !args.without.contains(&kind);
+    if is_wanted(Found::Vmclock) {
+        let found = VmClock::open(&args.places.vmclock).map(TimeSource::VmClock);
+        put(SourceKind::VmClock, "vmclock", found);
+    }
+    if is_wanted(Found::Phc) {
+        for device in hosts_clocks().into_iter().filter(|device| !args.phc.contains(device)) {
+            let found = PhcTime::open(&device, PhcScale::ByName).map(TimeSource::Phc);
+            put(SourceKind::Phc, &device.display().to_string(), found);
+        }
+    }
+    if is_wanted(Found::Rtc) {
+        put(SourceKind::Rtc, "rtc", RtcTime::find().map(TimeSource::Rtc));
+    }
+    for device in &args.phc {
+        match PhcTime::open(device, PhcScale::ByName) {
+            Fact::Known(phc) => sources.push(Source::new(SourceKind::Phc, TimeSource::Phc(phc))),
+            Fact::Unknown(why) => return Err(unusable("--phc", device, &why)),
+        }
+    }
+    if let Some(path) = &args.host_socket {
+        let host = HostSocket::bind(path).map_err(|why| unusable("--host-socket", path, &why))?;
+        sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(host)));
+    }
+    sources.extend(args.ntp.iter().map(|server| Source::ntp(server, args.patience)));
+    sources.sort_by_key(|source| source.kind);
+    if sources.is_empty() {
+        return Err(none_found(&not_used));
+    }
+    Ok((sources, not_used))
+}
+
+fn unusable(option: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {
+    CliError::Failed {
+        cause: format!("{option} {}: {why}", path.display()),
+        remedy: "another path, or without it".into(),
+    }
+}
+
+fn none_found(not_used: &[NotUsed]) -> CliError {
+    let tried: Vec<String> =
+        not_used.iter().map(|one| format!("{}: {}", one.source, one.why)).collect();
+    let tried = if tried.is_empty() { "none was looked for".to_owned() } else { tried.join("; ") };
+    CliError::Failed {
+        cause: format!("no source of the time ({tried})"),
+        remedy: "name an NTP server with --ntp HOST; or give the guest VMClock or ptp_kvm \
+                 (modprobe ptp_kvm)"
+            .into(),
+    }
+}

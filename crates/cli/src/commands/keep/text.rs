@@ -1,0 +1,271 @@
+//! The log as people read it.
+
+use disruptions::{Disruption, Kind, Size};
+use keeper::{Cause, Hand, Policy, Refusal};
+
+use super::line::{Basis, Corrected, Event, How, Line, Started, Summary};
+use crate::output::event_line::{DAY_S, event_line, time_of_day};
+use crate::output::figures::{count, time};
+
+/// A line, and what does not fit on it below; without a line end at its end.
+pub(super) fn line(line: &Line) -> String {
+    let (kind, said) = said(&line.event);
+    event_line(line.at_unix_ns, kind, &said)
+}
+
+/// How it stands after an event, in one line; none where that has not changed.
+pub(super) fn status(event: &Event) -> Option<String> {
+    match event {
+        Event::Started(started) => Some(format!("keeping by {}", started.sources.join(", "))),
+        Event::Corrected(_)
+        | Event::Failed { .. }
+        | Event::Refused { .. }
+        | Event::StandsAside { .. }
+        | Event::InOrder(_)
+        | Event::Summary(_) => {
+            let (kind, said) = said(event);
+            Some(format!("{kind}: {}", said.first()?))
+        }
+        Event::Disruption(_)
+        | Event::Resumed
+        | Event::NotHeard { .. }
+        | Event::SetMeanwhile { .. }
+        | Event::Silent { .. }
+        | Event::Answers { .. } => None,
+    }
+}
+
+/// The kind of an event, and what there is to say, line by line.
+fn said(event: &Event) -> (&'static str, Vec<String>) {
+    match event {
+        Event::Started(started) => ("keeping", self::started(started)),
+        Event::Disruption(disruption) => ("seen", vec![seen(disruption)]),
+        Event::Resumed => ("told", vec!["the machine was stopped, and goes on".into()]),
+        Event::NotHeard { why } => ("not heard", vec![why.clone()]),
+        Event::Silent { source, why } => ("silent", vec![named(source, why)]),
+        Event::Answers { source } => ("answers", vec![source.clone()]),
+        Event::Corrected(corrected) => (kind(corrected.how), self::corrected(corrected)),
+        Event::Failed { how, by_ns, why } => {
+            ("failed", vec![format!("{} by {}: {why}", kind(*how), amount(*by_ns))])
+        }
+        Event::SetMeanwhile { how, by_ns } => {
+            let (what, by) = (kind(*how), amount(*by_ns));
+            let said = format!("no {what} by {by}: somebody set the clock meanwhile");
+            ("put off", vec![said])
+        }
+        Event::Refused { basis, why } => {
+            let off = format!("off by {}, {}", amount(basis.by_ns), by(basis));
+            ("refused", vec![off, refusal(*why)])
+        }
+        Event::StandsAside { keeper } => {
+            let said = format!("{} runs now and keeps the clock: nothing is done", keeper.name());
+            ("aside", vec![said])
+        }
+        Event::InOrder(basis) => {
+            ("in order", vec![format!("off by {}, {}", amount(basis.by_ns), by(basis))])
+        }
+        Event::Summary(summary) => ("summary", self::summary(summary)),
+    }
+}
+
+/// A reason often begins with the source's name itself.
+fn named(source: &str, why: &str) -> String {
+    let place = source.split_once(' ').map_or(source, |(_, place)| place);
+    match why.contains(place) {
+        true => why.to_owned(),
+        false => format!("{source}: {why}"),
+    }
+}
+
+fn started(started: &Started) -> Vec<String> {
+    let dry = if started.dry_run { "; dry run: nothing is corrected" } else { "" };
+    let each = time(started.interval_s * 1e9);
+    let mut said = vec![format!("a look each {each}; times are UTC{dry}")];
+    said.extend(started.sources.iter().map(|source| format!("source: {source}")));
+    said.extend(
+        started.not_used.iter().map(|one| format!("not used: {}: {}", one.source, one.why)),
+    );
+    said.push(policy(&started.policy));
+    if !started.beside.is_empty() {
+        let names: Vec<_> = started.beside.iter().map(|keeper| keeper.name()).collect();
+        said.push(format!("beside: {}", names.join(", ")));
+    }
+    said
+}
+
+fn policy(policy: &Policy) -> String {
+    let whole = |ns: u64| time(ns as f64);
+    let back = if policy.never_backward { ", never back" } else { "" };
+    let steps =
+        format!("{} in a row, then one each {}{back}", policy.burst, whole(policy.min_interval_ns));
+    let threshold = whole(policy.step_threshold_ns);
+    match policy.hand {
+        Hand::Own => format!("steps beyond {threshold}, {steps}; slews below"),
+        Hand::Chronyd { step, feed } => {
+            let fed = if feed { "chronyd is fed what the sources say" } else { "" };
+            let asked = format!("chronyd is asked to step beyond {threshold}, {steps}");
+            let said = [fed, if step { &asked } else { "" }];
+            said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn corrected(corrected: &Corrected) -> Vec<String> {
+    let basis = &corrected.basis;
+    let what = match (corrected.how, corrected.dry_run) {
+        (How::Step, false) => "stepped",
+        (How::Step, true) => "would step",
+        (How::Slew, false) => "slews",
+        (How::Slew, true) => "would slew",
+        (How::AskedChronyd, false) => "asked chronyd to step",
+        (How::AskedChronyd, true) => "would ask chronyd to step",
+    };
+    let mut said = vec![format!("{what} {}, {}", amount(basis.by_ns), by(basis))];
+    if let (How::Step | How::AskedChronyd, Some(before), Some(after)) =
+        (corrected.how, corrected.before_unix_ns, corrected.after_unix_ns)
+    {
+        said.push(format!("from {}", date_and_time(before)));
+        said.push(format!("to {}", date_and_time(after)));
+    }
+    said
+}
+
+/// By whom, how well, and why: `by ntp time.example ± 3.20 ms, after a pause`.
+fn by(basis: &Basis) -> String {
+    let votes = match (basis.agreeing, basis.of_sources) {
+        (agreeing, all) if all > 1 => format!(", {agreeing} of {all} sources agree"),
+        _ => String::new(),
+    };
+    let cause = basis.cause.map_or(String::new(), |cause| format!("; {}", self::cause(cause)));
+    format!("by {} ± {}{votes}{cause}", basis.source, time(basis.bound_ns as f64))
+}
+
+fn cause(cause: Cause) -> String {
+    match cause {
+        Cause::Start => "at the start".into(),
+        Cause::Told => "the host says the machine was stopped".into(),
+        Cause::Disruption(kind) => format!("after {}", what(kind)),
+        Cause::SourceMoved(_) => "the source moved against the clock".into(),
+    }
+}
+
+fn seen(disruption: &Disruption) -> String {
+    let figure = |size: Size| format!("{} ± {}", amount(size.ns as i64), time(size.bound_ns));
+    let size = disruption.size.map_or(String::new(), |size| format!(": {}", figure(size)));
+    let behind = disruption
+        .behind
+        .map_or(String::new(), |behind| format!("; the clock is behind by {}", figure(behind)));
+    format!("{}{size}{behind}", what(disruption.kind))
+}
+
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Steered => "a change of the frequency",
+        Kind::ClockSet => "a setting of the clock",
+        Kind::LeapSecond => "a leap second",
+        Kind::Suspend => "a sleep",
+        Kind::Pause => "a pause",
+        Kind::SnapshotRestored => "a restored snapshot",
+        Kind::Migrated => "a migration",
+        Kind::SourceSwitched => "another clock source",
+        Kind::LongSteal => "a long steal",
+        Kind::HostStepped => "a step by the host",
+        Kind::CounterDisrupted => "a disrupted counter",
+    }
+}
+
+fn refusal(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::BeyondMaxStep { max_step_ns } => {
+            format!("beyond the largest step of {} (--max-step)", time(max_step_ns as f64))
+        }
+        Refusal::TooOften { wait_ns } => format!(
+            "steps enough for now, the next in {} (--burst, --min-interval)",
+            time(wait_ns as f64)
+        ),
+        Refusal::Unconfirmed => "the source has not said it twice".into(),
+        Refusal::Contradiction => {
+            "the sources contradict each other: three or more outvote a wrong one (--ntp)".into()
+        }
+        Refusal::WorseSource => {
+            "a better source was gone by before it fell silent: the board's clock waits for a \
+             disruption"
+                .into()
+        }
+        Refusal::TooFarAhead { takes_s } => format!(
+            "too far ahead to be slewed, which would take {:.1} days (--never-backward)",
+            takes_s as f64 / DAY_S as f64
+        ),
+        Refusal::LeftToChronyd => {
+            "left to chronyd, which is not asked for this step (--chrony makestep)".into()
+        }
+    }
+}
+
+fn summary(summary: &Summary) -> Vec<String> {
+    let mut said = vec![
+        format!(
+            "kept {:.1} s: {} looks, {} disruptions; {} questions, {} answered",
+            summary.kept_s,
+            count(summary.looks),
+            count(summary.disruptions),
+            count(summary.asked),
+            count(summary.answered)
+        ),
+        format!(
+            "steps {}, slews {}, refused {}, failed {}",
+            summary.steps, summary.slews, summary.refused, summary.failed
+        ),
+    ];
+    if summary.steps > 0 {
+        said.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
+    }
+    if summary.asked_chronyd + summary.fed_chronyd > 0 {
+        said.push(format!(
+            "chronyd: asked for {} steps, fed {} samples",
+            count(summary.asked_chronyd),
+            count(summary.fed_chronyd)
+        ));
+    }
+    said
+}
+
+fn kind(how: How) -> &'static str {
+    match how {
+        How::Step => "step",
+        How::Slew => "slew",
+        How::AskedChronyd => "ask chronyd",
+    }
+}
+
+/// `+2.000 s`, `-41.2 ms`.
+fn amount(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "+" };
+    match ns.unsigned_abs() {
+        size @ 1_000_000_000.. => format!("{sign}{:.3} s", size as f64 / 1e9),
+        size => format!("{sign}{}", time(size as f64)),
+    }
+}
+
+/// `2026-11-21 05:12:03.250`, UTC.
+fn date_and_time(unix_ns: u64) -> String {
+    let (year, month, day) = date(unix_ns / 1_000_000_000 / DAY_S);
+    format!("{year:04}-{month:02}-{day:02} {}", time_of_day(Some(unix_ns)))
+}
+
+/// The date of a day since 1970: in years that begin in March the leap day is
+/// the last, and the months' lengths repeat each five.
+fn date(days_since_1970: u64) -> (u64, u64, u64) {
+    // Days since 0000-03-01; 400 years have 146 097.
+    let days = days_since_1970 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use disruptions::Kind;
+use keeper::SourceKind;
+
+use super::*;
+
+const AT: u64 = 1_795_242_707_509_631_641;
+
+fn shown(event: Event) -> String {
+    line(&Line { at_unix_ns: Some(AT), at_monotonic_ns: 1, event })
+}
+
+fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
+    let source = "ntp time.example".to_owned();
+    Basis { by_ns, bound_ns: 3_200_000, source, agreeing: 2, of_sources: 3, cause }
+}
+
+#[test]
+fn a_step_shows_before_and_after() {
+    let corrected = Corrected {
+        how: How::Step,
+        dry_run: false,
+        before_unix_ns: Some(AT),
+        after_unix_ns: Some(AT + 86_400_000_000_000),
+        basis: basis(86_400_000_000_000, Some(Cause::Disruption(Kind::Pause))),
+    };
+    assert_eq!(
+        shown(Event::Corrected(corrected)),
+        "06:31:47.509  step       stepped +86400.000 s, by ntp time.example ± 3.20 ms, 2\n\
+         \x20                        of 3 sources agree; after a pause\n\
+         \x20                        from 2026-11-21 06:31:47.509\n\
+         \x20                        to 2026-11-22 06:31:47.509"
+    );
+}
+
+#[test]
+fn a_dry_run_says_would() {
+    let corrected = |how| Corrected {
+        how,
+        dry_run: true,
+        before_unix_ns: None,
+        after_unix_ns: None,
+        basis: basis(-41_200_000, Some(Cause::SourceMoved(SourceKind::Phc))),
+    };
+    for (how, expected) in [
+        (How::Step, "would step -41.2 ms, by"),
+        (How::Slew, "would slew -41.2 ms, by"),
+        (How::AskedChronyd, "would ask chronyd to step"),
+    ] {
+        let shown = shown(Event::Corrected(corrected(how)));
+        assert!(shown.contains(expected), "{shown}");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_option_that_decides() {
+    for (why, option) in [
+        (Refusal::BeyondMaxStep { max_step_ns: 1 }, "--max-step"),
+        (Refusal::TooOften { wait_ns: 1 }, "--min-interval"),
+        (Refusal::Contradiction, "--ntp"),
+    ] {
+        let shown = shown(Event::Refused { basis: basis(1, None), why });
+        assert!(shown.contains(option), "{shown}");
+    }
+}
+
+#[test]
+fn dates_are_those_of_the_calendar() {
+    for (days, expected) in [
+        (0, (1970, 1, 1)),
+        (11_016, (2000, 2, 29)),
+        (11_017, (2000, 3, 1)),
+        (20_778, (2026, 11, 21)),
+        (47_540, (2100, 2, 28)),
+        (47_541, (2100, 3, 1)),
+    ] {
+        assert_eq!(date(days), expected, "{days}");
+    }
+}
+
+#[test]
+fn a_reason_that_names_its_source_is_not_named_twice() {
+    assert_eq!(named("ntp a.example", "a.example: no answer"), "a.example: no answer");
+    assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
+    assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
+}

@@ -1,0 +1,61 @@
+//! How a clock is kept.
+
+use std::time::Duration;
+
+use crate::timeline::segment::LONGEST_NS;
+use crate::timeline::steering::Limits;
+
+/// How a clock is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a segment of time is. The system is looked at about once a
+    /// segment, while somebody reads; a change of its rate is followed from
+    /// the end of the segment on. At least 1 ms, at most 4 s.
+    pub segment: Duration,
+    /// How much faster or slower than the system the clock may go to meet it,
+    /// ppm: the 500 that the kernel itself slews by.
+    pub slew_ppm: u32,
+    /// How far CLOCK_REALTIME may be off when nobody vouches for it; `None`
+    /// says that it may be anything.
+    pub unsynchronised_error: Option<Duration>,
+    /// Where the VMClock page is, if the host offers one.
+    pub vmclock: &'static str,
+}
+
+impl Settings {
+    /// A segment of 20 ms, a slew of 500 ppm, no word on a clock for which
+    /// nobody vouches, and `/dev/vmclock0`.
+    pub const DEFAULT: Self = Self {
+        segment: Duration::from_millis(20),
+        slew_ppm: 500,
+        unsynchronised_error: None,
+        vmclock: "/dev/vmclock0",
+    };
+
+    pub(crate) const fn limits(&self) -> Limits {
+        let wanted = self.segment.as_nanos();
+        let most = LONGEST_NS as u128;
+        let segment_ns = if wanted < 1_000_000 {
+            1_000_000
+        } else if wanted > most {
+            LONGEST_NS
+        } else {
+            wanted as u64
+        };
+        let slew_ppm = if self.slew_ppm > 100_000 { 100_000 } else { self.slew_ppm };
+        Limits { segment_ns, slew_ppm }
+    }
+
+    pub(crate) const fn unsynchronised_ns(&self) -> Option<u64> {
+        match self.unsynchronised_error {
+            Some(error) => Some(error.as_nanos() as u64),
+            None => None,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

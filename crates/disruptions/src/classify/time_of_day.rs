@@ -1,0 +1,95 @@
+//! Whether the time of day was moved, and by whom.
+
+use instruments::steps::Interval;
+
+use super::{Dated, Moment, step_of};
+use crate::observer::{BOOTTIME, MONOTONIC, REALTIME};
+use crate::steering::Move;
+use crate::{Disruption, Evidence, Kind, Size};
+
+const S_NS: u64 = 1_000_000_000;
+const DAY_NS: u64 = 86_400 * S_NS;
+
+/// A leap second is within this of the end of its day, ns, as it is told at
+/// the look after it.
+const AROUND_MIDNIGHT_NS: u64 = 12 * S_NS;
+
+/// A leap second is a second to the nanosecond.
+const EXACT_NS: f64 = 100.0;
+
+/// A set for each step of CLOCK_REALTIME that no sleep explains.
+pub(super) fn judge(evidence: &[Dated], moment: Moment<'_>) -> Vec<Disruption> {
+    let steps = evidence.iter().filter_map(|(at_ns, it)| {
+        let realtime = step_of(it, REALTIME, MONOTONIC)?;
+        let slept = slept_at(evidence, *at_ns);
+        let left = Interval { low: realtime.low - slept.high, high: realtime.high - slept.low };
+        (!left.contains_zero()).then(|| told(evidence, (*at_ns, it), left, moment))
+    });
+    let told: Vec<_> = steps.collect();
+    if told.is_empty() {
+        return set_and_set_back(evidence).into_iter().collect();
+    }
+    told
+}
+
+/// How far a sleep moved CLOCK_BOOTTIME, and with it the time of day.
+fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval {
+    let same_look = evidence.iter().filter(|(at, _)| *at == at_ns);
+    let step = same_look.filter_map(|(_, it)| step_of(it, BOOTTIME, MONOTONIC)).next();
+    step.unwrap_or(Interval { low: 0.0, high: 0.0 })
+}
+
+fn told(
+    evidence: &[Dated],
+    (at_ns, step): (u64, &Evidence),
+    left: Interval,
+    moment: Moment<'_>,
+) -> Disruption {
+    let is_leap = is_a_second(left)
+        && evidence.iter().any(|(_, it)| announces_leap(it))
+        && is_around_midnight(at_ns, moment);
+    let supports = |it: &Evidence| match it {
+        Evidence::WasSet => true,
+        other => is_leap && announces_leap(other),
+    };
+    let supporting = evidence.iter().map(|(_, it)| it).filter(|it| supports(it));
+    Disruption {
+        kind: if is_leap { Kind::LeapSecond } else { Kind::ClockSet },
+        at_monotonic_ns: at_ns,
+        size: Some(Size::from(left)),
+        behind: is_leap.then_some(Size { ns: 0.0, bound_ns: 0.0 }),
+        evidence: std::iter::once(step).chain(supporting).cloned().collect(),
+    }
+}
+
+/// The kernel told of a set, and nothing slept or is elsewhere: it was put
+/// back before it could be seen.
+fn set_and_set_back(evidence: &[Dated]) -> Option<Disruption> {
+    let is_set = |it: &Evidence| *it == Evidence::WasSet;
+    let slept = evidence.iter().any(|(_, it)| step_of(it, BOOTTIME, MONOTONIC).is_some());
+    if slept {
+        return None;
+    }
+    super::from(Kind::ClockSet, evidence, is_set)
+}
+
+fn is_a_second(step: Interval) -> bool {
+    [1e9, -1e9].iter().any(|s| step.low - EXACT_NS <= *s && *s <= step.high + EXACT_NS)
+}
+
+fn announces_leap(evidence: &Evidence) -> bool {
+    match evidence {
+        Evidence::Adjtimex(Move::Leap { .. } | Move::Tai { .. }) => true,
+        Evidence::Log { line } => line.contains("leap second"),
+        _ => false,
+    }
+}
+
+fn is_around_midnight(at_ns: u64, moment: Moment<'_>) -> bool {
+    let ago_ns = moment.monotonic_ns.saturating_sub(at_ns);
+    let Some(unix_ns) = moment.unix_ns.and_then(|now| now.checked_sub(ago_ns)) else {
+        return false;
+    };
+    let of_day = unix_ns % DAY_NS;
+    of_day.min(DAY_NS - of_day) <= AROUND_MIDNIGHT_NS
+}

@@ -1,0 +1,162 @@
+//! What moved from one look to the next, before it is said what happened.
+
+use instruments::steps::page;
+use platform::facts::hardware::PvclockPage;
+use pvclock::kvm_clock::TimeInfo;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::steering::Move;
+
+/// An event and its time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happened {
+    /// CLOCK_MONOTONIC, ns.
+    pub at_monotonic_ns: u64,
+    /// What.
+    pub event: Event,
+}
+
+/// What moved.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The kvm-clock page was updated.
+    PageUpdate(PageUpdate),
+    /// The kvm-clock page can be read from now on.
+    PageThere {
+        /// What it holds.
+        page: PvclockPage,
+    },
+    /// The kvm-clock page cannot be read any more.
+    PageGone {
+        /// Why.
+        why: String,
+    },
+    /// One clock moved against another by more than its rate.
+    Step {
+        /// The one.
+        clock: String,
+        /// The other.
+        against: String,
+        /// By how much, ns.
+        step_ns: f64,
+        /// The truth is within ± this, ns.
+        bound_ns: f64,
+    },
+    /// The TSC's rate by CLOCK_MONOTONIC_RAW changed.
+    Rate {
+        /// Before, Hz.
+        before_hz: f64,
+        /// Since, Hz.
+        after_hz: f64,
+    },
+    /// The kernel took another clock source.
+    Source {
+        /// Before.
+        before: String,
+        /// Since.
+        after: String,
+    },
+    /// Somebody steered the clock.
+    Adjtimex {
+        /// What moved.
+        moves: Vec<Move>,
+    },
+    /// No look was taken for longer than planned.
+    Late {
+        /// Time without a look, s, by CLOCK_MONOTONIC.
+        unwatched_s: f64,
+        /// Why, as far as it can be told.
+        cause: LateCause,
+    },
+}
+
+/// Why a look came late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LateCause {
+    /// The host gave the CPU to others.
+    Stolen,
+    /// Other threads of this machine had the CPU.
+    Waited,
+    /// This process was stopped (SIGSTOP) and continued.
+    Stopped,
+    /// The machine went on; only this process was not run.
+    NotRun,
+    /// Nothing on the machine ran.
+    StoodStill,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// An update of the kvm-clock page.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PageUpdate {
+    /// Updates since the last line, by the version; null where it went back.
+    pub updates: Option<u32>,
+    /// The page's version now.
+    pub version: u32,
+    /// Time by the new page minus time by the old one, at the TSC of the
+    /// update, ns; null where one of them tells none.
+    pub step_ns: Option<i64>,
+    /// Why there is no step.
+    pub no_step: Option<String>,
+    /// Time since the last update seen, s; null for the first.
+    pub since_last_s: Option<f64>,
+    /// Fields that differ.
+    pub changed: Vec<FieldChange>,
+}
+
+/// A field of the page, by its name in the kernel's header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FieldChange {
+    /// `tsc_timestamp`
+    pub field: String,
+    /// Before.
+    pub before: i128,
+    /// Since.
+    pub after: i128,
+}
+
+impl PageUpdate {
+    pub(crate) fn new(
+        update: &page::PageUpdate,
+        now: &TimeInfo,
+        since_last_ns: Option<u64>,
+    ) -> Self {
+        Self {
+            updates: update.updates,
+            version: now.version,
+            step_ns: update.step_ns.ok(),
+            no_step: update.step_ns.err().map(|error| error.to_string()),
+            since_last_s: since_last_ns.map(seconds),
+            changed: update
+                .changed
+                .iter()
+                .map(|change| FieldChange {
+                    field: change.field.to_owned(),
+                    before: change.before,
+                    after: change.after,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The page's contents as a fact.
+pub fn page_fact(info: &TimeInfo) -> PvclockPage {
+    PvclockPage {
+        version: info.version,
+        tsc_timestamp: info.tsc_timestamp,
+        system_time_ns: info.system_time.0,
+        tsc_to_system_mul: info.scale.mul(),
+        tsc_shift: info.scale.shift(),
+        flags: info.flags.0,
+    }
+}
+
+/// ns in s.
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

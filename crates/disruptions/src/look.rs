@@ -1,0 +1,83 @@
+//! What one look at a machine shows: handed in by whoever takes it.
+
+use instruments::steps::Bracket;
+use platform::fact::{Fact, Unknown};
+use platform::facts::hardware::VmClock;
+use platform::facts::kernel::LogLine;
+use platform::facts::running::{Activity, ThreadTimes};
+use platform::facts::steering::Adjtimex;
+use pvclock::kvm_clock::TimeInfo;
+
+/// What one look saw. A fact that is unknown says why; of those that are
+/// `Fact<Option<…>>`, known but `None` means that this look did not ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// CLOCK_MONOTONIC, ns.
+    pub monotonic_ns: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub unix_ns: Option<u64>,
+    /// The TSC, where it can be read.
+    pub tsc: Option<u64>,
+    /// CLOCK_REALTIME within CLOCK_MONOTONIC.
+    pub realtime: Option<Bracket>,
+    /// CLOCK_BOOTTIME within CLOCK_MONOTONIC.
+    pub boottime: Option<Bracket>,
+    /// CLOCK_MONOTONIC within CLOCK_MONOTONIC_RAW.
+    pub monotonic: Option<Bracket>,
+    /// CLOCK_MONOTONIC_RAW within the TSC.
+    pub raw: Option<Bracket>,
+    /// The clock source.
+    pub source: Fact<String>,
+    /// The clock source's resolution at its coarsest, ns, where it is known.
+    pub source_step_ns: Option<f64>,
+    /// Who steers.
+    pub adjtimex: Fact<Adjtimex>,
+    /// The kvm-clock page.
+    pub page: Fact<TimeInfo>,
+    /// The VMClock page.
+    pub vmclock: Fact<VmClock>,
+    /// The RTC in whole seconds within CLOCK_BOOTTIME in ns.
+    pub rtc: Fact<Option<Bracket>>,
+    /// What the CPUs did since boot.
+    pub activity: Fact<Option<Activity>>,
+    /// How the thread that looks fared.
+    pub thread: Fact<ThreadTimes>,
+    /// What the kernel logged about clocks since the last look.
+    pub log: Fact<Vec<LogLine>>,
+    /// Whether the kernel told, since the last look, that the time of day was
+    /// set.
+    pub was_set: Fact<bool>,
+    /// Whether the kernel told, since the last look, of a new generation of
+    /// the virtual machine.
+    pub new_generation: Fact<bool>,
+    /// Whether this process was stopped, and continued, since the last look.
+    pub was_stopped: bool,
+}
+
+impl Look {
+    /// A look that shows nothing but CLOCK_MONOTONIC: what a test fills in.
+    pub fn at(monotonic_ns: u64) -> Self {
+        let why = || Unknown::not_applicable("nothing was looked at");
+        Self {
+            monotonic_ns,
+            unix_ns: None,
+            tsc: None,
+            realtime: None,
+            boottime: None,
+            monotonic: None,
+            raw: None,
+            source: Fact::Unknown(why()),
+            source_step_ns: None,
+            adjtimex: Fact::Unknown(why()),
+            page: Fact::Unknown(why()),
+            vmclock: Fact::Unknown(why()),
+            rtc: Fact::Unknown(why()),
+            activity: Fact::Unknown(why()),
+            thread: Fact::Unknown(why()),
+            log: Fact::Unknown(why()),
+            was_set: Fact::Unknown(why()),
+            new_generation: Fact::Unknown(why()),
+            was_stopped: false,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The kernel's clocks against each other, and against the TSC.
+
+use instruments::steps::{Bracket, ConstantOffset, Interval, LearntRate, Moved, Rates, Slewed};
+use platform::facts::steering::Adjtimex;
+
+use super::{Noticed, Passed};
+use crate::event::seconds;
+use crate::{Event, Evidence, Look};
+
+/// What a slew may add to the rate (kernel/time/ntp.c): adjtime runs at
+/// 500 ppm; the kernel's loop takes at most a quarter of an offset in a
+/// second, which is a third of what it leaves.
+const SLEW: f64 = 500e-6;
+const OFFSET_PART_PER_S: f64 = 1.0 / 3.0;
+
+/// Microseconds a tick when nobody slews by it (USER_HZ is 100).
+const TICK_US: f64 = 10_000.0;
+
+/// The step of a source that is not known, ns: coarse, so that none is made
+/// up. The counters in use are finer.
+const UNKNOWN_STEP_NS: f64 = 1000.0;
+
+/// The TSC and the raw clock are this far apart in a look before it is said
+/// that they went different ways, ns; what is less is told as a step once it
+/// is certain.
+const APART_NS: f64 = 1e6;
+
+pub(crate) const REALTIME: &str = "CLOCK_REALTIME";
+pub(crate) const BOOTTIME: &str = "CLOCK_BOOTTIME";
+/// CLOCK_MONOTONIC, by its name in events.
+pub const MONOTONIC: &str = "CLOCK_MONOTONIC";
+/// CLOCK_MONOTONIC_RAW, by its name in events.
+pub const RAW: &str = "CLOCK_MONOTONIC_RAW";
+/// The TSC, by its name in events.
+pub const TSC: &str = "TSC";
+
+/// Each pair of clocks.
+pub(super) struct Clocks {
+    realtime: ConstantOffset,
+    boottime: ConstantOffset,
+    monotonic: Slewed,
+    raw: LearntRate,
+    step_ns: f64,
+    source: Option<String>,
+}
+
+impl Clocks {
+    pub(super) fn new() -> Self {
+        Self {
+            realtime: ConstantOffset::new(),
+            boottime: ConstantOffset::new(),
+            monotonic: Slewed::new(),
+            raw: LearntRate::new(UNKNOWN_STEP_NS),
+            step_ns: UNKNOWN_STEP_NS,
+            source: None,
+        }
+    }
+
+    pub(super) fn tsc_hz(&self) -> Option<f64> {
+        self.raw.rates().map(|rates| 1e9 / rates.middle())
+    }
+
+    pub(super) fn begin(&mut self, look: &Look) {
+        self.take_source(look);
+        self.observe_steps(look, &mut Noticed::default());
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        look: &Look,
+        last: &Look,
+        passed: Passed,
+        noticed: &mut Noticed,
+    ) {
+        let now = look.source.known();
+        if now.is_some() && now != self.source.as_ref() {
+            // Under another source the raw clock has another rate: it is
+            // learnt anew, from the next look on, since this one may belong
+            // to either.
+            push_moved(self.raw.finish(), noticed);
+            let before = self.source.take();
+            self.take_source(look);
+            if let (Some(before), Some(after)) = (before, now.cloned()) {
+                let source = Evidence::Source { before: before.clone(), after: after.clone() };
+                noticed.evidence(look.monotonic_ns, source);
+                noticed.event(look.monotonic_ns, Event::Source { before, after });
+            }
+        } else if let Some(bracket) = look.raw {
+            self.observe_apart((last.raw, bracket), look.monotonic_ns, passed, noticed);
+            push_moved(self.raw.observe(bracket, look.monotonic_ns), noticed);
+        }
+        self.observe_steps(look, noticed);
+    }
+
+    fn take_source(&mut self, look: &Look) {
+        self.source = look.source.known().cloned();
+        self.step_ns = look.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
+        self.raw = LearntRate::new(self.step_ns);
+    }
+
+    /// Whether TSC and raw clock went different ways since the last look:
+    /// seen at once, where a step is certain only a look later.
+    fn observe_apart(
+        &self,
+        (last, now): (Option<Bracket>, Bracket),
+        at_ns: u64,
+        passed: Passed,
+        noticed: &mut Noticed,
+    ) {
+        let (Some(last), Some(rates)) = (last, self.raw.rates()) else { return };
+        let apart = rates.widened(SLEW).residual(last, now, self.step_ns);
+        if apart.low < APART_NS && apart.high > -APART_NS {
+            return;
+        }
+        let went = |from: u64, to: u64| (i128::from(to) - i128::from(from)) as f64 / 1e9;
+        noticed.evidence(
+            at_ns,
+            Evidence::CounterWent {
+                tsc_s: went(last.before, now.before) * rates.middle(),
+                raw_s: went(last.inner, now.inner),
+                planned_s: seconds(passed.planned_ns),
+            },
+        );
+    }
+
+    fn observe_steps(&mut self, look: &Look, noticed: &mut Noticed) {
+        let realtime = look.realtime.and_then(|bracket| self.realtime.observe(bracket));
+        push_step(look.monotonic_ns, [REALTIME, MONOTONIC], realtime, noticed);
+        let boottime = look.boottime.and_then(|bracket| self.boottime.observe(bracket));
+        push_step(look.monotonic_ns, [BOOTTIME, MONOTONIC], boottime, noticed);
+    }
+
+    /// A slew may have come and gone unseen: what it moved is no step.
+    pub(super) fn forget_slews(&mut self) {
+        self.monotonic = Slewed::new();
+    }
+
+    pub(super) fn observe_slews(
+        &mut self,
+        look: &Look,
+        before: &Adjtimex,
+        after: &Adjtimex,
+        noticed: &mut Noticed,
+    ) {
+        let rates = slews(before, after);
+        let step = look.monotonic.and_then(|bracket| self.monotonic.observe(bracket, rates));
+        push_step(look.monotonic_ns, [MONOTONIC, RAW], step, noticed);
+    }
+
+    pub(super) fn finish(&mut self, noticed: &mut Noticed) {
+        push_moved(self.raw.finish(), noticed);
+    }
+}
+
+/// The rates at which CLOCK_MONOTONIC may run by CLOCK_MONOTONIC_RAW while
+/// adjtimex goes from one state to the other.
+pub(super) fn slews(before: &Adjtimex, after: &Adjtimex) -> Rates {
+    let (slow, fast) = slew_bounds(before, after);
+    Rates::new(slow, fast)
+}
+
+/// The slowest and the fastest of [`slews`].
+pub(super) fn slew_bounds(before: &Adjtimex, after: &Adjtimex) -> (f64, f64) {
+    let rate = |state: &Adjtimex| state.tick_us as f64 / TICK_US + state.frequency_ppm * 1e-6;
+    let offset_ns = before.offset_ns.unsigned_abs().max(after.offset_ns.unsigned_abs());
+    let doubt = SLEW + seconds(offset_ns) * OFFSET_PART_PER_S;
+    let (before, after) = (rate(before), rate(after));
+    (before.min(after) - doubt, before.max(after) + doubt)
+}
+
+fn push_moved(moved: Vec<Moved>, noticed: &mut Noticed) {
+    for moved in moved {
+        match moved {
+            Moved::Step { at_ns, step } => push_step(at_ns, [RAW, TSC], Some(step), noticed),
+            Moved::Rate { at_ns, before, after } => {
+                let (before_hz, after_hz) = (1e9 / before, 1e9 / after);
+                noticed.event(at_ns, Event::Rate { before_hz, after_hz });
+                noticed.evidence(at_ns, Evidence::Rate { before_hz, after_hz });
+            }
+        }
+    }
+}
+
+fn push_step(
+    at_ns: u64,
+    [clock, against]: [&str; 2],
+    step: Option<Interval>,
+    noticed: &mut Noticed,
+) {
+    let Some(step) = step else { return };
+    let (clock, against) = (clock.to_owned(), against.to_owned());
+    let (step_ns, bound_ns) = (step.middle(), step.bound());
+    let evidence =
+        Evidence::Step { clock: clock.clone(), against: against.clone(), step_ns, bound_ns };
+    noticed.evidence(at_ns, evidence);
+    noticed.event(at_ns, Event::Step { clock, against, step_ns, bound_ns });
+}

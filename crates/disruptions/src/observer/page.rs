@@ -1,0 +1,111 @@
+//! The kvm-clock page: updates, and what they say of the host.
+
+use instruments::steps::page::{PageUpdate as Compared, compare};
+use platform::fact::Fact;
+use pvclock::Hertz;
+use pvclock::kvm_clock::{Flags, TimeInfo};
+
+use super::Noticed;
+use crate::{Event, Evidence, Look, PageUpdate, page_fact};
+
+/// A host whose master clock starts anew steps its guests by what its NTP
+/// has corrected since the last time: at most this part of that time, as
+/// frequencies beyond 500 ppm are refused (kernel/time/ntp.c).
+const NTP: f64 = 500e-6;
+
+/// Rounding of the scales, and a host's clock read twice, ns: less is no
+/// step of the host's.
+const NO_STEP_NS: u64 = 1000;
+
+/// What is known of the page.
+#[derive(Default)]
+pub(super) struct Page {
+    last: Option<TimeInfo>,
+    is_there: bool,
+    /// When it was last seen to be updated, by CLOCK_MONOTONIC.
+    updated_ns: Option<u64>,
+    was_seen: bool,
+}
+
+impl Page {
+    pub(super) fn version_and_update(&self) -> Option<(u32, Option<u64>)> {
+        self.last.map(|page| (page.version, self.updated_ns))
+    }
+
+    /// Whether the host says that it had stopped this guest since.
+    pub(super) fn observe(&mut self, look: &Look, noticed: &mut Noticed) -> bool {
+        let is_first = !std::mem::replace(&mut self.was_seen, true);
+        let was_there = std::mem::replace(&mut self.is_there, look.page.known().is_some());
+        let last = self.last;
+        self.last = look.page.known().copied().or(last);
+        let at_ns = look.monotonic_ns;
+        match (&look.page, last) {
+            (Fact::Known(now), Some(last)) if was_there => {
+                let Some(update) = compare(&last, now) else { return false };
+                let event = self.updated(&update, now, at_ns);
+                noticed.event(at_ns, event);
+                tell(&update, &last, now, at_ns, noticed)
+            }
+            (Fact::Known(now), _) if !is_first => {
+                noticed.event(at_ns, Event::PageThere { page: page_fact(now) });
+                false
+            }
+            (Fact::Unknown(why), _) if was_there => {
+                noticed.event(at_ns, Event::PageGone { why: why.to_string() });
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn updated(&mut self, update: &Compared, now: &TimeInfo, now_ns: u64) -> Event {
+        let since_ns = self.updated_ns.map(|at_ns| now_ns.saturating_sub(at_ns));
+        // A flag that the guest itself took is no update.
+        if update.updates != Some(0) {
+            self.updated_ns = Some(now_ns);
+        }
+        Event::PageUpdate(PageUpdate::new(update, now, since_ns))
+    }
+}
+
+/// The evidence in an update.
+fn tell(
+    update: &Compared,
+    last: &TimeInfo,
+    now: &TimeInfo,
+    at_ns: u64,
+    noticed: &mut Noticed,
+) -> bool {
+    if update.updates.is_none() {
+        noticed.evidence(at_ns, Evidence::PageAnew);
+    }
+    let rates = (last.scale.to_hertz(), now.scale.to_hertz());
+    if let (Some(Hertz(before_hz)), Some(Hertz(after_hz))) = rates
+        && last.scale != now.scale
+    {
+        noticed.evidence(at_ns, Evidence::PageRate { before_hz, after_hz });
+    }
+    if let Ok(step_ns) = update.step_ns
+        && step_ns.unsigned_abs() >= NO_STEP_NS
+    {
+        let explained_ns = explained_ns(last, now);
+        noticed.evidence(at_ns, Evidence::PageStep { step_ns, explained_ns });
+    }
+    let stopped = |info: &TimeInfo| info.flags.contains(Flags::GUEST_STOPPED);
+    // It stands until the guest takes it away, whatever updates come.
+    let was_stopped = stopped(now) && !stopped(last);
+    if was_stopped {
+        noticed.evidence(at_ns, Evidence::GuestStopped);
+    }
+    was_stopped
+}
+
+/// What the host's NTP may have gathered from one stamp to the next; nothing
+/// where the TSC went back between them.
+fn explained_ns(last: &TimeInfo, now: &TimeInfo) -> u64 {
+    let cycles = now.tsc_timestamp.saturating_sub(last.tsc_timestamp);
+    match last.scale.to_hertz() {
+        Some(Hertz(hz)) => (cycles as f64 / hz as f64 * 1e9 * NTP) as u64,
+        None => 0,
+    }
+}

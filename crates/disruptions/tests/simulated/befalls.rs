@@ -1,0 +1,157 @@
+//! What can befall a machine, and what its host and kernel make of it.
+
+use pvclock::kvm_clock::Flags;
+use pvclock::{Hertz, Scale};
+
+use super::{Machine, S, Source};
+
+/// What goes on while a host holds a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// TSC and host's clock: a host that just stops the virtual CPUs.
+    All,
+    /// The TSC alone, as the host sets its page back: QEMU's stop and cont.
+    Tsc,
+    /// The host's clock alone: a snapshot with its real time, or a host that
+    /// slept and whose TSC began anew.
+    Host,
+    /// Nothing but the RTC: savevm and loadvm, or software emulation.
+    Nothing,
+}
+
+impl Machine {
+    /// The host holds this machine.
+    pub(crate) fn hold(&mut self, ns: u64, held: Held) {
+        let tsc = matches!(held, Held::All | Held::Tsc);
+        let host = matches!(held, Held::All | Held::Host);
+        self.activity.interrupts += 1;
+        // An emulated timer stands with the virtual machine.
+        self.passes(ns, tsc, host, false);
+    }
+
+    /// The host says that it did.
+    pub(crate) fn guest_was_stopped(&mut self) {
+        if let Some(page) = &mut self.page {
+            page.version += 2;
+            page.flags = page.flags.with(Flags::GUEST_STOPPED);
+        }
+    }
+
+    pub(crate) fn set_clock(&mut self, by_ns: i64) {
+        self.unix_offset_ns = self.unix_offset_ns.checked_add_signed(by_ns).unwrap();
+        self.was_set = true;
+    }
+
+    /// `state` and status bit are adjtimex's: 1 and 0x10 to insert, 2 and
+    /// 0x20 to delete.
+    pub(crate) fn announce_leap(&mut self, state: i32, bit: u32) {
+        self.adjtimex.state = state;
+        self.adjtimex.status |= bit;
+    }
+
+    pub(crate) fn leap(&mut self, by_s: i64) {
+        self.set_clock(by_s * S as i64);
+        self.adjtimex.state = 3;
+        self.adjtimex.tai_s -= by_s as i32;
+    }
+
+    /// The kernel stops its clocks, and learns from elsewhere how long it
+    /// slept; the TSC began anew if `resets`.
+    pub(crate) fn suspend(&mut self, ns: u64, resets: bool) {
+        self.now_ns += ns;
+        if resets {
+            self.tsc = S;
+        }
+        let told = self.page_ns();
+        self.rewrite_page(told);
+        self.source_ns = self.read_source();
+        self.slept_ns += ns;
+        self.unix_offset_ns += ns;
+        self.was_set = true;
+        self.log.push_str("6,900,5000000,-;PM: suspend exit\n");
+    }
+
+    pub(crate) fn new_generation(&mut self) {
+        if let Some(vmclock) = &mut self.vmclock {
+            vmclock.vm_generation = vmclock.vm_generation.map(|generation| generation + 1);
+            vmclock.disruption_marker += 1;
+        }
+    }
+
+    pub(crate) fn log_of_a_fork(&mut self) {
+        self.log.push_str("5,901,5000000,-;random: crng reseeded due to virtual machine fork\n");
+    }
+
+    pub(crate) fn announce_generation(&mut self) {
+        self.new_generation = true;
+    }
+
+    pub(crate) fn mark_disruption(&mut self) {
+        if let Some(vmclock) = &mut self.vmclock {
+            vmclock.disruption_marker += 1;
+        }
+    }
+
+    /// Another host's TSC, of which the page says how fast it is.
+    pub(crate) fn other_tsc(&mut self, hz: u64) {
+        let told = self.page_ns();
+        self.tsc_hz = hz;
+        if let Some(page) = &mut self.page {
+            page.scale = Scale::from_hertz(Hertz(hz)).unwrap();
+        }
+        self.rewrite_page(told);
+    }
+
+    /// The TSC is elsewhere, and the page is written around it.
+    pub(crate) fn jump_tsc(&mut self, cycles: i64) {
+        let told = self.page_ns();
+        self.tsc = self.tsc.checked_add_signed(cycles).unwrap();
+        self.rewrite_page(told);
+        self.source_ns = self.read_source();
+    }
+
+    pub(crate) fn switch_source(&mut self, source: Source) {
+        self.take_source(source);
+        self.log.push_str(&format!(
+            "6,902,5000000,-;clocksource: Switched to clocksource {}\n",
+            source.name()
+        ));
+    }
+
+    /// The host's clock is corrected.
+    pub(crate) fn step_host(&mut self, by_ns: i64) {
+        let told = self.page_ns().and_then(|told| told.checked_add_signed(by_ns));
+        self.rewrite_page(told);
+        self.keep_time();
+    }
+
+    pub(crate) fn steal(&mut self, ns: u64) {
+        self.passes(ns, true, true, true);
+        let ticks = ns / 10_000_000;
+        self.activity.stolen[0].stolen_ns += ticks * 10_000_000;
+    }
+
+    /// An NTP daemon changes the frequency.
+    pub(crate) fn steer(&mut self, ppm: f64) {
+        self.adjtimex.frequency_ppm = ppm;
+    }
+
+    /// Other threads have the CPU.
+    pub(crate) fn keep_waiting(&mut self, ns: u64) {
+        self.run(ns);
+        self.thread.waited_ns += ns;
+        self.thread.turns += 1;
+    }
+
+    /// This process alone is stopped, by a signal or otherwise.
+    pub(crate) fn stop_the_watcher(&mut self, ns: u64, by_signal: bool) {
+        self.run(ns);
+        self.thread.turns += 1;
+        self.was_stopped = by_signal;
+    }
+
+    /// The RTC is off by this, and then set from the time of day.
+    pub(crate) fn put_rtc_off(&mut self, by_s: i64) {
+        self.rtc_off_s = by_s;
+    }
+}

@@ -1,0 +1,352 @@
+use disruptions::Size;
+
+use super::*;
+
+mod chronyd;
+
+const MS: i64 = 1_000_000;
+const S: u64 = SECOND_NS;
+const YEAR_MS: i64 = 366 * 86_400_000;
+
+/// A keeper, its time, and sources that always say the same.
+struct Bench {
+    keeper: Keeper,
+    now_ns: u64,
+    says: Vec<Option<(i64, u64)>>,
+    asked: Vec<usize>,
+    settled: usize,
+}
+
+impl Bench {
+    fn new(policy: Policy, sources: &[(SourceKind, Option<(i64, u64)>)]) -> Self {
+        let kinds: Vec<SourceKind> = sources.iter().map(|(kind, _)| *kind).collect();
+        Self {
+            keeper: Keeper::new(policy, &kinds),
+            now_ns: 1000 * S,
+            says: sources.iter().map(|(_, says)| *says).collect(),
+            asked: Vec::new(),
+            settled: 0,
+        }
+    }
+
+    /// A look half a second on; what is done in it but measuring and settling,
+    /// and all of that succeeds.
+    fn look(&mut self, seen: &[Disruption]) -> Vec<Action> {
+        self.now_ns += S / 2;
+        self.keeper.look(self.now_ns, seen);
+        self.run()
+    }
+
+    fn run(&mut self) -> Vec<Action> {
+        let mut done = Vec::new();
+        self.asked.clear();
+        while let Some(action) = self.keeper.next(self.now_ns) {
+            match action {
+                Action::Measure(index) => {
+                    self.asked.push(index);
+                    let says = self.says[index].map(|(offset_ns, bound_ns)| Reading {
+                        offset_ns,
+                        bound_ns,
+                        at_ns: self.now_ns,
+                    });
+                    self.keeper.measured(index, self.now_ns, says);
+                }
+                Action::Step(by) => {
+                    self.keeper.corrected(self.now_ns, true);
+                    for (offset_ns, _) in self.says.iter_mut().flatten() {
+                        *offset_ns -= by.by_ns;
+                    }
+                    done.push(action);
+                }
+                Action::Settled(_) => self.settled += 1,
+                other => {
+                    self.keeper.corrected(self.now_ns, true);
+                    done.push(other);
+                }
+            }
+            assert!(self.asked.len() + done.len() < 100, "it never ends");
+        }
+        done
+    }
+
+    fn move_by(&mut self, by_ns: i64) {
+        for (offset_ns, _) in self.says.iter_mut().flatten() {
+            *offset_ns += by_ns;
+        }
+    }
+}
+
+fn disruption(kind: Kind, at_monotonic_ns: u64, size_ns: f64) -> Disruption {
+    let size = Some(Size { ns: size_ns, bound_ns: 0.0 });
+    Disruption { kind, at_monotonic_ns, size, behind: None, evidence: Vec::new() }
+}
+
+fn step_of(done: &[Action]) -> Correction {
+    let [Action::Step(by)] = done else { panic!("{done:?}") };
+    *by
+}
+
+const SERVER: (SourceKind, Option<(i64, u64)>) = (SourceKind::Ntp, Some((0, 5_000_000)));
+const PAGE: (SourceKind, Option<(i64, u64)>) = (SourceKind::VmClock, Some((0, 1000)));
+
+#[test]
+fn in_calm_local_sources_are_asked_at_each_look_and_servers_each_poll() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE, SERVER]);
+    let mut of_server = 0;
+    for _ in 0..2 * 192 {
+        assert_eq!(bench.look(&[]), []);
+        assert_eq!(bench.asked.iter().filter(|index| **index == 0).count(), 1);
+        of_server += bench.asked.iter().filter(|index| **index == 1).count();
+    }
+    assert_eq!(of_server, 3);
+}
+
+#[test]
+fn a_pause_nobody_announced_is_seen_and_corrected_in_one_look() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.look(&[]);
+    bench.look(&[]);
+    bench.move_by(2000 * MS);
+    assert_eq!(bench.settled, 1, "at the start");
+    let by = step_of(&bench.look(&[]));
+    assert_eq!((by.by_ns, by.cause), (2000 * MS, Some(Cause::SourceMoved(SourceKind::VmClock))));
+    assert_eq!(bench.settled, 1);
+    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.settled, 2, "after the step");
+    bench.look(&[]);
+    assert_eq!(bench.settled, 2);
+}
+
+#[test]
+fn a_server_is_asked_at_once_after_a_disruption_and_says_it_twice() {
+    let mut bench = Bench::new(Policy::default(), &[SERVER]);
+    bench.look(&[]);
+    bench.look(&[]);
+    bench.move_by(2000 * MS);
+    assert_eq!(bench.look(&[]), [], "nothing shows it before the next poll");
+    let pause = disruption(Kind::Pause, bench.now_ns, 2e9);
+    let by = step_of(&bench.look(&[pause]));
+    assert_eq!((by.by_ns, by.cause), (2000 * MS, Some(Cause::Disruption(Kind::Pause))));
+    assert_eq!(bench.asked, [0, 0]);
+    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.asked, [0], "once more, to see that it was right");
+    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.asked, [0; 0]);
+}
+
+#[test]
+fn the_boards_clock_shows_a_pause_and_has_the_server_asked() {
+    let rtc = (SourceKind::Rtc, Some((0, 500_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[SERVER, rtc]);
+    bench.look(&[]);
+    bench.look(&[]);
+    bench.move_by(60_000 * MS);
+    let by = step_of(&bench.look(&[]));
+    assert_eq!((by.source, by.by_ns), (0, 60_000 * MS));
+    // The server is gone: better by the board's clock than not at all.
+    bench.look(&[]);
+    bench.move_by(60_000 * MS);
+    bench.says[0] = None;
+    assert_eq!(step_of(&bench.look(&[])).source, 1);
+}
+
+#[test]
+fn our_own_step_is_no_disruption() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE, SERVER]);
+    let before_ns = bench.now_ns;
+    bench.move_by(2000 * MS);
+    step_of(&bench.look(&[]));
+    assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, before_ns, 2e9)));
+    assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, bench.now_ns, -2e9)));
+    let own = disruption(Kind::ClockSet, bench.now_ns, 2e9);
+    assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, bench.now_ns, 3e9)));
+    assert!(!bench.keeper.is_own_step(&disruption(Kind::Pause, bench.now_ns, 2e9)));
+    assert!(bench.keeper.is_own_step(&own));
+    assert!(!bench.keeper.is_own_step(&own), "the second of that size is somebody else's");
+}
+
+#[test]
+fn small_errors_are_slewed_and_left_to_the_slew() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.move_by(40 * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::Slew(by)] if by.by_ns == 40 * MS), "{done:?}");
+    // 500 ppm of half a second, exactly as the kernel does it.
+    for _ in 0..150 {
+        bench.move_by(-250_000);
+        assert_eq!(bench.look(&[]), []);
+    }
+    // Someone else undid it.
+    bench.move_by(30 * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::Slew(_)]), "{done:?}");
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_slowed_where_it_may_not_go_back() {
+    let policy = Policy { never_backward: true, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.move_by(-2000 * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::Slew(by)] if by.by_ns == -2000 * MS), "{done:?}");
+    bench.move_by(4000 * MS);
+    assert_eq!(step_of(&bench.look(&[])).by_ns, 2000 * MS);
+}
+
+#[test]
+fn steps_are_saved_up_and_then_earned() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    let mut steps = 0;
+    let mut refused = 0;
+    for _ in 0..20 {
+        bench.move_by(2000 * MS);
+        for action in bench.look(&[]) {
+            match action {
+                Action::Step(_) => steps += 1,
+                Action::Refuse(_, Refusal::TooOften { wait_ns }) => {
+                    refused += 1;
+                    assert!(wait_ns <= 30 * S);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!((steps, refused), (3, 1), "a refusal is told once");
+    for _ in 0..60 {
+        steps += bench.look(&[]).len();
+    }
+    assert_eq!(steps, 4);
+}
+
+#[test]
+fn what_is_beyond_all_measure_is_not_believed() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.look(&[]);
+    bench.move_by(20 * YEAR_MS * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::Refuse(_, Refusal::BeyondMaxStep { .. })]), "{done:?}");
+    assert_eq!(bench.look(&[]), []);
+}
+
+/// Without a clock on the board.
+#[test]
+fn a_machine_that_starts_in_1970_is_put_right() {
+    for (sources, is_put_right) in
+        [(&[PAGE][..], true), (&[SERVER], false), (&[SERVER, SERVER], true)]
+    {
+        for by_ns in [56 * YEAR_MS * MS, -56 * YEAR_MS * MS] {
+            let mut bench = Bench::new(Policy::default(), sources);
+            bench.move_by(by_ns);
+            let done = bench.look(&[]);
+            let is_step = matches!(done[..], [Action::Step(_)]);
+            assert_eq!(is_step, is_put_right && by_ns > 0, "{done:?}");
+            assert_eq!(done.len(), 1, "else it is refused");
+        }
+    }
+}
+
+#[test]
+fn two_servers_that_contradict_each_other_move_nothing() {
+    let other = (SourceKind::Ntp, Some((5000 * MS, 5_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[SERVER, other]);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::Refuse(_, Refusal::Contradiction)]), "{done:?}");
+}
+
+#[test]
+fn a_host_tells_by_itself() {
+    let mut bench = Bench::new(Policy::default(), &[(SourceKind::HostValue, None)]);
+    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.asked, [0; 0]);
+    let reading = Reading { offset_ns: 3000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    assert_eq!(step_of(&bench.run()).by_ns, 3000 * MS);
+}
+
+/// Else a host that is wrong and a server that is not would step by turns.
+#[test]
+fn a_worse_source_does_not_undo_what_a_better_one_did() {
+    let mut bench = Bench::new(Policy::default(), &[(SourceKind::HostValue, None), SERVER]);
+    bench.look(&[]);
+    let reading = Reading { offset_ns: 60_000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    assert_eq!(step_of(&bench.run()).by_ns, 60_000 * MS);
+    for _ in 0..2 * 60 {
+        assert_eq!(bench.look(&[]), []);
+    }
+}
+
+#[test]
+fn a_silent_server_is_asked_less_and_less() {
+    let mut bench = Bench::new(Policy::default(), &[(SourceKind::Ntp, None)]);
+    let mut at = Vec::new();
+    for look in 0..600 {
+        bench.look(&[]);
+        at.extend(bench.asked.iter().map(|_| look / 2));
+    }
+    assert_eq!(at, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255]);
+}
+
+#[test]
+fn disruptions_in_a_row_do_not_flood_a_server() {
+    let mut bench = Bench::new(Policy::default(), &[SERVER]);
+    let mut asked = 0;
+    for _ in 0..2 * 64 {
+        let pause = disruption(Kind::Pause, bench.now_ns, 0.0);
+        bench.look(&[pause]);
+        asked += bench.asked.len();
+    }
+    assert_eq!(asked, 10 + 7, "ten in a row, and one each 8 s");
+}
+
+#[test]
+fn a_long_way_back_is_slewed_in_parts() {
+    let policy = Policy { never_backward: true, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.move_by(-3000 * MS);
+    let mut slews = 0;
+    // 500 ppm: 3 s take 6000 s.
+    for _ in 0..2 * 6000 {
+        slews += bench.look(&[]).len();
+        bench.move_by(250_000);
+    }
+    assert!(bench.look(&[]).is_empty());
+    assert!((2..=3).contains(&slews), "{slews}");
+}
+
+/// A server's reading from before the pause says that all is well.
+#[test]
+fn a_host_that_tells_is_not_outvoted_by_the_past() {
+    let sources = [(SourceKind::HostValue, None), SERVER, SERVER, SERVER];
+    let mut bench = Bench::new(Policy::default(), &sources);
+    bench.look(&[]);
+    bench.look(&[]);
+    bench.move_by(60_000 * MS);
+    let reading = Reading { offset_ns: 60_000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    assert_eq!(step_of(&bench.run()).agreeing, (4, 4));
+}
+
+#[test]
+fn a_slew_of_more_than_a_day_is_refused() {
+    let policy = Policy { never_backward: true, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.move_by(-86_400_000 * MS);
+    let done = bench.look(&[]);
+    let takes_s = 86_400 * 2000;
+    assert!(
+        matches!(done[..], [Action::Refuse(_, Refusal::TooFarAhead { takes_s: it })] if it == takes_s),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_slew_found_needless_ends() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.move_by(80 * MS);
+    bench.look(&[]);
+    bench.move_by(-80 * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(done[..], [Action::Slew(Correction { by_ns: 0, .. })]), "{done:?}");
+    assert_eq!(bench.look(&[]), []);
+}

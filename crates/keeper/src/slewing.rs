@@ -1,0 +1,51 @@
+//! A slew under way: what of it is still to come.
+
+/// How fast the kernel slews by ADJ_OFFSET_SINGLESHOT: `MAX_TICKADJ` of 500 µs
+/// a second (kernel/time/ntp.c).
+pub const SLEW_PPM: u64 = 500;
+
+/// The most that is asked of it at once, ns: an hour and six minutes. What is
+/// left then is asked for again, by what the sources say by then.
+pub(crate) const MOST_AT_ONCE_NS: i64 = 2_000_000_000;
+
+/// A slew that the kernel was given.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Slewing {
+    /// By how much, ns.
+    pub by_ns: i64,
+    /// When, ns of CLOCK_MONOTONIC.
+    pub since_ns: u64,
+}
+
+impl Slewing {
+    /// What is left at `now_ns`.
+    pub fn left_ns(&self, now_ns: u64) -> i64 {
+        let done = now_ns.saturating_sub(self.since_ns) / (1_000_000 / SLEW_PPM);
+        let left = self.by_ns.unsigned_abs().saturating_sub(done);
+        i64::try_from(left).unwrap_or(i64::MAX) * self.by_ns.signum()
+    }
+
+    /// Whether it is as much as can be asked for, and far from done.
+    pub(crate) fn is_long(&self, wanted_ns: i64, now_ns: u64) -> bool {
+        let left_ns = self.left_ns(now_ns);
+        wanted_ns.unsigned_abs() >= MOST_AT_ONCE_NS.unsigned_abs()
+            && left_ns.signum() == wanted_ns.signum()
+            && left_ns.unsigned_abs() >= MOST_AT_ONCE_NS.unsigned_abs() / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_millisecond_a_second_and_then_nothing() {
+        for sign in [1, -1] {
+            let slewing = Slewing { by_ns: sign * 1_000_000, since_ns: 10 };
+            assert_eq!(slewing.left_ns(10), sign * 1_000_000);
+            assert_eq!(slewing.left_ns(1_000_000_010), sign * 500_000);
+            assert_eq!(slewing.left_ns(u64::MAX), 0);
+        }
+        assert_eq!(Slewing { by_ns: i64::MIN, since_ns: 0 }.left_ns(0), -i64::MAX);
+    }
+}

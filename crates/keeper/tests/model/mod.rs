@@ -1,0 +1,223 @@
+//! A machine whose time of day goes wrong, as far as the keeper meets it: the
+//! kernel's clock with what adjtimex does to it, and sources that know the
+//! truth within their bounds.
+
+use disruptions::{Disruption, Kind, Size};
+use keeper::{Action, Keeper, Policy, Reading, SLEW_PPM, SourceKind, SystemClock};
+use pvclock::Nanos;
+
+pub(crate) const MS: i64 = 1_000_000;
+pub(crate) const S: u64 = 1_000_000_000;
+
+/// From look to look, as the command has it by default.
+pub(crate) const LOOK_NS: u64 = S / 2;
+
+/// What the kernel answers where it does not do what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errno {
+    Eperm,
+    Einval,
+}
+
+/// CLOCK_REALTIME and CLOCK_MONOTONIC, and the truth, which they do not know.
+#[derive(Debug, Clone)]
+pub(crate) struct ModelClock {
+    pub(crate) truth_ns: i64,
+    pub(crate) realtime_ns: i64,
+    pub(crate) monotonic_ns: u64,
+    pub(crate) slew_left_ns: i64,
+    drift_ppm: i64,
+    pub(crate) may_set: bool,
+    pub(crate) steps: Vec<(u64, i64)>,
+    pub(crate) slews: u64,
+}
+
+impl ModelClock {
+    pub(crate) fn new(drift_ppm: i64) -> Self {
+        Self {
+            truth_ns: 1_795_000_000 * S as i64,
+            realtime_ns: 1_795_000_000 * S as i64,
+            monotonic_ns: 1000 * S,
+            slew_left_ns: 0,
+            drift_ppm,
+            may_set: true,
+            steps: Vec::new(),
+            slews: 0,
+        }
+    }
+
+    /// Time goes on; `by_ns` is a multiple of a millisecond, so that parts
+    /// per million of it are whole nanoseconds.
+    pub(crate) fn advance(&mut self, by_ns: u64) {
+        assert_eq!(by_ns % 1_000_000, 0);
+        let part = |ppm: i64| by_ns as i64 / 1_000_000 * ppm;
+        let drift = part(self.drift_ppm);
+        let slewed =
+            part(SLEW_PPM as i64).min(self.slew_left_ns.abs()) * self.slew_left_ns.signum();
+        self.slew_left_ns -= slewed;
+        self.truth_ns += by_ns as i64;
+        self.monotonic_ns += by_ns.saturating_add_signed(drift + slewed);
+        self.realtime_ns += by_ns as i64 + drift + slewed;
+    }
+
+    /// The host stops the machine, and every clock in it.
+    pub(crate) fn pause(&mut self, for_ns: u64) {
+        self.truth_ns += for_ns as i64;
+    }
+
+    /// How far the clock is ahead of the truth.
+    pub(crate) fn error_ns(&self) -> i64 {
+        self.realtime_ns - self.truth_ns
+    }
+
+    /// `adjtimex` with ADJ_SETOFFSET (`timekeeping_validate_timex`
+    /// and `timekeeping_inject_offset`, kernel/time/timekeeping.c).
+    pub(crate) fn set_offset(&mut self, sec: i64, usec: i64) -> Result<(), Errno> {
+        if !self.may_set {
+            return Err(Errno::Eperm);
+        }
+        if !(0..1_000_000).contains(&usec) {
+            return Err(Errno::Einval);
+        }
+        let by_ns = sec.checked_mul(S as i64).and_then(|ns| ns.checked_add(usec * 1000));
+        let set = by_ns.and_then(|by_ns| self.realtime_ns.checked_add(by_ns));
+        // No time before boot, as it would be without CLOCK_MONOTONIC.
+        let set = set.filter(|set| *set >= self.monotonic_ns as i64).ok_or(Errno::Einval)?;
+        // TK_CLEAR_NTP.
+        (self.realtime_ns, self.slew_left_ns) = (set, 0);
+        Ok(())
+    }
+
+    /// `adjtimex` with ADJ_OFFSET_SINGLESHOT.
+    pub(crate) fn single_shot(&mut self, usec: i64) -> Result<(), Errno> {
+        if !self.may_set {
+            return Err(Errno::Eperm);
+        }
+        self.slew_left_ns = usec.checked_mul(1000).ok_or(Errno::Einval)?;
+        Ok(())
+    }
+}
+
+impl SystemClock for ModelClock {
+    type Error = Errno;
+
+    fn now(&self) -> Result<Nanos, Errno> {
+        u64::try_from(self.realtime_ns).map(Nanos).map_err(|_| Errno::Einval)
+    }
+
+    fn step(&mut self, by_ns: i64) -> Result<(), Errno> {
+        let by_us = by_ns.div_euclid(1000);
+        self.set_offset(by_us.div_euclid(1_000_000), by_us.rem_euclid(1_000_000))?;
+        self.steps.push((self.monotonic_ns, by_ns));
+        Ok(())
+    }
+
+    fn slew(&mut self, by_ns: i64) -> Result<(), Errno> {
+        self.single_shot(by_ns / 1000)?;
+        self.slews += 1;
+        Ok(())
+    }
+}
+
+/// A source that knows the truth, give or take, or lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) kind: SourceKind,
+    pub(crate) bound_ns: u64,
+    /// What it is off beyond its bound.
+    pub(crate) lie_ns: i64,
+    pub(crate) is_silent: bool,
+}
+
+impl Source {
+    pub(crate) fn honest(kind: SourceKind, bound_ns: u64) -> Self {
+        Self { kind, bound_ns, lie_ns: 0, is_silent: false }
+    }
+}
+
+/// A machine with a keeper.
+pub(crate) struct Machine {
+    pub(crate) clock: ModelClock,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) attempts: u64,
+    /// Somebody else sets the clock by this just before the next correction.
+    pub(crate) set_before_correction_ns: Option<i64>,
+    keeper: Keeper,
+    noise: u64,
+}
+
+impl Machine {
+    pub(crate) fn new(policy: Policy, sources: &[Source], drift_ppm: i64, seed: u64) -> Self {
+        let kinds: Vec<SourceKind> = sources.iter().map(|source| source.kind).collect();
+        Self {
+            clock: ModelClock::new(drift_ppm),
+            sources: sources.to_vec(),
+            attempts: 0,
+            set_before_correction_ns: None,
+            keeper: Keeper::new(policy, &kinds),
+            noise: seed | 1,
+        }
+    }
+
+    /// A pause of `for_ns` which the machine is shown, for example by the
+    /// marker in its VMClock page, or not.
+    pub(crate) fn seen(&self, for_ns: u64) -> Disruption {
+        Disruption {
+            kind: Kind::Pause,
+            at_monotonic_ns: self.clock.monotonic_ns,
+            size: Some(Size { ns: for_ns as f64, bound_ns: 0.0 }),
+            behind: None,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Time goes on to the next look, and the keeper does what it does.
+    pub(crate) fn look(&mut self, seen: &[Disruption]) {
+        self.clock.advance(LOOK_NS);
+        self.keeper.look(self.clock.monotonic_ns, seen);
+        while let Some(action) = self.keeper.next(self.clock.monotonic_ns) {
+            let is_correction = matches!(action, Action::Step(_) | Action::Slew(_));
+            if is_correction && let Some(by_ns) = self.set_before_correction_ns.take() {
+                // CLOCK_REALTIME went another way than CLOCK_MONOTONIC.
+                self.clock.realtime_ns += by_ns;
+                self.keeper.was_set(self.clock.monotonic_ns);
+                continue;
+            }
+            let is_done = match action {
+                Action::Measure(index) => {
+                    let reading = self.measure(index);
+                    self.keeper.measured(index, self.clock.monotonic_ns, reading);
+                    continue;
+                }
+                Action::Step(by) => self.clock.step(by.by_ns).is_ok(),
+                Action::Slew(by) => self.clock.slew(by.by_ns).is_ok(),
+                Action::Refuse(..) | Action::Settled(_) => continue,
+                Action::AskChronyd { .. } | Action::FeedChronyd(_) => {
+                    panic!("no chronyd: {action:?}")
+                }
+            };
+            self.attempts += 1;
+            self.keeper.corrected(self.clock.monotonic_ns, is_done);
+        }
+    }
+
+    pub(crate) fn looks(&mut self, count: u64) {
+        for _ in 0..count {
+            self.look(&[]);
+        }
+    }
+
+    fn measure(&mut self, index: usize) -> Option<Reading> {
+        // xorshift64 (Marsaglia, 2003).
+        self.noise ^= self.noise << 13;
+        self.noise ^= self.noise >> 7;
+        self.noise ^= self.noise << 17;
+        let source = self.sources[index];
+        let noise = (self.noise % (2 * source.bound_ns + 1)) as i64 - source.bound_ns as i64;
+        (!source.is_silent).then_some(Reading {
+            offset_ns: noise + source.lie_ns - self.clock.error_ns(),
+            bound_ns: source.bound_ns,
+            at_ns: self.clock.monotonic_ns,
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! What the kernel's scheduler counts: what was stolen from the CPUs, whether
+//! anything ran at all, and how one thread fared.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{Fact, Unknown};
+
+const STAT: &str = "/proc/stat";
+const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
+
+/// ns in a tick of `/proc/stat`: USER_HZ is 100 wherever programs can see it.
+const TICK_NS: u64 = 10_000_000;
+
+/// Which number of a CPU's line is the stolen time, counted from 0
+/// (`man 5 proc_stat`).
+const STEAL: usize = 7;
+
+/// What went on on all CPUs since boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// Time that the host gave to others while a CPU wanted to run, ns, in
+    /// steps of 10 ms.
+    pub stolen: Vec<Stolen>,
+    /// Switches from one thread to another.
+    pub context_switches: u64,
+    /// Interrupts served.
+    pub interrupts: u64,
+}
+
+/// Time stolen from one CPU since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stolen {
+    /// Which CPU.
+    pub cpu: u32,
+    /// How much, ns.
+    pub stolen_ns: u64,
+}
+
+/// How a thread fared since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadTimes {
+    /// It ran this long, ns.
+    pub ran_ns: u64,
+    /// It could have run, and waited for a CPU, this long, ns.
+    pub waited_ns: u64,
+    /// So often it was given a CPU.
+    pub turns: u64,
+}
+
+/// `/proc/stat`.
+pub fn parse_stat(text: &str) -> Fact<Activity> {
+    let malformed = || Unknown::malformed(STAT, "cpu, intr and ctxt lines", text);
+    let number = |word: Option<&str>| word?.parse::<u64>().ok();
+    let mut activity = Activity::default();
+    let (mut switches, mut interrupts) = (None, None);
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(' ') else { continue };
+        match name {
+            "ctxt" => switches = number(Some(rest.trim())),
+            "intr" => interrupts = number(rest.split_ascii_whitespace().next()),
+            _ => activity.stolen.extend(stolen(name, rest)),
+        }
+    }
+    match (switches, interrupts) {
+        (Some(context_switches), Some(interrupts)) if !activity.stolen.is_empty() => {
+            Fact::Known(Activity { context_switches, interrupts, ..activity })
+        }
+        _ => Fact::Unknown(malformed()),
+    }
+}
+
+/// From the line of one CPU; the line `cpu` is the sum of all.
+fn stolen(name: &str, rest: &str) -> Option<Stolen> {
+    let cpu = name.strip_prefix("cpu")?.parse().ok()?;
+    let ticks: u64 = rest.split_ascii_whitespace().nth(STEAL)?.parse().ok()?;
+    Some(Stolen { cpu, stolen_ns: ticks.checked_mul(TICK_NS)? })
+}
+
+/// `/proc/thread-self/schedstat`: a kernel that does not count says zeroes.
+pub fn parse_schedstat(text: &str) -> Fact<ThreadTimes> {
+    let malformed = || Unknown::malformed(SCHEDSTAT, "three numbers", text);
+    let numbers: Option<Vec<u64>> =
+        text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+    match numbers.as_deref() {
+        Some([0, 0, 0]) => {
+            let why = "this kernel does not count how long threads wait (CONFIG_SCHEDSTATS)";
+            Fact::Unknown(Unknown::not_applicable(why))
+        }
+        Some(&[ran_ns, waited_ns, turns]) => Fact::Known(ThreadTimes { ran_ns, waited_ns, turns }),
+        _ => Fact::Unknown(malformed()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_read_cpu_by_cpu() {
+        let text = "cpu  10 0 20 300 1 0 2 7 0 0\ncpu0 5 0 10 150 1 0 1 4 0 0\n\
+                    cpu1 5 0 10 150 0 0 1 3 0 0\nintr 9876 1 2 3\nctxt 5432\nbtime 1700000000\n";
+        let stolen = |cpu, ms: u64| Stolen { cpu, stolen_ns: ms * 1_000_000 };
+        assert_eq!(
+            parse_stat(text),
+            Fact::Known(Activity {
+                stolen: vec![stolen(0, 40), stolen(1, 30)],
+                context_switches: 5432,
+                interrupts: 9876,
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_not_counted_is_not_zero() {
+        for text in ["", "cpu0 1 2 3\n", "cpu0 5 0 10 150 1 0 1 4\nctxt 1\n", "intr x\nctxt 5\n"] {
+            assert!(parse_stat(text).unknown().is_some(), "{text:?}");
+        }
+        let times = ThreadTimes { ran_ns: 5, waited_ns: 6, turns: 7 };
+        assert_eq!(parse_schedstat("5 6 7\n"), Fact::Known(times));
+        let off = parse_schedstat("0 0 0\n");
+        assert!(matches!(off, Fact::Unknown(Unknown::NotApplicable { .. })), "{off:?}");
+        assert!(parse_schedstat("1 2\n").unknown().is_some());
+    }
+}

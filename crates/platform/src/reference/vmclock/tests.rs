@@ -1,0 +1,144 @@
+//! A page of known truth in a file, read as the device is.
+
+use std::cell::Cell;
+use std::io::Write;
+
+use pvclock::Nanos;
+use pvclock::vmclock::{ClockStatus, CounterId, NoUtc, TimeType, VmClockFlags};
+
+use super::*;
+
+/// A page of a 2^30 Hz counter, synchronised within 250 ns, by a clock that
+/// is 2^-20 off its rate at the most.
+pub(crate) fn page() -> VmClockInfo {
+    VmClockInfo {
+        size: 4096,
+        counter_id: CounterId::X86_TSC,
+        time_type: TimeType::UTC,
+        seq_count: 8,
+        disruption_marker: 3,
+        flags: VmClockFlags::TIME_MAX_ERROR_VALID
+            .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .with(VmClockFlags::TAI_OFFSET_VALID),
+        clock_status: ClockStatus::SYNCHRONISED,
+        leap_smearing_hint: 0,
+        tai_offset_s: -37,
+        leap_indicator: 0,
+        period_shift: 20,
+        counter_value: 1_000_000,
+        period: 1 << 54,
+        period_est_error: 0,
+        period_max_error: 1 << 34,
+        time_sec: 1_795_000_000,
+        time_frac: 0,
+        time_est_error: Nanos(0),
+        time_max_error: Nanos(250),
+        vm_generation: 1,
+    }
+}
+
+/// The bytes of a page, by the ABI.
+fn bytes(info: &VmClockInfo) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = |part: &[u8]| bytes.extend_from_slice(part);
+    put(b"VCLK");
+    put(&info.size.to_le_bytes());
+    put(&[1, 0, info.counter_id.0, info.time_type.0]);
+    put(&info.seq_count.to_le_bytes());
+    put(&info.disruption_marker.to_le_bytes());
+    put(&info.flags.0.to_le_bytes());
+    put(&[0, 0, info.clock_status.0, info.leap_smearing_hint]);
+    put(&info.tai_offset_s.to_le_bytes());
+    put(&[info.leap_indicator, info.period_shift]);
+    for word in [
+        info.counter_value,
+        info.period,
+        info.period_est_error,
+        info.period_max_error,
+        info.time_sec,
+        info.time_frac,
+        info.time_est_error.0,
+        info.time_max_error.0,
+        info.vm_generation,
+    ] {
+        put(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// A device that holds `info`, as long as the file stays.
+pub(crate) fn device(info: &VmClockInfo) -> (tempfile::NamedTempFile, VmClock) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes(info)).unwrap();
+    let vmclock = VmClock::open(file.path());
+    let Fact::Known(vmclock) = vmclock else { panic!("{vmclock:?}") };
+    (file, vmclock)
+}
+
+#[test]
+fn a_page_tells_the_time_between_two_stamps() {
+    let (_file, vmclock) = device(&page());
+    let stamps = Cell::new(0);
+    // A second after the update.
+    let counter = || 1_000_000 + (1u64 << 30);
+    let reading = vmclock.read_by(&counter, || stamps.replace(stamps.get() + 1)).unwrap();
+    // 250 ns, 2^-20 s in a second, rounded up.
+    let utc = Utc { since_1970_ns: 1_795_000_001_000_000_000, max_error: Nanos(250 + 954) };
+    assert_eq!(reading, Reading { before: 0, utc, after: 1 });
+    assert_eq!(vmclock.info().unwrap(), page());
+}
+
+#[test]
+fn a_page_that_is_not_to_be_trusted_is_refused() {
+    let refused = |change: fn(&mut VmClockInfo)| {
+        let mut info = page();
+        change(&mut info);
+        let (_file, vmclock) = device(&info);
+        match vmclock.read_by(&|| 1_000_001u64, || ()).unwrap_err() {
+            VmClockError::NoUtc { why, .. } => Ok(why),
+            VmClockError::Page { error, .. } => Err(error),
+            other => panic!("{other}"),
+        }
+    };
+    let unreliable = NoUtc::Status(ClockStatus::UNRELIABLE);
+    assert_eq!(refused(|page| page.clock_status = ClockStatus::UNRELIABLE), Ok(unreliable));
+    assert_eq!(refused(|page| page.flags = VmClockFlags(0)), Ok(NoUtc::NoErrorBound));
+    let arm = NoUtc::Counter(CounterId::ARM_VIRTUAL);
+    assert_eq!(refused(|page| page.counter_id = CounterId::ARM_VIRTUAL), Ok(arm));
+    // What the counter was put back to by a restore, before the host wrote.
+    assert!(refused(|page| page.counter_value = 1 << 40).is_err());
+    assert!(refused(|page| page.period = 0).is_err());
+}
+
+#[test]
+fn a_page_that_changes_under_the_reading_is_read_again() {
+    let (file, vmclock) = device(&page());
+    let stamps = Cell::new(0u32);
+    let migrated = VmClockInfo { disruption_marker: 4, counter_value: 5, seq_count: 10, ..page() };
+    let stamp = || {
+        if stamps.replace(stamps.get() + 1) == 0 {
+            std::fs::write(file.path(), bytes(&migrated)).unwrap();
+        }
+    };
+    // By the old page this counter is behind; by the new one, at it.
+    let reading = vmclock.read_by(&|| 5u64, stamp).unwrap();
+    assert_eq!((reading.utc.since_1970_ns, stamps.get()), (1_795_000_000_000_000_000, 4));
+    let restless = || {
+        stamps.set(stamps.get() + 1);
+        let info = VmClockInfo { seq_count: 2 * stamps.get(), ..migrated };
+        std::fs::write(file.path(), bytes(&info)).unwrap();
+    };
+    let error = vmclock.read_by(&|| 5u64, restless).unwrap_err();
+    assert!(matches!(error, VmClockError::Unsteady { tries: TRIES, .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_page_is_no_device() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let unknown = |vmclock: Fact<VmClock>| vmclock.unknown().unwrap().to_string();
+    assert!(unknown(VmClock::open(file.path())).starts_with("not readable: "));
+    std::fs::write(file.path(), [0; 4096]).unwrap();
+    let why = unknown(VmClock::open(file.path()));
+    assert!(why.ends_with("magic number 0x00000000 where 0x4b4c4356 is expected"), "{why}");
+    assert!(unknown(VmClock::open(Path::new("/no/vmclock"))).starts_with("not there: "));
+}

@@ -1,0 +1,117 @@
+//! An NTP server's time.
+
+use std::time::Duration;
+
+use super::NoOffset;
+use super::offset::{Moment, Offset, Told};
+use crate::reference::ntp::{Exchange, NtpError, NtpServer};
+
+mod lookup;
+
+use lookup::{Find, Lookup};
+
+/// A server that gave so many answers in a row that are none is looked up
+/// again: its name may have another address by now.
+const FAILURES: u32 = 4;
+
+/// A server, looked up when it is first asked: the network may come later.
+#[derive(Debug)]
+pub struct NtpTime {
+    name: String,
+    patience: Duration,
+    find: Find,
+    found: Option<NtpServer>,
+    lookup: Option<Lookup>,
+    /// Answers that were none, since the last one or the last lookup.
+    failures: u32,
+}
+
+impl NtpTime {
+    /// The server `name`, as [`NtpServer::find`] takes it. Neither the
+    /// resolver nor the server is waited for longer than `patience`.
+    pub fn named(name: &str, patience: Duration) -> Self {
+        Self::found_by(NtpServer::find, name, patience)
+    }
+
+    fn found_by(find: Find, name: &str, patience: Duration) -> Self {
+        let name = name.to_owned();
+        Self { name, patience, find, found: None, lookup: None, failures: 0 }
+    }
+
+    /// As it was asked for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How far the server's time is from CLOCK_REALTIME.
+    ///
+    /// # Errors
+    /// No address yet, or no answer to go by.
+    pub fn compare(&mut self) -> Result<Offset, NoOffset> {
+        let told = self.server()?.compare();
+        self.failures = if told.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        told
+    }
+
+    /// The server, as far as it is known where that is.
+    fn server(&mut self) -> Result<&NtpServer, NtpError> {
+        let is_stale = self.failures >= FAILURES && !NtpServer::is_address(&self.name);
+        if self.found.is_none() || is_stale {
+            // Nobody is waited for while there is an address to ask.
+            let wait = if self.found.is_none() { self.patience } else { Duration::ZERO };
+            match self.look_up(wait) {
+                Some(Ok(server)) => (self.found, self.failures) = (Some(server), 0),
+                Some(Err(error)) if self.found.is_none() => return Err(error),
+                // The one that is known may answer again.
+                Some(Err(_)) => self.failures = 0,
+                None => {}
+            }
+        }
+        self.found.as_ref().ok_or_else(|| NtpError::NoAddress {
+            name: self.name.clone(),
+            error: "the resolver has not answered yet".into(),
+        })
+    }
+
+    /// What the resolver says, where it does within `wait`; else it goes on.
+    fn look_up(&mut self, wait: Duration) -> Option<Result<NtpServer, NtpError>> {
+        if NtpServer::is_address(&self.name) {
+            return Some((self.find)(&self.name, self.patience));
+        }
+        let under_way = match self.lookup.take() {
+            Some(lookup) => lookup,
+            None => match Lookup::begin(self.find, &self.name, self.patience) {
+                Ok(lookup) => lookup,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let said = under_way.answer(wait);
+        if said.is_none() {
+            self.lookup = Some(under_way);
+        }
+        said
+    }
+}
+
+impl NtpServer {
+    /// How far its time is from CLOCK_REALTIME.
+    fn compare(&self) -> Result<Offset, NoOffset> {
+        let exchange = self.ask(Moment::now)?;
+        let (sent, arrived) = (exchange.sent.clone()?, exchange.arrived.clone()?);
+        told(&exchange).between(|| format!("ntp {}", self.name()), sent, arrived)
+    }
+}
+
+/// What an answer tells. The server's two times lie between our two, and each
+/// bounds the offset from one side (RFC 5905, figure 9): it received no
+/// earlier than we sent, and answered no later than the answer came.
+fn told<S>(exchange: &Exchange<S>) -> Told {
+    let distance = i128::from(exchange.root_distance_ns);
+    Told {
+        earliest_ns: i128::from(exchange.answered_ns) - distance,
+        latest_ns: i128::from(exchange.received_ns) + distance,
+    }
+}
+
+#[cfg(test)]
+mod tests;

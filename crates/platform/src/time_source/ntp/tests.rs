@@ -1,0 +1,107 @@
+use std::net::UdpSocket;
+use std::thread::JoinHandle;
+
+use super::*;
+
+/// 1970 in NTP's seconds.
+const UNIX_EPOCH_S: u64 = 2_208_988_800;
+
+/// A server on loopback for `answers` requests, so many seconds ahead of this
+/// machine, and how it changes each of its answers.
+fn server(
+    answers: u32,
+    ahead_s: u64,
+    change: impl Fn(u32, &mut [u8; 48]) + Send + 'static,
+) -> (NtpTime, JoinHandle<()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = socket.local_addr().unwrap().to_string();
+    let thread = std::thread::spawn(move || {
+        for number in 0..answers {
+            let mut request = [0; 48];
+            let (_, from) = socket.recv_from(&mut request).unwrap();
+            let now_ns = u128::from(Moment::now().unwrap().realtime_ns);
+            let seconds = now_ns / 1_000_000_000 + u128::from(ahead_s + UNIX_EPOCH_S);
+            let fraction = ((now_ns % 1_000_000_000) << 32) / 1_000_000_000;
+            let now = ((seconds << 32 | fraction) as u64).to_be_bytes();
+            let mut packet = [0; 48];
+            packet[..4].copy_from_slice(&[0x24, 2, 6, 0xec]);
+            packet[24..32].copy_from_slice(&request[40..48]);
+            packet[32..40].copy_from_slice(&now);
+            packet[40..48].copy_from_slice(&now);
+            change(number, &mut packet);
+            socket.send_to(&packet, from).unwrap();
+        }
+    });
+    (NtpTime::named(&name, Duration::from_secs(10)), thread)
+}
+
+#[test]
+fn a_servers_time_is_compared() {
+    let (mut source, thread) = server(1, 40, |_, _| ());
+    let offset = source.compare().unwrap();
+    thread.join().unwrap();
+    assert!(offset.offset_ns.abs_diff(40_000_000_000) <= offset.bound_ns, "{offset:?}");
+}
+
+#[test]
+fn a_servers_own_distance_is_in_the_bound() {
+    // Half of 1 s of root delay, and 0.25 s of dispersion.
+    let far = |_: u32, packet: &mut [u8; 48]| {
+        packet[4..8].copy_from_slice(&0x1_0000u32.to_be_bytes());
+        packet[8..12].copy_from_slice(&0x4000u32.to_be_bytes());
+    };
+    let (mut source, thread) = server(1, 0, far);
+    let offset = source.compare().unwrap();
+    thread.join().unwrap();
+    assert!(offset.bound_ns >= 750_000_000, "{offset:?}");
+    assert!(offset.offset_ns.unsigned_abs() <= offset.bound_ns - 750_000_000, "{offset:?}");
+}
+
+#[test]
+fn a_server_that_says_leave_is_left() {
+    let kiss = |_: u32, packet: &mut [u8; 48]| {
+        packet[1] = 0;
+        packet[12..16].copy_from_slice(b"DENY");
+    };
+    let (mut source, thread) = server(1, 0, kiss);
+    let error = source.compare().unwrap_err();
+    thread.join().unwrap();
+    assert!(matches!(error, NoOffset::Ntp(NtpError::Kiss { .. })), "{error}");
+}
+
+/// A resolver of which no answer comes.
+fn hangs(_: &str, _: Duration) -> Result<NtpServer, NtpError> {
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_resolver_that_hangs_is_not_waited_for() {
+    let mut source = NtpTime::found_by(hangs, "time.example", Duration::from_millis(1));
+    for _ in 0..2 {
+        let error = source.compare().unwrap_err().to_string();
+        let expected = "time.example: no address found: the resolver has not answered yet";
+        assert_eq!(error, expected);
+    }
+}
+
+/// A resolver that finds a server which answers once, each time another.
+fn finds_another(_: &str, patience: Duration) -> Result<NtpServer, NtpError> {
+    let (source, _) = server(1, 40, |_, _| ());
+    NtpServer::find(source.name(), patience)
+}
+
+#[test]
+fn a_server_that_has_moved_is_looked_up_again() {
+    let mut source = NtpTime::found_by(finds_another, "time.example", Duration::from_secs(10));
+    assert!(source.compare().is_ok());
+    // By now nothing listens there. The resolver's answer may be some
+    // questions late.
+    let failed = (0..1000).take_while(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        source.compare().is_err()
+    });
+    let failed = failed.count() as u32;
+    assert!((FAILURES..1000).contains(&failed), "{failed}");
+}

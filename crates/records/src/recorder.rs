@@ -1,0 +1,395 @@
+//! The file of one run.
+//!
+//! Lines are written as comparisons are made, those of one answer by one
+//! call. A Parquet file is made of such lines when the run is over: until
+//! then they stand beside it in `FILE.parquet.partial`, which holds *all*
+//! comparisons, those of earlier runs too. So wherever a run is killed, the
+//! partial file alone counts where it is there, and the Parquet file where it
+//! is not: none is lost and none is read twice.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use crate::damage::Damage;
+use crate::parquet;
+use crate::record::Record;
+use crate::text::{self, Form, ReadError};
+
+/// Why a file of comparisons cannot be begun, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its form is told by its name.
+    #[error("cannot tell the form of {} by its name", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A new file was asked for.
+    #[error("{} is there already", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A new Parquet file was asked for, and a run to one of that name was
+    /// killed.
+    #[error("{} is there, of a run that was cut short", partial.display())]
+    Unfinished {
+        /// The file.
+        path: PathBuf,
+        /// The lines beside it.
+        partial: PathBuf,
+    },
+    /// Two runs cannot write one file.
+    #[error("{} is being written by another run", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What is there cannot be used.
+    #[error("{} {damage}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// Who reads it has no use for a comparison that is there.
+    #[error("{} {why}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// In the reader's words.
+        why: String,
+    },
+    /// The system does not give it.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The system does not take it.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// A name that the form has no way to write.
+    #[error("a comma, quote or control character in a name cannot be written as CSV: {name:?}")]
+    Unfit {
+        /// The names of the comparison.
+        name: String,
+    },
+}
+
+fn reading(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    |error| Error::Read { path: path.into(), error }
+}
+
+fn writing(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    |error| Error::Write { path: path.into(), error }
+}
+
+fn damaged(path: &Path) -> impl Fn(Damage) -> Error + '_ {
+    |damage| Error::Damaged { path: path.into(), damage }
+}
+
+/// What the name of a file says of its form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Lines(Form),
+    Parquet,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Self, Error> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Ok(Self::Lines(Form::Csv)),
+            Some("jsonl" | "ndjson" | "json") => Ok(Self::Lines(Form::Json)),
+            Some("parquet") => Ok(Self::Parquet),
+            _ => Err(Error::Name { path: path.into() }),
+        }
+    }
+}
+
+/// What was read of an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// The file that was read: the lines beside a Parquet file, where a run
+    /// was cut short.
+    pub path: PathBuf,
+    /// Bytes of a last line that was cut, and is left out.
+    pub cut_bytes: u64,
+}
+
+/// Writes comparisons down.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Where they go in the end.
+    path: PathBuf,
+    /// Where lines are written; the same, unless that is a Parquet file.
+    lines_path: PathBuf,
+    lines: File,
+    form: Form,
+    /// Nothing was compared yet.
+    is_empty: bool,
+}
+
+impl Recorder {
+    /// Begins a new file; one that is there is not overwritten.
+    ///
+    /// # Errors
+    /// It is there, or cannot be made.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let kind = Kind::of(path)?;
+        let (lines_path, form) = match kind {
+            Kind::Lines(form) => (path.to_owned(), form),
+            Kind::Parquet if path.exists() => return Err(Error::Exists { path: path.into() }),
+            Kind::Parquet => (partial(path), Form::Csv),
+        };
+        let lines = OpenOptions::new().read(true).write(true).create_new(true).open(&lines_path);
+        let lines = lines.map_err(|error| match (error.kind(), kind) {
+            (io::ErrorKind::AlreadyExists, Kind::Lines(_)) => Error::Exists { path: path.into() },
+            (io::ErrorKind::AlreadyExists, Kind::Parquet) => {
+                Error::Unfinished { path: path.into(), partial: lines_path.clone() }
+            }
+            _ => Error::Write { path: lines_path.clone(), error },
+        })?;
+        lock(&lines, &lines_path)?;
+        let mut recorder = Self { path: path.into(), lines_path, lines, form, is_empty: true };
+        let opened = recorder.put(&form.opening());
+        if opened.is_err() {
+            // A file without a beginning is in the way of the next run.
+            let _ = fs::remove_file(&recorder.lines_path);
+        }
+        opened.map(|()| recorder)
+    }
+
+    /// Gives what earlier runs left of `path` to `take`, and goes on in it.
+    /// Where a run was killed before it had written the beginning, there are
+    /// no comparisons, and it is written anew.
+    ///
+    /// # Errors
+    /// It cannot be read or written, is no file of comparisons, or `take` says
+    /// why it has no use for it; it is then as it was.
+    pub fn resume(
+        path: &Path,
+        take: impl FnMut(&Record) -> Result<(), String>,
+    ) -> Result<(Self, Joined), Error> {
+        // By what is in it, not by its name, but for Parquet.
+        let is_parquet = Kind::of(path).is_ok_and(|kind| kind == Kind::Parquet);
+        let lines_path = if is_parquet { partial(path) } else { path.to_owned() };
+        let mut taken = Taken { take, count: 0, refused: None };
+        if is_parquet && !lines_path.exists() {
+            let lines = unpack(path, &lines_path, &mut taken)?;
+            let is_empty = taken.count == 0;
+            let joined = Joined { path: path.into(), cut_bytes: 0 };
+            let recorder = Self { path: path.into(), lines_path, lines, form: Form::Csv, is_empty };
+            return Ok((recorder, joined));
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&lines_path);
+        let mut lines = file.map_err(reading(&lines_path))?;
+        lock(&lines, &lines_path)?;
+        let begun = begun(&lines, Kind::of(path).ok()).map_err(reading(&lines_path))?;
+        let whole = match begun {
+            Some(whole) => whole,
+            None => read_lines(&lines, &lines_path, |record| taken.take(&record))?,
+        };
+        taken.check(&lines_path)?;
+        // What comes next begins a line of its own.
+        lines.set_len(whole.bytes).map_err(writing(&lines_path))?;
+        lines.seek(SeekFrom::End(0)).map_err(writing(&lines_path))?;
+        let joined = Joined { path: lines_path.clone(), cut_bytes: whole.cut_bytes };
+        let is_empty = taken.count == 0;
+        let mut recorder =
+            Self { path: path.into(), lines_path, lines, form: whole.form, is_empty };
+        if whole.bytes == 0 {
+            recorder.put(&whole.form.opening())?;
+        }
+        Ok((recorder, joined))
+    }
+
+    /// Writes the comparisons of one answer down, at once.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, records: &[Record]) -> Result<(), Error> {
+        let mut lines = String::new();
+        for record in records {
+            let line = self.form.line(record);
+            lines += &line.ok_or_else(|| Error::Unfit { name: record.names().join(" ") })?;
+        }
+        self.is_empty &= records.is_empty();
+        self.put(&lines)
+    }
+
+    fn put(&mut self, text: &str) -> Result<(), Error> {
+        self.lines.write_all(text.as_bytes()).map_err(writing(&self.lines_path))
+    }
+
+    /// The file that holds the comparisons now.
+    pub fn lines_path(&self) -> &Path {
+        &self.lines_path
+    }
+
+    /// The run is over: where a Parquet file was asked for, it is made. A file
+    /// of nothing is not kept.
+    ///
+    /// # Errors
+    /// It cannot be made; what stands beside it then has all.
+    pub fn finish(self) -> Result<(), Error> {
+        if self.is_empty {
+            return fs::remove_file(&self.lines_path).map_err(writing(&self.lines_path));
+        }
+        if self.lines_path == self.path {
+            return Ok(());
+        }
+        let beside = suffixed(&self.path, ".unfinished");
+        let packed = pack(&self.lines, &self.lines_path, &self.path, &beside);
+        if packed.is_err() {
+            // What was begun is of no use; the error that counts is the first.
+            let _ = fs::remove_file(&beside);
+        }
+        packed?;
+        fs::remove_file(&self.lines_path).map_err(writing(&self.lines_path))
+    }
+}
+
+/// The lines beside a Parquet file.
+fn partial(path: &Path) -> PathBuf {
+    suffixed(path, ".partial")
+}
+
+fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse { path: path.into() }),
+        // A file system without locks has no second run to tell us of.
+        _ => Ok(()),
+    }
+}
+
+/// Who is given the comparisons of earlier runs.
+struct Taken<T> {
+    take: T,
+    count: u64,
+    refused: Option<String>,
+}
+
+impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
+    fn take(&mut self, record: &Record) {
+        self.count += 1;
+        if self.refused.is_none() {
+            self.refused = (self.take)(record).err();
+        }
+    }
+
+    fn check(&mut self, path: &Path) -> Result<(), Error> {
+        let refused = self.refused.take();
+        refused.map_or(Ok(()), |why| Err(Error::Refused { path: path.into(), why }))
+    }
+}
+
+/// A file that holds no more than a part of its beginning; by its name, where
+/// it holds nothing.
+fn begun(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>> {
+    let longest = Form::ALL.into_iter().map(|form| form.opening().len()).max().unwrap_or(0);
+    let mut found = Vec::new();
+    file.rewind()?;
+    file.take(longest as u64).read_to_end(&mut found)?;
+    let by_name = match kind {
+        Some(Kind::Lines(form)) => Some(form),
+        Some(Kind::Parquet) => Some(Form::Csv),
+        None => None,
+    };
+    let form = match &found[..] {
+        [] => by_name,
+        _ => Form::ALL.into_iter().find(|form| {
+            let opening = form.opening();
+            found.len() < opening.len() && opening.as_bytes().starts_with(&found)
+        }),
+    };
+    let cut_bytes = found.len() as u64;
+    Ok(form.map(|form| text::Whole { form, bytes: 0, cut_bytes }))
+}
+
+fn read_lines(
+    mut file: &File,
+    path: &Path,
+    take: impl FnMut(Record),
+) -> Result<text::Whole, Error> {
+    file.rewind().map_err(reading(path))?;
+    text::read(BufReader::new(file), take).map_err(|error| match error {
+        ReadError::Io(error) => reading(path)(error),
+        ReadError::Damage(damage) => damaged(path)(damage),
+    })
+}
+
+/// Makes the Parquet file of its lines.
+fn pack(lines: &File, lines_path: &Path, path: &Path, beside: &Path) -> Result<(), Error> {
+    let failed = writing(path);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(beside);
+    let mut writer = parquet::Writer::new(file.map_err(&failed)?).map_err(&failed)?;
+    let mut written = Ok(());
+    read_lines(lines, lines_path, |record| {
+        if written.is_ok() {
+            written = writer.put(record);
+        }
+    })?;
+    let file = written.and_then(|()| writer.finish()).map_err(&failed)?;
+    // A disk that is full or gone often says so only here.
+    file.sync_all().map_err(&failed)?;
+    fs::rename(beside, path).map_err(&failed)
+}
+
+/// Makes lines of a Parquet file, to go on with.
+fn unpack(
+    path: &Path,
+    lines_path: &Path,
+    taken: &mut Taken<impl FnMut(&Record) -> Result<(), String>>,
+) -> Result<File, Error> {
+    let file = File::open(path).map_err(reading(path))?;
+    let beside = suffixed(path, ".partial.unfinished");
+    let failed = writing(lines_path);
+    // Emptied once it is ours: another run may be writing it.
+    let lines =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside);
+    let lines = lines.map_err(&failed)?;
+    lock(&lines, lines_path)?;
+    lines.set_len(0).map_err(&failed)?;
+    let mut writer = BufWriter::new(lines);
+    let mut written = writer.write_all(Form::Csv.opening().as_bytes());
+    let read = parquet::read(file, |record| {
+        let line = Form::Csv.line(&record).unwrap_or_default();
+        if written.is_ok() {
+            written = writer.write_all(line.as_bytes());
+        }
+        taken.take(&record);
+    });
+    let whole = read.map_err(damaged(path)).and_then(|()| taken.check(path)).and_then(|()| {
+        let lines = written.and_then(|()| Ok(writer.into_inner()?)).map_err(&failed)?;
+        // From here on these lines are believed, not the Parquet file.
+        lines.sync_all().map_err(&failed)?;
+        fs::rename(&beside, lines_path).map_err(&failed)?;
+        Ok(lines)
+    });
+    if whole.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests;
