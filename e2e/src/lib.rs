@@ -4,6 +4,7 @@
 //! A case whose need this machine does not meet is marked ignored, with the
 //! reason before its name, so that the closing line counts it.
 
+pub mod chronyd;
 mod need;
 pub mod ntp_server;
 mod program;

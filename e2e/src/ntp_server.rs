@@ -10,6 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// 1970 in NTP's seconds, which count from 1900.
 const UNIX_EPOCH_S: u64 = 2_208_988_800;
 
+/// The leap indicator of a server whose clock is not set.
+const NOT_SYNCHRONISED: u8 = 3;
+
 /// How the server's time goes, and how it behaves.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
@@ -26,8 +29,14 @@ pub struct Behaviour {
     pub loss_one_of: u64,
     /// Its clock steps by so many seconds once it has run for so long.
     pub step: Option<(Duration, f64)>,
+    /// Its clock steps by so many seconds at that request.
+    pub step_at_request: Option<(u64, f64)>,
     /// What it answers with a kiss-o'-death, and from which request on.
     pub kiss: Option<(u64, [u8; 4])>,
+    /// It does not answer from then to then.
+    pub away: Option<(Duration, Duration)>,
+    /// From which request on it says that it is not synchronised.
+    pub unsynchronised_from: Option<u64>,
     /// The leap indicator; 3 says that it is not synchronised.
     pub leap: u8,
     /// Answers are cut to this length.
@@ -92,13 +101,15 @@ struct Clock<'b> {
 }
 
 impl Clock<'_> {
-    /// As a 32.32 number of seconds since 1900.
-    fn now(&self) -> u64 {
+    /// As a 32.32 number of seconds since 1900, at that request.
+    fn now(&self, request: u64) -> u64 {
         let elapsed = self.started.elapsed();
         let stepped = self.behaviour.step.filter(|(after, _)| elapsed >= *after);
+        let at_request = self.behaviour.step_at_request.filter(|(from, _)| request >= *from);
         let gained_s = elapsed.as_secs_f64() * self.behaviour.ppm / 1e6
             + self.behaviour.offset_s
-            + stepped.map_or(0.0, |(_, by_s)| by_s);
+            + stepped.map_or(0.0, |(_, by_s)| by_s)
+            + at_request.map_or(0.0, |(_, by_s)| by_s);
         let ns = (self.at_start + elapsed).as_nanos() as i128 + (gained_s * 1e9) as i128;
         let ns = u128::try_from(ns).expect("a time since 1970");
         let seconds = ns / 1_000_000_000 + u128::from(UNIX_EPOCH_S);
@@ -116,13 +127,22 @@ fn serve(socket: &UdpSocket, behaviour: &Behaviour, over: &AtomicBool) -> u64 {
         let mut request = [0; 48];
         let Ok((48, from)) = socket.recv_from(&mut request) else { continue };
         requests += 1;
+        let ran = clock.started.elapsed();
+        if behaviour.away.is_some_and(|(from, to)| (from..to).contains(&ran)) {
+            continue;
+        }
+        let leap = match behaviour.unsynchronised_from {
+            Some(from) if requests >= from => NOT_SYNCHRONISED,
+            _ => behaviour.leap,
+        };
         if behaviour.loss_one_of > 0 && requests % behaviour.loss_one_of == 0 {
             continue;
         }
         // The way there, the answer, the way back.
         sleep(behaviour.delay + jitter(behaviour, &mut random));
-        let received = clock.now();
-        let packet = answer(&request, behaviour, requests, (received, clock.now()));
+        let received = clock.now(requests);
+        let mut packet = answer(&request, behaviour, requests, (received, clock.now(requests)));
+        packet[0] |= leap << 6;
         sleep(behaviour.delay + jitter(behaviour, &mut random));
         let length = behaviour.cut_to.unwrap_or(packet.len()).min(packet.len());
         // Who asked may have gone meanwhile.
@@ -142,7 +162,7 @@ fn jitter(behaviour: &Behaviour, random: &mut u64) -> Duration {
 fn answer(request: &[u8; 48], behaviour: &Behaviour, number: u64, times: (u64, u64)) -> [u8; 48] {
     let mut packet = [0; 48];
     // Version 4, server; stratum 1; a poll of 2^6 s; a precision of 2^-24 s.
-    packet[..4].copy_from_slice(&[behaviour.leap << 6 | 0x24, 1, 6, 0xe8]);
+    packet[..4].copy_from_slice(&[0x24, 1, 6, 0xe8]);
     packet[12..16].copy_from_slice(b"TEST");
     if let Some((_, code)) = behaviour.kiss.filter(|(from, _)| number >= *from) {
         packet[1] = 0;

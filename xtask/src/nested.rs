@@ -8,12 +8,14 @@ mod boot;
 mod checks;
 mod commands;
 mod cpio;
+mod disruptions;
 mod image;
 mod initramfs;
 mod modules;
 mod packages;
 mod prepare;
 mod qemu;
+mod qmp;
 mod records;
 mod report;
 
@@ -22,7 +24,9 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::nested::checks::{Check, Results};
+use crate::nested::commands::COMMANDS;
 use crate::nested::packages::{Packages, Unavailable};
+use crate::nested::prepare::{Ground, Kind};
 use crate::nested::qemu::Guest;
 use crate::nested::records::Record;
 use crate::nested::report::Setting;
@@ -39,11 +43,25 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 240, value_name = "SECONDS")]
     limit: u32,
     /// Write the result to docs/validation/nested.md
-    #[arg(long)]
+    #[arg(long, conflicts_with = "only")]
     record: bool,
-    /// Print what each command printed
+    /// Do one part alone
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+    /// Print what each command printed, and what was found in each check
     #[arg(long)]
     verbose: bool,
+}
+
+/// The parts, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// A stock kernel with KVM
+    Kernel,
+    /// The lab's own guest image
+    Image,
+    /// A stock kernel that is stopped, saved and put back
+    Disruptions,
 }
 
 /// Why it went no further.
@@ -78,8 +96,11 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     match attempt(project, args) {
         Ok(checks) => {
             let held = checks.iter().filter(|check| check.holds).count();
-            for Check { what, found, .. } in checks.iter().filter(|check| !check.holds) {
-                println!("FAILED  {what}\n        {found}");
+            for Check { what, found, holds } in &checks {
+                if !holds || args.verbose {
+                    let verdict = if *holds { "holds " } else { "FAILED" };
+                    println!("{verdict}  {what}\n        {found}");
+                }
             }
             println!("nested: {held} of {} checks hold", checks.len());
             if held == checks.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -107,34 +128,70 @@ fn attempt(project: &Project, args: &Args) -> Result<Vec<Check>, Stop> {
         let kernel = packages.unpacked(&packages.kernel()?)?;
         Ok::<_, Unavailable>((kernel, packages.unpacked("busybox-static")?))
     })?;
-    let program = phases.time("program", || prepare::program(project))?;
-    let guest = phases
-        .time("initramfs", || prepare::guest(&folder, &kernel, &busybox, &program, args.limit))?;
-    let records = phases.time("guest", || boot::run(&folder, &guest))?;
-    if args.verbose {
-        for Record { name, stdout, stderr, .. } in &records {
-            println!("--- {name}\n{stdout}{stderr}");
-        }
+    let programs = phases.time("programs", || prepare::programs(project))?;
+    let ground = Ground { folder, kernel, busybox, programs };
+    let wanted = |part| args.only.is_none_or(|only| only == part);
+    let mut checks = Vec::new();
+    let kernel = wanted(Part::Kernel).then(|| kernel_part(&ground, args, &mut phases));
+    let kernel = kernel.transpose()?;
+    if let Some((_, records)) = &kernel {
+        checks.extend(checks::all(records));
     }
-    let image = phases.time("image", || prepare::image(&folder, &program))?;
-    let report = phases.time("image's boot", || image::run(&folder, &image, args.limit))?;
-    if args.verbose {
-        println!("--- image\n{}", report.lines.join("\n"));
-    }
-    let mut checks = checks::all(&records);
-    checks.extend(report.checks());
-    if args.record {
+    let image = wanted(Part::Image).then(|| image_part(&ground, args, &mut phases)).transpose()?;
+    checks.extend(image.iter().flat_map(image::Report::checks));
+    let disruptions = wanted(Part::Disruptions)
+        .then(|| disruptions::run(&ground, args.limit, &mut phases))
+        .transpose()?;
+    if let (true, Some((guest, records)), Some(image), Some(disruptions)) =
+        (args.record, kernel, image, &disruptions)
+    {
         let results = Results(&records);
         let setting =
             Setting { lines: setting(project, &guest, results), phases: taken(phases, &records) };
-        let page = report::page(&setting, &checks, results, &report);
+        let page = report::page(&setting, &checks, results, &image, disruptions);
         let path = project.path(PAGE);
         let written = path.parent().map_or(Ok(()), fs::create_dir_all);
         written
             .and_then(|()| fs::write(&path, page))
             .map_err(|error| Stop::Failed(format!("{PAGE}: {error}")))?;
     }
+    checks.extend(disruptions.into_iter().flat_map(|findings| findings.checks));
     Ok(checks)
+}
+
+/// The stock kernel with KVM, and what its commands said.
+fn kernel_part(
+    ground: &Ground,
+    args: &Args,
+    phases: &mut Phases,
+) -> Result<(Guest, Vec<Record>), Stop> {
+    let kind = Kind {
+        name: "kernel",
+        programs: &[],
+        modules: &["kvm-amd"],
+        commands: COMMANDS,
+        parameters: "",
+        limit_s: args.limit,
+    };
+    let guest = phases.time("initramfs", || prepare::guest(ground, &kind))?;
+    let records = phases.time("guest", || boot::run(&ground.folder, &guest))?;
+    if args.verbose {
+        for Record { name, stdout, stderr, .. } in &records {
+            println!("--- {name}\n{stdout}{stderr}");
+        }
+    }
+    Ok((guest, records))
+}
+
+/// The lab's own guest image, and its report.
+fn image_part(ground: &Ground, args: &Args, phases: &mut Phases) -> Result<image::Report, Stop> {
+    let Ground { folder, programs, .. } = ground;
+    let image = phases.time("image", || prepare::image(folder, &programs.parachron))?;
+    let report = phases.time("image's boot", || image::run(folder, &image, args.limit))?;
+    if args.verbose {
+        println!("--- image\n{}", report.lines.join("\n"));
+    }
+    Ok(report)
 }
 
 /// When, of what, on what.

@@ -59,7 +59,7 @@ fn lab_s_json_keeps_to_it(program: &Program) {
 }
 
 /// One document, or one a line: each must keep to the schema.
-fn keeps_to(name: &str, documents: &str) {
+pub(crate) fn keeps_to(name: &str, documents: &str) {
     let validator = jsonschema::validator_for(&published(name)).expect("a schema that is one");
     let mut read = 0;
     for document in Deserializer::from_str(documents).into_iter::<Value>() {

@@ -4,35 +4,51 @@
 
 mod bench;
 mod capture;
+mod chrony;
+mod clock;
 mod command_line;
 mod doctor;
 mod drift;
+mod drift_bad_input;
+mod drift_records;
 mod each_source;
 mod formats;
+mod keep;
 mod lab_command;
 mod lab_hostile;
 mod lab_order;
 mod lab_time;
 mod outputs;
 mod trees;
+mod vmclock;
 mod watch;
+mod watch_disruptions;
 
 fn main() {
     let cases = [
         bench::CASES,
         capture::CASES,
+        chrony::CASES,
+        clock::CASES,
         command_line::CASES,
         doctor::CASES,
         drift::CASES,
+        drift_bad_input::CASES,
+        drift_records::CASES,
         each_source::CASES,
         formats::CASES,
+        keep::CASES,
+        keep::others::CASES,
+        keep::service::CASES,
         lab_hostile::CASES,
         lab_order::CASES,
         lab_time::CASES,
         lab_command::CASES,
         outputs::CASES,
         trees::CASES,
+        vmclock::CASES,
         watch::CASES,
+        watch_disruptions::CASES,
     ];
     e2e::run(cases.concat()).exit();
 }

@@ -63,7 +63,7 @@ pub(super) fn to_its_end(folder: &Path, guest: &Guest, mut look: impl FnMut()) -
 }
 
 /// What happened, what QEMU said, and the last of what the guest said.
-fn failure(what: &str, complaints: &str, console: &str) -> String {
+pub(super) fn failure(what: &str, complaints: &str, console: &str) -> String {
     let complaints = complaints.lines().filter(|line| !line.contains(NOT_EMULATED));
     let lines: Vec<&str> = console.lines().filter(|line| !line.is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(CONSOLE_LINES)..];

@@ -29,8 +29,13 @@ pub(crate) struct Report {
 /// Boots it, and reads what it says.
 pub(super) fn run(folder: &Path, image: &Path, limit_s: u32) -> Result<Report, Stop> {
     let port = folder.join("image-report");
-    let guest =
-        Guest { kernel: image.to_owned(), linux: None, serial_ports: vec![port.clone()], limit_s };
+    let guest = Guest {
+        kernel: image.to_owned(),
+        linux: None,
+        serial_ports: vec![port.clone()],
+        more: Vec::new(),
+        limit_s,
+    };
     let before_s = now_s();
     boot::to_its_end(folder, &guest, || ())?;
     let said = boot::readable(&fs::read(&port).unwrap_or_default());

@@ -5,14 +5,15 @@
 # here, QEMU's is outside.
 
 /bin/busybox --install -s /bin
-export PATH=/bin HOME=/tmp
+export PATH=/bin:/usr/bin:/usr/sbin HOME=/tmp
 export CLOCKSOURCE=/sys/devices/system/clocksource/clocksource0/current_clocksource
+export RTC=/sys/class/rtc/rtc0
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /tmp
-# Raw: a line feed must not become two bytes.
-stty -F /dev/ttyS1 raw
+# Raw: a line feed must not become two bytes, nor a command be sent back.
+stty -F /dev/ttyS1 raw -echo
 
 # Seconds since boot, to 10 ms.
 uptime_s() { cut -d ' ' -f 1 /proc/uptime; }
@@ -33,13 +34,32 @@ record() {
     } >/dev/ttyS1
 }
 
+# The commands of standard input, a line each: NAME LIMIT_S COMMAND...
+run_commands() {
+    while read -r name limit_s command; do
+        echo "init: $name"
+        record "$name" "$limit_s" sh -c "$command"
+    done
+}
+
 while read -r module; do
     insmod "/modules/$module" || echo "init: $module was not loaded"
 done </modules/order
 
-while read -r name limit_s command; do
-    echo "init: $name"
-    record "$name" "$limit_s" sh -c "$command"
-done </commands
+run_commands </commands
+
+# A guest with a network card is talked with: further commands come over the
+# records' port. Its serial port on PCI is for what tells while it runs.
+if [ -e /sys/class/net/eth0 ]; then
+    ip address add 10.0.2.15/24 dev eth0
+    ip link set lo up
+    ip link set eth0 up
+    export TELL=/dev/$(ls /sys/bus/pci/devices/*/tty | grep '^ttyS')
+    stty -F "$TELL" raw -echo
+    # Open before the host hears of it: nothing it sends is lost.
+    exec 3</dev/ttyS1
+    record ready 10 true
+    run_commands <&3
+fi
 
 poweroff -f

@@ -1,5 +1,7 @@
 //! The guest's files: busybox, the modules, the program, and what to run.
 
+use std::path::PathBuf;
+
 use crate::nested::commands::Command;
 use crate::nested::cpio::Archive;
 
@@ -9,10 +11,10 @@ const INIT: &str = include_str!("init.sh");
 /// What goes into the guest.
 #[derive(Debug)]
 pub(crate) struct Contents<'a> {
-    /// busybox, static.
-    pub(crate) busybox: &'a [u8],
-    /// `parachron`, static.
-    pub(crate) program: &'a [u8],
+    /// Static programs by name, busybox among them.
+    pub(crate) programs: &'a [(&'a str, Vec<u8>)],
+    /// More programs and the libraries they need, by their full path.
+    pub(crate) files: &'a [(PathBuf, Vec<u8>)],
     /// Modules in the order to load them.
     pub(crate) modules: &'a [(String, Vec<u8>)],
     /// What to run.
@@ -29,8 +31,21 @@ pub(crate) fn build(contents: &Contents<'_>) -> Vec<u8> {
     // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
     archive.device("dev/console", 5, 1);
     archive.file("init", INIT.as_bytes());
-    archive.file("bin/busybox", contents.busybox);
-    archive.file("bin/parachron", contents.program);
+    for (name, bytes) in contents.programs {
+        archive.file(&format!("bin/{name}"), bytes);
+    }
+    let mut made = vec!["bin".to_owned()];
+    for (path, bytes) in contents.files {
+        let path = path.to_string_lossy();
+        let path = path.trim_start_matches('/');
+        for (end, _) in path.match_indices('/') {
+            if !made.iter().any(|folder| *folder == path[..end]) {
+                archive.folder(&path[..end]);
+                made.push(path[..end].to_owned());
+            }
+        }
+        archive.file(path, bytes);
+    }
     let mut order = String::new();
     for (name, bytes) in contents.modules {
         archive.file(&format!("modules/{name}.ko"), bytes);

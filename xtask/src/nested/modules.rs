@@ -36,8 +36,11 @@ impl Modules {
         Self { folder: folder.to_owned(), by_name }
     }
 
-    /// A module and all it needs, in the order to load them.
-    pub(crate) fn with_needs(&self, wanted: &str) -> Result<Vec<(String, Vec<u8>)>, ModuleError> {
+    /// Modules and all they need, in the order to load them.
+    pub(crate) fn with_needs(
+        &self,
+        wanted: &[&str],
+    ) -> Result<Vec<(String, Vec<u8>)>, ModuleError> {
         let mut bytes_by_name = BTreeMap::new();
         let order = order(wanted, &mut |name, wanted_by| {
             let bytes = self.read(name, wanted_by)?;
@@ -94,11 +97,13 @@ fn needs(module: &[u8]) -> Vec<String> {
 
 /// What each module needs, before it; each once.
 fn order(
-    wanted: &str,
+    wanted: &[&str],
     needs_of: &mut impl FnMut(&str, &str) -> Result<Vec<String>, ModuleError>,
 ) -> Result<Vec<String>, ModuleError> {
     let mut done = Vec::new();
-    visit(&plain(wanted), &mut vec!["the initramfs".to_owned()], &mut done, needs_of)?;
+    for wanted in wanted {
+        visit(&plain(wanted), &mut vec!["the initramfs".to_owned()], &mut done, needs_of)?;
+    }
     Ok(done)
 }
 
@@ -131,7 +136,7 @@ mod tests {
     use super::*;
 
     fn order_in(tree: &[(&str, &[&str])], wanted: &str) -> Result<Vec<String>, ModuleError> {
-        order(wanted, &mut |name, wanted_by| {
+        order(&[wanted], &mut |name, wanted_by| {
             let found = tree.iter().find(|(known, _)| *known == name);
             found.map(|(_, needs)| needs.iter().map(|&need| need.to_owned()).collect()).ok_or_else(
                 || ModuleError::Missing {

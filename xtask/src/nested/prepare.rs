@@ -1,12 +1,13 @@
 //! What the guest consists of: kernel, first files, program.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::nested::commands::COMMANDS;
+use crate::nested::commands::Command as GuestCommand;
 use crate::nested::modules::Modules;
 use crate::nested::qemu::Guest;
 use crate::nested::{Stop, initramfs};
@@ -22,18 +23,34 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// (arch/x86/kernel/tsc.c, unsynchronized_tsc); they are the host's one TSC.
 const PARAMETERS: &str = "console=ttyS0 panic=-1 tsc=reliable";
 
-/// `parachron` as a static program.
-pub(super) fn program(project: &Project) -> Result<PathBuf, Stop> {
+/// The static programs of this project.
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// `parachron`.
+    pub(super) parachron: PathBuf,
+    /// What tells and disturbs a guest's clocks (`e2e/src/bin/guest-clock.rs`).
+    pub(super) guest_clock: PathBuf,
+    /// The NTP server beside the guests (`e2e/src/bin/ntp-server.rs`).
+    pub(super) ntp_server: PathBuf,
+}
+
+pub(super) fn programs(project: &Project) -> Result<Programs, Stop> {
     let built = Outcome::of(
         project
             .cargo()
-            .args(["build", "--quiet", "--release", "--package", "parachron", "--target", TARGET])
+            .args(["build", "--quiet", "--release", "--target", TARGET])
+            .args(["--package", "parachron", "--package", "e2e", "--bins"])
             .env("RUSTFLAGS", "-C target-feature=+crt-static"),
     );
     if let Outcome::Failed(said) = built {
         return Err(Stop::Failed(said));
     }
-    Ok(project.target_folder().join(TARGET).join("release/parachron"))
+    let path = |name| project.target_folder().join(TARGET).join("release").join(name);
+    Ok(Programs {
+        parachron: path("parachron"),
+        guest_clock: path("guest-clock"),
+        ntp_server: path("ntp-server"),
+    })
 }
 
 /// The kernel's command line, with the TSC's frequency: measured by the guest
@@ -50,36 +67,90 @@ fn parameters(program: &Path) -> Result<String, Stop> {
     Ok(format!("{PARAMETERS} tsc_early_khz={:.0}", hz / 1000.0))
 }
 
-/// Writes the guest's files, and says what to boot.
-pub(super) fn guest(
-    folder: &Path,
-    kernel: &Path,
-    busybox: &Path,
-    program: &Path,
-    limit_s: u32,
-) -> Result<Guest, Stop> {
+/// What every guest is made of.
+#[derive(Debug)]
+pub(super) struct Ground {
+    /// Where our files go.
+    pub(super) folder: PathBuf,
+    /// The unpacked package of the kernel.
+    pub(super) kernel: PathBuf,
+    /// That of busybox.
+    pub(super) busybox: PathBuf,
+    /// Our own programs.
+    pub(super) programs: Programs,
+}
+
+/// A guest of the stock kernel: what makes it differ from another.
+#[derive(Debug)]
+pub(super) struct Kind<'a> {
+    /// Its name, for its files.
+    pub(super) name: &'a str,
+    /// Programs of this machine that go into it, with their libraries.
+    pub(super) programs: &'a [&'a Path],
+    /// Modules to load, with all that they need.
+    pub(super) modules: &'a [&'a str],
+    /// What it runs by itself.
+    pub(super) commands: &'a [GuestCommand],
+    /// More of the kernel's parameters.
+    pub(super) parameters: &'a str,
+    /// Wall-clock seconds until it is ended.
+    pub(super) limit_s: u32,
+}
+
+/// Writes a guest's files, and says what to boot.
+pub(super) fn guest(ground: &Ground, kind: &Kind<'_>) -> Result<Guest, Stop> {
+    let Ground { folder, kernel, busybox, programs } = ground;
     let read = |path: &Path| {
         fs::read(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
     };
     let image = only_file(&kernel.join("boot"), "vmlinuz-")?;
     let modules = Modules::below(&kernel.join("lib/modules"))
-        .with_needs("kvm-amd")
+        .with_needs(kind.modules)
         .map_err(|error| Stop::Failed(error.to_string()))?;
+    let mut files = Vec::new();
+    let paths: BTreeSet<PathBuf> =
+        kind.programs.iter().flat_map(|program| with_libraries(program)).collect();
+    for path in paths {
+        let bytes = read(&path)?;
+        files.push((path, bytes));
+    }
     let archive = initramfs::build(&initramfs::Contents {
-        busybox: &read(&busybox.join("bin/busybox"))?,
-        program: &read(program)?,
+        programs: &[
+            ("busybox", read(&busybox.join("bin/busybox"))?),
+            ("parachron", read(&programs.parachron)?),
+            ("guest-clock", read(&programs.guest_clock)?),
+        ],
+        files: &files,
         modules: &modules,
-        commands: COMMANDS,
+        commands: kind.commands,
     });
-    let initramfs = folder.join("initramfs.cpio");
+    let initramfs = folder.join(format!("{}.cpio", kind.name));
     fs::write(&initramfs, archive)
         .map_err(|error| Stop::Failed(format!("{}: {error}", initramfs.display())))?;
+    let parameters = format!("{} {}", parameters(&programs.parachron)?, kind.parameters);
     Ok(Guest {
         kernel: image,
-        linux: Some((initramfs, parameters(program)?)),
+        linux: Some((initramfs, parameters.trim().to_owned())),
         serial_ports: vec![folder.join("console"), folder.join("records")],
-        limit_s,
+        more: Vec::new(),
+        limit_s: kind.limit_s,
     })
+}
+
+/// A program of this machine and the libraries it is linked to.
+fn with_libraries(program: &Path) -> Vec<PathBuf> {
+    let said = Command::new("ldd").arg(program).output().map(|output| output.stdout);
+    let said = said.unwrap_or_default();
+    let libraries = String::from_utf8_lossy(&said);
+    let path =
+        |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    [program.to_owned()].into_iter().chain(libraries.lines().filter_map(path)).collect()
+}
+
+/// Where a program of this machine is.
+pub(super) fn found(name: &str) -> Option<PathBuf> {
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    folders.map(|folder| Path::new(folder).join(name)).into_iter().find(|path| path.is_file())
 }
 
 /// The file of a folder whose name begins so.
@@ -95,7 +166,7 @@ fn only_file(folder: &Path, beginning: &str) -> Result<PathBuf, Stop> {
 /// The lab's guest, as the program writes it out.
 pub(super) fn image(folder: &Path, program: &Path) -> Result<PathBuf, Stop> {
     let file = folder.join("guest-image");
-    match Outcome::of(Command::new(program).args(["lab", "guest-image"]).arg(&file)) {
+    match Outcome::of(Command::new(program).args(["lab", "guest-image", "--force"]).arg(&file)) {
         Outcome::Failed(said) => Err(Stop::Failed(said)),
         _ => Ok(file),
     }

@@ -4,12 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// The emulator.
 pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
 
 /// Software emulation of a processor with AMD's virtualization and a TSC that
 /// never stops; a machine with HPET, ACPI PM timer and CMOS RTC; no network,
-/// no disk.
+/// no disk, unless a guest brings them.
 pub(crate) const MACHINE: &str = "-accel tcg -cpu EPYC,+svm,+npt,+invtsc -smp 2 -m 1G \
     -machine q35,hpet=on -nodefaults -nographic -no-reboot -nic none";
 
@@ -27,6 +29,8 @@ pub(crate) struct Guest {
     pub(crate) linux: Option<(PathBuf, String)>,
     /// One file a serial port, the first one's first.
     pub(crate) serial_ports: Vec<PathBuf>,
+    /// More options of QEMU's, if it has more than the machine.
+    pub(crate) more: Vec<String>,
     /// Wall-clock seconds until it is ended.
     pub(crate) limit_s: u32,
 }
@@ -70,14 +74,26 @@ impl Guest {
         for port in &self.serial_ports {
             options.extend(["-serial".to_owned(), format!("file:{}", port.display())]);
         }
+        options.extend(self.more.iter().cloned());
         options
     }
 }
 
-/// A guest that was started.
+/// A guest that was started; ended when dropped, if it has not ended before.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // `timeout` hands it on to QEMU, which ends by it. That it ended
+            // meanwhile is as good.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
 }
 
 impl Running {

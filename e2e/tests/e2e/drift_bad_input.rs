@@ -1,0 +1,243 @@
+//! What `parachron drift` says when it cannot measure, or when what it
+//! measures with goes wrong: a cause, a remedy, and what was had until then.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::ntp_server::{Behaviour, NtpServer};
+use e2e::{Case, Need, Program, Said};
+use serde_json::Value;
+
+use crate::drift::{measure, report};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "drift_tells_what_is_wrong", needs: &[], run: drift_tells_what_is_wrong },
+    Case {
+        name: "drift_tells_that_there_is_no_route",
+        needs: &[Need::Root, Need::Tool("unshare")],
+        run: drift_without_a_route,
+    },
+    Case { name: "drift_waits_for_a_dead_server_seldom", needs: &[], run: drift_beside_the_dead },
+    Case { name: "drift_finds_a_step_and_cuts_it_out", needs: &[], run: drift_finds_a_step },
+    Case { name: "drift_tells_of_a_lone_step", needs: &[], run: drift_finds_a_lone_step },
+    Case { name: "drift_bears_a_server_that_goes_and_comes", needs: &[], run: drift_away },
+    Case { name: "drift_keeps_what_a_server_told_while_right", needs: &[], run: drift_until_wrong },
+    Case {
+        name: "drift_keeps_what_a_full_disk_holds",
+        needs: &[Need::Root, Need::Tool("unshare"), Need::Tool("mount")],
+        run: drift_on_a_full_disk,
+    },
+    Case { name: "drift_tells_what_is_not_permitted", needs: &[Need::Root], run: drift_as_nobody },
+];
+
+fn drift_tells_what_is_wrong(program: &Program) {
+    let short = ["--duration", "300ms", "--interval", "100ms"];
+    let told = |behaviour: Behaviour, what: &str| {
+        let server = NtpServer::start(behaviour);
+        let said = measure(program, &server, &short);
+        assert_eq!(said.code, Some(2), "{}", said.out);
+        assert!(said.err.contains(what) && said.err.contains("\n  try: "), "{}", said.err);
+    };
+    told(Behaviour { leap: 3, ..Behaviour::default() }, "says that it is not synchronised");
+    told(Behaviour { cut_to: Some(40), ..Behaviour::default() }, "wrong answer");
+    told(Behaviour { loss_one_of: 1, ..Behaviour::default() }, "no answer in 1000 ms");
+    let server = NtpServer::start(Behaviour::default());
+    let name = server.name();
+    server.stop();
+    let said = program.run(&["drift", "--ntp", &name, "--duration", "300ms"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("nothing answers on UDP port"), "{}", said.err);
+    for (arguments, what) in [
+        (&["drift", "--ntp", "no-such-host.invalid"][..], "no address found"),
+        (&["drift", "--phc", "/dev/null"], "cannot compare with /dev/null"),
+        (&["drift", "--resume", "/no/such/file.csv"], "cannot read /no/such/file.csv"),
+        (&["drift", "--vmclock=/dev/null"], "cannot compare with /dev/null"),
+        (&["drift", "--records", "file.txt"], "by its name"),
+        (
+            &["drift", "--records", "/no/such/folder/run.csv"],
+            "cannot write /no/such/folder/run.csv",
+        ),
+        (&["drift", "--duration", "0s"], "nothing is measured in 0 s"),
+        (&["drift", "--ntp", "127.0.0.1", "--ntp", "127.0.0.1"], "is given twice"),
+        (&["drift", "--ntp", "127.0.0.1", "--ntp", "127.0.0.1:123"], "are one server, 127.0.0.1"),
+    ] {
+        let said = program.run(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}");
+        assert!(said.err.contains(what), "{}", said.err);
+    }
+}
+
+/// In a network of its own, which leads nowhere.
+fn drift_without_a_route(program: &Program) {
+    let output = Command::new("unshare")
+        .arg("--net")
+        .arg(program.path())
+        .args(["drift", "--ntp", "192.0.2.1", "--clock", "raw", "--duration", "300ms"])
+        .output();
+    let said = Said::from(output.expect("unshare starts"));
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    let cause = "192.0.2.1: cannot be reached: Network is unreachable";
+    assert!(said.err.contains(cause) && said.err.contains("\n  try: another"), "{}", said.err);
+}
+
+fn drift_finds_a_step(program: &Program) {
+    let step = Some((Duration::from_secs(3), 0.5));
+    let server = NtpServer::start(Behaviour { step, ..Behaviour::default() });
+    let name = server.name();
+    let said = program.run(&[
+        "drift",
+        "--ntp",
+        &name,
+        "--clock",
+        "monotonic",
+        "--clock",
+        "raw",
+        "--duration",
+        "8s",
+        "--interval",
+        "50ms",
+        "--format",
+        "json",
+    ]);
+    // No reference to rely on; what was measured is shown.
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert!(said.err.contains("the reference stepped by +500 ms, not they"), "{}", said.err);
+    assert!(said.err.contains("\n  try: measure again; another reference"), "{}", said.err);
+    let report = report(&said);
+    for pair in report["pairs"].as_array().expect("pairs") {
+        let steps = pair["drift"]["steps"].as_array().expect("steps");
+        let [step] = &steps[..] else { panic!("{report:#}") };
+        let (ns, bound) = (step["ns"].as_f64().expect("ns"), step["bound_ns"].as_f64());
+        // The server forward is the clock back.
+        assert!((ns + 5e8).abs() <= bound.expect("a bound"), "{step}");
+        let frequency = pair["drift"]["frequency"]["ppm"].as_f64().expect("a frequency");
+        // 0.5 s of 8 s would be 60000 ppm.
+        assert!(frequency.abs() < 500.0, "{report:#}");
+    }
+}
+
+/// A server that never answers takes a second of all others' time each time
+/// it is asked: it is, twice, and then not before 8 s are over.
+fn drift_beside_the_dead(program: &Program) {
+    let dead = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
+    let good = NtpServer::start(Behaviour::default());
+    let names = [dead.name(), good.name()];
+    let mut arguments = vec!["drift", "--ntp", &names[0], "--ntp", &names[1]];
+    arguments.extend(["--clock", "monotonic", "--format", "json"]);
+    arguments.extend(["--duration", "5s", "--interval", "50ms"]);
+    let said = program.run(&arguments);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let told = report(&said);
+    assert_eq!(told["references"][0]["answered"], 0, "{told:#}");
+    assert_eq!(dead.stop(), 2, "{told:#}");
+}
+
+/// One clock against one server: nothing tells which of the two it was, so
+/// no budget is kept to.
+fn drift_finds_a_lone_step(program: &Program) {
+    let step_at_request = Some((20, -0.5));
+    let server = NtpServer::start(Behaviour { step_at_request, ..Behaviour::default() });
+    let timing = ["--duration", "4s", "--interval", "50ms", "--max-ppm", "100000"];
+    let said = measure(program, &server, &timing);
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    let cause = "monotonic went forward by 500 ms at ";
+    assert!(said.err.contains(cause), "{} {}", said.err, said.out);
+    assert!(said.err.contains(&format!("or ntp {} back", server.name())), "{}", said.err);
+}
+
+fn drift_away(program: &Program) {
+    let away = Some((Duration::from_millis(1500), Duration::from_millis(3500)));
+    let server = NtpServer::start(Behaviour { ppm: 2000.0, away, ..Behaviour::default() });
+    let said = measure(program, &server, &["--duration", "6s", "--format", "json"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let told = report(&said);
+    let failure = &told["references"][0]["failures"][0];
+    assert!(failure["what"].as_str().expect("words").contains("no answer in 1000 ms"), "{told:#}");
+    let drift = &told["pairs"][0]["drift"];
+    assert!(drift["span_s"].as_f64().expect("a time") > 4.0, "{told:#}");
+    assert_eq!(drift["steps"], Value::Array(Vec::new()), "{told:#}");
+    let ppm = drift["frequency"]["ppm"].as_f64().expect("a frequency");
+    assert!((ppm + 2000.0).abs() < 200.0, "{told:#}");
+}
+
+fn drift_until_wrong(program: &Program) {
+    let unsynchronised_from = Some(9);
+    let server = NtpServer::start(Behaviour { unsynchronised_from, ..Behaviour::default() });
+    let said = measure(program, &server, &["--duration", "3s", "--format", "json"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let told = report(&said);
+    let reference = &told["references"][0];
+    let failure = reference["failures"][0]["what"].as_str().expect("words");
+    assert!(failure.ends_with("says that it is not synchronised"), "{told:#}");
+    let (asked, answered) = (reference["asked"].as_u64(), reference["answered"].as_u64());
+    assert!(answered > Some(0) && answered <= Some(8) && answered < asked, "{told:#}");
+    // From right to an hour off, and the way back: no reference at all.
+    let step_at_request = Some((9, -3600.0));
+    let server = NtpServer::start(Behaviour { step_at_request, ..Behaviour::default() });
+    let said = measure(program, &server, &["--duration", "3s", "--format", "json"]);
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    let told = report(&said);
+    assert!(
+        said.err.contains("readings left out: the reference went back, to 359"),
+        "{}",
+        said.err
+    );
+    let readings = told["pairs"][0]["drift"]["readings"].as_u64();
+    assert!(readings > Some(0) && readings <= Some(8), "{told:#}");
+}
+
+/// A file system of 16 KiB, which only our own child sees.
+fn drift_on_a_full_disk(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 9\n\
+        \"$2\" drift --clock raw --clock tsc --clock boottime --clock monotonic \
+        --duration 60s --interval 10ms --records \"$1/$3\" --format json >\"$1.json\"\n\
+        echo \"exit code $?\"; cat \"$1/$4\"\n";
+    for (name, lines) in [("run.csv", "run.csv"), ("run.parquet", "run.parquet.partial")] {
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .args([folder.path(), program.path()])
+            .args([name, lines])
+            .output();
+        let said = Said::from(output.expect("unshare starts"));
+        assert!(said.err.contains("No space left on device"), "{} {}", said.err, said.out);
+        assert!(said.err.contains("what was written is kept"), "{}", said.err);
+        let (code, kept) = said.out.split_once('\n').expect("lines");
+        assert_eq!(code, "exit code 2");
+        // What was measured until then is shown, and as much is there.
+        let shown = folder.path().with_extension("json");
+        let told: Value = serde_json::from_slice(&fs::read(&shown).expect("a report"))
+            .expect("one JSON document");
+        fs::remove_file(shown).expect("our own file");
+        let pairs = told["pairs"].as_array().expect("pairs").iter();
+        let readings: u64 = pairs.filter_map(|pair| pair["drift"]["readings"].as_u64()).sum();
+        let whole = kept.lines().filter(|line| line.split(',').count() == 8).count() as u64 - 1;
+        assert!(whole > 100 && readings.abs_diff(whole) <= 5, "{readings} and {whole}");
+    }
+}
+
+fn drift_as_nobody(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
+    let records = folder.path().join("run.csv");
+    let file = records.to_str().expect("UTF-8");
+    let refused = |arguments: &[&str], what: &str| {
+        let said =
+            program.run_unprivileged(&[&["drift", "--duration", "300ms"], arguments].concat());
+        assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+        assert!(said.err.contains(what) && said.err.contains("\n  try: "), "{}", said.err);
+    };
+    refused(&["--records", file], &format!("cannot write {file}: Permission denied"));
+    fs::write(&records, "# parachron drift 1\n").expect("our own folder");
+    refused(&["--resume", file], &format!("cannot read {file}: Permission denied"));
+    fs::set_permissions(&records, fs::Permissions::from_mode(0o600)).expect("our own file");
+    refused(&["--phc", file], &format!("cannot compare with {file}: "));
+    refused(&[&format!("--vmclock={file}")], &format!("cannot compare with {file}: "));
+    // To measure, nobody needs to be anybody.
+    let server = NtpServer::start(Behaviour::default());
+    let name = server.name();
+    let said = program.run_unprivileged(&["drift", "--ntp", &name, "--duration", "300ms"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,169 @@
+//! `parachron keep`: known errors in, what it would do out. None of these
+//! sets this machine's clock: they run dry, or without CAP_SYS_TIME.
+
+pub(crate) mod others;
+pub(crate) mod service;
+
+use std::time::Duration;
+
+use e2e::ntp_server::{Behaviour, NtpServer};
+use e2e::{Case, Program, Said};
+use serde_json::Value;
+
+use crate::formats::keeps_to;
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "keep_would_step_two_seconds", needs: &[], run: keep_would_step },
+    Case { name: "keep_would_slew_what_is_small", needs: &[], run: keep_would_slew },
+    Case { name: "keep_follows_a_server_that_steps", needs: &[], run: keep_follows_a_step },
+    Case { name: "keep_outvotes_a_falseticker", needs: &[], run: keep_outvotes_a_falseticker },
+    Case { name: "keep_does_nothing_between_two", needs: &[], run: keep_does_nothing_between_two },
+    Case { name: "keep_tells_what_is_wrong", needs: &[], run: keep_tells_what_is_wrong },
+];
+
+/// Nobody else's daemon is in the way, and the sources are the test's own.
+const ALONE: [&str; 8] =
+    ["keep", "--force", "--without", "vmclock", "--without", "phc", "--without", "rtc"];
+
+fn alone<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&ALONE[..], more].concat()
+}
+
+/// Nothing is set.
+fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&ALONE[..], &["--dry-run"], more].concat()
+}
+
+/// A run to its end, in JSON.
+fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
+    let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
+    let mut arguments = dry(&["--format", "json"]);
+    arguments.extend(names.iter().flat_map(|name| ["--ntp", name.as_str()]));
+    arguments.extend(more);
+    let said = program.run(&arguments);
+    let lines = said.out.lines().map(parsed).collect();
+    (said, lines)
+}
+
+fn parsed(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+fn of<'v>(lines: &'v [Value], event: &str) -> Vec<&'v Value> {
+    lines.iter().filter(|line| line["event"] == event).collect()
+}
+
+/// Whether a line says that the clock is to be moved by so much, within its
+/// own bound.
+fn is_by(line: &Value, by_s: f64) -> bool {
+    let (by, bound) = (line["by_ns"].as_f64().unwrap(), line["bound_ns"].as_f64().unwrap());
+    (by - by_s * 1e9).abs() <= bound + 1000.0
+}
+
+fn ahead(offset_s: f64) -> NtpServer {
+    NtpServer::start(Behaviour { offset_s, ..Behaviour::default() })
+}
+
+fn keep_would_step(program: &Program) {
+    let server = ahead(2.0);
+    let (said, lines) = kept(program, &[&server], &["--duration", "2s"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    keeps_to("keep", &said.out);
+    let steps = of(&lines, "corrected");
+    assert_eq!(steps.len(), 1, "{}", said.out);
+    let step = steps[0];
+    assert!(is_by(step, 2.0), "{step}");
+    assert_eq!(
+        (&step["how"], &step["dry_run"], &step["cause"]),
+        (&"step".into(), &true.into(), &"start".into())
+    );
+    let moved = step["after_unix_ns"].as_i64().unwrap() - step["before_unix_ns"].as_i64().unwrap();
+    assert!(moved >= step["by_ns"].as_i64().unwrap(), "{step}");
+    // With that done, all would be well.
+    assert_eq!(of(&lines, "in-order").len(), 1, "{}", said.out);
+    // Twice before it, and once to see that it was right.
+    assert_eq!(server.stop(), 3);
+    // A dry run takes off what it would have done; a second step by what was
+    // measured before the first would show here, and be the opposite of it.
+    assert_eq!(of(&lines, "summary")[0]["steps"], 1, "{}", said.out);
+    let servers = [ahead(2.0), ahead(2.0), ahead(2.0)];
+    let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "3s", "--poll", "1s"]);
+    let steps = of(&lines, "corrected").into_iter().filter(|line| line["how"] == "step");
+    assert_eq!(steps.count(), 1, "{}", said.out);
+    let server = ahead(2.0);
+    let text = program.run(&dry(&["--ntp", &server.name(), "--duration", "1s"]));
+    assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
+    assert!(text.out.contains("would step +"), "{}", text.out);
+}
+
+fn keep_would_slew(program: &Program) {
+    let server = ahead(-0.05);
+    let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
+    let slews = of(&lines, "corrected");
+    assert_eq!(slews.len(), 1, "{}", said.out);
+    assert!(slews[0]["how"] == "slew" && is_by(slews[0], -0.05), "{}", slews[0]);
+}
+
+fn keep_follows_a_step(program: &Program) {
+    let step = Some((Duration::from_secs(2), 5.0));
+    let server = NtpServer::start(Behaviour { step, ..Behaviour::default() });
+    let (said, lines) = kept(program, &[&server], &["--duration", "6s", "--poll", "1s"]);
+    let steps = of(&lines, "corrected");
+    assert_eq!(steps.len(), 1, "{}", said.out);
+    assert!(is_by(steps[0], 5.0), "{}", steps[0]);
+    assert_eq!(steps[0]["cause"]["source-moved"], "ntp");
+}
+
+fn keep_outvotes_a_falseticker(program: &Program) {
+    let servers = [ahead(0.0), ahead(7.0), ahead(0.0)];
+    let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "1s"]);
+    assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
+    let in_order = of(&lines, "in-order");
+    assert_eq!(in_order.len(), 1, "{}", said.out);
+    assert_eq!((&in_order[0]["agreeing"], &in_order[0]["of_sources"]), (&2.into(), &3.into()));
+}
+
+fn keep_does_nothing_between_two(program: &Program) {
+    let servers = [ahead(0.0), ahead(7.0)];
+    let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "1s"]);
+    assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
+    assert_eq!(of(&lines, "refused")[0]["why"], "contradiction", "{}", said.out);
+    // Years off: not believed, even of a server that nobody contradicts.
+    let server = ahead(20.0 * 366.0 * 86_400.0);
+    let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
+    assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
+    assert!(of(&lines, "refused")[0]["why"]["beyond-max-step"].is_object(), "{}", said.out);
+}
+
+fn keep_tells_what_is_wrong(program: &Program) {
+    let unsynchronised = NtpServer::start(Behaviour { leap: 3, ..Behaviour::default() });
+    let cut = NtpServer::start(Behaviour { cut_to: Some(40), ..Behaviour::default() });
+    let silent = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
+    for (server, expected) in [
+        (unsynchronised.name(), "not synchronised"),
+        (cut.name(), "wrong answer"),
+        (silent.name(), "no answer in 300 ms"),
+        ("127.0.0.1:9".into(), "nothing answers on UDP port 9"),
+        ("no-such-host.invalid".into(), "no address found"),
+    ] {
+        let said = program.run(&dry(&["--ntp", &server, "--duration", "200ms"]));
+        assert_eq!(said.code, Some(2), "{server}: {}", said.out);
+        assert!(
+            said.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected),
+            "{}",
+            said.out
+        );
+        assert!(
+            said.err.contains("no source answered") && said.err.contains("try: "),
+            "{}",
+            said.err
+        );
+    }
+    let none = program.run(&dry(&[]));
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.err.contains("no source of the time") && none.err.contains("--ntp"),
+        "{}",
+        none.err
+    );
+}

@@ -1,0 +1,291 @@
+//! `parachron keep` as a service: the host's word, permission, its manager,
+//! its end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use e2e::chronyd::Chronyd;
+use e2e::{Case, Need, Program, Said};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{ahead, alone, dry, is_by, parsed};
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "keep_hears_the_host", needs: &[], run: keep_hears_the_host },
+    Case { name: "keep_needs_permission", needs: &[], run: keep_needs_permission },
+    Case {
+        name: "keep_needs_the_capability_of_root_too",
+        needs: &[Need::Root, Need::Tool("setpriv")],
+        run: keep_needs_the_capability,
+    },
+    Case {
+        name: "keep_goes_on_without_its_logs_reader",
+        needs: &[Need::Root, Need::Tool("setpriv")],
+        run: keep_outlives_its_reader,
+    },
+    Case { name: "keep_killed_leaves_nothing", needs: &[], run: keep_killed_leaves_nothing },
+    Case { name: "keep_tells_its_manager", needs: &[], run: keep_tells_its_manager },
+    Case { name: "keep_wakes_for_looks_alone", needs: &[], run: keep_wakes_for_looks_alone },
+    Case {
+        name: "keep_feeds_a_real_chronyd",
+        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
+        run: keep_feeds_chronyd,
+    },
+    Case {
+        name: "keep_asks_a_real_chronyd_to_step",
+        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
+        run: keep_asks_chronyd,
+    },
+];
+
+/// A keeper that runs until it is told otherwise.
+pub(super) struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub(super) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut running = Self { child, lines };
+        running.until("started");
+        running
+    }
+
+    fn dry(program: &Program, more: &[&str]) -> Self {
+        Self::start(program.command(&[&dry(&["--format", "json"])[..], more].concat()))
+    }
+
+    /// The next line of this event.
+    pub(super) fn until(&mut self, event: &str) -> Value {
+        let mut before = Vec::new();
+        for line in &mut self.lines {
+            let line = parsed(&line.expect("text"));
+            if line["event"] == event {
+                return line;
+            }
+            before.push(line);
+        }
+        panic!("no {event} in {before:?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("our own child");
+    }
+
+    /// Told to end, it sums up.
+    pub(super) fn end(mut self) -> Value {
+        self.signal(Signal::TERM);
+        let summary = self.until("summary");
+        assert_eq!(self.child.wait().expect("our own child").code(), Some(0));
+        summary
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ours, and of no use to anybody else; it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn tell(socket: &Path, message: &str) {
+    let host = UnixDatagram::unbound().expect("a socket");
+    host.send_to(message.as_bytes(), socket).expect("somebody listens");
+}
+
+/// The time in a minute, as the host's message.
+pub(super) fn a_minute_ahead() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time since 1970");
+    format!("time {:.9} +- 0.5", now.as_secs_f64() + 60.0)
+}
+
+fn keep_hears_the_host(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("host.sock");
+    let mut running = Running::dry(program, &["--host-socket", socket.to_str().unwrap()]);
+    tell(&socket, "what is the time?");
+    let refused = running.until("not-heard");
+    assert!(refused["why"].as_str().unwrap().contains("expected"), "{refused}");
+    tell(&socket, "resumed");
+    running.until("resumed");
+    tell(&socket, &a_minute_ahead());
+    let step = running.until("corrected");
+    assert!(is_by(&step, 60.0), "{step}");
+    let summary = running.end();
+    assert_eq!((&summary["steps"], &summary["largest_step_ns"]), (&1.into(), &step["by_ns"]));
+    assert!(!socket.exists(), "it takes its socket away");
+}
+
+fn keep_needs_permission(program: &Program) {
+    // Where nobody is somebody after all, there is no time to be had on this
+    // port.
+    let more = ["--ntp", "127.0.0.1:9", "--duration", "1ms"];
+    let said = program.run_unprivileged(&alone(&more));
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    for expected in ["cannot set the time of day", "CAP_SYS_TIME", "try: ", "--dry-run"] {
+        assert!(said.err.contains(expected), "{}", said.err);
+    }
+}
+
+/// The program without the right to set the clock.
+pub(super) fn without_capability(program: &Program, arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_time", "--inh-caps", "-sys_time", "--"]);
+    command.arg(program.path()).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn keep_needs_the_capability(program: &Program) {
+    let arguments = ["keep", "--force", "--ntp", "127.0.0.1:9", "--duration", "1ms"];
+    let output = without_capability(program, &arguments).output().expect("setpriv runs");
+    let said = Said::from(output);
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert!(said.err.contains("CAP_SYS_TIME"), "{}", said.err);
+}
+
+/// A log that is lost does not end it: its manager hears of it still.
+fn keep_outlives_its_reader(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify.sock");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    // It feeds a chronyd that is not there, and has no right to the clock.
+    let feed = format!("sock={}", folder.path().join("nobody.sock").display());
+    let host = folder.path().join("host.sock");
+    let more = ["--format", "json", "--interval", "50ms", "--chrony", &feed, "--host-socket"];
+    let arguments = [&["keep", "--force"], &more[..], &[host.to_str().unwrap()]].concat();
+    let mut command = without_capability(program, &arguments);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000").env_remove("WATCHDOG_PID");
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("text");
+    assert_eq!(parsed(&line)["event"], "started");
+    drop(reader);
+    let mut heard = 0;
+    // Some of it may have been said before the reader went.
+    while heard < 20 {
+        tell(&host, "what is the time?");
+        let mut bytes = [0; 1024];
+        let length = manager.recv(&mut bytes).expect("it is alive");
+        heard += u32::from(bytes[..length].starts_with(b"WATCHDOG=1"));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
+    assert_eq!(child.wait().expect("our own child").code(), Some(0));
+}
+
+fn keep_killed_leaves_nothing(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("host.sock");
+    let more = ["--host-socket", socket.to_str().unwrap()];
+    let mut running = Running::dry(program, &more);
+    running.signal(Signal::KILL);
+    running.child.wait().expect("our own child");
+    // But for its socket, which is no hindrance to the next one.
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("our folder").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    Running::dry(program, &more).end();
+}
+
+fn keep_tells_its_manager(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify.sock");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let server = ahead(0.0);
+    let name = server.name();
+    let arguments = dry(&["--format", "json", "--ntp", &name, "--interval", "50ms"]);
+    let mut command = program.command(&arguments);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000").env_remove("WATCHDOG_PID");
+    let running = Running::start(command);
+    let heard = |expected: &str| {
+        let mut bytes = [0; 1024];
+        let mut before = Vec::new();
+        loop {
+            let length = manager.recv(&mut bytes).unwrap_or_else(|e| panic!("{e}: {before:?}"));
+            let message = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            if message.contains(expected) {
+                return;
+            }
+            before.push(message);
+        }
+    };
+    heard("READY=1");
+    heard("STATUS=in order: off by");
+    heard("WATCHDOG=1");
+    heard("WATCHDOG=1");
+    running.end();
+    heard("STOPPING=1");
+}
+
+fn status_of(running: &Running, field: &str) -> u64 {
+    let path = format!("/proc/{}/status", running.child.id());
+    let status = fs::read_to_string(path).expect("our child's status");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field");
+    line.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number")
+}
+
+/// Each wait ends with a look: nothing else wakes it. And it stays small.
+fn keep_wakes_for_looks_alone(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("host.sock");
+    let more = ["--interval", "20ms", "--host-socket", socket.to_str().unwrap()];
+    let running = Running::dry(program, &more);
+    let before = status_of(&running, "voluntary_ctxt_switches:");
+    std::thread::sleep(Duration::from_secs(2));
+    let woken = status_of(&running, "voluntary_ctxt_switches:") - before;
+    let own_kb = status_of(&running, "RssAnon:");
+    let looks = running.end()["looks"].as_u64().unwrap();
+    assert!(woken <= looks, "woken {woken} times for {looks} looks");
+    assert!(own_kb <= 5 * 1024, "{own_kb} kB of its own");
+}
+
+/// chronyd takes what keep feeds it for its reference, and keep needs no
+/// right to the clock for that.
+fn keep_feeds_chronyd(program: &Program) {
+    let chronyd = Chronyd::fed();
+    let server = ahead(0.3);
+    let name = server.name();
+    let feed = format!("sock={}", chronyd.feed().display());
+    let more = ["--format", "json", "--ntp", &name, "--poll", "1s", "--chrony", &feed];
+    let arguments = alone(&more);
+    let running = Running::start(without_capability(program, &arguments));
+    let tracking = || {
+        let (host, port) = (chronyd.command.ip().to_string(), chronyd.command.port().to_string());
+        let asked =
+            Command::new("chronyc").args(["-c", "-h", &host, "-p", &port, "tracking"]).output();
+        String::from_utf8_lossy(&asked.expect("chronyc runs").stdout).into_owned()
+    };
+    let followed = (0..120).any(|_| {
+        std::thread::sleep(Duration::from_millis(250));
+        tracking().contains(",PRCH,")
+    });
+    assert!(followed, "{}", tracking());
+    let summary = running.end();
+    assert!(summary["fed_chronyd"].as_u64() >= Some(1), "{summary}");
+    assert_eq!((&summary["steps"], &summary["slews"]), (&0.into(), &0.into()));
+}
+
+/// Asked to step, chronyd drops what it knows and tries: this one has been
+/// started without a clock to set.
+fn keep_asks_chronyd(program: &Program) {
+    let chronyd = Chronyd::start("");
+    let server = ahead(2.0);
+    let name = server.name();
+    let ask = format!("makestep={}", chronyd.commands().display());
+    let more = ["--format", "json", "--ntp", &name, "--chrony", &ask];
+    let arguments = alone(&more);
+    let mut running = Running::start(without_capability(program, &arguments));
+    let failed = running.until("failed");
+    assert_eq!(failed["how"], "asked-chronyd");
+    assert!(failed["why"].as_str().unwrap().contains("chronyd could not"), "{failed}");
+    assert_eq!(running.end()["steps"], 0);
+}

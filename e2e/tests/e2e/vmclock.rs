@@ -1,0 +1,110 @@
+//! A VMClock page of known truth, in a file that is read as the device is.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use e2e::{Case, Program};
+use platform::time_source::{Moment, VmClock};
+use pvclock::counter::{Counter, Tsc};
+use serde_json::Value;
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "drift_against_a_vmclock_page", needs: &[], run: drift_against_a_page },
+    Case { name: "drift_refuses_an_unreliable_page", needs: &[], run: drift_refuses },
+    Case { name: "vmclock_page_tells_the_offset", needs: &[], run: tells_the_offset },
+];
+
+/// The TSC and CLOCK_REALTIME, read together as closely as a few tries get.
+fn pair() -> (u64, u64) {
+    let tries = (0..100).map(|_| {
+        let before = Tsc.read_ordered();
+        let realtime_ns = Moment::now().expect("a time since 1970").realtime_ns;
+        let after = Tsc.read_ordered();
+        (after - before, before + (after - before) / 2, realtime_ns)
+    });
+    let (_, tsc, realtime_ns) = tries.min().expect("some tries");
+    (tsc, realtime_ns)
+}
+
+/// Writes a page by which the TSC's time is `ahead_ns` ahead of
+/// CLOCK_REALTIME now, and gains `ppm` on it.
+fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: u8) {
+    let (first, last) = (pair(), (sleep(Duration::from_secs(2)), pair()).1);
+    let cycle_s = (last.1 - first.1) as f64 / 1e9 / (last.0 - first.0) as f64;
+    let at_ns = last.1.checked_add_signed(ahead_ns).expect("a time since 1970");
+    let mut page = Vec::new();
+    page.extend(b"VCLK");
+    page.extend(4096u32.to_le_bytes());
+    // Layout 1, the TSC, UTC; never written since.
+    page.extend([1, 0, 1, 0, 0, 0, 0, 0]);
+    page.extend(1u64.to_le_bytes());
+    // Both largest errors are valid.
+    page.extend((1u64 << 4 | 1 << 6).to_le_bytes());
+    // Periods in units of 2^-(64 + 20) s.
+    page.extend([0, 0, clock_status, 0, 0, 0, 0, 20]);
+    page.extend(last.0.to_le_bytes());
+    let period = cycle_s * (1.0 + ppm / 1e6) * 2f64.powi(84);
+    for word in [
+        period as u64,
+        0,
+        // Ten of a million, for our measuring.
+        (period / 1e5) as u64,
+        at_ns / 1_000_000_000,
+        ((u128::from(at_ns % 1_000_000_000) << 64) / 1_000_000_000) as u64,
+        0,
+        10_000,
+        0,
+    ] {
+        page.extend(word.to_le_bytes());
+    }
+    page.resize(4096, 0);
+    fs::write(path, page).expect("our own folder");
+}
+
+const SYNCHRONISED: u8 = 2;
+const UNRELIABLE: u8 = 4;
+
+fn drift_against_a_page(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("vmclock");
+    write_page(&path, 50_000_000, 300.0, SYNCHRONISED);
+    let option = format!("--vmclock={}", path.display());
+    let timing = ["--duration", "5s", "--interval", "50ms", "--format", "json"];
+    let said = program.run(&[&["drift", &option, "--clock", "realtime"][..], &timing].concat());
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let report: Value = serde_json::from_str(&said.out).expect("JSON");
+    let drift = &report["pairs"][0]["drift"];
+    let ppm = drift["frequency"]["ppm"].as_f64().expect("a frequency");
+    // Two times the 2 s it took to know the TSC, to some microseconds.
+    assert!((ppm + 300.0).abs() < 10.0, "{report:#}");
+    let offset_ns = drift["offset"]["ns"].as_f64().expect("an offset");
+    // 50 ms, and up to half a minute at 300 ppm since.
+    assert!((-60e6..-49.9e6).contains(&offset_ns), "{report:#}");
+}
+
+fn drift_refuses(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("vmclock");
+    write_page(&path, 0, 0.0, UNRELIABLE);
+    let option = format!("--vmclock={}", path.display());
+    let timing = ["--duration", "300ms", "--interval", "100ms"];
+    let said = program.run(&[&["drift", &option][..], &timing].concat());
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert!(said.err.contains("the host calls its clock unreliable"), "{}", said.err);
+    fs::write(&path, [0; 4096]).expect("our own file");
+    let said = program.run(&["drift", &option]);
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    let told = "magic number 0x00000000 where 0x4b4c4356 is expected";
+    assert!(said.err.contains(told) && said.err.contains("\n  try: "), "{}", said.err);
+}
+
+fn tells_the_offset(_: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("vmclock");
+    write_page(&path, -3_000_000_000, 0.0, SYNCHRONISED);
+    let vmclock = VmClock::open(&path);
+    let offset = vmclock.known().expect("a page").compare().expect("a time");
+    assert!(offset.offset_ns.abs_diff(-3_000_000_000) <= offset.bound_ns, "{offset:?}");
+}
