@@ -13,7 +13,8 @@
 //!
 //! *Machine*: the first row that applies. The *shift* is how far another clock
 //! went against the TSC: the kernel's source where that is not the TSC, else
-//! the host's page. A look is *late* by what passed beyond what was planned.
+//! the host's page; less than 10 ms is none where the RTC gained on all of them.
+//! A look is *late* by what passed beyond what was planned.
 //!
 //! | seen | is |
 //! | --- | --- |

@@ -167,6 +167,23 @@ proptest! {
         assert_behind(&told, for_ns as f64);
     }
 
+    /// The same, and the timer did not stand still to the nanosecond.
+    #[test]
+    fn a_pause_through_which_hardly_a_counter_went(
+        part in 0.0..1.0f64,
+        for_ns in 2100 * MS..3600 * S,
+        ahead_ns in 0..10 * MS,
+    ) {
+        let machine = Machine::new(Source::Hpet, true, DAY / 3).without_page();
+        let told = only_told(machine, part, |machine| {
+            machine.hold(for_ns, Held::Nothing);
+            machine.hpet_resumes_ahead(ahead_ns);
+        });
+        prop_assert_eq!(told.kind, Kind::Pause);
+        assert_size(&told, for_ns as f64);
+        assert_behind(&told, for_ns as f64);
+    }
+
     /// A host that slept, its TSC anew: the page knows.
     #[test]
     fn a_pause_that_the_page_went_through(

@@ -54,7 +54,9 @@ pub(super) fn judge(evidence: &[Dated], moment: Moment<'_>) -> Option<Disruption
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     /// How far another clock went against the TSC, ns: the kernel's source
-    /// where that is not the TSC, else the host's page.
+    /// where that is not the TSC, else the host's page. A timer does not stop
+    /// and go on to the nanosecond: where the RTC went on without them all, a
+    /// small one is none.
     shift: Option<Interval>,
     /// The kernel's source is that clock.
     source_shifted: bool,
@@ -88,14 +90,17 @@ impl Seen {
             Evidence::CounterWent { tsc_s, planned_s, .. } => Some((tsc_s - planned_s) * 1e9),
             _ => None,
         });
+        let rtc = find(&rtc_gained);
+        let rtc_went_on = rtc.is_some_and(|gained| gained.low > OWN_AFFAIR_NS);
+        let is_how_it_stopped = |shift: &Interval| rtc_went_on && !is_large(*shift);
         Self {
-            shift: source.or(by_page),
+            shift: source.or(by_page).filter(|shift| !is_how_it_stopped(shift)),
             source_shifted: source.is_some(),
             tsc_late_ns: tsc_late.unwrap_or(moment.late_ns),
             page,
             guest_stopped: evidence.iter().any(|(_, it)| *it == Evidence::GuestStopped),
             stood_ns: find(&stood_still),
-            rtc: find(&rtc_gained),
+            rtc,
             rtc_was_read: moment.rtc_was_read,
             slept: step(evidence, BOOTTIME, MONOTONIC),
         }
@@ -180,9 +185,13 @@ impl Seen {
             false if shift.middle() > 0.0 => Some(shift),
             _ => None,
         });
-        let is_large = |it: &Interval| it.middle() >= OWN_AFFAIR_NS;
-        by_shift.filter(is_large).or(self.rtc).map(Size::from)
+        by_shift.filter(|shift| is_large(*shift)).or(self.rtc).map(Size::from)
     }
+}
+
+/// More than a host moves a clock by its own affairs.
+fn is_large(shift: Interval) -> bool {
+    shift.middle().abs() >= OWN_AFFAIR_NS
 }
 
 fn is_copy(evidence: &Evidence) -> bool {

@@ -29,6 +29,13 @@ impl Machine {
         self.passes(ns, tsc, host, false);
     }
 
+    /// A timer that the host emulates goes on from a little further than where
+    /// it stood.
+    pub(crate) fn hpet_resumes_ahead(&mut self, by_ns: u64) {
+        self.hpet_ns += by_ns;
+        self.keep_time();
+    }
+
     /// The host says that it did.
     pub(crate) fn guest_was_stopped(&mut self) {
         if let Some(page) = &mut self.page {
