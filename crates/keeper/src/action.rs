@@ -20,9 +20,8 @@ pub enum Action {
     AskChronyd {
         /// By how much it is off.
         by: Correction,
-        /// It is the first time since time was disturbed: what chronyd
-        /// measured until then is of no use.
-        is_first: bool,
+        /// What it measured until now is of no use: it is to measure anew.
+        anew: bool,
     },
     /// Give chronyd this as a sample of a reference clock.
     FeedChronyd(Reading),

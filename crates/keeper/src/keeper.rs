@@ -11,6 +11,7 @@
 //! servers outvoted the last time has to wait for them.
 
 mod asked;
+mod chronyd;
 mod judge;
 
 use disruptions::{Disruption, Kind};
@@ -22,6 +23,7 @@ use crate::policy::{Hand, Policy};
 use crate::slewing::Slewing;
 use crate::source::{Reading, SourceKind};
 use asked::{SECOND_NS, Source};
+use chronyd::ChronydAsked;
 
 /// A setting of the clock that is seen so long after ours may be ours.
 const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
@@ -51,8 +53,8 @@ pub struct Keeper {
     is_led: bool,
     /// The clock was found right since it was last disturbed.
     is_settled: bool,
-    /// How often chronyd was asked to step since time was last disturbed.
-    chronyd_asks: u32,
+    /// What chronyd was asked since the clock was last right.
+    chronyd: ChronydAsked,
     /// What goes with what was just told.
     next: Option<Action>,
     said: Option<(Refusal, u64)>,
@@ -78,7 +80,7 @@ impl Keeper {
             is_hurried: true,
             is_led: false,
             is_settled: false,
-            chronyd_asks: 0,
+            chronyd: ChronydAsked::default(),
             next: None,
             said: None,
         }
@@ -91,6 +93,7 @@ impl Keeper {
         for disruption in seen {
             // A leap second leaves the clock right, and readings wrong.
             if disruption.kind.may_be_wrong() || disruption.kind == Kind::LeapSecond {
+                self.chronyd.disturbed(disruption.at_monotonic_ns);
                 self.alarm(now_ns, Cause::Disruption(disruption.kind), None);
             }
         }
@@ -103,6 +106,7 @@ impl Keeper {
     /// There is another reason than a disruption that was seen to ask all
     /// sources at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
+        self.chronyd.told(now_ns);
         self.alarm(now_ns, cause, None);
         (self.is_decided, self.is_hurried) = (false, false);
     }
@@ -211,6 +215,9 @@ impl Keeper {
     /// The correction last asked for was made, or could not be.
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
         let Some((correction, is_step)) = self.under_way.take() else { return };
+        if matches!(self.policy.hand, Hand::Chronyd { .. }) {
+            self.chronyd.asked(now_ns);
+        }
         // One that failed counts as well: it is not tried at each look.
         if !is_step {
             let by_ns = if is_made { correction.by_ns } else { 0 };
@@ -224,11 +231,10 @@ impl Keeper {
             for source in &mut self.sources {
                 match self.policy.hand {
                     Hand::Own => source.stepped(correction.by_ns, now_ns),
-                    // By how much chronyd stepped it knows itself.
-                    Hand::Chronyd { .. } => source.forget(now_ns),
+                    // By how much chronyd steps it knows itself, and when.
+                    Hand::Chronyd { .. } => source.forget(self.chronyd.again_ns()),
                 }
             }
-            self.chronyd_asks = self.chronyd_asks.saturating_add(1);
         }
     }
 
@@ -236,10 +242,6 @@ impl Keeper {
     fn alarm(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
         self.cause = Some(cause);
         (self.is_settled, self.is_led) = (false, false);
-        // Of one pause a source tells, and then the observer's verdict.
-        if !self.has_just_asked_chronyd(now_ns) {
-            self.chronyd_asks = 0;
-        }
         for (index, source) in self.sources.iter_mut().enumerate() {
             if Some(index) != moved {
                 source.forget(now_ns);

@@ -47,10 +47,11 @@ impl Source {
         (self.is_fresh, self.asked) = (false, 0);
     }
 
-    /// What it said is of no use any more: ask again.
-    pub(super) fn forget(&mut self, now_ns: u64) {
+    /// What it said is of no use any more: ask again from `due_ns` on.
+    pub(super) fn forget(&mut self, due_ns: u64) {
         let (asked, is_outvoted) = (self.asked, self.is_outvoted);
-        *self = Self { due_ns: now_ns, asked, is_outvoted, ..Self::new(self.kind) };
+        let due_ns = if self.kind.is_local() { 0 } else { due_ns };
+        *self = Self { due_ns, asked, is_outvoted, ..Self::new(self.kind) };
     }
 
     /// The clock was stepped: what it said still holds, from there. Ask again

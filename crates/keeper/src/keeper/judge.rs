@@ -11,10 +11,6 @@ use crate::source::{Reading, SourceKind};
 /// The same refusal is not told again for so long.
 const SAID_FOR_NS: u64 = 60 * SECOND_NS;
 
-/// chronyd asks its servers anew before it can step: two seconds from one to
-/// the next.
-const ASK_AGAIN_NS: u64 = 3 * SECOND_NS;
-
 /// What a day of slewing does, 43.2 s: a clock that is ahead by more is not
 /// put right that way.
 const SLEWED_A_DAY_NS: u64 = 86_400 * SLEW_PPM * 1000;
@@ -30,7 +26,7 @@ impl Keeper {
             let max_step_ns = self.policy.max_step_ns;
             return self.refuse(now_ns, correction, Refusal::BeyondMaxStep { max_step_ns });
         }
-        if chosen.kind == SourceKind::Rtc && self.is_led {
+        if chosen.kind == SourceKind::Rtc && self.is_led && !self.chronyd.is_at_it() {
             return self.refuse(now_ns, correction, Refusal::WorseSource);
         }
         if !self.is_confirmed(chosen) {
@@ -40,6 +36,7 @@ impl Keeper {
                 self.is_decided = false;
                 return None;
             }
+            source.due_ns = source.due_ns.min(now_ns.saturating_add(SECOND_NS));
             return self.refuse(now_ns, correction, Refusal::Unconfirmed);
         }
         let is_back = correction.by_ns < 0 && self.policy.never_backward;
@@ -48,7 +45,10 @@ impl Keeper {
             Hand::Own if is_step && !is_back => self.step(now_ns, correction, Action::Step),
             Hand::Own => self.slew(now_ns, &reading, correction),
             // What it slews is its own affair.
-            Hand::Chronyd { .. } if !is_step => None,
+            Hand::Chronyd { .. } if !is_step => {
+                self.chronyd.done();
+                None
+            }
             Hand::Chronyd { step: true, .. } if !is_back => self.ask_chronyd(now_ns, correction),
             Hand::Chronyd { .. } => self.refuse(now_ns, correction, Refusal::LeftToChronyd),
         }
@@ -57,6 +57,7 @@ impl Keeper {
     /// The clock is right.
     fn settle(&mut self, now_ns: u64, reading: &Reading, by: Correction) -> Option<Action> {
         (self.cause, self.said) = (None, None);
+        self.chronyd.done();
         self.note_led(by.source);
         let settled =
             (!std::mem::replace(&mut self.is_settled, true)).then_some(Action::Settled(by));
@@ -81,9 +82,11 @@ impl Keeper {
         by_ns.unsigned_abs() > self.policy.max_step_ns && !is_start
     }
 
-    /// Whether it was said twice, or by somebody who has to say it once.
+    /// Whether it was said twice, or by somebody who has to say it once. A
+    /// clock that chronyd is moving is not found twice at the same place.
     fn is_confirmed(&self, chosen: &Chosen) -> bool {
-        chosen.kind.needs_no_second()
+        self.chronyd.is_at_it()
+            || chosen.kind.needs_no_second()
             || chosen.fresh >= 2
             || self.sources[chosen.source].in_a_row >= 2
     }
@@ -116,30 +119,24 @@ impl Keeper {
     }
 
     /// Has chronyd step, unless it is at it still: then it is looked again
-    /// after its time, and not at a server's next poll. Asked again it only
-    /// goes on with the one step that is allowed.
+    /// after its time, and not at a server's next poll. A round takes one of
+    /// the steps allowed; without one it goes on with the round before.
     fn ask_chronyd(&mut self, now_ns: u64, by: Correction) -> Option<Action> {
-        let again_ns = self.chronyd_is_done_ns();
+        let again_ns = self.chronyd.again_ns();
         if now_ns < again_ns {
             for source in &mut self.sources {
                 source.due_ns = source.due_ns.min(again_ns);
             }
             return None;
         }
-        match self.chronyd_asks {
-            0 => self.step(now_ns, by, |by| Action::AskChronyd { by, is_first: true }),
-            _ => Some(Action::AskChronyd { by, is_first: false }),
+        let anew = self.chronyd.begins_a_round();
+        match self.chronyd.is_at_it() {
+            false => self.step(now_ns, by, |by| Action::AskChronyd { by, anew }),
+            true => {
+                let anew = anew && self.steps.take(now_ns).is_ok();
+                Some(Action::AskChronyd { by, anew })
+            }
         }
-    }
-
-    pub(super) fn has_just_asked_chronyd(&self, now_ns: u64) -> bool {
-        self.own_step.is_some_and(|(_, at_ns)| now_ns.saturating_sub(at_ns) < ASK_AGAIN_NS)
-    }
-
-    /// When it is time to ask again: soon, and then less and less.
-    fn chronyd_is_done_ns(&self) -> u64 {
-        let wait_ns = ASK_AGAIN_NS << self.chronyd_asks.saturating_sub(2).min(8);
-        self.own_step.map_or(0, |(_, at_ns)| at_ns.saturating_add(wait_ns))
     }
 
     fn slew(&mut self, now_ns: u64, reading: &Reading, correction: Correction) -> Option<Action> {

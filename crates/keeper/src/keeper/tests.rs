@@ -15,6 +15,8 @@ struct Bench {
     says: Vec<Option<(i64, u64)>>,
     asked: Vec<usize>,
     settled: usize,
+    /// Whether corrections can be made.
+    succeeds: bool,
 }
 
 impl Bench {
@@ -26,6 +28,7 @@ impl Bench {
             says: sources.iter().map(|(_, says)| *says).collect(),
             asked: Vec::new(),
             settled: 0,
+            succeeds: true,
         }
     }
 
@@ -60,7 +63,7 @@ impl Bench {
                 }
                 Action::Settled(_) => self.settled += 1,
                 other => {
-                    self.keeper.corrected(self.now_ns, true);
+                    self.keeper.corrected(self.now_ns, self.succeeds);
                     done.push(other);
                 }
             }

@@ -26,9 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// shows.
 const LASTING: Duration = Duration::from_secs(4);
 
-/// chronyd steps the clock within this time, s: it measures three times anew,
-/// two seconds from one to the next, and is asked each three.
-const BY_CHRONYD_S: f64 = 8.0;
+/// chronyd steps the clock within this time, s: it is asked each two, and
+/// measures three times anew, two seconds from one to the next, and one answer
+/// may come too late.
+const BY_CHRONYD_S: f64 = 10.0;
 
 /// The last ticks, among which one came without delay.
 const LAST_TICKS: usize = 50;

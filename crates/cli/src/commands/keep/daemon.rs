@@ -191,8 +191,8 @@ impl Daemon {
                 Action::Measure(index) => self.measure(index),
                 Action::Step(by) => self.correct(&by, How::Step),
                 Action::Slew(by) => self.correct(&by, How::Slew),
-                Action::AskChronyd { by, is_first } => {
-                    if is_first {
+                Action::AskChronyd { by, anew } => {
+                    if anew {
                         self.chrony.measure_anew();
                     }
                     self.correct(&by, How::AskedChronyd);

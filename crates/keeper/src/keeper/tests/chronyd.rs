@@ -12,7 +12,7 @@ fn chronyd_is_fed_and_asked_and_the_clock_is_left_alone() {
     bench.move_by(2000 * MS);
     let done = bench.look(&[]);
     assert!(
-        matches!(&done[..], [Action::FeedChronyd(_), Action::AskChronyd { is_first: true, .. }]),
+        matches!(&done[..], [Action::FeedChronyd(_), Action::AskChronyd { anew: true, .. }]),
         "{done:?}"
     );
 }
@@ -23,8 +23,8 @@ fn chronyd_is_given_time_to_step() {
     let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[PAGE]);
     bench.move_by(2000 * MS);
     let asked: Vec<usize> = (0..80).filter(|_| !bench.look(&[]).is_empty()).collect();
-    // 3, 3, 6, 12 and 24 s apart.
-    assert_eq!(asked, [0, 6, 12, 24, 48]);
+    // 2 s apart in a round, and then 4 and 8 s.
+    assert_eq!(asked, [0, 4, 8, 12, 16, 24, 28, 32, 36, 40, 56, 60, 64, 68, 72]);
 }
 
 #[test]
@@ -59,17 +59,96 @@ fn a_server_is_asked_again_once_chronyd_has_had_its_time() {
     let mut asked = Vec::new();
     for look in 0..20 {
         for action in bench.look(&[]) {
-            let Action::AskChronyd { is_first, .. } = action else { continue };
-            asked.push((look, is_first));
+            let Action::AskChronyd { anew, .. } = action else { continue };
+            asked.push((look, anew));
         }
     }
-    // What chronyd measured is dropped the first time only.
-    assert_eq!(asked[..3], [(0, true), (6, false), (12, false)]);
+    assert_eq!(asked, [(0, true), (4, false), (8, false), (12, false), (16, false)]);
     bench.move_by(-2000 * MS);
     bench.now_ns += 64_000 * MS as u64;
     bench.look(&[]);
     bench.move_by(2000 * MS);
     let pause = disruption(Kind::Pause, bench.now_ns, 0.0);
     let done = bench.look(&[pause]);
-    assert!(matches!(&done[..], [Action::AskChronyd { is_first: true, .. }]), "{done:?}");
+    assert!(matches!(&done[..], [Action::AskChronyd { anew: true, .. }]), "{done:?}");
+}
+
+/// Looks while chronyd slews with all that it may (`maxslewrate`, 83 333 ppm);
+/// each request and the look that it was made in.
+fn asked_while_it_slews(bench: &mut Bench, verdict_at_look: usize) -> Vec<(usize, bool)> {
+    let paused_ns = bench.now_ns;
+    bench.move_by(10_000 * MS);
+    let mut asked = Vec::new();
+    for look in 0..40 {
+        let verdict = disruption(Kind::Pause, paused_ns, 10e9);
+        let seen = if look == verdict_at_look { vec![verdict] } else { vec![] };
+        for action in bench.look(&seen) {
+            let Action::AskChronyd { anew, .. } = action else { panic!("{action:?}") };
+            asked.push((look, anew));
+        }
+        if !asked.is_empty() {
+            bench.move_by(-42 * MS);
+        }
+    }
+    asked
+}
+
+#[test]
+fn what_chronyd_moves_is_no_news() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let rtc = (SourceKind::Rtc, Some((0, 500_000_000)));
+    for verdict_at_look in [0, 1, 4, 9, 15] {
+        let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[SERVER, rtc]);
+        bench.look(&[]);
+        let asked = asked_while_it_slews(&mut bench, verdict_at_look);
+        let anew = asked.iter().filter(|(_, anew)| *anew).map(|(look, _)| *look);
+        assert_eq!(anew.collect::<Vec<_>>(), [0, 24], "{verdict_at_look}: {asked:?}");
+        assert_eq!(asked.len(), 9, "{verdict_at_look}: {asked:?}");
+    }
+}
+
+#[test]
+fn what_happens_while_chronyd_is_at_it_has_it_measure_anew() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[PAGE]);
+    bench.move_by(2000 * MS);
+    bench.look(&[]);
+    assert_eq!(bench.look(&[]), []);
+    let pause = disruption(Kind::Pause, bench.now_ns, 0.0);
+    let done = bench.look(&[pause]);
+    assert!(matches!(&done[..], [Action::AskChronyd { anew: true, .. }]), "{done:?}");
+    // Of a host it is not known what it means, until some seconds have passed.
+    bench.keeper.suspect(bench.now_ns, Cause::Told);
+    assert_eq!(bench.run(), []);
+    bench.now_ns += 4 * S;
+    bench.keeper.suspect(bench.now_ns, Cause::Told);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::AskChronyd { anew: true, .. }]), "{done:?}");
+}
+
+#[test]
+fn without_steps_left_chronyd_goes_on_with_what_it_was_asked() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let policy = Policy { hand, burst: 1, min_interval_ns: 3600 * S, ..Policy::default() };
+    let mut bench = Bench::new(policy, &[PAGE]);
+    bench.move_by(2000 * MS);
+    let mut asked = Vec::new();
+    for look in 0..40 {
+        for action in bench.look(&[]) {
+            let Action::AskChronyd { anew, .. } = action else { panic!("{action:?}") };
+            asked.push((look, anew));
+        }
+    }
+    assert_eq!(asked.iter().filter(|(_, anew)| *anew).count(), 1, "{asked:?}");
+    assert_eq!((asked[0], asked.len()), ((0, true), 9), "{asked:?}");
+}
+
+#[test]
+fn a_chronyd_that_fails_is_not_tried_at_each_look() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[PAGE]);
+    bench.move_by(2000 * MS);
+    bench.succeeds = false;
+    let asked = (0..24).filter(|_| !bench.look(&[]).is_empty()).count();
+    assert_eq!(asked, 5);
 }
