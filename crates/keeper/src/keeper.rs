@@ -266,6 +266,8 @@ impl Keeper {
             && seen.size.is_none_or(|size| is_near(size.ns));
         if is_own {
             self.own_step = None;
+            // Whether it is right now is not left to the board's clock.
+            self.sources.iter_mut().for_each(Source::ask_soon);
         }
         is_own
     }

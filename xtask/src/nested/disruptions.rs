@@ -5,6 +5,7 @@
 
 mod chrony;
 mod facts;
+mod in_time;
 mod keep;
 mod line;
 mod session;

@@ -63,6 +63,11 @@ impl Source {
         }
     }
 
+    /// Has it asked in the next look.
+    pub(super) fn ask_soon(&mut self) {
+        self.due_ns = 0;
+    }
+
     /// Has it asked in this look, unless it was asked enough.
     pub(super) fn want(&mut self) {
         self.is_wanted = !self.kind.is_told() && self.asked < ASKED_A_LOOK;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::in_time::{Try, in_time};
 use super::line::{Heard, now_ns};
 use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
@@ -125,15 +126,19 @@ pub(super) fn end(session: &mut Session, signal: &str) -> Result<(), String> {
 /// Stopped, and put back from an earlier time.
 fn away(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
     start(session, keep)?;
-    let gap = session.pause(AWAY)?;
-    checks.push(right_again(session, "stop, cont", gap));
-    let gap = session.move_to_another(AWAY, Generation::Other)?;
-    checks.push(right_again(session, "put back from a snapshot", gap));
+    checks.push(in_time(|| {
+        let gap = session.pause(AWAY)?;
+        Ok(right_again(session, "stop, cont", gap))
+    })?);
+    checks.push(in_time(|| {
+        let gap = session.move_to_another(AWAY, Generation::Other)?;
+        Ok(right_again(session, "put back from a snapshot", gap))
+    })?);
     end(session, "TERM")
 }
 
 /// The clock is right soon after the guest goes on.
-fn right_again(session: &mut Session, what: &str, gap: Gap) -> Check {
+fn right_again(session: &mut Session, what: &str, gap: Gap) -> Try {
     let from = session.telling.heard().len();
     thread::sleep(LOOK);
     let ticks = ticks::between(session.telling.heard(), gap.resumed_ns, now_ns());
@@ -144,7 +149,7 @@ fn right_again(session: &mut Session, what: &str, gap: Gap) -> Check {
     let Some(right) = ticks::right_from(&ticks, RIGHT_S) else {
         let found =
             format!("{away_s:.3} s away, then {first_s:.3} s ahead and never right: {said}");
-        return Check { what, found, holds: false };
+        return Try { check: Check { what, found, holds: false }, only_late: false };
     };
     let after_s = seconds(right.at_ns - gap.resumed_ns);
     let left_s = ticks::ahead_s(&ticks[ticks.len().saturating_sub(50)..], 0).unwrap_or(f64::NAN);
@@ -153,7 +158,8 @@ fn right_again(session: &mut Session, what: &str, gap: Gap) -> Check {
          {:.1} ms ahead in the end; {said}",
         left_s * 1e3
     );
-    Check { what, found, holds: after_s <= AT_ONCE_S }
+    let holds = after_s <= AT_ONCE_S;
+    Try { check: Check { what, found, holds }, only_late: !holds }
 }
 
 /// A small offset is slewed; a keep that is killed meanwhile leaves nothing.

@@ -152,3 +152,19 @@ fn a_chronyd_that_fails_is_not_tried_at_each_look() {
     let asked = (0..24).filter(|_| !bench.look(&[]).is_empty()).count();
     assert_eq!(asked, 5);
 }
+
+#[test]
+fn once_chronyd_has_stepped_a_server_is_asked_whether_it_is_right() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let rtc = (SourceKind::Rtc, Some((0, 500_000_000)));
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[SERVER, rtc]);
+    bench.move_by(2000 * MS);
+    bench.look(&[]);
+    bench.look(&[]);
+    assert_eq!(bench.asked, [1], "chronyd is at it");
+    bench.move_by(-2000 * MS);
+    let step = disruption(Kind::ClockSet, bench.now_ns, 2e9);
+    assert!(bench.keeper.is_own_step(&step));
+    assert_eq!(bench.look(&[]), []);
+    assert_eq!((&bench.asked[..], bench.settled), (&[1, 0][..], 1));
+}
