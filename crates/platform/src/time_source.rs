@@ -23,7 +23,7 @@ pub use crate::reference::vmclock::VmClock;
 pub use host::HostSocket;
 pub use ntp::NtpTime;
 pub use offset::{Moment, Offset};
-pub use phc::{PhcScale, PhcTime, hosts_clocks};
+pub use phc::{Apparent, PhcScale, PhcTime, UnknownScale, hosts_clocks, kernels_tai_s};
 pub use rtc::RtcTime;
 
 use crate::fact::Unknown;
@@ -59,14 +59,14 @@ pub enum NoOffset {
     VmClock(#[from] VmClockError),
     /// The device counts UTC or TAI, and nothing says which, or how far they
     /// are apart.
-    #[error("{device} ({clock_name}): {what}")]
+    #[error("{device} ({clock_name}): {why}")]
     Scale {
         /// The device.
         device: String,
         /// The name that its driver gives it.
         clock_name: String,
         /// What is not known.
-        what: &'static str,
+        why: UnknownScale,
     },
     /// Nothing has been said lately.
     #[error("{path}: nobody has told the time{}", last(*.last_age_ms))]
@@ -99,11 +99,11 @@ fn last(age_ms: Option<u64>) -> String {
 
 impl TimeSource {
     /// Its kind and place, as a person would ask for it: `vmclock
-    /// /dev/vmclock0`, `ntp time.example`.
+    /// /dev/vmclock0`, `phc /dev/ptp1,tai`, `ntp time.example`.
     pub fn name(&self) -> String {
         match self {
             Self::VmClock(source) => format!("vmclock {}", source.device()),
-            Self::Phc(source) => format!("phc {}", source.device()),
+            Self::Phc(source) => format!("phc {}{}", source.device(), source.scale()),
             Self::Ntp(source) => format!("ntp {}", source.name()),
             Self::Host(source) => format!("host {}", source.path().display()),
             Self::Rtc(_) => "rtc".to_owned(),

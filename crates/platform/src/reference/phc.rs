@@ -61,6 +61,19 @@ pub struct Comparison {
     pub raw_ns: Option<u64>,
 }
 
+impl Comparison {
+    /// Of what the device shows less `seconds`, as where it counts TAI; none
+    /// where that is before 1970.
+    pub fn less(self, seconds: i32) -> Option<Self> {
+        let less = |ns: u64| ns.checked_add_signed(-i64::from(seconds) * 1_000_000_000);
+        Some(Self {
+            device_ns: (less(self.device_ns.0)?, less(self.device_ns.1)?),
+            device_at_realtime_ns: less(self.device_at_realtime_ns)?,
+            ..self
+        })
+    }
+}
+
 impl Phc {
     /// Opens `path` and finds out how it can be compared.
     pub fn open(path: &Path) -> Fact<Self> {
@@ -171,3 +184,5 @@ fn from_extended(triples: &ptp_sys_offset_extended) -> Option<Comparison> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod trace;

@@ -6,6 +6,8 @@
 //! device tells is the host's CLOCK_REALTIME: UTC. A network card's counts
 //! what somebody set it to, TAI by PTP's own convention.
 
+mod scale;
+
 use std::path::{Path, PathBuf};
 
 use super::NoOffset;
@@ -13,27 +15,12 @@ use super::offset::{Moment, Offset, Told};
 use crate::fact::Fact;
 use crate::reference::phc::{Comparison, Phc};
 use crate::watching;
+use scale::tells_utc;
+
+pub use scale::{Apparent, PhcScale, UnknownScale};
 
 /// Where the kernel tells each device's name.
 const CLASS: &str = "/sys/class/ptp";
-
-/// How the names of those begin that count UTC: the hosts' clocks, after
-/// `ptp_clock_info.name` in drivers/ptp/{ptp_kvm_common,ptp_vmclock,ptp_vmw}.c
-/// and drivers/hv/hv_util.c, and that of Amazon's network card, which chronyd
-/// is told to take as it is ("Set the time reference on your EC2 instance to
-/// use the Amazon Time Sync Service").
-const UTC_NAMES: [&str; 5] = ["KVM virtual PTP", "vmclock", "ptp_vmw", "hyperv", "ena-ptp"];
-
-/// What a device counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PhcScale {
-    /// By its driver's name, where that tells.
-    ByName,
-    /// UTC.
-    Utc,
-    /// TAI: ahead of UTC by what the kernel was told (`adjtimex`'s tai).
-    Tai,
-}
 
 /// An open device.
 #[derive(Debug)]
@@ -68,31 +55,57 @@ impl PhcTime {
         &self.phc
     }
 
+    /// What it is said to count.
+    pub fn scale(&self) -> PhcScale {
+        self.scale
+    }
+
     /// How far it is from CLOCK_REALTIME.
     ///
     /// # Errors
     /// It cannot be read, or counts nobody knows what.
     pub fn compare(&self) -> Result<Offset, NoOffset> {
-        let ahead_ns = self.ahead_of_utc_ns()?;
+        let ahead_s = self.ahead_of_utc_s().map_err(|why| NoOffset::Scale {
+            device: self.name.clone(),
+            clock_name: self.clock_name.clone(),
+            why,
+        })?;
+        self.compare_less(ahead_s)
+    }
+
+    /// How far it is ahead of UTC by what it counts, s.
+    ///
+    /// # Errors
+    /// Nothing tells.
+    pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
+        self.scale.ahead_of_utc_s(&self.clock_name, kernels_tai_s)
+    }
+
+    /// How far it is ahead of CLOCK_REALTIME, whatever it counts, ns, and what
+    /// it seems to count by that.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn apparent(&self) -> Result<(i64, Apparent), NoOffset> {
+        let ahead_ns = self.compare_less(0)?.offset_ns;
+        Ok((ahead_ns, Apparent::of(ahead_ns, kernels_tai_s())))
+    }
+
+    /// How far its time less `ahead_s` is from CLOCK_REALTIME.
+    fn compare_less(&self, ahead_s: i32) -> Result<Offset, NoOffset> {
         let before = Moment::now()?;
         let comparison = match self.phc.compare() {
             Fact::Known(comparison) => comparison,
             Fact::Unknown(why) => return Err(why.into()),
         };
         let after = Moment::now()?;
-        from_comparison(|| self.name.clone(), &comparison, ahead_ns, (before, after))
+        from_comparison(|| self.name.clone(), &comparison, ahead_s, (before, after))
     }
+}
 
-    fn ahead_of_utc_ns(&self) -> Result<i64, NoOffset> {
-        let tai_s = || watching::adjtimex().known().map_or(0, |timex| timex.tai_s);
-        ahead_of_utc_s(self.scale, &self.clock_name, tai_s)
-            .map(|s| i64::from(s) * 1_000_000_000)
-            .map_err(|what| NoOffset::Scale {
-                device: self.name.clone(),
-                clock_name: self.clock_name.clone(),
-                what,
-            })
-    }
+/// TAI − UTC by what the kernel was told, s; 0 where it was told nothing.
+pub fn kernels_tai_s() -> i32 {
+    watching::adjtimex().known().map_or(0, |timex| timex.tai_s)
 }
 
 /// The devices whose names say that they tell UTC: hosts' clocks, for the
@@ -119,40 +132,18 @@ fn clock_name(class: &Path, device: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-fn tells_utc(clock_name: &str) -> bool {
-    UTC_NAMES.iter().any(|name| clock_name.starts_with(name))
-}
-
-/// How far a device is ahead of UTC, s.
-fn ahead_of_utc_s(
-    scale: PhcScale,
-    clock_name: &str,
-    tai_s: impl Fn() -> i32,
-) -> Result<i32, &'static str> {
-    let is_utc = match scale {
-        PhcScale::Utc => true,
-        PhcScale::Tai => false,
-        PhcScale::ByName if tells_utc(clock_name) => true,
-        PhcScale::ByName => return Err("its name does not tell whether it counts UTC or TAI"),
-    };
-    match tai_s() {
-        _ if is_utc => Ok(0),
-        0 => Err("it counts TAI, and nobody has told the kernel how far that is from UTC"),
-        tai_s => Ok(tai_s),
-    }
-}
-
 /// The offset by one comparison, made between two moments; the kernel's own
 /// CLOCK_REALTIME is nearer to the device than they are.
 fn from_comparison(
     what: impl Fn() -> String,
     comparison: &Comparison,
-    ahead_ns: i64,
+    ahead_s: i32,
     around: (Moment, Moment),
 ) -> Result<Offset, NoOffset> {
     let mut told = Told::around(comparison.device_at_realtime_ns, 0);
-    told.earliest_ns -= i128::from(ahead_ns);
-    told.latest_ns -= i128::from(ahead_ns);
+    let ahead_ns = i128::from(ahead_s) * 1_000_000_000;
+    told.earliest_ns -= ahead_ns;
+    told.latest_ns -= ahead_ns;
     told.against(what, comparison.realtime_ns, around)
 }
 

@@ -1,10 +1,5 @@
-use std::cell::RefCell;
-
+use super::trace::{replayed, time};
 use super::*;
-
-fn time(sec: i64, nsec: u32) -> ptp_clock_time {
-    ptp_clock_time { sec, nsec, reserved: 0 }
-}
 
 #[test]
 fn a_latched_pair_has_no_width() {
@@ -37,6 +32,9 @@ fn the_tightest_of_many_is_taken() {
     assert_eq!(compared.realtime_ns, (1_000_002_000, 1_000_002_100));
     assert_eq!(compared.device_at_realtime_ns, 5_000_002_010);
     assert_eq!(compared.device_ns, (5_000_000_010, 5_000_004_010));
+    let less = compared.less(4).unwrap();
+    assert_eq!((less.device_at_realtime_ns, less.device_ns.0), (1_000_002_010, 1_000_000_010));
+    assert_eq!((less.realtime_ns, compared.less(6)), (compared.realtime_ns, None));
     triples.n_samples = 26;
     assert_eq!(from_extended(&triples), None);
 }
@@ -48,75 +46,9 @@ fn a_file_that_is_no_such_clock_is_told() {
     assert!(Phc::open(Path::new("/dev/ptp999")).unknown().is_some());
 }
 
-/// A device of `testdata/phc`: each request is answered by the next line; the
-/// first answer of a way is given twice, as it is asked for once to find out.
-#[derive(Debug)]
-struct Trace {
-    lines: RefCell<Vec<String>>,
-    asked: RefCell<bool>,
-}
-
-fn trace(name: &str) -> Trace {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/phc").join(name);
-    let text = std::fs::read_to_string(file).unwrap();
-    let lines = text.lines().rev().map(str::to_owned).collect();
-    Trace { lines: RefCell::new(lines), asked: RefCell::new(false) }
-}
-
-/// `seconds.nanoseconds`.
-fn parsed(text: &str) -> ptp_clock_time {
-    let (sec, nsec) = text.trim().split_once('.').unwrap();
-    time(sec.parse().unwrap(), nsec.parse().unwrap())
-}
-
-impl Trace {
-    fn next(&self, way: &str) -> io::Result<String> {
-        let mut lines = self.lines.borrow_mut();
-        let line = lines.last().cloned().expect("a line for each request");
-        if let Some(error) = line.strip_prefix("error: ") {
-            let (failed, number) = error.split_once(' ').unwrap();
-            assert_eq!(failed, way);
-            lines.pop();
-            return Err(io::Error::from_raw_os_error(number.parse().unwrap()));
-        }
-        if self.asked.replace(true) {
-            lines.pop();
-        }
-        let (kind, times) = line.split_once(": ").unwrap();
-        assert_eq!(kind, way.to_lowercase());
-        Ok(times.to_owned())
-    }
-}
-
-impl Device for Trace {
-    fn precise(&self) -> io::Result<ptp_sys_offset_precise> {
-        let line = self.next("PRECISE")?;
-        let times: Vec<_> = line.split(',').map(parsed).collect();
-        let [device, sys_realtime, sys_monoraw] = times[..] else { panic!("{line}") };
-        Ok(ptp_sys_offset_precise { device, sys_realtime, sys_monoraw, rsv: [0; 4] })
-    }
-
-    fn extended(&self) -> io::Result<ptp_sys_offset_extended> {
-        let line = self.next("EXTENDED")?;
-        let mut triples = ptp_sys_offset_extended {
-            n_samples: 0,
-            clockid: libc::CLOCK_REALTIME,
-            rsv: [0; 2],
-            ts: [[time(0, 0); 3]; 25],
-        };
-        for (triple, words) in triples.ts.iter_mut().zip(line.split(';')) {
-            let times: Vec<_> = words.split_whitespace().map(parsed).collect();
-            *triple = times.try_into().unwrap();
-            triples.n_samples += 1;
-        }
-        Ok(triples)
-    }
-}
-
 #[test]
 fn a_trace_of_latched_pairs_is_read() {
-    let phc = Phc::over(Path::new("trace"), Box::new(trace("latched.txt")));
-    let phc = phc.known().unwrap();
+    let phc = replayed("latched.txt");
     assert_eq!(phc.way(), Way::Precise);
     let compared: Vec<Comparison> =
         (0..12).map(|_| phc.compare().known().copied().unwrap()).collect();
@@ -131,8 +63,7 @@ fn a_trace_of_latched_pairs_is_read() {
 
 #[test]
 fn a_trace_without_latching_is_read_around_the_device() {
-    let phc = Phc::over(Path::new("trace"), Box::new(trace("read_around.txt")));
-    let phc = phc.known().unwrap();
+    let phc = replayed("read_around.txt");
     assert_eq!(phc.way(), Way::Extended);
     for _ in 0..12 {
         let one = phc.compare().known().copied().unwrap();

@@ -1,20 +1,7 @@
 use super::*;
+use crate::reference::phc::trace::replayed;
 
 const YEAR_2026: u64 = 1_795_000_000_000_000_000;
-
-#[test]
-fn hosts_clocks_tell_utc_and_others_must_be_told() {
-    let no_tai = || 0;
-    for name in ["KVM virtual PTP", "hyperv", "vmclock0", "ptp_vmw", "ena-ptp-05"] {
-        assert_eq!(ahead_of_utc_s(PhcScale::ByName, name, no_tai), Ok(0), "{name}");
-    }
-    let card = "mlx5_ptp";
-    assert!(ahead_of_utc_s(PhcScale::ByName, card, || 37).unwrap_err().contains("UTC or TAI"));
-    assert!(ahead_of_utc_s(PhcScale::ByName, "", || 37).is_err());
-    assert_eq!(ahead_of_utc_s(PhcScale::Utc, card, || 37), Ok(0));
-    assert_eq!(ahead_of_utc_s(PhcScale::Tai, card, || 37), Ok(37));
-    assert!(ahead_of_utc_s(PhcScale::Tai, card, no_tai).unwrap_err().contains("nobody has told"));
-}
 
 #[test]
 fn hosts_clocks_are_found_by_their_names() {
@@ -47,7 +34,7 @@ fn the_kernels_readings_are_taken_and_ours_tell_a_clock_that_was_set() {
     };
     let compare = |after| {
         let name = || "phc".to_owned();
-        from_comparison(name, &comparison, 37_000_000_000, (moment(0, 0), after)).unwrap()
+        from_comparison(name, &comparison, 37, (moment(0, 0), after)).unwrap()
     };
     let expected = Offset { offset_ns: 1000, bound_ns: 100, at_monotonic_ns: 1070 };
     assert_eq!(compare(moment(1000, 0)), expected);
@@ -58,4 +45,22 @@ fn the_kernels_readings_are_taken_and_ours_tell_a_clock_that_was_set() {
 fn what_is_no_such_clock_is_told() {
     let opened = PhcTime::open(Path::new("/dev/null"), PhcScale::ByName);
     assert!(opened.unknown().unwrap().to_string().starts_with("not readable: /dev/null: "));
+}
+
+/// A network card's clock of `testdata/phc`, 37 s and 450 ns ahead of the
+/// clock.
+fn card(scale: PhcScale) -> PhcTime {
+    let phc = replayed("read_around.txt");
+    PhcTime { name: "/dev/ptp1".into(), clock_name: "mlx5_ptp".into(), phc, scale }
+}
+
+#[test]
+fn a_card_that_counts_tai_is_taken_for_what_it_is_said_to_count() {
+    let offset_ns = |scale| card(scale).compare().unwrap().offset_ns;
+    assert_eq!(offset_ns(PhcScale::TaiBy(37)), 0);
+    assert_eq!(offset_ns(PhcScale::Utc), 37_000_000_000);
+    let untold = card(PhcScale::ByName);
+    let why = untold.compare().unwrap_err().to_string();
+    assert_eq!(why, "/dev/ptp1 (mlx5_ptp): its name does not tell whether it counts UTC or TAI");
+    assert_eq!(untold.apparent().unwrap(), (37_000_000_000, Apparent::Tai));
 }

@@ -1,0 +1,156 @@
+//! What a PTP hardware clock counts, UTC or TAI, and how far that is ahead of
+//! UTC.
+
+/// How the names of those begin that count UTC: the hosts' clocks, after
+/// `ptp_clock_info.name` in drivers/ptp/{ptp_kvm_common,ptp_vmclock,ptp_vmw}.c
+/// and drivers/hv/hv_util.c, and that of Amazon's network card, which chronyd
+/// is told to take as it is ("Set the time reference on your EC2 instance to
+/// use the Amazon Time Sync Service").
+const UTC_NAMES: [&str; 5] = ["KVM virtual PTP", "vmclock", "ptp_vmw", "hyperv", "ena-ptp"];
+
+/// TAI − UTC since 2017, s (IERS Bulletin C 52).
+const TAI_SINCE_2017_S: i32 = 37;
+
+/// A clock this near to UTC or TAI, ns, seems to count it: of clocks that are
+/// off, few are so by whole seconds.
+const NEAR_NS: u64 = 500_000_000;
+
+/// What a device counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhcScale {
+    /// By its driver's name, where that tells.
+    ByName,
+    /// UTC.
+    Utc,
+    /// TAI: ahead of UTC by what the kernel was told (`adjtimex`'s tai).
+    Tai,
+    /// TAI: ahead of UTC by so many seconds.
+    TaiBy(i32),
+}
+
+/// Why it is not known how far a device is ahead of UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownScale {
+    /// A network card's, of which nobody said what it counts.
+    #[error("its name does not tell whether it counts UTC or TAI")]
+    NotNamed,
+    /// `adjtimex`'s tai is 0.
+    #[error(
+        "it counts TAI, and nobody has told the kernel how far that is ahead of UTC (adjtimex: \
+         tai 0)"
+    )]
+    TaiNotSet,
+}
+
+/// What a clock seems to count, beside one of UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apparent {
+    /// The same.
+    Utc,
+    /// TAI: it is ahead by as much as TAI is.
+    Tai,
+    /// UTC less what TAI is ahead: what counts UTC, and was taken for TAI.
+    LessThanUtc,
+    /// Neither, or the clock beside it is wrong.
+    Neither,
+}
+
+impl Apparent {
+    /// Of a clock that is ahead of another's UTC by so much, ns; `tai_s` is
+    /// what the kernel was told of TAI − UTC, s, and 0 where it was told
+    /// nothing.
+    pub fn of(ahead_ns: i64, tai_s: i32) -> Self {
+        let tai_s = if tai_s == 0 { TAI_SINCE_2017_S } else { tai_s };
+        let tai_ns = i64::from(tai_s) * 1_000_000_000;
+        match ahead_ns {
+            ahead if ahead.unsigned_abs() < NEAR_NS => Self::Utc,
+            ahead if ahead.abs_diff(tai_ns) < NEAR_NS => Self::Tai,
+            ahead if ahead.abs_diff(-tai_ns) < NEAR_NS => Self::LessThanUtc,
+            _ => Self::Neither,
+        }
+    }
+}
+
+/// Whether a device that its driver calls so counts UTC.
+pub(super) fn tells_utc(clock_name: &str) -> bool {
+    UTC_NAMES.iter().any(|name| clock_name.starts_with(name))
+}
+
+impl PhcScale {
+    /// How far a device that its driver calls so is ahead of UTC, s; `tai_s`
+    /// asks the kernel, which answers 0 where nobody told it.
+    pub(super) fn ahead_of_utc_s(
+        self,
+        clock_name: &str,
+        tai_s: impl FnOnce() -> i32,
+    ) -> Result<i32, UnknownScale> {
+        match self {
+            Self::Utc => Ok(0),
+            Self::ByName if tells_utc(clock_name) => Ok(0),
+            Self::ByName => Err(UnknownScale::NotNamed),
+            Self::TaiBy(seconds) => Ok(seconds),
+            Self::Tai => match tai_s() {
+                0 => Err(UnknownScale::TaiNotSet),
+                tai_s => Ok(tai_s),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for PhcScale {
+    /// As a person would ask for it, after the device: `,tai`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ByName => Ok(()),
+            Self::Utc => f.write_str(",utc"),
+            Self::Tai => f.write_str(",tai"),
+            Self::TaiBy(seconds) => write!(f, ",tai={seconds}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_clocks_tell_utc_and_others_must_be_told() {
+        let told = |scale: PhcScale, name, tai_s| scale.ahead_of_utc_s(name, || tai_s);
+        for name in ["KVM virtual PTP", "hyperv", "vmclock0", "ptp_vmw", "ena-ptp-05"] {
+            assert_eq!(told(PhcScale::ByName, name, 0), Ok(0), "{name}");
+        }
+        let card = "mlx5_ptp";
+        assert_eq!(told(PhcScale::ByName, card, 37), Err(UnknownScale::NotNamed));
+        assert_eq!(told(PhcScale::ByName, "", 37), Err(UnknownScale::NotNamed));
+        assert_eq!(told(PhcScale::Utc, card, 37), Ok(0));
+        assert_eq!(told(PhcScale::Tai, card, 37), Ok(37));
+        assert_eq!(told(PhcScale::Tai, card, 0), Err(UnknownScale::TaiNotSet));
+        assert_eq!(told(PhcScale::TaiBy(38), card, 37), Ok(38));
+        // What a person says is of more weight than a name.
+        assert_eq!(told(PhcScale::Tai, "KVM virtual PTP", 37), Ok(37));
+    }
+
+    #[test]
+    fn what_is_ahead_as_tai_is_seems_to_be_tai() {
+        let of = |ahead_s: f64, tai_s| Apparent::of((ahead_s * 1e9) as i64, tai_s);
+        for tai_s in [0, 37] {
+            assert_eq!(of(0.0, tai_s), Apparent::Utc);
+            assert_eq!(of(-0.4, tai_s), Apparent::Utc);
+            assert_eq!(of(37.2, tai_s), Apparent::Tai);
+            assert_eq!(of(36.6, tai_s), Apparent::Tai);
+            assert_eq!(of(-36.9, tai_s), Apparent::LessThanUtc);
+            for ahead_s in [0.6, 36.4, 38.0, -35.0, 3600.0] {
+                assert_eq!(of(ahead_s, tai_s), Apparent::Neither, "{ahead_s}");
+            }
+        }
+        assert_eq!((of(37.0, 38), of(38.0, 38)), (Apparent::Neither, Apparent::Tai));
+        assert_eq!(Apparent::of(i64::MIN, 37), Apparent::Neither);
+    }
+
+    #[test]
+    fn a_scale_reads_as_it_is_typed() {
+        use PhcScale::{ByName, Tai, TaiBy, Utc};
+        let typed = [ByName, Utc, Tai, TaiBy(37)].map(|scale| format!("/dev/ptp1{scale}"));
+        assert_eq!(typed, ["/dev/ptp1", "/dev/ptp1,utc", "/dev/ptp1,tai", "/dev/ptp1,tai=37"]);
+    }
+}
