@@ -5,6 +5,7 @@ mod duration;
 mod error;
 mod looking;
 mod measure;
+mod named_phc;
 mod output;
 mod waiting;
 

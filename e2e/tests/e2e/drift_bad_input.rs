@@ -52,6 +52,8 @@ fn drift_tells_what_is_wrong(program: &Program) {
     for (arguments, what) in [
         (&["drift", "--ntp", "no-such-host.invalid"][..], "no address found"),
         (&["drift", "--phc", "/dev/null"], "cannot compare with /dev/null"),
+        (&["drift", "--phc", "/dev/null,tai=37"], "cannot compare with /dev/null: not readable"),
+        (&["drift", "--phc", "/dev/null,gps"], "/dev/ptp1,tai or /dev/ptp1,tai=37, found"),
         (&["drift", "--resume", "/no/such/file.csv"], "cannot read /no/such/file.csv"),
         (&["drift", "--vmclock=/dev/null"], "cannot compare with /dev/null"),
         (&["drift", "--records", "file.txt"], "by its name"),

@@ -159,6 +159,14 @@ fn keep_tells_what_is_wrong(program: &Program) {
             said.err
         );
     }
+    for (device, expected) in [
+        ("/dev/null,tai=37", "--phc /dev/null: not readable"),
+        ("/dev/null,gps", "/dev/ptp1,tai or /dev/ptp1,tai=37, found \"/dev/null,gps\""),
+    ] {
+        let said = program.run(&dry(&["--phc", device]));
+        assert_eq!(said.code, Some(2), "{device}: {}", said.out);
+        assert!(said.err.contains(expected), "{}", said.err);
+    }
     let none = program.run(&dry(&[]));
     assert_eq!(none.code, Some(2));
     assert!(

@@ -10,6 +10,7 @@ mod plot;
 mod records;
 mod references;
 pub(crate) mod report;
+mod scale;
 mod session;
 mod stopwatch;
 mod text;
@@ -26,6 +27,7 @@ use platform::tree::Tree;
 
 use crate::duration;
 use crate::error::CliError;
+use crate::named_phc::{self, NamedPhc};
 use crate::output::{self, Format};
 use asked::Asked;
 use clocks::{ClockName, Clocks};
@@ -47,9 +49,12 @@ pub(crate) struct Args {
     ntp: Vec<String>,
 
     /// Compare with this PTP hardware clock, such as /dev/ptp0, or with `auto`
-    /// the one that shows the host's time; may be repeated
-    #[arg(long, value_name = "DEVICE", value_parser = device)]
-    phc: Vec<PathBuf>,
+    /// the one that shows the host's time; may be repeated. A network card's
+    /// may be said to count UTC or TAI, for its offset to mean something:
+    /// /dev/ptp1,utc, or /dev/ptp1,tai by what the kernel knows of TAI, or
+    /// /dev/ptp1,tai=37
+    #[arg(long, value_name = "DEVICE[,utc|,tai]", value_parser = named_phc::parse)]
+    phc: Vec<NamedPhc>,
 
     /// Compare with the host's VMClock page, /dev/vmclock0 or this one
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::time_source::hosts_clocks;
+use platform::fact::Fact;
+use platform::time_source::{PhcScale, PhcTime, UnknownScale, hosts_clocks};
 
 use super::Args;
 use super::pace::Pace;
-use super::references::Reference;
+use super::references::{Reference, phc_device};
 use crate::error::CliError;
+use crate::named_phc::{NamedPhc, is_same, unknown_scale};
 
 /// The host's clock, whatever it is called here.
 const AUTO: &str = "auto";
@@ -30,8 +32,8 @@ impl Asked {
         for name in &args.ntp {
             references.push(ntp(name, pace)?);
         }
-        for path in &args.phc {
-            references.push(phc(path, pace)?);
+        for named in &args.phc {
+            references.push(phc(named, pace)?);
         }
         if let Some(path) = &args.vmclock {
             references.push(vmclock(path, pace)?);
@@ -49,10 +51,12 @@ impl Asked {
 
     /// The host's clock, or CLOCK_MONOTONIC_RAW.
     fn best(hosts_clock: Option<&Path>, pace: Pace) -> Self {
-        let hosts = hosts_clock.map(|path| (path, Reference::phc(path, pace)));
+        let hosts = hosts_clock.map(|path| (path, PhcTime::open(path, PhcScale::ByName)));
         match hosts {
-            Some((_, Ok(hosts))) => Self { references: vec![hosts], note: None },
-            Some((path, Err(why))) => {
+            Some((_, Fact::Known(hosts))) => {
+                Self { references: vec![Reference::phc(hosts, pace)], note: None }
+            }
+            Some((path, Fact::Unknown(why))) => {
                 let note = format!(
                     "Compared with CLOCK_MONOTONIC_RAW, for {}, which shows the host's time, \
                      cannot be compared with: {why}.",
@@ -71,6 +75,9 @@ fn each_once(references: &[Reference]) -> Result<(), CliError> {
         for other in references.iter().take(index) {
             let cause = match (one.address(), other.address()) {
                 _ if one.name() == other.name() => format!("{} is given twice", one.name()),
+                _ if is_one_device(one, other) => {
+                    format!("{} and {} are one device", other.name(), one.name())
+                }
                 (Some(address), Some(same)) if address == same => {
                     format!("{} and {} are one server, {address}", other.name(), one.name())
                 }
@@ -87,6 +94,13 @@ fn each_once(references: &[Reference]) -> Result<(), CliError> {
     Ok(())
 }
 
+fn is_one_device(one: &Reference, other: &Reference) -> bool {
+    match (phc_device(one.name()), phc_device(other.name())) {
+        (Some(one), Some(other)) => is_same(Path::new(one), Path::new(other)),
+        _ => false,
+    }
+}
+
 fn ntp(name: &str, pace: Pace) -> Result<Reference, CliError> {
     Reference::ntp(name, pace).map_err(|error| CliError::Failed {
         cause: error.to_string(),
@@ -94,14 +108,22 @@ fn ntp(name: &str, pace: Pace) -> Result<Reference, CliError> {
     })
 }
 
-fn phc(path: &Path, pace: Pace) -> Result<Reference, CliError> {
-    let path = if path.as_os_str() == AUTO { hosts_clock()? } else { path.to_owned() };
-    Reference::phc(&path, pace).map_err(|why| CliError::Failed {
-        cause: format!("cannot compare with {}: {why}", path.display()),
-        remedy: "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; as \
-                 root where it is not readable"
-            .into(),
-    })
+fn phc(named: &NamedPhc, pace: Pace) -> Result<Reference, CliError> {
+    let is_auto = named.path.as_os_str() == AUTO;
+    let path = if is_auto { hosts_clock()? } else { named.path.clone() };
+    match PhcTime::open(&path, named.scale) {
+        Fact::Known(phc) => match phc.ahead_of_utc_s() {
+            Err(why @ UnknownScale::TaiNotSet) => Err(unknown_scale(&phc, why)),
+            // Its frequency means something, whatever it counts.
+            Ok(_) | Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, pace)),
+        },
+        Fact::Unknown(why) => Err(CliError::Failed {
+            cause: format!("cannot compare with {}: {why}", path.display()),
+            remedy: "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; \
+                     as root where it is not readable"
+                .into(),
+        }),
+    }
 }
 
 fn vmclock(path: &Path, pace: Pace) -> Result<Reference, CliError> {
@@ -148,5 +170,14 @@ mod tests {
         assert!(error.to_string().starts_with(said), "{error}");
         let error = each_once(&[server("127.0.0.1"), server("127.0.0.1")]).unwrap_err();
         assert!(error.to_string().starts_with("ntp 127.0.0.1 is given twice"), "{error}");
+    }
+
+    #[test]
+    fn a_device_is_compared_with_once_whatever_it_counts() {
+        let device = |name| Reference::clock(name, Duration::from_secs(1), Box::new(|| None));
+        assert!(each_once(&[device("phc /dev/ptp0 as UTC"), device("phc /dev/ptp1")]).is_ok());
+        let twice = [device("phc /dev/ptp1"), device("phc /dev/ptp1 as UTC")];
+        let error = each_once(&twice).unwrap_err().to_string();
+        assert_eq!(error, "phc /dev/ptp1 and phc /dev/ptp1 as UTC are one device");
     }
 }

@@ -11,9 +11,8 @@ use platform::fact::Fact;
 use platform::facts::steering::ChronyTracking;
 use platform::reference::chrony::Chrony;
 use platform::reference::ntp::{NtpError, NtpServer};
-use platform::reference::phc::Phc;
 use platform::reference::vmclock::VmClock;
-use platform::time_source::{PhcScale, PhcTime};
+use platform::time_source::{PhcTime, UnknownScale};
 
 use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC, within};
 use super::pace::{Pace, pause_after};
@@ -25,6 +24,23 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What ptp_kvm calls its device (drivers/ptp/ptp_kvm_common.c): the host's
 /// clock, by KVM clock pairing.
 const KVM_CLOCK: &str = "KVM virtual PTP";
+
+/// What the name of a PTP hardware clock ends with that is known to count UTC,
+/// or TAI, which is brought to UTC.
+const AS_UTC: &str = " as UTC";
+
+/// Whether a reference of that name tells UTC: a network card's clock, of which
+/// nobody said what it counts, may count TAI.
+pub(super) fn tells_utc(name: &str) -> bool {
+    let kinds = ["ntp ", "chrony", "vmclock ", "kvm "];
+    kinds.iter().any(|kind| name.starts_with(kind)) || name.ends_with(AS_UTC)
+}
+
+/// The device of a PTP hardware clock, where a reference of that name is one.
+pub(super) fn phc_device(name: &str) -> Option<&str> {
+    let device = name.strip_prefix("kvm ").or(name.strip_prefix("phc "))?;
+    Some(device.strip_suffix(AS_UTC).unwrap_or(device))
+}
 
 /// A reference, and how it has answered so far.
 pub(super) struct Reference {
@@ -95,18 +111,13 @@ impl Reference {
     }
 
     /// A PTP hardware clock.
-    ///
-    /// # Errors
-    /// Why it cannot be compared.
-    pub(super) fn phc(path: &Path, pace: Pace) -> Result<Self, String> {
-        match PhcTime::open(path, PhcScale::ByName) {
-            Fact::Known(phc) => {
-                let kind = if phc.clock_name() == KVM_CLOCK { "kvm" } else { "phc" };
-                let name = format!("{kind} {}", path.display());
-                Ok(Self::new(name, Source::Phc { phc }, pace.near()))
-            }
-            Fact::Unknown(why) => Err(why.to_string()),
-        }
+    pub(super) fn phc(phc: PhcTime, pace: Pace) -> Self {
+        let counts = if phc.ahead_of_utc_s().is_ok() { AS_UTC } else { "" };
+        let name = match phc.clock_name() {
+            KVM_CLOCK => format!("kvm {}", phc.device()),
+            _ => format!("phc {}{counts}", phc.device()),
+        };
+        Self::new(name, Source::Phc { phc }, pace.near())
     }
 
     /// The host's time by its VMClock page.
@@ -184,7 +195,7 @@ impl Reference {
         self.asked += 1;
         let compared = match &mut self.source {
             Source::Ntp { server, word } => compare_ntp(server, word, clocks),
-            Source::Phc { phc } => compare_phc(phc.device_clock(), clocks),
+            Source::Phc { phc } => compare_phc(phc, clocks),
             Source::VmClock { vmclock, word_ns } => compare_vmclock(vmclock, word_ns, clocks),
             Source::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
             Source::Clock(read) => compare_clock(&*read, clocks),
@@ -250,6 +261,10 @@ impl Reference {
                 }
                 _ => None,
             },
+            ahead_of_utc_s: match &self.source {
+                Source::Phc { phc } => phc.ahead_of_utc_s().ok(),
+                _ => None,
+            },
             driver: match &self.source {
                 Source::Phc { phc } => Some(phc.clock_name().to_owned()),
                 _ => None,
@@ -302,14 +317,21 @@ fn compare_ntp(
     Ok(within(&exchange.sent, reference, &exchange.arrived))
 }
 
-fn compare_phc(phc: &Phc, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
+fn compare_phc(phc: &PhcTime, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
+    let ahead_s = match phc.ahead_of_utc_s() {
+        // As it counts.
+        Err(UnknownScale::NotNamed) => 0,
+        told => told.map_err(plainly)?,
+    };
     let stamp = clocks.stamps();
     let before = stamp();
-    let comparison = match phc.compare() {
-        Fact::Known(comparison) => comparison,
+    let compared = phc.device_clock().compare();
+    let after = stamp();
+    let comparison = match compared {
+        Fact::Known(shown) => shown.less(ahead_s),
         Fact::Unknown(why) => return Err(plainly(why)),
     };
-    let after = stamp();
+    let comparison = comparison.ok_or_else(|| plainly("it shows a time before 1970"))?;
     let (first, last) = comparison.device_ns;
     let mut compared = within(&before, Span { before: first, after: last }, &after);
     // What the kernel compared itself is tighter than what we can.

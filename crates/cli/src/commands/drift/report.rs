@@ -58,6 +58,9 @@ pub(crate) struct ReferenceReport {
     /// What a PTP hardware clock's driver calls it: `KVM virtual PTP` is the
     /// host's clock by KVM clock pairing.
     pub(super) driver: Option<String>,
+    /// How far a PTP hardware clock is ahead of UTC, s, which is taken off: 0
+    /// for one that counts UTC; null where nothing tells.
+    pub(super) ahead_of_utc_s: Option<i32>,
     /// chronyd's own figures, as of the last comparison.
     pub(super) chrony: Option<ChronyTracking>,
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use ::records::{Record, Recorder};
 use instruments::drift::budget::Budget;
 use instruments::drift::{Reading, Refused, Series};
+use platform::time_source::kernels_tai_s;
 
 use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
 use super::records;
-use super::references::Reference;
+use super::references::{Reference, tells_utc};
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
 use crate::error::CliError;
@@ -207,6 +208,7 @@ impl Session {
         let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
         notes.extend(super::notes::judge_references(&mut references, &mut pairs));
+        notes.extend(super::scale::notes(&pairs, kernels_tai_s()));
         let mut disturbed = super::notes::disturbances(&references, &pairs);
         disturbed.extend(stood_still.iter().map(|said| format!("{said}.")));
         for pair in &self.pairs {
@@ -286,10 +288,7 @@ impl Session {
 
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    // A network card's clock may count TAI.
-    let of_utc = ["ntp ", "chrony", "vmclock ", "kvm "];
-    let offset_is_error =
-        pair.clock.counts_from_1970() && of_utc.iter().any(|kind| pair.reference.starts_with(kind));
+    let offset_is_error = pair.clock.counts_from_1970() && tells_utc(&pair.reference);
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),

@@ -192,6 +192,9 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     if let Some(driver) = &reference.driver {
         line.push_str(&format!("; {driver}"));
     }
+    if let Some(ahead_s) = reference.ahead_of_utc_s.filter(|ahead_s| *ahead_s != 0) {
+        line.push_str(&format!("; counts TAI, of which {ahead_s} s are taken off"));
+    }
     if let Some(chrony) = &reference.chrony {
         line.push_str(&format!(
             "; chronyd's own figures: the system's clock {} ppm uncorrected, ± {} ppm",

@@ -11,6 +11,7 @@ use platform::facts::steering::TimeKeeperKind;
 use crate::duration;
 use crate::error::CliError;
 use crate::looking::Places;
+use crate::named_phc::{self, NamedPhc};
 use crate::output::LineFormat;
 
 /// Keep the time of day right through pauses, restores and sleeps.
@@ -27,9 +28,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(super) ntp: Vec<String>,
 
-    /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub(super) phc: Vec<PathBuf>,
+    /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
+    /// network card's has to be said to count UTC or TAI: /dev/ptp1,utc, or
+    /// /dev/ptp1,tai by what the kernel knows of TAI, or /dev/ptp1,tai=37
+    #[arg(long, value_name = "DEVICE[,utc|,tai]", value_parser = named_phc::parse)]
+    pub(super) phc: Vec<NamedPhc>,
 
     /// Listen on this Unix datagram socket for what the host says: `time
     /// SECONDS [+- SECONDS]` or `resumed`
@@ -251,6 +254,7 @@ mod tests {
             ("--poll", "100ms"),
             ("--patience", "2s"),
             ("--burst", "0"),
+            ("--phc", "/dev/ptp1,gps"),
         ] {
             let error = CommandLine::try_parse_from(["keep", option, text]).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");

@@ -1,6 +1,6 @@
 //! The sources of the time: found on this machine, or named.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use keeper::{Reading, SourceKind};
@@ -13,6 +13,7 @@ use super::apart::Apart;
 use super::line::NotUsed;
 use super::options::{Args, Found};
 use crate::error::CliError;
+use crate::named_phc::{NamedPhc, unknown_scale};
 
 /// A source, and whether it answers.
 #[derive(Debug)]
@@ -115,7 +116,8 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
         put(SourceKind::VmClock, "vmclock", found);
     }
     if is_wanted(Found::Phc) {
-        for device in hosts_clocks().into_iter().filter(|device| !args.phc.contains(device)) {
+        let is_named = |device: &PathBuf| args.phc.iter().any(|named| named.is(device));
+        for device in hosts_clocks().into_iter().filter(|device| !is_named(device)) {
             let found = PhcTime::open(&device, PhcScale::ByName).map(TimeSource::Phc);
             put(SourceKind::Phc, &device.display().to_string(), found);
         }
@@ -123,11 +125,9 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
     if is_wanted(Found::Rtc) {
         put(SourceKind::Rtc, "rtc", RtcTime::find().map(TimeSource::Rtc));
     }
-    for device in &args.phc {
-        match PhcTime::open(device, PhcScale::ByName) {
-            Fact::Known(phc) => sources.push(Source::new(SourceKind::Phc, TimeSource::Phc(phc))),
-            Fact::Unknown(why) => return Err(unusable("--phc", device, &why)),
-        }
+    for (index, named) in args.phc.iter().enumerate() {
+        let phc = TimeSource::Phc(phc(named, &args.phc[..index])?);
+        sources.push(Source::new(SourceKind::Phc, phc));
     }
     if let Some(path) = &args.host_socket {
         let host = HostSocket::bind(path).map_err(|why| unusable("--host-socket", path, &why))?;
@@ -139,6 +139,28 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
         return Err(none_found(&not_used));
     }
     Ok((sources, not_used))
+}
+
+/// A PTP hardware clock, beside those named before it.
+///
+/// # Errors
+/// It is not to be read, has been named already, or counts nobody knows what:
+/// a network card's, which may be ahead of UTC by as much as TAI is, would set
+/// the clock wrong by that.
+fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
+    if before.iter().any(|other| other.is(&named.path)) {
+        return Err(CliError::Failed {
+            cause: format!("--phc {} is given twice", named.path.display()),
+            remedy: "each device once: it would vote twice".into(),
+        });
+    }
+    match PhcTime::open(&named.path, named.scale) {
+        Fact::Unknown(why) => Err(unusable("--phc", &named.path, &why)),
+        Fact::Known(phc) => match phc.ahead_of_utc_s() {
+            Ok(_) => Ok(phc),
+            Err(why) => Err(unknown_scale(&phc, why)),
+        },
+    }
 }
 
 fn unusable(option: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {

@@ -37,6 +37,7 @@ fn report() -> DriftReport {
         leap: Some(1),
         compared: None,
         driver: None,
+        ahead_of_utc_s: None,
         chrony: None,
     };
     DriftReport {
@@ -52,6 +53,16 @@ fn report() -> DriftReport {
 #[test]
 fn the_result_for_people() {
     insta::assert_snapshot!(render(&report(), Format::Text));
+}
+
+#[test]
+fn what_is_taken_off_a_clock_of_tai_is_told() {
+    let said = |ahead_of_utc_s| {
+        let mut report = report();
+        report.references[0].ahead_of_utc_s = ahead_of_utc_s;
+        render(&report, Format::Text).contains("; counts TAI, of which 37 s are")
+    };
+    assert!(said(Some(37)) && !said(Some(0)) && !said(None));
 }
 
 #[test]
