@@ -44,6 +44,26 @@ fn a_servers_time_is_compared() {
 }
 
 #[test]
+fn who_is_silent_keeps_nobody_waiting_for_the_others() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let patience = Duration::from_millis(300);
+    let silent_one = || NtpTime::named(&name, patience);
+    let (mut first, mut second) = (silent_one(), silent_one());
+    let mut unknown = NtpTime::found_by(hangs, "time.example", patience);
+    let (mut answers, thread) = server(1, 40, |_, _| ());
+    let begun = Instant::now();
+    let told = NtpTime::compare_all(&mut [&mut first, &mut unknown, &mut answers, &mut second]);
+    thread.join().unwrap();
+    let is_40_s = |offset: &Offset| offset.offset_ns.abs_diff(40_000_000_000) <= offset.bound_ns;
+    assert!(told[2].as_ref().is_ok_and(is_40_s), "{told:?}");
+    for index in [0, 3] {
+        assert!(matches!(told[index], Err(NoOffset::Ntp(NtpError::NoAnswer { .. }))), "{told:?}");
+    }
+    assert!(matches!(told[1], Err(NoOffset::Ntp(NtpError::NoAddress { .. }))), "{told:?}");
+}
+
+#[test]
 fn a_servers_own_distance_is_in_the_bound() {
     // Half of 1 s of root delay, and 0.25 s of dispersion.
     let far = |_: u32, packet: &mut [u8; 48]| {
