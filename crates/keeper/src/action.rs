@@ -10,8 +10,9 @@ use crate::source::{Reading, SourceKind};
 /// list that the keeper was made with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Ask this source now, and tell [`crate::Keeper::measured`].
-    Measure(usize),
+    /// Ask these sources now, all at the same time, and tell
+    /// [`crate::Keeper::measured`] of each.
+    Measure(Vec<usize>),
     /// Step the clock, and tell [`crate::Keeper::corrected`].
     Step(Correction),
     /// Slew the clock, and tell [`crate::Keeper::corrected`].

@@ -135,13 +135,14 @@ impl Keeper {
         }
         loop {
             if let Some(index) = self.wanted_here() {
-                return Some(Action::Measure(index));
+                return Some(Action::Measure(vec![index]));
             }
             if let Some(action) = self.decide_by_host(now_ns) {
                 return self.begun(action);
             }
-            if let Some(index) = self.wanted(now_ns) {
-                return Some(Action::Measure(index));
+            let servers = self.wanted(now_ns);
+            if !servers.is_empty() {
+                return Some(Action::Measure(servers));
             }
             if std::mem::replace(&mut self.is_decided, true) {
                 return None;
@@ -161,17 +162,20 @@ impl Keeper {
         Some(index)
     }
 
-    /// A server to be asked now, and not too often.
-    fn wanted(&mut self, now_ns: u64) -> Option<usize> {
-        loop {
-            let index = self.sources.iter().position(|source| source.is_wanted)?;
-            let source = &mut self.sources[index];
+    /// The servers to be asked now, and not too often.
+    fn wanted(&mut self, now_ns: u64) -> Vec<usize> {
+        let mut wanted = Vec::new();
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            if !source.is_wanted {
+                continue;
+            }
             source.ask();
             match self.requests.take(now_ns) {
-                Ok(()) => return Some(index),
+                Ok(()) => wanted.push(index),
                 Err(wait_ns) => source.due_ns = now_ns.saturating_add(wait_ns),
             }
         }
+        wanted
     }
 
     /// What source `index` said: its answer to [`Action::Measure`], or by

@@ -10,7 +10,7 @@
 //! let mut keeper = Keeper::new(Policy::default(), &[SourceKind::VmClock]);
 //! let now_ns = 1_000_000_000; // CLOCK_MONOTONIC
 //! keeper.look(now_ns, &[]);
-//! assert_eq!(keeper.next(now_ns), Some(Action::Measure(0)));
+//! assert_eq!(keeper.next(now_ns), Some(Action::Measure(vec![0])));
 //! // The machine was paused for a minute: its clock is behind.
 //! let reading = Reading { offset_ns: 60_000_000_000, bound_ns: 1000, at_ns: now_ns };
 //! keeper.measured(0, now_ns, Some(reading));

@@ -123,4 +123,21 @@ impl TimeSource {
             Self::Rtc(source) => source.compare(),
         }
     }
+
+    /// As [`TimeSource::compare`], for each; the servers among them are asked
+    /// at the same time, after all else.
+    pub fn compare_all(sources: &mut [&mut Self]) -> Vec<Result<Offset, NoOffset>> {
+        let (mut told, mut servers) = (Vec::new(), Vec::new());
+        for source in sources {
+            match source {
+                Self::Ntp(server) => {
+                    servers.push(server);
+                    told.push(None);
+                }
+                other => told.push(Some(other.compare())),
+            }
+        }
+        let mut by_servers = NtpTime::compare_all(&mut servers).into_iter();
+        told.into_iter().filter_map(|told| told.or_else(|| by_servers.next())).collect()
+    }
 }

@@ -95,8 +95,10 @@ impl Source {
         self.wait(now_ns, soon_ns.min(poll_ns));
     }
 
-    /// Local ones are asked at each look all the same.
+    /// Local ones are asked at each look all the same. Another that was asked
+    /// together with it may have had news, on which it has just spoken.
     fn wait(&mut self, now_ns: u64, wait_ns: u64) {
+        self.is_wanted = false;
         let wait_ns = if self.kind.is_local() { 0 } else { wait_ns };
         self.due_ns = now_ns.saturating_add(wait_ns);
     }

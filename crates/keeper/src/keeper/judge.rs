@@ -19,14 +19,17 @@ impl Keeper {
     pub(super) fn judge(&mut self, now_ns: u64, chosen: &Chosen) -> Option<Action> {
         let correction = self.correction(chosen);
         let reading = chosen.reading;
+        let is_worse = chosen.kind == SourceKind::Rtc && self.is_led;
         if reading.is_within(self.policy.tolerance_ns) {
-            return self.settle(now_ns, &reading, correction);
+            // That a better one's correction was right, its own second cannot
+            // tell.
+            return if is_worse { None } else { self.settle(now_ns, &reading, correction) };
         }
         if self.is_beyond(chosen) {
             let max_step_ns = self.policy.max_step_ns;
             return self.refuse(now_ns, correction, Refusal::BeyondMaxStep { max_step_ns });
         }
-        if chosen.kind == SourceKind::Rtc && self.is_led && !self.chronyd.is_at_it() {
+        if is_worse && !self.chronyd.is_at_it() {
             return self.refuse(now_ns, correction, Refusal::WorseSource);
         }
         if !self.is_confirmed(chosen) {

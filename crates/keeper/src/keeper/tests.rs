@@ -45,14 +45,16 @@ impl Bench {
         self.asked.clear();
         while let Some(action) = self.keeper.next(self.now_ns) {
             match action {
-                Action::Measure(index) => {
-                    self.asked.push(index);
-                    let says = self.says[index].map(|(offset_ns, bound_ns)| Reading {
-                        offset_ns,
-                        bound_ns,
-                        at_ns: self.now_ns,
-                    });
-                    self.keeper.measured(index, self.now_ns, says);
+                Action::Measure(sources) => {
+                    for index in sources {
+                        self.asked.push(index);
+                        let says = self.says[index].map(|(offset_ns, bound_ns)| Reading {
+                            offset_ns,
+                            bound_ns,
+                            at_ns: self.now_ns,
+                        });
+                        self.keeper.measured(index, self.now_ns, says);
+                    }
                 }
                 Action::Step(by) => {
                     self.keeper.corrected(self.now_ns, true);

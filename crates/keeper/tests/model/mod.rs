@@ -184,9 +184,12 @@ impl Machine {
                 continue;
             }
             let is_done = match action {
-                Action::Measure(index) => {
-                    let reading = self.measure(index);
-                    self.keeper.measured(index, self.clock.monotonic_ns, reading);
+                Action::Measure(sources) => {
+                    let readings = sources.iter().map(|&index| self.measure(index));
+                    let readings: Vec<_> = readings.collect();
+                    for (index, reading) in sources.into_iter().zip(readings) {
+                        self.keeper.measured(index, self.clock.monotonic_ns, reading);
+                    }
                     continue;
                 }
                 Action::Step(by) => self.clock.step(by.by_ns).is_ok(),

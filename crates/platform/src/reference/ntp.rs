@@ -5,20 +5,19 @@
 //! guess, while our own socket, through which its packets pass, notes all clocks.
 
 mod error;
+mod request;
 mod wire;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use sntpc::{NtpContext, NtpResult, NtpTimestampGenerator, NtpUdpSocket};
+use sntpc::NtpResult;
 
 pub use error::NtpError;
+use request::Request;
+use wire::Seen;
 pub use wire::Wire;
-use wire::{Seen, Stamped, Udp};
-
-use crate::clock::Clock;
 
 /// NTP's port.
 const PORT: u16 = 123;
@@ -93,10 +92,17 @@ impl NtpServer {
     /// # Errors
     /// There is no answer, or not one to go by.
     pub fn ask<S>(&self, stamp: impl Fn() -> S) -> Result<Exchange<S>, NtpError> {
-        // A socket of its own for each request: what comes late for the last
-        // one comes to a port that is closed.
-        let wire = Udp::to(self.address, self.patience);
-        self.ask_over(&wire.map_err(|error| self.unreachable(&error))?, stamp)
+        let answer = Self::ask_all(&[self], stamp).pop();
+        answer.unwrap_or_else(|| Err(self.wrong("it was never asked")))
+    }
+
+    /// Asks each once, all at the same time: who does not answer keeps nobody
+    /// waiting for the others. Answers in the order of the servers.
+    pub fn ask_all<S>(
+        servers: &[&Self],
+        stamp: impl Fn() -> S,
+    ) -> Vec<Result<Exchange<S>, NtpError>> {
+        request::ask_all(servers, stamp)
     }
 
     /// Asks once, by another way than a socket.
@@ -108,39 +114,14 @@ impl NtpServer {
         wire: &impl Wire,
         stamp: impl Fn() -> S,
     ) -> Result<Exchange<S>, NtpError> {
-        let stamped = Stamped::new(wire, self.address, stamp);
-        let result = self.talk(&stamped, NtpContext::new(Nonce::default()));
-        match (result, stamped.seen()) {
-            (Ok(result), Seen { sent: Some(sent), arrived: Some(arrived), received, .. }) => {
-                self.exchange((sent, arrived), received, &result)
-            }
-            (Ok(_), _) => Err(self.wrong("it was never sent")),
-            (Err(_), Seen { error: Some(error), .. }) => Err(self.io(&error)),
-            (Err(error), _) => Err(self.judged(error)),
-        }
+        let answer = Request::send(self, wire, stamp)?.answer();
+        answer.unwrap_or_else(|| Err(self.io(&ErrorKind::TimedOut.into())))
     }
 
-    fn talk(
-        &self,
-        socket: &impl NtpUdpSocket,
-        context: NtpContext<Nonce>,
-    ) -> sntpc::Result<NtpResult> {
-        let request = sntpc::sync::sntp_send_request(self.address, socket, context)?;
-        loop {
-            match sntpc::sync::sntp_process_response(self.address, socket, context, request) {
-                // Not an answer to this request: the right one may follow.
-                Err(sntpc::Error::IncorrectOriginTimestamp) => {}
-                result => return result,
-            }
-        }
-    }
-
-    fn exchange<S>(
-        &self,
-        (sent, arrived): (S, S),
-        received: u64,
-        result: &NtpResult,
-    ) -> Result<Exchange<S>, NtpError> {
+    fn exchange<S>(&self, seen: Seen<S>, result: &NtpResult) -> Result<Exchange<S>, NtpError> {
+        let Seen { sent: Some(sent), arrived: Some(arrived), received, .. } = seen else {
+            return Err(self.wrong("it was never sent"));
+        };
         let answered = ((result.sec() + UNIX_EPOCH_S) << 32) | u64::from(result.sec_fraction());
         // In 2^-32 s; an era's end may lie between the two.
         let inside_ns = nanoseconds(answered.wrapping_sub(received));
@@ -168,8 +149,11 @@ impl NtpServer {
         })
     }
 
-    fn judged(&self, error: sntpc::Error) -> NtpError {
+    /// Why there is no answer: what befell the socket, or else what is wrong
+    /// with the answer.
+    fn failed(&self, by_socket: Option<std::io::Error>, error: sntpc::Error) -> NtpError {
         match error {
+            _ if let Some(error) = by_socket => self.io(&error),
             sntpc::Error::KissOfDeath(code) => {
                 let code = code.as_str().chars().filter(char::is_ascii_graphic).collect();
                 NtpError::Kiss { name: self.name.clone(), code }
@@ -230,29 +214,6 @@ fn host_and_port(name: &str) -> Result<(&str, u16), String> {
 /// Nanoseconds of a 32.32 fixed-point number of seconds.
 fn nanoseconds(fixed: u64) -> u64 {
     ((u128::from(fixed) * 1_000_000_000) >> 32) as u64
-}
-
-/// The time that a request carries and an answer must repeat: the right
-/// second, for the era; the rest at random, so that it cannot be guessed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Nonce {
-    seconds: u64,
-    micros: u32,
-}
-
-impl NtpTimestampGenerator for Nonce {
-    fn init(&mut self) {
-        self.seconds = Clock::Realtime.read_ns().unwrap_or_default() / 1_000_000_000;
-        self.micros = (RandomState::new().build_hasher().finish() % 1_000_000) as u32;
-    }
-
-    fn timestamp_sec(&self) -> u64 {
-        self.seconds
-    }
-
-    fn timestamp_subsec_micros(&self) -> u32 {
-        self.micros
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! An NTP server's time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
+use crate::fact::Unknown;
 use crate::reference::ntp::{Exchange, NtpError, NtpServer};
 
 mod lookup;
@@ -48,17 +49,56 @@ impl NtpTime {
     /// # Errors
     /// No address yet, or no answer to go by.
     pub fn compare(&mut self) -> Result<Offset, NoOffset> {
-        let told = self.server()?.compare();
-        self.failures = if told.is_ok() { 0 } else { self.failures.saturating_add(1) };
-        told
+        let told = Self::compare_all(&mut [self]).pop();
+        told.unwrap_or_else(|| Err(self.not_found().into()))
     }
 
-    /// The server, as far as it is known where that is.
-    fn server(&mut self) -> Result<&NtpServer, NtpError> {
+    /// How far each server's time is, all asked at the same time: who does not
+    /// answer keeps nobody waiting for the others. In the order of the
+    /// servers.
+    pub fn compare_all(servers: &mut [&mut Self]) -> Vec<Result<Offset, NoOffset>> {
+        let begun = Instant::now();
+        // All lookups are under way before the first is waited for.
+        for server in &mut *servers {
+            let _ = server.find_by(begun);
+        }
+        // And none is, where somebody can be asked meanwhile.
+        let is_any_found = servers.iter().any(|server| server.found.is_some());
+        let find = |server: &mut &mut Self| {
+            let wait = if is_any_found { Duration::ZERO } else { server.patience };
+            server.find_by(begun + wait)
+        };
+        let found: Vec<Result<(), NtpError>> = servers.iter_mut().map(find).collect();
+        let asked = servers.iter().zip(&found).filter(|(_, found)| found.is_ok());
+        let asked: Vec<&NtpServer> = asked.filter_map(|(one, _)| one.found.as_ref()).collect();
+        let mut answers = NtpServer::ask_all(&asked, Moment::now).into_iter();
+        let told = |(server, found): (&mut &mut Self, Result<(), NtpError>)| {
+            found?;
+            let exchange = answers.next().unwrap_or_else(|| Err(server.not_found()));
+            server.told(exchange)
+        };
+        servers.iter_mut().zip(found).map(told).collect()
+    }
+
+    fn told(
+        &mut self,
+        exchange: Result<Exchange<Result<Moment, Unknown>>, NtpError>,
+    ) -> Result<Offset, NoOffset> {
+        let offset = exchange.map_err(NoOffset::from).and_then(|exchange| {
+            let (sent, arrived) = (exchange.sent.clone()?, exchange.arrived.clone()?);
+            told(&exchange).between(|| format!("ntp {}", self.name), sent, arrived)
+        });
+        self.failures = if offset.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        offset
+    }
+
+    /// Sees that its address is known, as far as it is at that time.
+    fn find_by(&mut self, until: Instant) -> Result<(), NtpError> {
         let is_stale = self.failures >= FAILURES && !NtpServer::is_address(&self.name);
         if self.found.is_none() || is_stale {
+            let left = until.saturating_duration_since(Instant::now());
             // Nobody is waited for while there is an address to ask.
-            let wait = if self.found.is_none() { self.patience } else { Duration::ZERO };
+            let wait = if self.found.is_none() { left } else { Duration::ZERO };
             match self.look_up(wait) {
                 Some(Ok(server)) => (self.found, self.failures) = (Some(server), 0),
                 Some(Err(error)) if self.found.is_none() => return Err(error),
@@ -67,10 +107,12 @@ impl NtpTime {
                 None => {}
             }
         }
-        self.found.as_ref().ok_or_else(|| NtpError::NoAddress {
-            name: self.name.clone(),
-            error: "the resolver has not answered yet".into(),
-        })
+        if self.found.is_some() { Ok(()) } else { Err(self.not_found()) }
+    }
+
+    fn not_found(&self) -> NtpError {
+        let error = "the resolver has not answered yet".to_owned();
+        NtpError::NoAddress { name: self.name.clone(), error }
     }
 
     /// What the resolver says, where it does within `wait`; else it goes on.
@@ -90,15 +132,6 @@ impl NtpTime {
             self.lookup = Some(under_way);
         }
         said
-    }
-}
-
-impl NtpServer {
-    /// How far its time is from CLOCK_REALTIME.
-    fn compare(&self) -> Result<Offset, NoOffset> {
-        let exchange = self.ask(Moment::now)?;
-        let (sent, arrived) = (exchange.sent.clone()?, exchange.arrived.clone()?);
-        told(&exchange).between(|| format!("ntp {}", self.name()), sent, arrived)
     }
 }
 

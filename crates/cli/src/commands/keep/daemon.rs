@@ -166,9 +166,9 @@ impl Daemon {
         let Some(index) = self.sources.iter().position(|source| source.host().is_some()) else {
             return;
         };
-        let source = &mut self.sources[index];
-        let (reading, _) = source.measure();
-        let Some(host) = source.host_mut() else { return };
+        let measured = Source::measure_all(&mut self.sources, &[index]).pop();
+        let reading = measured.and_then(|(_, reading, _)| reading);
+        let Some(host) = self.sources[index].host_mut() else { return };
         let (resumed, refused) = (host.take_resumed(), host.take_refused());
         if let Some(why) = refused {
             self.log.tell(Event::NotHeard { why: why.to_string() });
@@ -188,7 +188,7 @@ impl Daemon {
     fn act(&mut self) {
         while let Some(action) = self.keeper.next(now_ns()) {
             match action {
-                Action::Measure(index) => self.measure(index),
+                Action::Measure(sources) => self.measure(&sources),
                 Action::Step(by) => self.correct(&by, How::Step),
                 Action::Slew(by) => self.correct(&by, How::Slew),
                 Action::AskChronyd { by, anew } => {
@@ -211,23 +211,25 @@ impl Daemon {
         }
     }
 
-    fn measure(&mut self, index: usize) {
+    fn measure(&mut self, which: &[usize]) {
         let begun = Instant::now();
-        let source = &mut self.sources[index];
-        let (reading, change) = source.measure();
+        let measured = Source::measure_all(&mut self.sources, which);
         // The next look comes later by that, and for no other reason. What is
         // beyond patience is: the machine may stand still meanwhile.
-        self.observer.was_busy(begun.elapsed().min(source.patience));
-        self.tally.asked += 1;
-        self.tally.answered += u64::from(reading.is_some());
-        if let Some(change) = change {
-            let source = source.name.clone();
-            self.log.tell(match change {
-                Change::Silent(why) => Event::Silent { source, why },
-                Change::Back => Event::Answers { source },
-            });
+        let patience = which.iter().filter_map(|index| Some(self.sources.get(*index)?.patience));
+        self.observer.was_busy(begun.elapsed().min(patience.max().unwrap_or_default()));
+        for (index, reading, change) in measured {
+            self.tally.asked += 1;
+            self.tally.answered += u64::from(reading.is_some());
+            if let Some(change) = change {
+                let source = self.sources[index].name.clone();
+                self.log.tell(match change {
+                    Change::Silent(why) => Event::Silent { source, why },
+                    Change::Back => Event::Answers { source },
+                });
+            }
+            self.measured(index, reading);
         }
-        self.measured(index, reading);
     }
 
     /// Tells the keeper what a source says of the clock as it would be.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use keeper::{Reading, SourceKind};
 use platform::fact::Fact;
 use platform::time_source::{
-    HostSocket, NoOffset, NtpTime, PhcScale, PhcTime, RtcTime, TimeSource, VmClock, hosts_clocks,
+    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, VmClock,
+    hosts_clocks,
 };
 
 use super::apart::Apart;
@@ -53,11 +54,31 @@ impl Source {
         self.apart = self.apart.map(|apart| apart.stepped(by_ns));
     }
 
-    /// Asks it, and says what has changed about its answering.
-    pub(super) fn measure(&mut self) -> (Option<Reading>, Option<Change>) {
+    /// Asks those of the sources, all at the same time: each with what it says,
+    /// and what has changed about its answering.
+    pub(super) fn measure_all(
+        sources: &mut [Self],
+        which: &[usize],
+    ) -> Vec<(usize, Option<Reading>, Option<Change>)> {
         // Before, so that what happens meanwhile shows.
         let apart = Apart::now();
-        let told = self.compare();
+        let asked = sources.iter_mut().enumerate().filter(|(index, _)| which.contains(index));
+        let mut asked: Vec<(usize, &mut Self)> = asked.collect();
+        let mut times: Vec<_> = asked.iter_mut().map(|(_, source)| &mut source.time).collect();
+        let told = TimeSource::compare_all(&mut times);
+        let heard = |((index, source), told): ((usize, &mut Self), _)| {
+            let (reading, change) = source.heard(apart, told);
+            (index, reading, change)
+        };
+        asked.into_iter().zip(told).map(heard).collect()
+    }
+
+    /// It was asked when the clock stood like this, and told that.
+    fn heard(
+        &mut self,
+        apart: Option<Apart>,
+        told: Result<Offset, NoOffset>,
+    ) -> (Option<Reading>, Option<Change>) {
         if told.is_ok() {
             self.apart = apart;
         }
@@ -67,16 +88,12 @@ impl Source {
             _ => None,
         };
         self.answers = Some(told.is_ok());
-        (told.ok(), change)
-    }
-
-    fn compare(&mut self) -> Result<Reading, NoOffset> {
-        let offset = self.time.compare()?;
-        Ok(Reading {
+        let reading = told.ok().map(|offset| Reading {
             offset_ns: offset.offset_ns,
             bound_ns: offset.bound_ns,
             at_ns: offset.at_monotonic_ns,
-        })
+        });
+        (reading, change)
     }
 
     /// The host's socket, if this is it.

@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sntpc::NtpUdpSocket;
 
 /// Where an answer tells when the request arrived (RFC 5905, figure 8).
@@ -22,8 +24,19 @@ pub trait Wire {
     /// Takes the next packet of the server, as far as it fits.
     ///
     /// # Errors
-    /// Those of the network; `TimedOut` when none comes any more.
+    /// Those of the network; `WouldBlock` while there is none yet, `TimedOut`
+    /// when none comes any more.
     fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
+}
+
+impl<W: Wire> Wire for &W {
+    fn send(&self, packet: &[u8]) -> std::io::Result<usize> {
+        (**self).send(packet)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        (**self).receive(buffer)
+    }
 }
 
 /// A socket for one request, which is given up at a time.
@@ -44,6 +57,7 @@ impl Udp {
         // Connected, so that the kernel passes on this server's packets alone,
         // and its ICMP errors.
         socket.connect(server)?;
+        socket.set_nonblocking(true)?;
         Ok(Self { socket, until: Instant::now() + patience })
     }
 }
@@ -54,17 +68,24 @@ impl Wire for Udp {
     }
 
     fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            let left = self.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.socket.set_read_timeout(Some(left))?;
-            match self.socket.recv(buffer) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                result => return result,
-            }
+        // However many packets there are that are no answer.
+        if Instant::now() >= self.until {
+            return Err(ErrorKind::TimedOut.into());
         }
+        self.socket.recv(buffer)
+    }
+}
+
+/// Waits until a packet has come through one of them, or one is given up.
+pub(super) fn wait(wires: &[&Udp]) {
+    let until = wires.iter().map(|wire| wire.until).min();
+    let left = until.map_or(Duration::ZERO, |until| until.duration_since(Instant::now()));
+    let mut polled: Vec<PollFd<'_>> =
+        wires.iter().map(|wire| PollFd::new(&wire.socket, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(left).ok();
+    if poll(&mut polled, timeout.as_ref()).is_err() {
+        // By a signal, or for want of memory: whoever waits looks again.
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -76,28 +97,43 @@ pub(super) struct Seen<S> {
     pub(super) arrived: Option<S>,
     /// When the request arrived there, by the answer: 32.32 s since 1900.
     pub(super) received: u64,
-    /// What ended it.
-    pub(super) error: Option<std::io::Error>,
+    /// What befell the way.
+    error: Option<std::io::Error>,
+}
+
+impl<S> Seen<S> {
+    fn nothing() -> Self {
+        Self { sent: None, arrived: None, received: 0, error: None }
+    }
 }
 
 /// A way that notes the clocks, as sntpc takes it.
-pub(super) struct Stamped<'w, W: Wire, S, F: Fn() -> S> {
-    wire: &'w W,
+pub(super) struct Stamped<W: Wire, S, F: Fn() -> S> {
+    wire: W,
     server: SocketAddr,
     stamp: F,
     seen: RefCell<Seen<S>>,
 }
 
-impl<'w, W: Wire, S, F: Fn() -> S> Stamped<'w, W, S, F> {
+impl<W: Wire, S, F: Fn() -> S> Stamped<W, S, F> {
     /// Nothing has passed yet.
-    pub(super) fn new(wire: &'w W, server: SocketAddr, stamp: F) -> Self {
-        let seen = RefCell::new(Seen { sent: None, arrived: None, received: 0, error: None });
-        Self { wire, server, stamp, seen }
+    pub(super) fn new(wire: W, server: SocketAddr, stamp: F) -> Self {
+        Self { wire, server, stamp, seen: RefCell::new(Seen::nothing()) }
     }
 
-    /// What has passed.
-    pub(super) fn seen(self) -> Seen<S> {
-        self.seen.into_inner()
+    /// The way itself.
+    pub(super) fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    /// What has passed, once.
+    pub(super) fn take_seen(&self) -> Seen<S> {
+        self.seen.replace(Seen::nothing())
+    }
+
+    /// What befell the way since this was asked last.
+    pub(super) fn take_error(&self) -> Option<std::io::Error> {
+        self.seen.borrow_mut().error.take()
     }
 
     fn failed(&self, error: std::io::Error) -> sntpc::Error {
@@ -106,7 +142,7 @@ impl<'w, W: Wire, S, F: Fn() -> S> Stamped<'w, W, S, F> {
     }
 }
 
-impl<W: Wire, S, F: Fn() -> S> NtpUdpSocket for Stamped<'_, W, S, F> {
+impl<W: Wire, S, F: Fn() -> S> NtpUdpSocket for Stamped<W, S, F> {
     async fn send_to(&self, packet: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
         let now = (self.stamp)();
         let sent = self.wire.send(packet).map_err(|error| self.failed(error))?;

@@ -44,6 +44,37 @@ fn a_servers_time_is_compared() {
 }
 
 #[test]
+fn servers_are_asked_at_the_same_time() {
+    // The first answers once the second was asked.
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    let (mut first, one) = server(1, 40, move |_, _| is_asked.recv().unwrap());
+    let (mut second, other) = server(1, 50, move |_, _| asked.send(()).unwrap());
+    let told = NtpTime::compare_all(&mut [&mut first, &mut second]);
+    one.join().unwrap();
+    other.join().unwrap();
+    for (told, ahead_s) in told.into_iter().zip([40u64, 50]) {
+        let told = told.unwrap();
+        assert!(told.offset_ns.abs_diff(ahead_s as i64 * 1_000_000_000) <= told.bound_ns);
+    }
+}
+
+#[test]
+fn each_is_told_by_itself_whatever_becomes_of_the_others() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let mut silent_one = NtpTime::named(&name, Duration::from_millis(100));
+    let mut unknown = NtpTime::found_by(hangs, "time.example", Duration::from_secs(1000));
+    let (mut answers, thread) = server(1, 40, |_, _| ());
+    let told = NtpTime::compare_all(&mut [&mut silent_one, &mut unknown, &mut answers]);
+    thread.join().unwrap();
+    let [silent_one, unknown, answers] = &told[..] else { panic!("{told:?}") };
+    assert!(matches!(silent_one, Err(NoOffset::Ntp(NtpError::NoAnswer { .. }))), "{told:?}");
+    assert!(matches!(unknown, Err(NoOffset::Ntp(NtpError::NoAddress { .. }))), "{told:?}");
+    assert!(answers.is_ok(), "{told:?}");
+    assert!(NtpTime::compare_all(&mut []).is_empty());
+}
+
+#[test]
 fn a_servers_own_distance_is_in_the_bound() {
     // Half of 1 s of root delay, and 0.25 s of dispersion.
     let far = |_: u32, packet: &mut [u8; 48]| {
