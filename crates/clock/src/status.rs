@@ -29,7 +29,9 @@ pub struct Status {
     /// comparison's own uncertainty included.
     pub tracking: Duration,
     /// How far CLOCK_REALTIME, as this clock tells it, may be from the truth;
-    /// `None` if nobody vouches for it.
+    /// `None` if nobody vouches for it. As of the last comparison: where time
+    /// waits for the system's clock to come up with what was told already,
+    /// [`SystemTime::error`](crate::SystemTime::error) has that, too.
     pub error: Option<Duration>,
     /// Who vouches for it.
     pub voucher: Option<Voucher>,
