@@ -6,7 +6,7 @@ use keeper::{Cause, Hand, Policy, Refusal};
 
 use super::line::{Basis, Corrected, Event, How, Line, Started, Summary};
 use crate::output::event_line::{DAY_S, event_line, time_of_day};
-use crate::output::figures::{count, time};
+use crate::output::figures::{count, signed, time};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {
@@ -239,13 +239,12 @@ fn kind(how: How) -> &'static str {
     }
 }
 
-/// `+2.000 s`, `-41.2 ms`.
+/// To the ms where [`time`] would leave that out: `+2.000 s`, `-41.2 ms`.
 fn amount(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "+" };
-    match ns.unsigned_abs() {
-        size @ 1_000_000_000.. => format!("{sign}{:.3} s", size as f64 / 1e9),
-        size => format!("{sign}{}", time(size as f64)),
-    }
+    signed(ns as f64, |size| match size {
+        size if size >= 1e9 => format!("{:.3} s", size / 1e9),
+        size => time(size),
+    })
 }
 
 /// `2026-11-21 05:12:03.250`, UTC.
