@@ -23,6 +23,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// (arch/x86/kernel/tsc.c, unsynchronized_tsc); they are the host's one TSC.
 const PARAMETERS: &str = "console=ttyS0 panic=-1 tsc=reliable";
 
+/// How the programs are built (Cargo.toml).
+const PROFILE: &str = "emulated";
+
 /// The static programs of this project.
 #[derive(Debug)]
 pub(super) struct Programs {
@@ -38,14 +41,14 @@ pub(super) fn programs(project: &Project) -> Result<Programs, Stop> {
     let built = Outcome::of(
         project
             .cargo()
-            .args(["build", "--quiet", "--release", "--target", TARGET])
+            .args(["build", "--quiet", "--profile", PROFILE, "--target", TARGET])
             .args(["--package", "parachron", "--package", "e2e", "--bins"])
             .env("RUSTFLAGS", "-C target-feature=+crt-static"),
     );
     if let Outcome::Failed(said) = built {
         return Err(Stop::Failed(said));
     }
-    let path = |name| project.target_folder().join(TARGET).join("release").join(name);
+    let path = |name| project.target_folder().join(TARGET).join(PROFILE).join(name);
     Ok(Programs {
         parachron: path("parachron"),
         guest_clock: path("guest-clock"),
