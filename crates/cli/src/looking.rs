@@ -14,8 +14,9 @@ use platform::cpus::{self, Pinned};
 use platform::fact::{Fact, Unknown};
 use platform::facts::running::Activity;
 use platform::reference::rtc::Rtc;
+use platform::vmclock_device::VmClockDevice;
 use platform::watching::{
-    self, ClockSet, Generations, GrowingLog, KERNEL_LOG, LivePage, LiveVmClock, Scheduling, VMCLOCK,
+    self, ClockSet, Generations, GrowingLog, KERNEL_LOG, LivePage, Scheduling,
 };
 use signal_hook::consts::SIGCONT;
 
@@ -36,7 +37,7 @@ const ACTIVITY_EACH_NS: u64 = 900_000_000;
 #[command(next_help_heading = "Where to look")]
 pub(crate) struct Places {
     /// The VMClock page
-    #[arg(long, value_name = "FILE", default_value = VMCLOCK)]
+    #[arg(long, value_name = "FILE", default_value = VmClockDevice::PATH)]
     pub(crate) vmclock: PathBuf,
 
     /// The kernel's log as it grows
@@ -47,7 +48,7 @@ pub(crate) struct Places {
 /// Takes looks.
 pub(crate) struct Looker {
     page: Fact<LivePage>,
-    vmclock: Fact<LiveVmClock>,
+    vmclock: Fact<VmClockDevice>,
     rtc: Fact<Rtc>,
     log: Fact<GrowingLog>,
     clock_set: Fact<ClockSet>,
@@ -74,7 +75,7 @@ impl Looker {
         let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
         Self {
             page: LivePage::find(),
-            vmclock: LiveVmClock::open(&places.vmclock),
+            vmclock: VmClockDevice::open(&places.vmclock),
             rtc: Rtc::find(),
             log: GrowingLog::open(&places.kernel_log),
             clock_set: ClockSet::new(),
@@ -125,7 +126,7 @@ impl Looker {
             source,
             adjtimex: watching::adjtimex(),
             page: ask(&self.page, |page| page.read()),
-            vmclock: ask(&self.vmclock, LiveVmClock::read),
+            vmclock: ask(&self.vmclock, VmClockDevice::fact),
             rtc: self.rtc(monotonic_ns, hurry),
             activity: self.activity(monotonic_ns, hurry),
             thread: self.scheduling.thread(),
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
 
     fn looker() -> Looker {
-        Looker::new(&Places { vmclock: VMCLOCK.into(), kernel_log: KERNEL_LOG.into() })
+        Looker::new(&Places { vmclock: VmClockDevice::PATH.into(), kernel_log: KERNEL_LOG.into() })
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use pvclock::counter::Counter;
 
+use crate::calendar;
 use crate::hardware::Hardware;
 
 const INDEX: u16 = 0x70;
@@ -100,16 +101,12 @@ fn seconds(registers: [u8; 7], status_b: u8) -> Option<u64> {
     Some(((days * 24 + hour) * 60 + plain(minute)) * 60 + plain(second))
 }
 
-/// Gregorian date to days, by counting years from March so that the leap day
-/// is the last: month lengths then follow (153·m + 2) / 5.
+/// Nothing where the registers hold no date.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    // 1970-01-01 in days since 0000-03-01.
-    days.checked_sub(719_468)
+    calendar::days(year.into(), month.into(), day.into()).try_into().ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
+mod again;
 pub mod call;
 pub mod chrony_control;
 pub mod clock;
@@ -22,4 +23,5 @@ pub mod service_manager;
 pub mod system_clock;
 pub mod time_source;
 pub mod tree;
+pub mod vmclock_device;
 pub mod watching;

@@ -1,11 +1,9 @@
 //! What a watcher looks at again and again, cheaply.
 
 mod clock_set;
-mod file;
 mod generations;
 mod log;
 mod scheduling;
-mod vmclock;
 
 use pvclock::kvm_clock::TimeInfo;
 
@@ -19,7 +17,6 @@ pub use clock_set::ClockSet;
 pub use generations::Generations;
 pub use log::{GrowingLog, KERNEL_LOG, parse_growing_log};
 pub use scheduling::Scheduling;
-pub use vmclock::{LiveVmClock, VMCLOCK};
 
 /// The kvm-clock page that the kernel maps into this process.
 #[derive(Debug, Clone, Copy)]

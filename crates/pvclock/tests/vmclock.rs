@@ -118,6 +118,7 @@ fn bytes_lie_where_the_abi_says() {
     bytes[96..104].copy_from_slice(&250u64.to_le_bytes());
     bytes[104] = 1;
     assert_eq!(VmClockInfo::from_bytes(&bytes), Ok(healthy()));
+    assert_eq!(healthy().to_bytes(), bytes);
 }
 
 proptest! {
@@ -139,6 +140,7 @@ proptest! {
             time_max_error: Nanos(errors.1),
             ..healthy()
         };
+        prop_assert_eq!(VmClockInfo::from_bytes(&info.to_bytes()), Ok(info));
         let page = VmClockPage::<Aligned>::from_info(&info);
         let delta = counter.wrapping_sub(counter_value);
         match VmClockReader::new(&page).unwrap().time(&|| counter) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use e2e::{Case, Program};
 use platform::time_source::{Moment, VmClock};
+use pvclock::Nanos;
 use pvclock::counter::{Counter, Tsc};
+use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
 use serde_json::Value;
 
 pub(crate) const CASES: &[Case] = &[
@@ -28,48 +30,57 @@ fn pair() -> (u64, u64) {
     (tsc, realtime_ns)
 }
 
+/// A page of the TSC and UTC that a host keeps in order, with nothing known
+/// of either yet.
+pub(crate) const PAGE: VmClockInfo = VmClockInfo {
+    size: 4096,
+    counter_id: CounterId::X86_TSC,
+    time_type: TimeType::UTC,
+    seq_count: 0,
+    disruption_marker: 1,
+    flags: VmClockFlags(0),
+    clock_status: ClockStatus::SYNCHRONISED,
+    leap_smearing_hint: 0,
+    tai_offset_s: 0,
+    leap_indicator: 0,
+    period_shift: 20,
+    counter_value: 0,
+    period: 0,
+    period_est_error: 0,
+    period_max_error: 0,
+    time_sec: 0,
+    time_frac: 0,
+    time_est_error: Nanos(0),
+    time_max_error: Nanos(10_000),
+    vm_generation: 0,
+};
+
 /// Writes a page by which the TSC's time is `ahead_ns` ahead of
 /// CLOCK_REALTIME now, and gains `ppm` on it.
-fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: u8) {
+fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: ClockStatus) {
     let (first, last) = (pair(), (sleep(Duration::from_secs(2)), pair()).1);
     let cycle_s = (last.1 - first.1) as f64 / 1e9 / (last.0 - first.0) as f64;
     let at_ns = last.1.checked_add_signed(ahead_ns).expect("a time since 1970");
-    let mut page = Vec::new();
-    page.extend(b"VCLK");
-    page.extend(4096u32.to_le_bytes());
-    // Layout 1, the TSC, UTC; never written since.
-    page.extend([1, 0, 1, 0, 0, 0, 0, 0]);
-    page.extend(1u64.to_le_bytes());
-    // Both largest errors are valid.
-    page.extend((1u64 << 4 | 1 << 6).to_le_bytes());
-    // Periods in units of 2^-(64 + 20) s.
-    page.extend([0, 0, clock_status, 0, 0, 0, 0, 20]);
-    page.extend(last.0.to_le_bytes());
-    let period = cycle_s * (1.0 + ppm / 1e6) * 2f64.powi(84);
-    for word in [
-        period as u64,
-        0,
+    // In units of 2^-(64 + 20) s.
+    let period = cycle_s * (1.0 + ppm / 1e6) * 2f64.powi(64 + i32::from(PAGE.period_shift));
+    let page = VmClockInfo {
+        flags: VmClockFlags::PERIOD_MAX_ERROR_VALID.with(VmClockFlags::TIME_MAX_ERROR_VALID),
+        clock_status,
+        counter_value: last.0,
+        period: period as u64,
         // Ten of a million, for our measuring.
-        (period / 1e5) as u64,
-        at_ns / 1_000_000_000,
-        ((u128::from(at_ns % 1_000_000_000) << 64) / 1_000_000_000) as u64,
-        0,
-        10_000,
-        0,
-    ] {
-        page.extend(word.to_le_bytes());
-    }
-    page.resize(4096, 0);
-    fs::write(path, page).expect("our own folder");
+        period_max_error: (period / 1e5) as u64,
+        time_sec: at_ns / 1_000_000_000,
+        time_frac: ((u128::from(at_ns % 1_000_000_000) << 64) / 1_000_000_000) as u64,
+        ..PAGE
+    };
+    fs::write(path, page.to_bytes()).expect("our own folder");
 }
-
-const SYNCHRONISED: u8 = 2;
-const UNRELIABLE: u8 = 4;
 
 fn drift_against_a_page(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, 50_000_000, 300.0, SYNCHRONISED);
+    write_page(&path, 50_000_000, 300.0, ClockStatus::SYNCHRONISED);
     let option = format!("--vmclock={}", path.display());
     let timing = ["--duration", "5s", "--interval", "50ms", "--format", "json"];
     let said = program.run(&[&["drift", &option, "--clock", "realtime"][..], &timing].concat());
@@ -87,7 +98,7 @@ fn drift_against_a_page(program: &Program) {
 fn drift_refuses(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, 0, 0.0, UNRELIABLE);
+    write_page(&path, 0, 0.0, ClockStatus::UNRELIABLE);
     let option = format!("--vmclock={}", path.display());
     let timing = ["--duration", "300ms", "--interval", "100ms"];
     let said = program.run(&[&["drift", &option][..], &timing].concat());
@@ -103,7 +114,7 @@ fn drift_refuses(program: &Program) {
 fn tells_the_offset(_: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
-    write_page(&path, -3_000_000_000, 0.0, SYNCHRONISED);
+    write_page(&path, -3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);
     let vmclock = VmClock::open(&path);
     let offset = vmclock.known().expect("a page").compare().expect("a time");
     assert!(offset.offset_ns.abs_diff(-3_000_000_000) <= offset.bound_ns, "{offset:?}");

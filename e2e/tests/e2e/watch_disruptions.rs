@@ -11,8 +11,11 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use e2e::{Case, Need, Program};
+use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::vmclock::PAGE;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "watch_tells_a_restore", needs: &[], run: watch_tells_a_restore },
@@ -29,17 +32,10 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "watch_fails_on_what_it_is_told_to", needs: &[], run: fails_on_what_it_is_told },
 ];
 
-/// A VMClock page of version 1, with a generation (vmclock-abi.h).
-fn page(marker: u64, generation: u64) -> [u8; 112] {
-    let mut bytes = [0; 112];
-    bytes[0..4].copy_from_slice(b"VCLK");
-    bytes[4..8].copy_from_slice(&4096u32.to_le_bytes());
-    bytes[8] = 1;
-    bytes[10] = 1;
-    bytes[16..24].copy_from_slice(&marker.to_le_bytes());
-    bytes[24..32].copy_from_slice(&(1u64 << 8).to_le_bytes());
-    bytes[104..112].copy_from_slice(&generation.to_le_bytes());
-    bytes
+/// A VMClock page with a generation.
+fn page(disruption_marker: u64, vm_generation: u64) -> [u8; VmClockInfo::SIZE] {
+    let flags = VmClockFlags::VM_GENERATION_PRESENT;
+    VmClockInfo { disruption_marker, flags, vm_generation, ..PAGE }.to_bytes()
 }
 
 /// A watch of a stand-in for the host.

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use instruments::drift::budget::Budget;
 use platform::facts;
-use platform::reference::vmclock::VmClock;
 use platform::tree::Tree;
+use platform::vmclock_device::VmClockDevice;
 
 use crate::duration;
 use crate::error::CliError;
@@ -58,7 +58,7 @@ pub(crate) struct Args {
 
     /// Compare with the host's VMClock page, /dev/vmclock0 or this one
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,
-          default_missing_value = VmClock::DEVICE, value_parser = device)]
+          default_missing_value = VmClockDevice::PATH, value_parser = device)]
     vmclock: Option<PathBuf>,
 
     /// Compare with what chronyd believes, the local one or one that takes

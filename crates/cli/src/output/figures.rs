@@ -21,6 +21,29 @@ pub(crate) fn time(ns: f64) -> String {
     format!("{} {unit}", three_digits(ns / factor))
 }
 
+/// The size of a time: whole ns while it is small, then exact to the ns in µs,
+/// to the µs in s. `250 ns`, `1500.000 µs`, `2.000000 s`.
+pub(crate) fn exact_time(ns: f64) -> String {
+    match ns {
+        ns if ns < 9_999.5 => format!("{ns:.0} ns"),
+        ns if ns < 9_999_999.5 => format!("{:.3} µs", ns / 1e3),
+        ns => format!("{:.6} s", ns / 1e9),
+    }
+}
+
+/// A figure with its sign, and none for nothing; `shown` makes text of its
+/// size: `+1.65 µs` of `signed(1645.2, time)`.
+pub(crate) fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
+    let size = shown(value.abs());
+    let is_nothing = !size.contains(|c| matches!(c, '1'..='9'));
+    let sign = match value {
+        _ if is_nothing => "",
+        value if value < 0.0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{size}")
+}
+
 /// A whole time, exact where it is a round one: `1 ns`, `4 ms`.
 pub(crate) fn whole_time(ns: u64) -> String {
     let round = TIMES.into_iter().find(|(_, factor)| ns > 0 && ns as f64 % factor == 0.0);
@@ -65,6 +88,20 @@ mod tests {
             [0, 1, 70, 1000, 4_000_000].map(whole_time),
             ["0 ns", "1 ns", "70 ns", "1 µs", "4 ms"]
         );
+    }
+
+    #[test]
+    fn exact_times_keep_their_ns_as_long_as_that_is_short() {
+        let shown = [0.4, 9_999.4, 9_999.6, 9_999_999.0, 1e10].map(exact_time);
+        assert_eq!(shown, ["0 ns", "9999 ns", "10.000 µs", "9999.999 µs", "10.000000 s"]);
+    }
+
+    #[test]
+    fn nothing_has_no_sign() {
+        let exact = [0.0, -0.4, 7.0, -7.0].map(|ns| signed(ns, exact_time));
+        assert_eq!(exact, ["0 ns", "0 ns", "+7 ns", "-7 ns"]);
+        let short = [-0.0, 0.001, 1645.2, -4e10].map(|ns| signed(ns, time));
+        assert_eq!(short, ["0.00 ns", "0.00 ns", "+1.65 µs", "-40.0 s"]);
     }
 
     #[test]

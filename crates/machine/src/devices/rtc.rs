@@ -1,7 +1,6 @@
 //! The MC146818 real-time clock and its memory. It has no interrupt line: the
 //! three enables in status B cannot be set, which a guest can read back.
 
-mod calendar;
 mod registers;
 
 use provider::UnixTime;

@@ -9,6 +9,7 @@ use super::parse::{self, Fields};
 use crate::fact::{Fact, Unknown};
 use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
 use crate::tree::Tree;
+use crate::vmclock_device::VmClockDevice;
 
 const ADJTIME: &str = "/etc/adjtime";
 
@@ -198,7 +199,7 @@ pub fn parse_vmclock(text: &str) -> Fact<VmClock> {
     let fields = Fields::new("parachron/vmclock", text);
     let parse = || {
         Ok(VmClock {
-            device: fields.word("device").unwrap_or("/dev/vmclock0").to_owned(),
+            device: fields.word("device").unwrap_or(VmClockDevice::PATH).to_owned(),
             disruption_marker: fields.integer("disruption_marker")?,
             vm_generation: fields.optional("vm_generation")?,
             clock_status: fields.integer("clock_status")?,

@@ -1,7 +1,5 @@
 //! The host's time, by the VMClock page that it shares.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use pvclock::ReadError;
@@ -10,6 +8,7 @@ use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
 
 use crate::counter;
 use crate::fact::{Fact, Unknown};
+use crate::vmclock_device::VmClockDevice;
 
 /// Tries to find the page unchanged around a reading: a host writes it once a
 /// second or less, and a reading takes microseconds.
@@ -18,8 +17,7 @@ const TRIES: u32 = 5;
 /// An open VMClock device.
 #[derive(Debug)]
 pub struct VmClock {
-    name: String,
-    device: File,
+    device: VmClockDevice,
 }
 
 /// The host's time, and all clocks before and after it.
@@ -66,44 +64,19 @@ pub enum VmClockError {
 }
 
 impl VmClock {
-    /// Where Linux has the first one.
-    pub const DEVICE: &str = "/dev/vmclock0";
-
-    /// Opens `path` and looks whether it holds a page of a layout we know.
-    /// Whether the page tells the time is another matter, and may change.
+    /// Opens `path`, where this thread can read the counter that its page
+    /// refers to.
     pub fn open(path: &Path) -> Fact<Self> {
         if !counter::is_readable() {
             let why = "this thread may not read the TSC (prctl PR_SET_TSC)";
             return Fact::Unknown(Unknown::not_applicable(why));
         }
-        let name = path.display().to_string();
-        match File::open(path) {
-            Ok(device) => {
-                let vmclock = Self { name, device };
-                Fact::from(vmclock.info()).map(|_| vmclock)
-            }
-            Err(error) => Fact::Unknown(Unknown::from_io(&name, &error)),
-        }
+        VmClockDevice::open(path).map(|device| Self { device })
     }
 
     /// Its path.
     pub fn device(&self) -> &str {
-        &self.name
-    }
-
-    /// What the page holds: the driver copies it between two looks at its
-    /// sequence count (`vmclock_miscdev_read`, drivers/ptp/ptp_vmclock.c).
-    ///
-    /// # Errors
-    /// It cannot be read, or holds no page that we know.
-    pub fn info(&self) -> Result<VmClockInfo, Unknown> {
-        let mut bytes = [0; VmClockInfo::SIZE];
-        let read = self.device.read_exact_at(&mut bytes, 0);
-        read.map_err(|error| Unknown::from_io(&self.name, &error))?;
-        VmClockInfo::from_bytes(&bytes).map_err(|error| Unknown::Unreadable {
-            what: self.name.clone(),
-            error: error.to_string(),
-        })
+        self.device.name()
     }
 
     /// The host's time now; `stamp` reads this machine's clocks.
@@ -121,21 +94,21 @@ impl VmClock {
         stamp: impl Fn() -> S,
     ) -> Result<Reading<S>, VmClockError> {
         for _ in 0..TRIES {
-            let info = self.info()?;
+            let info = self.device.info()?;
             let before = stamp();
             let count = counter.read_ordered();
             let after = stamp();
             // The page of before a migration says nothing of the counter
             // after it.
-            if self.info()? == info {
+            if self.device.info()? == info {
                 return Ok(Reading { before, utc: self.utc(info, count)?, after });
             }
         }
-        Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })
+        Err(VmClockError::Unsteady { device: self.device().to_owned(), tries: TRIES })
     }
 
     fn utc(&self, info: VmClockInfo, count: u64) -> Result<Utc, VmClockError> {
-        let device = || self.name.clone();
+        let device = || self.device().to_owned();
         let time = info.time_at(count);
         let time = time.map_err(|error| VmClockError::Page { device: device(), error })?;
         time.utc().map_err(|why| VmClockError::NoUtc { device: device(), why })

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::file::Again;
+use crate::again::Again;
 use crate::fact::Fact;
 use crate::facts::running::{Activity, ThreadTimes, parse_schedstat, parse_stat};
 

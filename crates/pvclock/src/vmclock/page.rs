@@ -241,6 +241,32 @@ impl VmClockInfo {
         })
     }
 
+    /// The contents as the page's bytes, for a file or another address space.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let words = [
+            pair(MAGIC, self.size),
+            pair(self.identity_word(), self.seq_count),
+            self.disruption_marker,
+            self.flags.0,
+            pair(self.status_word(), self.leap_word()),
+            self.counter_value,
+            self.period,
+            self.period_est_error,
+            self.period_max_error,
+            self.time_sec,
+            self.time_frac,
+            self.time_est_error.0,
+            self.time_max_error.0,
+            self.vm_generation,
+        ];
+        let mut bytes = [0; Self::SIZE];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
     /// The contents that share words; every other field is 0.
     pub(super) const fn from_words(size: u32, identity: u32, status: u32, leap: u32) -> Self {
         let [_, _, counter_id, time_type] = identity.to_le_bytes();

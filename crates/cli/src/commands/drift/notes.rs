@@ -5,7 +5,7 @@ use instruments::drift::agreement::{Agreement, agreement};
 use instruments::steps::Interval;
 
 use super::report::{PairReport, ReferenceReport};
-use crate::output::figures::time;
+use crate::output::figures::{signed, time};
 
 /// Steps of two clocks this close in time, s, are of one event.
 const TOGETHER_S: f64 = 2.0;
@@ -30,7 +30,7 @@ pub(super) fn disturbances(references: &[ReferenceReport], pairs: &[PairReport])
         let of_it: Vec<&PairReport> = pairs.iter().filter(|pair| pair.reference == name).collect();
         let common = common_steps(&of_it);
         told.extend(common.iter().map(|step| {
-            let by = super::text::signed_time(-step.ns);
+            let by = signed(-step.ns, time);
             format!(
                 "All {} clocks stepped together against {name} at {:.1} s: \
                  the reference stepped by {by}, not they.",

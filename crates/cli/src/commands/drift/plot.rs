@@ -4,9 +4,9 @@ use instruments::drift::filter::Bounded;
 
 use super::report::{DriftReport, PairReport};
 use super::session::Pair;
-use super::text::{frequency, signed_time};
+use super::text::frequency;
 use crate::error::CliError;
-use crate::output::figures::time;
+use crate::output::figures::{signed, time};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, WIDTH, colour};
@@ -50,12 +50,12 @@ fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), Dr
     let top = LEGEND + i32::try_from(index).unwrap_or(0) * ROW;
     canvas.rect((20, top), (34, top + 14), colour(index), 1.0)?;
     let a_day = pair.drift.frequency.map_or(String::new(), |frequency| {
-        format!(", {} a day", signed_time(frequency.per_day_s * 1e9))
+        format!(", {} a day", signed(frequency.per_day_s * 1e9, time))
     });
     let figure = frequency(&pair.drift);
     let steps = match &pair.drift.steps[..] {
         [] => String::new(),
-        [step] => format!(", step {} at {}", signed_time(step.ns), time(step.at_s * 1e9)),
+        [step] => format!(", step {} at {}", signed(step.ns, time), time(step.at_s * 1e9)),
         steps => format!(", {} steps", steps.len()),
     };
     let words = format!("{} against {}: {figure}{a_day}{steps}", pair.clock, pair.reference);
@@ -124,7 +124,7 @@ fn offsets(
         false => "offset since the start, by time",
     };
     heading(canvas, words, top)?;
-    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, signed_time))?;
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)))?;
     across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
     for step in steps {
         let x = across.px(step.at_s);

@@ -7,7 +7,7 @@ use instruments::drift::{Drift, Frequency};
 
 use super::report::{DriftReport, PairReport, ReferenceReport};
 use super::stopwatch;
-use crate::output::figures::{count, time};
+use crate::output::figures::{count, signed, time};
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
 
@@ -65,7 +65,7 @@ fn row(pair: &PairReport) -> [Cell; 7] {
     let bound = drift.frequency.as_ref().and_then(bound_ppm);
     let bound = bound.map_or(Cell::none(), |ppm| Cell::figure(ppm, digits));
     let seconds = |value: Option<f64>| {
-        value.map_or(Cell::none(), |value| Cell::figure_as(signed_time(value * 1e9), value))
+        value.map_or(Cell::none(), |value| Cell::figure_as(signed(value * 1e9, time), value))
     };
     // The offset of a clock that counts from boot says nothing; what it moved
     // by does.
@@ -79,7 +79,7 @@ fn row(pair: &PairReport) -> [Cell; 7] {
         bound,
         seconds(drift.frequency.map(|frequency| frequency.per_day_s)),
         seconds(drift.frequency.map(|frequency| frequency.in_300_s)),
-        Cell::figure_as(format!("{}{star}", signed_time(offset_ns)), offset_ns / 1e9),
+        Cell::figure_as(format!("{}{star}", signed(offset_ns, time)), offset_ns / 1e9),
         Cell::figure_as(time(drift.offset.bound_ns), drift.offset.bound_ns / 1e9),
     ]
 }
@@ -122,7 +122,7 @@ fn moves(report: &DriftReport) -> Table {
             ]);
         };
         for step in &pair.drift.steps {
-            row(step.at_s, format!("step {} ± {}", signed_time(step.ns), time(step.bound_ns)));
+            row(step.at_s, format!("step {} ± {}", signed(step.ns, time), time(step.bound_ns)));
         }
         for change in &pair.drift.rate_changes {
             let (before, after) = (with_sign(change.before_ppm, 2), with_sign(change.after_ppm, 2));
@@ -314,19 +314,9 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// With its sign, and none for nothing.
+/// With its sign, and so many digits after the point.
 fn with_sign(value: f64, digits: usize) -> String {
-    let text = format!("{value:+.digits$}");
-    match text.trim_start_matches(['+', '-']).chars().all(|c| c == '0' || c == '.') {
-        true => format!("{:.digits$}", 0.0),
-        false => text,
-    }
-}
-
-/// A time with its sign.
-pub(super) fn signed_time(ns: f64) -> String {
-    let text = time(ns);
-    if ns > 0.0 { format!("+{text}") } else { text }
+    signed(value, |size| format!("{size:.digits$}"))
 }
 
 /// Three digits that count, down to any size.

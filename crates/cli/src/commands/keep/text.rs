@@ -1,11 +1,12 @@
 //! The log as people read it.
 
 use disruptions::{Disruption, Kind, Size};
+use guest::calendar::{self, Date};
 use keeper::{Cause, Hand, Policy, Refusal};
 
 use super::line::{Basis, Corrected, Event, How, Line, Started, Summary};
 use crate::output::event_line::{DAY_S, event_line, time_of_day};
-use crate::output::figures::{count, time};
+use crate::output::figures::{count, signed, time};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {
@@ -238,33 +239,19 @@ fn kind(how: How) -> &'static str {
     }
 }
 
-/// `+2.000 s`, `-41.2 ms`.
+/// To the ms where [`time`] would leave that out: `+2.000 s`, `-41.2 ms`.
 fn amount(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "+" };
-    match ns.unsigned_abs() {
-        size @ 1_000_000_000.. => format!("{sign}{:.3} s", size as f64 / 1e9),
-        size => format!("{sign}{}", time(size as f64)),
-    }
+    signed(ns as f64, |size| match size {
+        size if size >= 1e9 => format!("{:.3} s", size / 1e9),
+        size => time(size),
+    })
 }
 
 /// `2026-11-21 05:12:03.250`, UTC.
 fn date_and_time(unix_ns: u64) -> String {
-    let (year, month, day) = date(unix_ns / 1_000_000_000 / DAY_S);
+    let days = unix_ns / 1_000_000_000 / DAY_S;
+    let Date { year, month, day } = calendar::date(days.into());
     format!("{year:04}-{month:02}-{day:02} {}", time_of_day(Some(unix_ns)))
-}
-
-/// The date of a day since 1970: in years that begin in March the leap day is
-/// the last, and the months' lengths repeat each five.
-fn date(days_since_1970: u64) -> (u64, u64, u64) {
-    // Days since 0000-03-01; 400 years have 146 097.
-    let days = days_since_1970 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use platform::facts::steering::Adjtimex;
 use super::event::{Line, Said, Started};
 use super::summary::{PageSummary, Steps, Summary};
 use crate::output::event_line::{DAY_S, event_line};
-use crate::output::figures::{count, time};
+use crate::output::figures::{count, exact_time, signed, time};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {
@@ -42,7 +42,7 @@ fn moved_text(event: &Event) -> (&'static str, Vec<String>) {
         }
         Event::PageGone { why } => ("page", vec![format!("gone: {why}")]),
         Event::Step { clock, against, step_ns, bound_ns } => {
-            let size = format!("{} ± {}", signed(*step_ns), unsigned(*bound_ns));
+            let size = format!("{} ± {}", signed(*step_ns, exact_time), exact_time(*bound_ns));
             ("step", vec![format!("{clock} {size} against {against}")])
         }
         Event::Rate { before_hz, after_hz } => {
@@ -126,7 +126,7 @@ pub(super) fn adjtimex(state: &Adjtimex) -> String {
     format!(
         "frequency {:+.3} ppm, offset {}, max error {}{bits}",
         state.frequency_ppm,
-        signed(state.offset_ns as f64),
+        signed(state.offset_ns as f64, exact_time),
         time(state.max_error_us as f64 * 1e3)
     )
 }
@@ -138,7 +138,7 @@ fn update(update: &PageUpdate) -> Vec<String> {
         None => format!("version {} still", update.version),
     }];
     said[0].push_str(&match (update.step_ns, &update.no_step) {
-        (Some(step), _) => format!(", system_time stepped {}", signed(step as f64)),
+        (Some(step), _) => format!(", system_time stepped {}", signed(step as f64, exact_time)),
         (None, why) => format!(", no time to compare: {}", why.as_deref().unwrap_or("unknown")),
     });
     match update.updates {
@@ -160,7 +160,11 @@ pub(super) fn moved(moved: &Move) -> String {
         }
         Move::Tick { before_us, after_us } => format!("tick {before_us} → {after_us} µs"),
         Move::Offset { before_ns, after_ns } => {
-            format!("offset {} → {}", signed(*before_ns as f64), signed(*after_ns as f64))
+            format!(
+                "offset {} → {}",
+                signed(*before_ns as f64, exact_time),
+                signed(*after_ns as f64, exact_time)
+            )
         }
         Move::Tai { before_s, after_s } => format!("TAI - UTC {before_s} → {after_s} s"),
         Move::Status { set, cleared } => {
@@ -222,7 +226,7 @@ fn page_summary(page: &PageSummary) -> Vec<String> {
     let least = if page.longest_gap_is_open { "at least " } else { "" };
     said.push(format!("longest gap between updates: {least}{}", span(page.longest_gap_s)));
     if let Some(step) = page.largest_step_ns {
-        said.push(format!("largest step of an update: {}", signed(step as f64)));
+        said.push(format!("largest step of an update: {}", signed(step as f64, exact_time)));
     }
     said
 }
@@ -233,28 +237,9 @@ fn steps_summary(steps: &Steps) -> String {
         steps.steps,
         steps.clock,
         steps.against,
-        signed(steps.largest_ns),
-        signed(steps.sum_ns)
+        signed(steps.largest_ns, exact_time),
+        signed(steps.sum_ns, exact_time)
     )
-}
-
-/// A step's size: whole ns while it is small, then exact to the ns in µs, to
-/// the µs in s.
-pub(super) fn signed(ns: f64) -> String {
-    let sign = match ns {
-        ns if ns >= 0.5 => "+",
-        ns if ns <= -0.5 => "-",
-        _ => "",
-    };
-    format!("{sign}{}", unsigned(ns.abs()))
-}
-
-pub(super) fn unsigned(ns: f64) -> String {
-    match ns {
-        ns if ns < 9_999.5 => format!("{ns:.0} ns"),
-        ns if ns < 9_999_999.5 => format!("{:.3} µs", ns / 1e3),
-        ns => format!("{:.6} s", ns / 1e9),
-    }
 }
 
 /// A stretch of time: `100 ms`, `5.0 s`, `40 min 3 s`, `2 h 5 min`, `3 d 4 h`.

@@ -1,6 +1,7 @@
 //! The registers that show the time: BCD or binary, 12 or 24 hours.
 
-use super::calendar::{self, Date};
+use guest::calendar::{self, Date};
+
 use super::{B_24_HOURS, B_BINARY};
 
 const DAY_S: i128 = 86_400;

@@ -37,39 +37,10 @@ pub(crate) fn page() -> VmClockInfo {
     }
 }
 
-/// The bytes of a page, by the ABI.
-fn bytes(info: &VmClockInfo) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut put = |part: &[u8]| bytes.extend_from_slice(part);
-    put(b"VCLK");
-    put(&info.size.to_le_bytes());
-    put(&[1, 0, info.counter_id.0, info.time_type.0]);
-    put(&info.seq_count.to_le_bytes());
-    put(&info.disruption_marker.to_le_bytes());
-    put(&info.flags.0.to_le_bytes());
-    put(&[0, 0, info.clock_status.0, info.leap_smearing_hint]);
-    put(&info.tai_offset_s.to_le_bytes());
-    put(&[info.leap_indicator, info.period_shift]);
-    for word in [
-        info.counter_value,
-        info.period,
-        info.period_est_error,
-        info.period_max_error,
-        info.time_sec,
-        info.time_frac,
-        info.time_est_error.0,
-        info.time_max_error.0,
-        info.vm_generation,
-    ] {
-        put(&word.to_le_bytes());
-    }
-    bytes
-}
-
 /// A device that holds `info`, as long as the file stays.
 pub(crate) fn device(info: &VmClockInfo) -> (tempfile::NamedTempFile, VmClock) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(&bytes(info)).unwrap();
+    file.write_all(&info.to_bytes()).unwrap();
     let vmclock = VmClock::open(file.path());
     let Fact::Known(vmclock) = vmclock else { panic!("{vmclock:?}") };
     (file, vmclock)
@@ -85,7 +56,7 @@ fn a_page_tells_the_time_between_two_stamps() {
     // 250 ns, 2^-20 s in a second, rounded up.
     let utc = Utc { since_1970_ns: 1_795_000_001_000_000_000, max_error: Nanos(250 + 954) };
     assert_eq!(reading, Reading { before: 0, utc, after: 1 });
-    assert_eq!(vmclock.info().unwrap(), page());
+    assert_eq!(vmclock.device.info().unwrap(), page());
 }
 
 #[test]
@@ -117,7 +88,7 @@ fn a_page_that_changes_under_the_reading_is_read_again() {
     let migrated = VmClockInfo { disruption_marker: 4, counter_value: 5, seq_count: 10, ..page() };
     let stamp = || {
         if stamps.replace(stamps.get() + 1) == 0 {
-            std::fs::write(file.path(), bytes(&migrated)).unwrap();
+            std::fs::write(file.path(), migrated.to_bytes()).unwrap();
         }
     };
     // By the old page this counter is behind; by the new one, at it.
@@ -126,7 +97,7 @@ fn a_page_that_changes_under_the_reading_is_read_again() {
     let restless = || {
         stamps.set(stamps.get() + 1);
         let info = VmClockInfo { seq_count: 2 * stamps.get(), ..migrated };
-        std::fs::write(file.path(), bytes(&info)).unwrap();
+        std::fs::write(file.path(), info.to_bytes()).unwrap();
     };
     let error = vmclock.read_by(&|| 5u64, restless).unwrap_err();
     assert!(matches!(error, VmClockError::Unsteady { tries: TRIES, .. }), "{error}");

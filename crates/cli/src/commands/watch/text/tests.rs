@@ -84,7 +84,7 @@ fn other_events_read_as_sentences() {
 }
 
 #[test]
-fn times_and_spans_are_short() {
+fn spans_are_short() {
     let spans = [0.1, 0.9994, 0.9999, 5.04, 59.96, 61.0, 3599.7, 7500.0, 200_000.0].map(span);
     let shown = [
         "100 ms",
@@ -98,9 +98,6 @@ fn times_and_spans_are_short() {
         "2 d 7 h",
     ];
     assert_eq!(spans, shown);
-    let sizes = [0.0, -0.4, 9_999.4, -9_999.6, 9_999_999.0, 1e10].map(signed);
-    let shown = ["0 ns", "0 ns", "+9999 ns", "-10.000 µs", "+9999.999 µs", "+10.000000 s"];
-    assert_eq!(sizes, shown);
 }
 
 fn verdict(

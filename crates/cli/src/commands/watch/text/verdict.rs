@@ -2,8 +2,8 @@
 
 use disruptions::{Disruption, Evidence, Kind, Size};
 
-use super::{late, moved, signed, span, unsigned};
-use crate::output::figures::time;
+use super::{late, moved, span};
+use crate::output::figures::{exact_time, signed, time};
 
 /// The word in front of the line.
 pub(super) fn heading(kind: Kind) -> &'static str {
@@ -59,14 +59,17 @@ fn sentence(told: &Disruption) -> String {
 /// by a clock of whole seconds.
 fn plus_minus(size: Size, with_sign: bool) -> String {
     let Size { ns, bound_ns } = size;
-    let exact = || if with_sign { signed(ns) } else { unsigned(ns) };
+    let figure = |shown: &dyn Fn(f64) -> String| match with_sign {
+        true => signed(ns, shown),
+        false => shown(ns),
+    };
     match bound_ns {
-        bound if bound < 0.5 => exact(),
-        bound if bound < 1e7 => format!("{} ± {}", exact(), time(bound)),
+        bound if bound < 0.5 => figure(&exact_time),
+        bound if bound < 1e7 => format!("{} ± {}", figure(&exact_time), time(bound)),
         bound => {
             let digits = if bound < 1e8 { 2 } else { 1 };
-            let sign = if with_sign && ns >= 0.0 { "+" } else { "" };
-            format!("{sign}{:.digits$} ± {:.digits$} s", ns / 1e9, bound / 1e9)
+            let seconds = |ns: f64| format!("{:.digits$}", ns / 1e9);
+            format!("{} ± {} s", figure(&seconds), seconds(bound))
         }
     }
 }
@@ -84,8 +87,8 @@ fn seen(evidence: &Evidence) -> String {
         ),
         Evidence::PageStep { step_ns, explained_ns } => format!(
             "the kvm-clock page stepped {}; the host's NTP explains {} at most",
-            signed(*step_ns as f64),
-            unsigned(*explained_ns as f64)
+            signed(*step_ns as f64, exact_time),
+            exact_time(*explained_ns as f64)
         ),
         Evidence::PageAnew => "the kvm-clock page was written anew".into(),
         Evidence::PageRate { before_hz, after_hz } => {

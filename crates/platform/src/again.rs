@@ -8,26 +8,22 @@ use crate::fact::{Fact, Unknown};
 
 /// Kept open, and read from its start each time.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(crate) struct Again {
     path: PathBuf,
     file: File,
 }
 
 impl Again {
-    pub(super) fn open(path: &Path) -> Fact<Self> {
+    pub(crate) fn open(path: &Path) -> Fact<Self> {
         match File::open(path) {
             Ok(file) => Fact::Known(Self { path: path.to_owned(), file }),
             Err(error) => Fact::Unknown(Unknown::from_io(&path.display().to_string(), &error)),
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// From the start, as much as there is and `bytes` holds: how much that
     /// was. The kernel makes what it shows anew for each read from 0.
-    pub(super) fn read(&self, bytes: &mut [u8]) -> Fact<usize> {
+    pub(crate) fn read(&self, bytes: &mut [u8]) -> Fact<usize> {
         let mut filled = 0;
         while filled < bytes.len() {
             match self.file.read_at(&mut bytes[filled..], filled as u64) {

@@ -1,4 +1,6 @@
-//! The Gregorian calendar, in both directions and for any number of days.
+//! The Gregorian calendar, in both directions and for any number of days: for
+//! the guest that reads an RTC, the RTC that it reads, and whoever shows a
+//! person a date. It stands here because no lower crate may serve all three.
 
 /// Days from 1 March of year 0 to 1 January 1970.
 const EPOCH_DAYS: i128 = 719_468;
@@ -7,17 +9,17 @@ const CYCLE_DAYS: i128 = 146_097;
 
 /// A day of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Date {
+pub struct Date {
     /// Years, 0 and negative ones before year 1.
-    pub(super) year: i128,
+    pub year: i128,
     /// 1 to 12.
-    pub(super) month: u32,
+    pub month: u32,
     /// 1 to 31.
-    pub(super) day: u32,
+    pub day: u32,
 }
 
 /// The date so many days after 1970-01-01.
-pub(super) fn date(days: i128) -> Date {
+pub fn date(days: i128) -> Date {
     let since_march = days.saturating_add(EPOCH_DAYS);
     let (cycle, day) = (since_march.div_euclid(CYCLE_DAYS), since_march.rem_euclid(CYCLE_DAYS));
     // A year that begins in March has its leap day last: taking the leap days
@@ -36,7 +38,7 @@ pub(super) fn date(days: i128) -> Date {
 }
 
 /// Days from 1970-01-01 to a date; months and days out of range carry.
-pub(super) fn days(year: i128, month: i128, day: i128) -> i128 {
+pub fn days(year: i128, month: i128, day: i128) -> i128 {
     // Months since March of year 0.
     let months = year * 12 + month - 3;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
@@ -45,12 +47,14 @@ pub(super) fn days(year: i128, month: i128, day: i128) -> i128 {
 }
 
 /// 1 for Sunday to 7, of so many days after 1970-01-01, a Thursday.
-pub(super) fn weekday(days: i128) -> u32 {
+pub fn weekday(days: i128) -> u32 {
     ((days.rem_euclid(7) + 4) % 7 + 1) as u32
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -76,15 +80,35 @@ mod tests {
     }
 
     #[test]
-    fn known_days() {
-        assert_eq!(days(1970, 1, 1), 0);
-        assert_eq!(days(2000, 2, 29), 11_016);
-        assert_eq!(date(-1), Date { year: 1969, month: 12, day: 31 });
+    fn what_is_out_of_range_carries() {
         assert_eq!(days(2023, 2, 31), days(2023, 3, 3));
         assert_eq!(days(2023, 14, 0), days(2024, 1, 31));
+    }
+
+    #[test]
+    fn weeks_go_on_through_1970() {
         assert_eq!(weekday(0), 5);
         assert_eq!(weekday(days(2026, 11, 21)), 7);
         assert_eq!(weekday(-4), 1);
+    }
+
+    #[test]
+    fn known_dates() {
+        for (day, (year, month, of_month)) in [
+            (-719_528, (0, 1, 1)),
+            (-25_509, (1900, 2, 28)),
+            (-25_508, (1900, 3, 1)),
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (19_782, (2024, 2, 29)),
+            (24_855, (2038, 1, 19)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+            (2_932_896, (9999, 12, 31)),
+        ] {
+            assert_eq!(date(day), Date { year, month, day: of_month });
+            assert_eq!(days(year, month.into(), of_month.into()), day);
+        }
     }
 
     #[test]
@@ -92,6 +116,19 @@ mod tests {
         for days in [i128::MIN / (1_000_000_000 * 86_400), i128::MAX / (1_000_000_000 * 86_400)] {
             let date = date(days);
             assert!((1..=12).contains(&date.month) && (1..=31).contains(&date.day), "{date:?}");
+        }
+    }
+
+    proptest! {
+        /// However far off.
+        #[test]
+        fn a_date_comes_back(day in any::<i64>().prop_map(i128::from)) {
+            let Date { year, month, day: of_month } = date(day);
+            prop_assert_eq!(days(year, month.into(), of_month.into()), day);
+            prop_assert!((1..=12).contains(&month) && (1..=31).contains(&of_month));
+            let later = Date { year: year + 400, month, day: of_month };
+            prop_assert_eq!(date(day + CYCLE_DAYS), later);
+            prop_assert_eq!(weekday(day + CYCLE_DAYS), weekday(day));
         }
     }
 }
