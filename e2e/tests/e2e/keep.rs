@@ -34,10 +34,11 @@ fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&ALONE[..], &["--dry-run"], more].concat()
 }
 
-/// A run to its end, in JSON.
+/// A run to its end, in JSON. Answers may take their time: the machine may be
+/// busy with other tests.
 fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
     let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
-    let mut arguments = dry(&["--format", "json"]);
+    let mut arguments = dry(&["--format", "json", "--patience", "1s"]);
     arguments.extend(names.iter().flat_map(|name| ["--ntp", name.as_str()]));
     arguments.extend(more);
     let said = program.run(&arguments);
@@ -97,11 +98,14 @@ fn keep_would_step(program: &Program) {
 }
 
 fn keep_would_slew(program: &Program) {
-    let server = ahead(-0.05);
-    let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
+    // More than an answer takes on a busy machine, as errors within twice its
+    // bound are left alone.
+    let server = ahead(-0.4);
+    let more = ["--duration", "1s", "--step-threshold", "500ms"];
+    let (said, lines) = kept(program, &[&server], &more);
     let slews = of(&lines, "corrected");
     assert_eq!(slews.len(), 1, "{}", said.out);
-    assert!(slews[0]["how"] == "slew" && is_by(slews[0], -0.05), "{}", slews[0]);
+    assert!(slews[0]["how"] == "slew" && is_by(slews[0], -0.4), "{}", slews[0]);
 }
 
 fn keep_follows_a_step(program: &Program) {
