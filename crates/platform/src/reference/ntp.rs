@@ -114,8 +114,8 @@ impl NtpServer {
         wire: &impl Wire,
         stamp: impl Fn() -> S,
     ) -> Result<Exchange<S>, NtpError> {
-        let answer = Request::send(self, wire, stamp)?.answer();
-        answer.unwrap_or_else(|| Err(self.io(&ErrorKind::TimedOut.into())))
+        let mut request = Request::send(self, wire, stamp)?;
+        request.answer().unwrap_or_else(|| Err(request.given_up()))
     }
 
     fn exchange<S>(&self, seen: Seen<S>, result: &NtpResult) -> Result<Exchange<S>, NtpError> {
