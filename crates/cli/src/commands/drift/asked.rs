@@ -113,9 +113,9 @@ fn phc(named: &NamedPhc, pace: Pace) -> Result<Reference, CliError> {
     let path = if is_auto { hosts_clock()? } else { named.path.clone() };
     match PhcTime::open(&path, named.scale) {
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
-            Err(why @ UnknownScale::TaiNotSet) => Err(unknown_scale(&phc, why)),
             // Its frequency means something, whatever it counts.
             Ok(_) | Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, pace)),
+            Err(why) => Err(unknown_scale(&phc, why)),
         },
         Fact::Unknown(why) => Err(CliError::Failed {
             cause: format!("cannot compare with {}: {why}", path.display()),

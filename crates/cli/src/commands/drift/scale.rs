@@ -1,19 +1,20 @@
 //! PTP hardware clocks that seem to count something else than they are taken
 //! for: TAI is ahead of UTC by whole seconds, by which few clocks are wrong.
 
-use platform::time_source::Apparent;
+use platform::fact::Fact;
+use platform::time_source::{Apparent, PhcScale};
 
 use super::references::{phc_device, tells_utc};
 use super::report::PairReport;
 use crate::output::figures::time;
 
-/// A sentence for each; `tai_s` is what the kernel knows of TAI - UTC, s, and 0
-/// where nobody told it.
-pub(super) fn notes(pairs: &[PairReport], tai_s: i32) -> Vec<String> {
+/// A sentence for each; `tai_s` is the kernel's word on TAI - UTC, s, 0 where
+/// nobody told it.
+pub(super) fn notes(pairs: &[PairReport], tai_s: &Fact<i32>) -> Vec<String> {
     pairs.iter().filter_map(|pair| note(pair, tai_s)).collect()
 }
 
-fn note(pair: &PairReport, tai_s: i32) -> Option<String> {
+fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<String> {
     let (clock, reference) = (pair.clock.as_str(), pair.reference.as_str());
     let ahead_ns = pair.drift.offset.ns as i64;
     let far = time(pair.drift.offset.ns.abs());
@@ -27,7 +28,8 @@ fn note(pair: &PairReport, tai_s: i32) -> Option<String> {
                 }
                 Apparent::Tai => format!(
                     "ahead of realtime, as TAI is of UTC: if it counts TAI, as a network card's \
-                     does that ptp4l sets, `--phc {device},tai` takes that off"
+                     does that ptp4l sets, `--phc {device}{}` takes that off",
+                    PhcScale::tai(tai_s)
                 ),
                 Apparent::LessThanUtc => "behind realtime, as UTC is of TAI: it counts UTC and \
                      was taken to count TAI, or realtime is wrong by that much"
@@ -60,6 +62,10 @@ mod tests {
 
     /// What is told of a minute of a clock that is ahead of a reference.
     fn told(clock: ClockName, reference: &str, ahead_s: i64) -> Vec<String> {
+        notes(&[pair(clock, reference, ahead_s)], &Fact::Known(37))
+    }
+
+    fn pair(clock: ClockName, reference: &str, ahead_s: i64) -> PairReport {
         let mut series = Series::new();
         for n in 1..61 {
             let before = SINCE_1970 + 1_000_000_000 * n;
@@ -68,8 +74,7 @@ mod tests {
             let nesting = Nesting::ReferenceOutside;
             series.push(Reading { clock: Span::at(shown), reference, nesting }).unwrap();
         }
-        let pair = judged(&Pair::of(clock, reference, series), Budget::default()).unwrap();
-        notes(&[pair], 37)
+        judged(&Pair::of(clock, reference, series), Budget::default()).unwrap()
     }
 
     #[test]
@@ -94,6 +99,13 @@ mod tests {
         assert!(of(-37).ends_with("it counts TAI, or realtime is wrong by that much."));
         assert!(of(37).contains("37.0 s behind realtime, as UTC is of TAI: it counts UTC"));
         assert_eq!(of(0), "");
+    }
+
+    #[test]
+    fn what_is_advised_is_a_number_where_the_kernel_has_none() {
+        let pair = pair(ClockName::Realtime, "phc /dev/ptp1", -37);
+        let said = notes(&[pair], &Fact::Known(0)).concat();
+        assert!(said.ends_with("`--phc /dev/ptp1,tai=37` takes that off."), "{said}");
     }
 
     #[test]

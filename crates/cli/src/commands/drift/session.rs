@@ -208,7 +208,7 @@ impl Session {
         let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
         notes.extend(super::notes::judge_references(&mut references, &mut pairs));
-        notes.extend(super::scale::notes(&pairs, kernels_tai_s()));
+        notes.extend(super::scale::notes(&pairs, &kernels_tai_s()));
         let mut disturbed = super::notes::disturbances(&references, &pairs);
         disturbed.extend(stood_still.iter().map(|said| format!("{said}.")));
         for pair in &self.pairs {
