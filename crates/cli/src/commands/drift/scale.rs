@@ -4,7 +4,7 @@
 use platform::fact::Fact;
 use platform::time_source::{Apparent, PhcScale};
 
-use super::references::{phc_device, tells_utc};
+use super::reference_names::{is_less_tai, phc_device};
 use super::report::PairReport;
 use crate::output::figures::time;
 
@@ -21,7 +21,7 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<String> {
     match (clock, phc_device(reference)) {
         ("realtime", Some(device)) => {
             let counts = match Apparent::of(ahead_ns.saturating_neg(), tai_s) {
-                Apparent::Tai if tells_utc(reference) => {
+                Apparent::Tai if pair.offset_is_error => {
                     "ahead of realtime, as TAI is of UTC: it counts TAI, or realtime is wrong by \
                      that much"
                         .to_owned()
@@ -31,14 +31,21 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<String> {
                      does that ptp4l sets, `--phc {device}{}` takes that off",
                     PhcScale::tai(tai_s)
                 ),
-                Apparent::LessThanUtc => "behind realtime, as UTC is of TAI: it counts UTC and \
-                     was taken to count TAI, or realtime is wrong by that much"
-                    .to_owned(),
+                Apparent::LessThanUtc if is_less_tai(reference) => {
+                    "behind realtime, as UTC is of TAI: it counts UTC and was taken to count TAI, \
+                     or realtime is wrong by that much"
+                        .to_owned()
+                }
+                Apparent::LessThanUtc => {
+                    "behind realtime, as UTC is of TAI: realtime is ahead by that much, or it is \
+                     behind"
+                        .to_owned()
+                }
                 Apparent::Utc | Apparent::Neither => return None,
             };
             Some(format!("{reference} is {far} {counts}."))
         }
-        ("phc", _) if tells_utc(reference) => match Apparent::of(ahead_ns, tai_s) {
+        ("phc", _) if pair.offset_is_error => match Apparent::of(ahead_ns, tai_s) {
             Apparent::Tai => Some(format!(
                 "phc is {far} ahead of {reference}, as TAI is of UTC: it seems to count TAI, as a \
                  network card's clock does that ptp4l sets."
@@ -94,11 +101,25 @@ mod tests {
 
     #[test]
     fn what_is_said_wrongly_is_told() {
-        let of = |ahead_s| told(ClockName::Realtime, "phc /dev/ptp1 as UTC", ahead_s).concat();
-        assert!(of(-37).starts_with("phc /dev/ptp1 as UTC is 37.0 s ahead of realtime, as TAI"));
-        assert!(of(-37).ends_with("it counts TAI, or realtime is wrong by that much."));
-        assert!(of(37).contains("37.0 s behind realtime, as UTC is of TAI: it counts UTC"));
-        assert_eq!(of(0), "");
+        let of = |name, ahead_s| told(ClockName::Realtime, name, ahead_s).concat();
+        let utc = |ahead_s| of("phc /dev/ptp1 utc", ahead_s);
+        assert!(utc(-37).starts_with("phc /dev/ptp1 utc is 37.0 s ahead of realtime, as TAI"));
+        assert!(utc(-37).ends_with("it counts TAI, or realtime is wrong by that much."));
+        let tai = |ahead_s| of("phc /dev/ptp1 tai=37", ahead_s);
+        assert!(
+            tai(37).contains("37.0 s behind realtime, as UTC is of TAI: it counts UTC and was")
+        );
+        assert_eq!(utc(0) + &tai(0), "");
+    }
+
+    #[test]
+    fn what_was_not_taken_for_tai_is_not_told_to_have_been() {
+        for name in ["phc /dev/ptp1", "phc /dev/ptp1 utc", "kvm /dev/ptp0"] {
+            let said = told(ClockName::Realtime, name, 37).concat();
+            let end = "37.0 s behind realtime, as UTC is of TAI: realtime is ahead by that much, \
+                       or it is behind.";
+            assert!(said.ends_with(end), "{said}");
+        }
     }
 
     #[test]

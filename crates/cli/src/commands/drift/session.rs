@@ -11,7 +11,8 @@ use platform::time_source::kernels_tai_s;
 use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
 use super::records;
-use super::references::{Reference, tells_utc};
+use super::reference_names::tells_utc;
+use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
 use crate::error::CliError;
@@ -23,6 +24,8 @@ pub(super) struct Pair {
     pub(super) clock: ClockName,
     pub(super) reference: String,
     pub(super) series: Series,
+    /// Whether the reference tells UTC.
+    tells_utc: bool,
     /// Readings that bounded nothing, and what was wrong with the last.
     refused: (u64, Option<Refused>),
 }
@@ -30,7 +33,8 @@ pub(super) struct Pair {
 impl Pair {
     /// A pair and what was read of it.
     pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
-        Self { clock, reference: reference.to_owned(), series, refused: (0, None) }
+        let tells_utc = tells_utc(reference);
+        Self { clock, reference: reference.to_owned(), series, tells_utc, refused: (0, None) }
     }
 }
 
@@ -183,7 +187,11 @@ impl Session {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
-            self.pairs.push(Pair::of(clock, reference, Series::new()));
+            let mut pair = Pair::of(clock, reference, Series::new());
+            // A host's clock tells by its driver's name, which no record has.
+            pair.tells_utc |=
+                (self.references.iter()).any(|one| one.name() == reference && one.tells_utc);
+            self.pairs.push(pair);
             self.pairs.len() - 1
         });
         if let Some(pair) = self.pairs.get_mut(index)
@@ -288,7 +296,7 @@ impl Session {
 
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    let offset_is_error = pair.clock.counts_from_1970() && tells_utc(&pair.reference);
+    let offset_is_error = pair.clock.counts_from_1970() && pair.tells_utc;
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),
