@@ -4,22 +4,37 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Seconds in each unit.
-const UNITS: [(&str, f64); 6] =
-    [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("", 1.0)];
+const UNITS: [(&str, f64); 10] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+    ("", 1.0),
+];
 
 /// The longest that makes sense to ask for: a year.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
 /// For clap's `value_parser`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
     let unit = &text[digits.len()..];
     let seconds = UNITS
         .iter()
         .find(|(name, _)| *name == unit)
         .and_then(|(_, seconds)| Some(digits.parse::<f64>().ok()? * seconds))
         .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_S)
-        .ok_or_else(|| format!("expected a time such as 2s, 500ms or 5min, found {text:?}"))?;
+        .ok_or_else(|| {
+            format!(
+                "expected a time such as 2s, 500ms or 5min (ns, us, ms, s, min, h, d; at most a \
+                 year), found {text:?}"
+            )
+        })?;
     Ok(Duration::from_secs_f64(seconds))
 }
 
@@ -50,6 +65,10 @@ mod tests {
             ("5min", 300_000),
             ("5m", 300_000),
             ("1h", 3_600_000),
+            ("2d", 172_800_000),
+            ("2000us", 2),
+            ("3000µs", 3),
+            ("4000000ns", 4),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }
@@ -57,7 +76,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_quoted_back() {
-        for text in ["", "s", "0", "-1s", "2 s", "2d", "1e99h", "NaN", "inf", "ü"] {
+        for text in ["", "s", "0", "-1s", "2 s", "2y", "367d", "1e99h", "NaN", "inf", "ü"] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(&format!("{text:?}")), "{error}");
         }

@@ -19,11 +19,11 @@ use disruptions::{Disruption, Kind};
 use crate::action::{Action, Cause, Correction, Refusal};
 use crate::allowance::Allowance;
 use crate::choice::{Candidate, Choice, choose};
-use crate::policy::{Hand, Policy};
+use crate::policy::Policy;
 use crate::slewing::Slewing;
 use crate::source::{Reading, SourceKind};
 use asked::{SECOND_NS, Source};
-use chronyd::ChronydAsked;
+use chronyd::Chronyd;
 
 /// A setting of the clock that is seen so long after ours may be ours.
 const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
@@ -31,6 +31,17 @@ const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 /// Requests that one server may get in a row: three for each of the steps
 /// allowed in a row by default, and one more. Then one each eighth of a poll.
 const REQUESTS_IN_A_ROW: u32 = 10;
+
+/// How a correction is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Step,
+    Slew,
+    /// By chronyd, which is to measure anew or not.
+    Chronyd {
+        anew: bool,
+    },
+}
 
 /// The state machine.
 #[derive(Debug)]
@@ -44,7 +55,7 @@ pub struct Keeper {
     own_step: Option<(i64, u64)>,
     cause: Option<Cause>,
     /// The correction that the driver makes now.
-    under_way: Option<(Correction, bool)>,
+    under_way: Option<(Correction, Way)>,
     is_decided: bool,
     /// It was decided by what local sources say, before servers are asked.
     is_hurried: bool,
@@ -53,8 +64,8 @@ pub struct Keeper {
     is_led: bool,
     /// The clock was found right since it was last disturbed.
     is_settled: bool,
-    /// What chronyd was asked since the clock was last right.
-    chronyd: ChronydAsked,
+    /// What chronyd was asked.
+    chronyd: Chronyd,
     /// What goes with what was just told.
     next: Option<Action>,
     said: Option<(Refusal, u64)>,
@@ -80,7 +91,7 @@ impl Keeper {
             is_hurried: true,
             is_led: false,
             is_settled: false,
-            chronyd: ChronydAsked::default(),
+            chronyd: Chronyd::default(),
             next: None,
             said: None,
         }
@@ -117,7 +128,7 @@ impl Keeper {
     /// of somebody else's this one would put the clock wrong.
     pub fn was_set(&mut self, now_ns: u64) {
         self.next = None;
-        if let Some((_, true)) = self.under_way.take() {
+        if let Some((_, Way::Step)) = self.under_way.take() {
             self.steps.give_back();
         }
         // A set ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
@@ -192,7 +203,8 @@ impl Keeper {
         let is_first = source.reading.is_none_or(|earlier| earlier.at_ns < oldest_ns);
         let cause = Cause::SourceMoved(source.kind);
         let has_moved = source.answered(reading, now_ns, poll_ns);
-        if has_moved || is_first && self.is_news(index, &reading, oldest_ns) {
+        let is_news = has_moved || is_first && self.is_news(index, &reading, oldest_ns);
+        if is_news && !self.chronyd.is_at_it(now_ns) {
             self.alarm(now_ns, cause, Some(index));
         }
     }
@@ -218,26 +230,34 @@ impl Keeper {
 
     /// The correction last asked for was made, or could not be.
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
-        let Some((correction, is_step)) = self.under_way.take() else { return };
-        if matches!(self.policy.hand, Hand::Chronyd { .. }) {
-            self.chronyd.asked(now_ns);
-        }
+        let Some((correction, way)) = self.under_way.take() else { return };
         // One that failed counts as well: it is not tried at each look.
-        if !is_step {
-            let by_ns = if is_made { correction.by_ns } else { 0 };
-            self.slewing = Some(Slewing { by_ns, since_ns: now_ns });
-        } else if is_made {
-            // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-            self.slewing = None;
-            self.own_step = Some((correction.by_ns, now_ns));
-            self.is_settled = false;
-            self.note_led(correction.source);
-            for source in &mut self.sources {
-                match self.policy.hand {
-                    Hand::Own => source.stepped(correction.by_ns, now_ns),
-                    // By how much chronyd steps it knows itself, and when.
-                    Hand::Chronyd { .. } => source.forget(self.chronyd.again_ns()),
-                }
+        match way {
+            Way::Slew => {
+                let by_ns = if is_made { correction.by_ns } else { 0 };
+                self.slewing = Some(Slewing { by_ns, since_ns: now_ns });
+                return;
+            }
+            Way::Chronyd { anew } => self.chronyd.asked(now_ns, correction, anew),
+            Way::Step => {}
+        }
+        if !is_made {
+            return;
+        }
+        self.is_settled = false;
+        self.note_led(correction.source);
+        match way {
+            Way::Step => {
+                // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
+                self.slewing = None;
+                self.own_step = Some((correction.by_ns, now_ns));
+                let stepped = |source: &mut Source| source.stepped(correction.by_ns, now_ns);
+                self.sources.iter_mut().for_each(stepped);
+            }
+            // By how much chronyd steps it knows itself, and when.
+            _ => {
+                let due_ns = self.chronyd.next_round_ns();
+                self.sources.iter_mut().for_each(|source| source.forget(due_ns));
             }
         }
     }
@@ -257,21 +277,20 @@ impl Keeper {
     /// Whether a disruption is what [`Keeper::corrected`] told of, and no news:
     /// asked once for each, before [`Keeper::look`] hears of it.
     pub fn is_own_step(&mut self, seen: &Disruption) -> bool {
+        if self.chronyd.may_have_done(seen) {
+            // Whether it is right now is not left to the board's clock.
+            self.sources.iter_mut().for_each(Source::ask_soon);
+            return true;
+        }
         let Some((by_ns, at_ns)) = self.own_step else { return false };
         let by_ns = by_ns as f64;
-        // chronyd steps by what it makes of the time itself.
-        let is_near = |size_ns: f64| match self.policy.hand {
-            Hand::Own => (size_ns - by_ns).abs() <= 1e6 + by_ns.abs() / 100.0,
-            Hand::Chronyd { .. } => size_ns.signum() == by_ns.signum(),
-        };
+        let is_near = |size_ns: f64| (size_ns - by_ns).abs() <= 1e6 + by_ns.abs() / 100.0;
         let since_ns = seen.at_monotonic_ns.checked_sub(at_ns);
         let is_own = since_ns.is_some_and(|since_ns| since_ns <= OWN_STEP_SEEN_NS)
             && matches!(seen.kind, Kind::ClockSet | Kind::LeapSecond)
             && seen.size.is_none_or(|size| is_near(size.ns));
         if is_own {
             self.own_step = None;
-            // Whether it is right now is not left to the board's clock.
-            self.sources.iter_mut().for_each(Source::ask_soon);
         }
         is_own
     }
@@ -311,7 +330,7 @@ impl Keeper {
     fn decide(&mut self, now_ns: u64) -> Option<Action> {
         let candidates = self.candidates(now_ns);
         match choose(&candidates, now_ns) {
-            Choice::Nothing => None,
+            Choice::Nothing => self.go_on(now_ns),
             Choice::Contradiction(chosen) => {
                 let correction = self.correction(&chosen);
                 self.refuse(now_ns, correction, Refusal::Contradiction)
@@ -333,8 +352,9 @@ impl Keeper {
     /// Notes a correction that the driver will answer for.
     fn begun(&mut self, action: Action) -> Option<Action> {
         self.under_way = match &action {
-            Action::Step(by) | Action::AskChronyd { by, .. } => Some((*by, true)),
-            Action::Slew(by) => Some((*by, false)),
+            Action::Step(by) => Some((*by, Way::Step)),
+            Action::Slew(by) => Some((*by, Way::Slew)),
+            Action::AskChronyd { by, anew } => Some((*by, Way::Chronyd { anew: *anew })),
             Action::Measure(_)
             | Action::FeedChronyd(_)
             | Action::Refuse(..)

@@ -92,7 +92,8 @@ fn keep_would_step(program: &Program) {
     let steps = of(&lines, "corrected").into_iter().filter(|line| line["how"] == "step");
     assert_eq!(steps.count(), 1, "{}", said.out);
     let server = ahead(2.0);
-    let text = program.run(&dry(&["--ntp", &server.name(), "--duration", "1s"]));
+    let more = ["--ntp", &server.name(), "--patience", "1s", "--duration", "3s"];
+    let text = program.run(&dry(&more));
     assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
     assert!(text.out.contains("would step +"), "{}", text.out);
 }

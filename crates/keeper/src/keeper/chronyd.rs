@@ -1,83 +1,115 @@
-//! What chronyd was asked, and when it is asked again.
+//! Rounds in which chronyd is asked to put the clock right.
 //!
-//! It is asked in rounds. The first request of a round has it drop what it
-//! measured, measure anew and step by that; the others have it step by what it
-//! measured meanwhile, which takes it some seconds. While it is at it, it may
-//! move the clock by a tenth of a second each second, so that every source
-//! seems to move: no reason to begin anew, and throw its measurements away. A
-//! round that did not put the clock right is followed by another: its server
-//! may not have answered.
+//! The first request of a round has it drop what it measured, measure anew and
+//! step by that, which takes it some seconds. The others have it step by what
+//! it measured meanwhile. While it is at it, it moves the clock as it likes, by
+//! up to a tenth of a second each second, and every source seems to move: no
+//! news, and no reason to throw its measurements away. A round after which the
+//! clock is still off is followed by another, as a server of its may not have
+//! answered, and each waits for longer than the one before.
+
+use disruptions::{Disruption, Kind};
 
 use super::asked::SECOND_NS;
+use crate::action::Correction;
 
 /// Its requests to a server in a burst are two seconds apart
 /// (chrony.conf(5), `iburst`), and it takes three answers to go by them.
 const ASK_AGAIN_NS: u64 = 2 * SECOND_NS;
 
-/// How often it is asked in a round: two answers may be lost.
-const ROUND: u32 = 5;
+/// How long a round lasts: two answers may be lost.
+const ROUND_NS: u64 = 10 * SECOND_NS;
+
+/// From the last request of a round to the next round: this and
+/// [`ASK_AGAIN_NS`], doubled with each.
+const BETWEEN_NS: u64 = 8 * SECOND_NS;
 
 /// What is told so soon after a round began is what it began for.
 const SAME_NS: u64 = 3 * SECOND_NS;
 
+/// A setting of the clock that is seen so long after a request may be its.
+const ITS_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
+
+/// Rounds that are further apart have nothing to do with each other.
+const APART_NS: u64 = 1200 * SECOND_NS;
+
 /// Nothing, until it is asked.
 #[derive(Debug, Default)]
-pub(super) struct ChronydAsked {
-    /// How often since the clock was last right, or was disturbed.
-    times: u32,
-    /// The last time.
+pub(super) struct Chronyd {
+    /// What the round is to correct, until the clock is found right.
+    round: Option<Correction>,
+    /// When the last round began.
+    began_ns: u64,
+    /// When it was asked last.
     last_ns: u64,
-    /// The last time that it was to measure anew.
-    anew_ns: u64,
+    /// Rounds one after another.
+    rounds: u32,
 }
 
-impl ChronydAsked {
-    /// Whether the clock is not right yet, and it was asked to put it right.
-    pub(super) fn is_at_it(&self) -> bool {
-        self.times > 0
+impl Chronyd {
+    /// Whether a round is under way.
+    pub(super) fn is_at_it(&self, now_ns: u64) -> bool {
+        self.round.is_some() && now_ns < self.began_ns.saturating_add(ROUND_NS)
     }
 
-    /// Whether it is to measure anew with the next request.
-    pub(super) fn begins_a_round(&self) -> bool {
-        self.times.is_multiple_of(ROUND)
+    /// When it may be asked again: to go on with the round that is under way,
+    /// or to begin another.
+    pub(super) fn again_ns(&self, now_ns: u64) -> u64 {
+        match self.is_at_it(now_ns) {
+            true => self.last_ns.saturating_add(ASK_AGAIN_NS),
+            false => self.next_round_ns(),
+        }
     }
 
-    /// When it has had its time: one round waits for longer than the one
-    /// before.
-    pub(super) fn again_ns(&self) -> u64 {
-        let wait_ns = match self.times {
-            0 => return 0,
-            _ if self.begins_a_round() => ASK_AGAIN_NS << (self.times / ROUND).min(8),
-            _ => ASK_AGAIN_NS,
-        };
-        self.last_ns.saturating_add(wait_ns)
+    /// When another round may begin. Until then servers have nothing to tell,
+    /// unless chronyd steps.
+    pub(super) fn next_round_ns(&self) -> u64 {
+        match self.rounds {
+            0 => 0,
+            rounds => self.began_ns + BETWEEN_NS + (ASK_AGAIN_NS << rounds.min(8)),
+        }
     }
 
-    /// It was asked, whatever came of it.
-    pub(super) fn asked(&mut self, now_ns: u64) {
-        if self.begins_a_round() {
-            self.anew_ns = now_ns;
+    /// It was asked, whatever came of it, `anew` to begin a round.
+    pub(super) fn asked(&mut self, now_ns: u64, by: Correction, anew: bool) {
+        if anew {
+            let is_apart = now_ns.saturating_sub(self.began_ns) > APART_NS;
+            self.rounds = if is_apart { 1 } else { self.rounds.saturating_add(1) };
+            (self.began_ns, self.round) = (now_ns, Some(by));
         }
         self.last_ns = now_ns;
-        self.times = self.times.saturating_add(1);
     }
 
-    /// Time was disturbed at `at_ns`, as is seen only now: news, unless it
-    /// measured since.
+    /// What to go on with where no source tells whether the clock is right by
+    /// now.
+    pub(super) fn goes_on(&self, now_ns: u64) -> Option<Correction> {
+        self.round.filter(|_| self.is_at_it(now_ns) && now_ns >= self.again_ns(now_ns))
+    }
+
+    /// Time was disturbed at `at_ns`, as is seen only now: news, unless a round
+    /// began since.
     pub(super) fn disturbed(&mut self, at_ns: u64) {
-        if at_ns > self.anew_ns {
-            self.times = 0;
+        if at_ns > self.began_ns {
+            (self.round, self.rounds) = (None, 0);
         }
     }
 
-    /// Somebody says that time was disturbed, but not when: most likely what
-    /// it was just asked for.
+    /// Somebody says that time was disturbed, but not when.
     pub(super) fn told(&mut self, now_ns: u64) {
         self.disturbed(now_ns.saturating_sub(SAME_NS));
     }
 
-    /// The clock is right, or as right as it has to be.
+    /// The clock is right, or as right as chronyd has to make it at once.
     pub(super) fn done(&mut self) {
-        self.times = 0;
+        self.round = None;
+    }
+
+    /// Whether that may be its step. By how much it steps only it knows: by a
+    /// little too, where it was slewing before it measured anew.
+    pub(super) fn may_have_done(&self, seen: &Disruption) -> bool {
+        let its = self.began_ns..=self.last_ns.saturating_add(ITS_STEP_SEEN_NS);
+        self.last_ns > 0
+            && matches!(seen.kind, Kind::ClockSet | Kind::LeapSecond)
+            && its.contains(&seen.at_monotonic_ns)
     }
 }

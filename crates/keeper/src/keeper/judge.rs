@@ -21,18 +21,26 @@ impl Keeper {
         let reading = chosen.reading;
         let is_worse = chosen.kind == SourceKind::Rtc && self.is_led;
         if reading.is_within(self.policy.tolerance_ns) {
-            // That a better one's correction was right, its own second cannot
-            // tell.
-            return if is_worse { None } else { self.settle(now_ns, &reading, correction) };
+            // That a better one's correction was right, a second cannot tell.
+            return match is_worse {
+                true => self.go_on(now_ns),
+                false => self.settle(now_ns, &reading, correction),
+            };
         }
         if self.is_beyond(chosen) {
             let max_step_ns = self.policy.max_step_ns;
             return self.refuse(now_ns, correction, Refusal::BeyondMaxStep { max_step_ns });
         }
-        if is_worse && !self.chronyd.is_at_it() {
+        let is_at_it = self.chronyd.is_at_it(now_ns);
+        if is_worse && !is_at_it {
+            if now_ns < self.chronyd.next_round_ns() {
+                // The better one is not silent: it is asked then.
+                return None;
+            }
             return self.refuse(now_ns, correction, Refusal::WorseSource);
         }
-        if !self.is_confirmed(chosen) {
+        // A clock that chronyd is moving is not found twice at the same place.
+        if !self.is_confirmed(chosen) && !is_at_it {
             let source = &mut self.sources[chosen.source];
             source.want();
             if source.is_wanted {
@@ -85,11 +93,9 @@ impl Keeper {
         by_ns.unsigned_abs() > self.policy.max_step_ns && !is_start
     }
 
-    /// Whether it was said twice, or by somebody who has to say it once. A
-    /// clock that chronyd is moving is not found twice at the same place.
+    /// Whether it was said twice, or by somebody who has to say it once.
     fn is_confirmed(&self, chosen: &Chosen) -> bool {
-        self.chronyd.is_at_it()
-            || chosen.kind.needs_no_second()
+        chosen.kind.needs_no_second()
             || chosen.fresh >= 2
             || self.sources[chosen.source].in_a_row >= 2
     }
@@ -121,25 +127,28 @@ impl Keeper {
         }
     }
 
-    /// Has chronyd step, unless it is at it still: then it is looked again
-    /// after its time, and not at a server's next poll. A round takes one of
-    /// the steps allowed; without one it goes on with the round before.
+    /// Has chronyd step, unless it was just asked. Servers are asked again
+    /// after the round, and not at their next poll. A round takes one of the
+    /// steps allowed.
     fn ask_chronyd(&mut self, now_ns: u64, by: Correction) -> Option<Action> {
-        let again_ns = self.chronyd.again_ns();
+        let again_ns = self.chronyd.again_ns(now_ns);
         if now_ns < again_ns {
+            let due_ns = self.chronyd.next_round_ns();
             for source in &mut self.sources {
-                source.due_ns = source.due_ns.min(again_ns);
+                source.due_ns = source.due_ns.min(due_ns);
             }
             return None;
         }
-        let anew = self.chronyd.begins_a_round();
-        match self.chronyd.is_at_it() {
-            false => self.step(now_ns, by, |by| Action::AskChronyd { by, anew }),
-            true => {
-                let anew = anew && self.steps.take(now_ns).is_ok();
-                Some(Action::AskChronyd { by, anew })
-            }
+        if self.chronyd.is_at_it(now_ns) {
+            return Some(Action::AskChronyd { by, anew: false });
         }
+        self.step(now_ns, by, |by| Action::AskChronyd { by, anew: true })
+    }
+
+    /// The next request of chronyd's round, if one is due.
+    pub(super) fn go_on(&self, now_ns: u64) -> Option<Action> {
+        let by = self.chronyd.goes_on(now_ns)?;
+        Some(Action::AskChronyd { by, anew: false })
     }
 
     fn slew(&mut self, now_ns: u64, reading: &Reading, correction: Correction) -> Option<Action> {

@@ -1,6 +1,7 @@
 use disruptions::Size;
 
 use super::*;
+use crate::policy::Hand;
 
 mod chronyd;
 
@@ -74,6 +75,12 @@ impl Bench {
         done
     }
 
+    /// A source says something by itself.
+    fn tell(&mut self, index: usize, offset_ns: i64, bound_ns: u64) {
+        let reading = Reading { offset_ns, bound_ns, at_ns: self.now_ns };
+        self.keeper.measured(index, self.now_ns, Some(reading));
+    }
+
     fn move_by(&mut self, by_ns: i64) {
         for (offset_ns, _) in self.says.iter_mut().flatten() {
             *offset_ns += by_ns;
@@ -92,6 +99,7 @@ fn step_of(done: &[Action]) -> Correction {
 }
 
 const SERVER: (SourceKind, Option<(i64, u64)>) = (SourceKind::Ntp, Some((0, 5_000_000)));
+const HOST: (SourceKind, Option<(i64, u64)>) = (SourceKind::HostValue, None);
 const PAGE: (SourceKind, Option<(i64, u64)>) = (SourceKind::VmClock, Some((0, 1000)));
 
 #[test]

@@ -72,6 +72,19 @@ impl NtpServer {
         Ok(Self { name: name.to_owned(), address, patience })
     }
 
+    /// Whether `name` can be that of a server, as [`NtpServer::find`] takes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, which it is part of.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        let (host, _) = host_and_port(name)?;
+        let is_fit = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+        match host.chars().all(is_fit) {
+            true => Ok(()),
+            false => Err(format!("{name:?} is no name of a host")),
+        }
+    }
+
     /// Whether `name` is an address, which nobody has to be asked for.
     pub fn is_address(name: &str) -> bool {
         host_and_port(name).is_ok_and(|(host, _)| host.parse::<IpAddr>().is_ok())
@@ -114,8 +127,8 @@ impl NtpServer {
         wire: &impl Wire,
         stamp: impl Fn() -> S,
     ) -> Result<Exchange<S>, NtpError> {
-        let answer = Request::send(self, wire, stamp)?.answer();
-        answer.unwrap_or_else(|| Err(self.io(&ErrorKind::TimedOut.into())))
+        let mut request = Request::send(self, wire, stamp)?;
+        request.answer().unwrap_or_else(|| Err(request.given_up()))
     }
 
     fn exchange<S>(&self, seen: Seen<S>, result: &NtpResult) -> Result<Exchange<S>, NtpError> {

@@ -59,16 +59,15 @@ impl NtpTime {
     pub fn compare_all(servers: &mut [&mut Self]) -> Vec<Result<Offset, NoOffset>> {
         let begun = Instant::now();
         // All lookups are under way before the first is waited for.
-        for server in &mut *servers {
-            let _ = server.find_by(begun);
-        }
+        let found: Vec<Option<_>> = servers.iter_mut().map(|one| one.find_by(begun)).collect();
         // And none is, where somebody can be asked meanwhile.
-        let is_any_found = servers.iter().any(|server| server.found.is_some());
-        let find = |server: &mut &mut Self| {
-            let wait = if is_any_found { Duration::ZERO } else { server.patience };
-            server.find_by(begun + wait)
+        let is_any_found = found.iter().any(|found| matches!(found, Some(Ok(()))));
+        let find = |(server, found): (&mut &mut Self, Option<Result<(), NtpError>>)| {
+            let wait = || server.find_by(begun + server.patience);
+            let found = if is_any_found { found } else { found.or_else(wait) };
+            found.unwrap_or_else(|| Err(server.not_found()))
         };
-        let found: Vec<Result<(), NtpError>> = servers.iter_mut().map(find).collect();
+        let found: Vec<_> = servers.iter_mut().zip(found).map(find).collect();
         let asked = servers.iter().zip(&found).filter(|(_, found)| found.is_ok());
         let asked: Vec<&NtpServer> = asked.filter_map(|(one, _)| one.found.as_ref()).collect();
         let mut answers = NtpServer::ask_all(&asked, Moment::now).into_iter();
@@ -92,8 +91,9 @@ impl NtpTime {
         offset
     }
 
-    /// Sees that its address is known, as far as it is at that time.
-    fn find_by(&mut self, until: Instant) -> Result<(), NtpError> {
+    /// Whether its address is known at that time; nothing while the resolver
+    /// has not answered.
+    fn find_by(&mut self, until: Instant) -> Option<Result<(), NtpError>> {
         let is_stale = self.failures >= FAILURES && !NtpServer::is_address(&self.name);
         if self.found.is_none() || is_stale {
             let left = until.saturating_duration_since(Instant::now());
@@ -101,13 +101,13 @@ impl NtpTime {
             let wait = if self.found.is_none() { left } else { Duration::ZERO };
             match self.look_up(wait) {
                 Some(Ok(server)) => (self.found, self.failures) = (Some(server), 0),
-                Some(Err(error)) if self.found.is_none() => return Err(error),
+                Some(Err(error)) if self.found.is_none() => return Some(Err(error)),
                 // The one that is known may answer again.
                 Some(Err(_)) => self.failures = 0,
                 None => {}
             }
         }
-        if self.found.is_some() { Ok(()) } else { Err(self.not_found()) }
+        self.found.is_some().then_some(Ok(()))
     }
 
     fn not_found(&self) -> NtpError {

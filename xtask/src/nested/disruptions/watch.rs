@@ -67,14 +67,16 @@ fn stops(
 ) -> Result<(), String> {
     for source in ["tsc", "acpi_pm", "hpet"] {
         let name = format!("stop, cont on {source}");
+        let mut last = None;
         checks.push(in_time(|| {
             let from = session.telling.heard().len();
             let (fact, gap) = facts::fact(session, &name, |session| session.pause(AWAY))?;
             let size_s = Some(seconds(gap.resumed_ns - gap.stopped_ns));
             let case = Case { what: &name, kinds: &["pause"], size_s };
-            facts.push(fact);
+            last = Some(fact);
             Ok(judged(session, &case, from, gap.resumed_ns))
         })?);
+        facts.extend(last);
         let next = match source {
             "tsc" => "acpi_pm",
             "acpi_pm" => "hpet",
@@ -102,6 +104,7 @@ fn moves(
         ("moved to another QEMU", Generation::Same, &["pause", "migrated"][..]),
         ("put back in another QEMU", Generation::Other, &["snapshot-restored"]),
     ] {
+        let mut last = None;
         checks.push(in_time(|| {
             let (fact, gap) =
                 facts::fact(session, name, |session| session.move_to_another(AWAY, generation))?;
@@ -109,9 +112,10 @@ fn moves(
             let from = session.telling.since(gap.resumed_ns);
             let size_s = Some(seconds(gap.resumed_ns - gap.stopped_ns));
             let case = Case { what: name, kinds, size_s };
-            facts.push(fact);
+            last = Some(fact);
             Ok(judged(session, &case, from, gap.resumed_ns))
         })?);
+        facts.extend(last);
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ fn refused(kind: TimeKeeperKind) -> CliError {
     let remedy = match kind {
         TimeKeeperKind::Chrony => {
             "--chrony makestep or --chrony sock=PATH to work with it, or stop it first: \
-             systemctl disable --now chrony (or chronyd)"
+             systemctl disable --now chrony (or chronyd); with --dry-run, --beside chrony"
                 .to_owned()
         }
         _ => format!("stop {name} first, or --beside {name} if it leaves the clock alone"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use keeper::{Hand, Policy};
 use platform::facts::steering::TimeKeeperKind;
+use platform::reference::ntp::NtpServer;
 
 use crate::duration;
 use crate::error::CliError;
@@ -25,7 +26,7 @@ use crate::output::LineFormat;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ask this NTP server; may be repeated, and three outvote a wrong one
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = server)]
     pub(super) ntp: Vec<String>,
 
     /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
@@ -146,6 +147,13 @@ impl FromStr for Chrony {
     }
 }
 
+fn server(text: &str) -> Result<String, String> {
+    match NtpServer::check_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(why) => Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT: {why}")),
+    }
+}
+
 fn keeper_name(text: &str) -> Result<TimeKeeperKind, String> {
     let names = || TimeKeeperKind::ALL.map(TimeKeeperKind::name).join(", ");
     let named = TimeKeeperKind::ALL.into_iter().find(|kind| kind.name() == text);
@@ -179,6 +187,18 @@ impl Args {
                          chrony.conf"
                     .into(),
             });
+        }
+        let contradiction = |cause: &str| CliError::Failed {
+            cause: cause.into(),
+            remedy: "--tolerance below --step-threshold below --max-step".into(),
+        };
+        if self.tolerance > self.step_threshold {
+            return Err(contradiction(
+                "what --tolerance leaves alone is beyond the --step-threshold",
+            ));
+        }
+        if self.max_step < self.step_threshold {
+            return Err(contradiction("no step is beyond --step-threshold and within --max-step"));
         }
         Ok(())
     }
@@ -244,6 +264,19 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_contradicts_itself_is_refused() {
+        let can = |arguments: &[&str]| {
+            let line = ["keep"].iter().chain(arguments);
+            CommandLine::try_parse_from(line).unwrap().args.can_be_kept()
+        };
+        assert!(can(&["--tolerance", "100ms", "--step-threshold", "100ms"]).is_ok());
+        for arguments in [["--tolerance", "1s"], ["--max-step", "50ms"]] {
+            let refused = can(&arguments).unwrap_err().to_string();
+            assert!(refused.contains(arguments[0]), "{refused}");
+        }
+    }
+
+    #[test]
     fn nonsense_is_quoted_back() {
         for (option, text) in [
             ("--chrony", "slew"),
@@ -254,6 +287,10 @@ mod tests {
             ("--poll", "100ms"),
             ("--patience", "2s"),
             ("--burst", "0"),
+            ("--ntp", "192.0.2.1:99999"),
+            ("--ntp", "host name"),
+            ("--ntp", "ntp://192.0.2.1"),
+            ("--ntp", ":123"),
             ("--phc", "/dev/ptp1,gps"),
         ] {
             let error = CommandLine::try_parse_from(["keep", option, text]).unwrap_err();

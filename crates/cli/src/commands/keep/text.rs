@@ -23,6 +23,8 @@ pub(super) fn status(event: &Event) -> Option<String> {
         | Event::Refused { .. }
         | Event::StandsAside { .. }
         | Event::InOrder(_)
+        | Event::Silent { .. }
+        | Event::Answers { .. }
         | Event::Summary(_) => {
             let (kind, said) = said(event);
             Some(format!("{kind}: {}", said.first()?))
@@ -30,9 +32,7 @@ pub(super) fn status(event: &Event) -> Option<String> {
         Event::Disruption(_)
         | Event::Resumed
         | Event::NotHeard { .. }
-        | Event::SetMeanwhile { .. }
-        | Event::Silent { .. }
-        | Event::Answers { .. } => None,
+        | Event::SetMeanwhile { .. } => None,
     }
 }
 
@@ -45,7 +45,13 @@ fn said(event: &Event) -> (&'static str, Vec<String>) {
         Event::NotHeard { why } => ("not heard", vec![why.clone()]),
         Event::Silent { source, why } => ("silent", vec![named(source, why)]),
         Event::Answers { source } => ("answers", vec![source.clone()]),
-        Event::Corrected(corrected) => (kind(corrected.how), self::corrected(corrected)),
+        Event::Corrected(corrected) => {
+            let kind = match corrected.how {
+                How::AskedChronyd => "chronyd",
+                how => kind(how),
+            };
+            (kind, self::corrected(corrected))
+        }
         Event::Failed { how, by_ns, why } => {
             ("failed", vec![format!("{} by {}: {why}", kind(*how), amount(*by_ns))])
         }
@@ -206,11 +212,11 @@ fn refusal(refusal: Refusal) -> String {
 fn summary(summary: &Summary) -> Vec<String> {
     let mut said = vec![
         format!(
-            "kept {:.1} s: {} looks, {} disruptions; {} questions, {} answered",
+            "kept {:.1} s: {}, {}; {}, {} answered",
             summary.kept_s,
-            count(summary.looks),
-            count(summary.disruptions),
-            count(summary.asked),
+            counted(summary.looks, "look"),
+            counted(summary.disruptions, "disruption"),
+            counted(summary.asked, "question"),
             count(summary.answered)
         ),
         format!(
@@ -223,12 +229,17 @@ fn summary(summary: &Summary) -> Vec<String> {
     }
     if summary.asked_chronyd + summary.fed_chronyd > 0 {
         said.push(format!(
-            "chronyd: asked for {} steps, fed {} samples",
-            count(summary.asked_chronyd),
-            count(summary.fed_chronyd)
+            "chronyd: asked for {}, fed {}",
+            counted(summary.asked_chronyd, "step"),
+            counted(summary.fed_chronyd, "sample")
         ));
     }
     said
+}
+
+/// `1 step`, `2 steps`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 fn kind(how: How) -> &'static str {

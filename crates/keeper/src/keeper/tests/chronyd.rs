@@ -127,20 +127,91 @@ fn what_happens_while_chronyd_is_at_it_has_it_measure_anew() {
 }
 
 #[test]
-fn without_steps_left_chronyd_goes_on_with_what_it_was_asked() {
+fn a_round_takes_one_of_the_steps_allowed() {
     let hand = Hand::Chronyd { step: true, feed: false };
     let policy = Policy { hand, burst: 1, min_interval_ns: 3600 * S, ..Policy::default() };
     let mut bench = Bench::new(policy, &[PAGE]);
     bench.move_by(2000 * MS);
-    let mut asked = Vec::new();
-    for look in 0..40 {
+    let (mut asked, mut refused) = (Vec::new(), 0);
+    for _ in 0..40 {
         for action in bench.look(&[]) {
-            let Action::AskChronyd { anew, .. } = action else { panic!("{action:?}") };
-            asked.push((look, anew));
+            match action {
+                Action::AskChronyd { anew, .. } => asked.push(anew),
+                Action::Refuse(_, Refusal::TooOften { .. }) => refused += 1,
+                other => panic!("{other:?}"),
+            }
         }
     }
-    assert_eq!(asked.iter().filter(|(_, anew)| *anew).count(), 1, "{asked:?}");
-    assert_eq!((asked[0], asked.len()), ((0, true), 9), "{asked:?}");
+    assert_eq!((asked, refused), (vec![true, false, false, false, false], 1));
+}
+
+#[test]
+fn what_tells_once_is_enough_for_a_round() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[HOST]);
+    let told = |bench: &mut Bench| {
+        bench.tell(0, 2000 * MS, 1_000_000);
+        let first = bench.run();
+        let rest: Vec<Action> = (0..40).flat_map(|_| bench.look(&[])).collect();
+        let is_anew = |action: &Action| matches!(action, Action::AskChronyd { anew: true, .. });
+        assert!(matches!(&first[..], [first] if is_anew(first)), "{first:?}");
+        assert_eq!((rest.len(), rest.iter().any(is_anew)), (4, false), "{rest:?}");
+    };
+    told(&mut bench);
+    // Of another pause, which nothing else shows.
+    told(&mut bench);
+}
+
+#[test]
+fn what_chronyd_steps_by_beside_is_its_own_affair() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[PAGE]);
+    bench.move_by(10_000 * MS);
+    bench.look(&[]);
+    // What it was slewing before it measures anew, the other way; and then.
+    for by_ns in [-20_000.0, 10e9, 3000.0] {
+        let step = disruption(Kind::ClockSet, bench.now_ns, by_ns);
+        assert!(bench.keeper.is_own_step(&step), "{by_ns}");
+    }
+    let later = disruption(Kind::ClockSet, bench.now_ns + 6 * S, 10e9);
+    assert!(!bench.keeper.is_own_step(&later));
+}
+
+#[test]
+fn the_boards_clock_does_not_have_chronyd_asked_for_ever() {
+    let hand = Hand::Chronyd { step: true, feed: false };
+    // In local time.
+    let rtc = (SourceKind::Rtc, Some((3_600_000 * MS, 500_000_000)));
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[SERVER, rtc]);
+    bench.says[0] = Some((2000 * MS, 5_000_000));
+    let mut asked = 0;
+    for look in 0..400 {
+        asked += bench
+            .look(&[])
+            .iter()
+            .filter(|action| matches!(action, Action::AskChronyd { .. }))
+            .count();
+        if look == 0 {
+            // chronyd steps, and the server falls silent.
+            bench.says[0] = None;
+        }
+    }
+    assert_eq!(asked, 5, "one round");
+}
+
+#[test]
+fn what_is_not_confirmed_is_not_fed_in_a_round() {
+    let hand = Hand::Chronyd { step: true, feed: true };
+    let mut bench = Bench::new(Policy { hand, ..Policy::default() }, &[SERVER]);
+    bench.move_by(2000 * MS);
+    let done = bench.look(&[]);
+    assert!(matches!(&done[..], [Action::FeedChronyd(_), Action::AskChronyd { .. }]), "{done:?}");
+    // It steps; one answer that says otherwise is none to go by.
+    let step = disruption(Kind::ClockSet, bench.now_ns, 2e9);
+    assert!(bench.keeper.is_own_step(&step));
+    bench.says[0] = Some((900 * MS, 5_000_000));
+    let done = bench.look(&[]);
+    assert!(!done.iter().any(|action| matches!(action, Action::FeedChronyd(_))), "{done:?}");
 }
 
 #[test]

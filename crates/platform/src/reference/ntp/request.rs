@@ -9,12 +9,18 @@ use super::wire::{self, Stamped, Udp, Wire};
 use super::{Exchange, NtpError, NtpServer};
 use crate::clock::Clock;
 
+/// So many packets are read in a row that are no answer: others wait to be
+/// read, and their clocks with them.
+const PACKETS_IN_A_ROW: u32 = 4;
+
 /// What was sent to a server, and may be answered.
 pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
     server: &'s NtpServer,
     way: Stamped<W, S, F>,
     context: NtpContext<Nonce>,
     sent: SendRequestResult,
+    /// What came and is no answer at all; the right one may follow.
+    wrong: Option<sntpc::Error>,
 }
 
 impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
@@ -26,33 +32,49 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
         let way = Stamped::new(wire, server.address, stamp);
         let context = NtpContext::new(Nonce::default());
         match sntpc::sync::sntp_send_request(server.address, &way, context) {
-            Ok(sent) => Ok(Self { server, way, context, sent }),
+            Ok(sent) => Ok(Self { server, way, context, sent, wrong: None }),
             Err(error) => Err(server.failed(way.take_error(), error)),
         }
     }
 
-    /// The answer, or why there is none; nothing while one may still come.
-    pub(super) fn answer(&self) -> Option<Result<Exchange<S>, NtpError>> {
-        let Self { server, way, context, sent } = self;
-        loop {
+    /// The answer, or why there is none; nothing while one may still come, or
+    /// lie behind others.
+    pub(super) fn answer(&mut self) -> Option<Result<Exchange<S>, NtpError>> {
+        let Self { server, way, context, sent, wrong } = self;
+        for _ in 0..PACKETS_IN_A_ROW {
             let answer = sntpc::sync::sntp_process_response(server.address, way, *context, *sent);
             let error = match answer {
                 Ok(result) => return Some(server.exchange(way.take_seen(), &result)),
                 // Not an answer to this request: the right one may follow.
                 Err(sntpc::Error::IncorrectOriginTimestamp) => continue,
+                Err(error @ sntpc::Error::IncorrectPayload) => {
+                    *wrong = Some(error);
+                    continue;
+                }
                 Err(error) => error,
             };
             let way_error = way.take_error();
-            let may_come = |error: &std::io::Error| error.kind() == ErrorKind::WouldBlock;
+            let may_come = |error: &std::io::Error| {
+                matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+            };
             let is_open = way_error.as_ref().is_some_and(may_come);
             return (!is_open).then(|| Err(server.failed(way_error, error)));
+        }
+        None
+    }
+
+    /// Why there is no answer, where none came in time.
+    pub(super) fn given_up(&self) -> NtpError {
+        match self.wrong {
+            Some(error) => self.server.failed(None, error),
+            None => self.server.io(&ErrorKind::TimedOut.into()),
         }
     }
 }
 
 /// One of several requests.
-enum Asked<'s, W: Wire, S, F: Fn() -> S> {
-    Open(Request<'s, W, S, F>),
+enum Asked<'s, S, F: Fn() -> S> {
+    Open(Request<'s, Udp, S, F>),
     Over(Result<Exchange<S>, NtpError>),
 }
 
@@ -81,16 +103,19 @@ pub(super) fn ask_all<'s, S>(
     }
 }
 
-impl<W: Wire, S, F: Fn() -> S> Asked<'_, W, S, F> {
+impl<S, F: Fn() -> S> Asked<'_, S, F> {
     fn look(&mut self) {
-        if let Self::Open(request) = self
-            && let Some(result) = request.answer()
-        {
+        let Self::Open(request) = self else { return };
+        // Asked before the look: what has come by then is still read, and what
+        // floods in is not read for ever.
+        let is_last = request.way.wire().is_over();
+        let result = request.answer();
+        if let Some(result) = result.or_else(|| is_last.then(|| Err(request.given_up()))) {
             *self = Self::Over(result);
         }
     }
 
-    fn way(&self) -> Option<&W> {
+    fn way(&self) -> Option<&Udp> {
         match self {
             Self::Open(request) => Some(request.way.wire()),
             Self::Over(_) => None,
@@ -99,7 +124,7 @@ impl<W: Wire, S, F: Fn() -> S> Asked<'_, W, S, F> {
 
     fn result(self) -> Result<Exchange<S>, NtpError> {
         match self {
-            Self::Open(request) => Err(request.server.io(&ErrorKind::TimedOut.into())),
+            Self::Open(request) => Err(request.given_up()),
             Self::Over(result) => result,
         }
     }

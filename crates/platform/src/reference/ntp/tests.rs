@@ -1,3 +1,4 @@
+use std::cell::{Cell, RefCell};
 use std::net::UdpSocket;
 use std::thread::JoinHandle;
 
@@ -36,7 +37,7 @@ fn ask(change: impl FnOnce(&mut Vec<u8>) + Send + 'static) -> Result<Exchange<u3
         change(&mut packet);
         packet
     });
-    let calls = std::cell::Cell::new(0);
+    let calls = Cell::new(0);
     let result = NtpServer::find(&name, PATIENCE).unwrap().ask(|| calls.replace(calls.get() + 1));
     thread.join().unwrap();
     result.map_err(|error| error.to_string().replace(&name, "server"))
@@ -74,6 +75,94 @@ fn a_wrong_answer_is_told_apart() {
     assert_eq!(error(|p| p[0] = 0x23), "server: wrong answer: IncorrectMode");
     // An answer to somebody else's request is not one to ours.
     assert_eq!(error(|p| p[24] ^= 1), "server: no answer in 200 ms");
+}
+
+/// A way on which the packets come that are made of the request.
+struct Script<F: Fn(usize, [u8; 48]) -> Option<Vec<u8>>> {
+    packet: F,
+    request: Cell<[u8; 48]>,
+    came: Cell<usize>,
+}
+
+impl<F: Fn(usize, [u8; 48]) -> Option<Vec<u8>>> Wire for Script<F> {
+    fn send(&self, packet: &[u8]) -> std::io::Result<usize> {
+        self.request.set(packet.try_into().unwrap());
+        Ok(packet.len())
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let number = self.came.replace(self.came.get() + 1);
+        let packet = (self.packet)(number, self.request.get());
+        let packet = packet.ok_or(ErrorKind::WouldBlock)?;
+        buffer[..packet.len()].copy_from_slice(&packet);
+        Ok(packet.len())
+    }
+}
+
+fn ask_over(packet: impl Fn(usize, [u8; 48]) -> Option<Vec<u8>>) -> Result<Exchange<()>, NtpError> {
+    let script = Script { packet, request: Cell::new([0; 48]), came: Cell::new(0) };
+    NtpServer::find("127.0.0.1", PATIENCE).unwrap().ask_over(&script, || ())
+}
+
+#[test]
+fn the_answer_is_found_behind_what_is_none() {
+    let told = ask_over(|number, request| match number {
+        0 => Some(vec![]),
+        1 => Some(answer(request)[..47].to_vec()),
+        2 => Some(answer([0; 48])),
+        _ => Some(answer(request)),
+    });
+    assert!(told.is_ok(), "{told:?}");
+}
+
+#[test]
+fn a_flood_is_not_read_to_its_end() {
+    for length in [0, 48] {
+        let told = ask_over(|number, _| {
+            assert!(number < 100, "others wait");
+            Some(answer([0; 48])[..length].to_vec())
+        });
+        assert!(told.is_err());
+    }
+}
+
+#[test]
+fn a_flood_ends_with_patience() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = socket.local_addr().unwrap().to_string();
+    let (over, is_over) = std::sync::mpsc::channel();
+    let flood = std::thread::spawn(move || {
+        let (_, from) = socket.recv_from(&mut [0; 48]).unwrap();
+        let begun = std::time::Instant::now();
+        while is_over.try_recv().is_err() && begun.elapsed() < Duration::from_secs(60) {
+            // Nobody may listen any more.
+            let _ = socket.send_to(&answer([0; 48]), from);
+        }
+        begun.elapsed()
+    });
+    let told = NtpServer::find(&name, Duration::from_millis(20)).unwrap().ask(|| ());
+    over.send(()).unwrap();
+    assert!(matches!(told, Err(NtpError::NoAnswer { .. })), "{told:?}");
+    assert!(flood.join().unwrap() < Duration::from_secs(60));
+}
+
+#[test]
+fn an_answer_that_has_come_by_the_deadline_is_read() {
+    let (name, thread) = server(answer);
+    let first = NtpServer::find(&name, Duration::ZERO).unwrap();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let second = NtpServer::find(&name, Duration::ZERO).unwrap();
+    // The clocks are noted before each is asked: the second one not before the
+    // first has answered.
+    let (calls, thread) = (Cell::new(0), RefCell::new(Some(thread)));
+    let told = NtpServer::ask_all(&[&first, &second], || {
+        if calls.replace(calls.get() + 1) == 1 {
+            thread.take().unwrap().join().unwrap();
+        }
+    });
+    assert!(told[0].is_ok(), "{told:?}");
+    assert!(matches!(told[1], Err(NtpError::NoAnswer { .. })), "{told:?}");
 }
 
 #[test]

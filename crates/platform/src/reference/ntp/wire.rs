@@ -2,7 +2,6 @@
 //! before sending and as early after receiving as can be.
 
 use std::cell::RefCell;
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,8 +23,7 @@ pub trait Wire {
     /// Takes the next packet of the server, as far as it fits.
     ///
     /// # Errors
-    /// Those of the network; `WouldBlock` while there is none yet, `TimedOut`
-    /// when none comes any more.
+    /// Those of the network; `WouldBlock` or `TimedOut` where there is none.
     fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize>;
 }
 
@@ -60,6 +58,11 @@ impl Udp {
         socket.set_nonblocking(true)?;
         Ok(Self { socket, until: Instant::now() + patience })
     }
+
+    /// Whether what comes from now on comes too late.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
 }
 
 impl Wire for Udp {
@@ -68,10 +71,6 @@ impl Wire for Udp {
     }
 
     fn receive(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        // However many packets there are that are no answer.
-        if Instant::now() >= self.until {
-            return Err(ErrorKind::TimedOut.into());
-        }
         self.socket.recv(buffer)
     }
 }

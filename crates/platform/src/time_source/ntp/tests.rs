@@ -117,6 +117,27 @@ fn a_resolver_that_hangs_is_not_waited_for() {
     }
 }
 
+/// A resolver that says no, and not at once.
+fn fails(name: &str, _: Duration) -> Result<NtpServer, NtpError> {
+    std::thread::sleep(Duration::from_millis(5));
+    let error = "Name or service not known".to_owned();
+    Err(NtpError::NoAddress { name: name.to_owned(), error })
+}
+
+#[test]
+fn what_the_resolver_said_meanwhile_is_told_beside_a_server_that_is_found() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = silent.local_addr().unwrap().to_string();
+    let mut found = NtpTime::named(&name, Duration::from_millis(1));
+    let mut unknown = NtpTime::found_by(fails, "time.example", Duration::from_secs(10));
+    let is_told = (0..100).any(|_| {
+        let told = NtpTime::compare_all(&mut [&mut found, &mut unknown]);
+        std::thread::sleep(Duration::from_millis(10));
+        told[1].as_ref().unwrap_err().to_string().ends_with("Name or service not known")
+    });
+    assert!(is_told);
+}
+
 /// A resolver that finds a server which answers once, each time another.
 fn finds_another(_: &str, patience: Duration) -> Result<NtpServer, NtpError> {
     let (source, _) = server(1, 40, |_, _| ());
