@@ -15,6 +15,7 @@ use super::reference_names::tells_utc;
 use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
+use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
 use crate::output::figures::time;
 use crate::waiting::{Waiting, Woken, cannot_wait};
@@ -35,6 +36,11 @@ impl Pair {
     pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
         let tells_utc = tells_utc(reference);
         Self { clock, reference: reference.to_owned(), series, tells_utc, refused: (0, None) }
+    }
+
+    /// Whether both tell the time of day.
+    fn offset_is_error(&self) -> bool {
+        self.clock.counts_from_1970() && self.tells_utc
     }
 }
 
@@ -96,6 +102,22 @@ impl Session {
             ));
         }
         Ok(())
+    }
+
+    /// Whether a run may have something to hold to the budget.
+    ///
+    /// # Errors
+    /// No offset will mean anything.
+    pub(super) fn may_hold(&self, budget: Budget) -> Result<(), CliError> {
+        let mut clocks = self.clocks.names().into_iter();
+        let may_come = self.references.iter().any(|one| one.tells_utc)
+            && clocks.any(ClockName::counts_from_1970);
+        let is_there = self.pairs.iter().any(Pair::offset_is_error);
+        if budget.max_offset_ns.is_none() || may_come || is_there {
+            return Ok(());
+        }
+        let NotHeld { why, remedy } = NotHeld::offset();
+        Err(CliError::Failed { cause: why, remedy })
     }
 
     /// Ends the record.
@@ -241,13 +263,14 @@ impl Session {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
             references,
-            pairs,
             not_measured: self
                 .clocks
                 .missing
                 .iter()
                 .map(|(name, why)| NotMeasured { what: name.name(), why: why.clone() })
                 .collect(),
+            not_held: verdicts::not_held(&pairs, budget),
+            pairs,
             budget,
             notes,
             disturbed,
@@ -296,7 +319,7 @@ impl Session {
 
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    let offset_is_error = pair.clock.counts_from_1970() && pair.tells_utc;
+    let offset_is_error = pair.offset_is_error();
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),

@@ -149,6 +149,8 @@ fn a_hosts_clock_tells_utc_by_its_drivers_name_and_a_card_of_the_same_name_does_
         let mut reference = Reference::clock("phc /dev/ptp0", Duration::from_secs(1), read);
         reference.tells_utc |= is_hosts;
         session.references = vec![reference];
+        let budget = Budget { max_offset_ns: Some(1e6), ..Budget::default() };
+        assert_eq!(session.may_hold(budget).is_ok(), is_hosts);
         minute(&mut session, &time);
         let report = session.report(Budget::default()).unwrap();
         let realtime = report.pairs.iter().find(|pair| pair.clock == "realtime").unwrap();
