@@ -15,6 +15,10 @@ use lookup::{Find, Lookup};
 /// again: its name may have another address by now.
 const FAILURES: u32 = 4;
 
+/// This part of its patience is the server's own, however long the resolver
+/// takes.
+const ANSWERS_PART: u32 = 10;
+
 /// A server, looked up when it is first asked: the network may come later.
 #[derive(Debug)]
 pub struct NtpTime {
@@ -28,8 +32,8 @@ pub struct NtpTime {
 }
 
 impl NtpTime {
-    /// The server `name`, as [`NtpServer::find`] takes it. Neither the
-    /// resolver nor the server is waited for longer than `patience`.
+    /// The server `name`, as [`NtpServer::find`] takes it. The resolver and the
+    /// server together are waited for no longer than `patience`.
     pub fn named(name: &str, patience: Duration) -> Self {
         Self::found_by(NtpServer::find, name, patience)
     }
@@ -63,13 +67,15 @@ impl NtpTime {
         // And none is, where somebody can be asked meanwhile.
         let is_any_found = found.iter().any(|found| matches!(found, Some(Ok(()))));
         let find = |(server, found): (&mut &mut Self, Option<Result<(), NtpError>>)| {
-            let wait = || server.find_by(begun + server.patience);
+            let wait = || server.find_by(begun + server.patience - server.answers_part());
             let found = if is_any_found { found } else { found.or_else(wait) };
             found.unwrap_or_else(|| Err(server.not_found()))
         };
         let found: Vec<_> = servers.iter_mut().zip(found).map(find).collect();
+        let waited = if is_any_found { Duration::ZERO } else { begun.elapsed() };
         let asked = servers.iter().zip(&found).filter(|(_, found)| found.is_ok());
-        let asked: Vec<&NtpServer> = asked.filter_map(|(one, _)| one.found.as_ref()).collect();
+        let asked: Vec<_> = asked.filter_map(|(one, _)| one.found_after(waited)).collect();
+        let asked: Vec<&NtpServer> = asked.iter().collect();
         let mut answers = NtpServer::ask_all(&asked, Moment::now).into_iter();
         let told = |(server, found): (&mut &mut Self, Result<(), NtpError>)| {
             found?;
@@ -89,6 +95,16 @@ impl NtpTime {
         });
         self.failures = if offset.is_ok() { 0 } else { self.failures.saturating_add(1) };
         offset
+    }
+
+    /// The server, with what is left of its patience.
+    fn found_after(&self, waited: Duration) -> Option<NtpServer> {
+        let left = self.patience.saturating_sub(waited).max(self.answers_part());
+        Some(self.found.as_ref()?.with_patience(left))
+    }
+
+    fn answers_part(&self) -> Duration {
+        self.patience / ANSWERS_PART
     }
 
     /// Whether its address is known at that time; nothing while the resolver

@@ -138,6 +138,28 @@ fn what_the_resolver_said_meanwhile_is_told_beside_a_server_that_is_found() {
     assert!(is_told);
 }
 
+/// A resolver that takes a while to find a server on loopback of that port.
+fn finds_late(name: &str, patience: Duration) -> Result<NtpServer, NtpError> {
+    std::thread::sleep(Duration::from_millis(100));
+    let (_, port) = name.split_once(':').unwrap();
+    NtpServer::find(&format!("127.0.0.1:{port}"), patience)
+}
+
+#[test]
+fn the_resolver_and_the_server_share_one_patience() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = format!("time.example:{}", silent.local_addr().unwrap().port());
+    let ask = || NtpTime::found_by(finds_late, &name, Duration::from_secs(1)).compare();
+    // The resolver's thread may be late too.
+    let told = (0..10).map(|_| ask().unwrap_err());
+    let mut waited = told.filter_map(|error| match error {
+        NoOffset::Ntp(NtpError::NoAnswer { patience_ms, .. }) => Some(patience_ms),
+        _ => None,
+    });
+    let waited_ms = waited.next();
+    assert!(waited_ms.is_some_and(|ms| (100..=900).contains(&ms)), "{waited_ms:?}");
+}
+
 /// A resolver that finds a server which answers once, each time another.
 fn finds_another(_: &str, patience: Duration) -> Result<NtpServer, NtpError> {
     let (source, _) = server(1, 40, |_, _| ());
