@@ -4,9 +4,9 @@
 //! refclock SOCK /run/chrony.parachron.sock refid PRCH poll 0 filter 1 delay 1e-4
 //! ```
 //!
-//! chronyd makes the socket, for its own user alone to write to, and takes
-//! messages of refclock_sock.c's `struct sock_sample`. A sample names no
-//! error: `delay` in the line above does, once for all. Without `poll 0
+//! chronyd makes the socket while it is still root, for root alone to write to,
+//! and takes messages of refclock_sock.c's `struct sock_sample`. A sample names
+//! no error: `delay` in the line above does, once for all. Without `poll 0
 //! filter 1` chronyd gathers samples for 16 s before it believes them.
 //!
 //! A sample never announces a leap second: PTP clocks, a host's word and the
