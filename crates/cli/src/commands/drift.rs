@@ -14,6 +14,7 @@ mod scale;
 mod session;
 mod stopwatch;
 mod text;
+mod verdicts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,8 +41,9 @@ use session::Session;
 /// host's VMClock page or what chronyd believes, for a while; without any of
 /// them, with the PTP clock that shows the host's time, or else
 /// CLOCK_MONOTONIC_RAW. Reads clocks and sets none. Exits with 0 if all are
-/// within the budget, 1 if not, 2 if nothing could be measured, or a step of
-/// a reference or of a clock disturbed it: the figures are of the rest then.
+/// within the budget, 1 if not, 2 if nothing could be measured or held to the
+/// budget, or a step of a reference or of a clock disturbed it: the figures are
+/// of the rest then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Compare with this NTP server; may be repeated
@@ -161,12 +163,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let Asked { references, note } = Asked::of(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let clocks = Clocks::find(&args.clock, only, &facts);
+    let budget = Budget {
+        max_ppm: args.max_ppm,
+        max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
+    };
     let mut session = Session::new(clocks, references, boot());
     session.notes.extend(note);
-    match (&args.records, &args.resume) {
-        (Some(path), _) => session.record(path)?,
-        (_, Some(path)) => session.resume(path)?,
-        _ => {}
+    if let Some(path) = &args.resume {
+        session.resume(path)?;
+    }
+    if !args.duration.is_zero()
+        && let Err(error) = session.may_hold(budget)
+    {
+        return session.finish_records().and(Err(error));
+    }
+    if let Some(path) = &args.records {
+        session.record(path)?;
     }
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.
@@ -178,16 +190,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     let kept = session.finish_records();
     // What was measured is shown, whatever ended it.
-    let shown = show(args, &session);
+    let shown = show(args, &session, budget);
     measured.and(kept)?;
     shown
 }
 
-fn show(args: &Args, session: &Session) -> Result<ExitCode, CliError> {
-    let budget = Budget {
-        max_ppm: args.max_ppm,
-        max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
-    };
+fn show(args: &Args, session: &Session, budget: Budget) -> Result<ExitCode, CliError> {
     let report = session.report(budget)?;
     // A report that cannot be printed may still be drawn, and the other way.
     let svg = || plot::svg(&report, &session.pairs);
@@ -206,7 +214,7 @@ fn show(args: &Args, session: &Session) -> Result<ExitCode, CliError> {
                 .into(),
         });
     }
-    Ok(if report.is_within() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The kernel's name of this boot; where it tells none, the clocks of two

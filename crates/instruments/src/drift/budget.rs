@@ -31,9 +31,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the estimate itself is within.
-    pub fn is_within(self) -> bool {
-        matches!(self, Self::Within | Self::WithinUnsure)
+    /// Whether the estimate itself is beyond.
+    pub fn is_outside(self) -> bool {
+        matches!(self, Self::Outside | Self::OutsideUnsure)
     }
 
     fn of(estimate: f64, (low, high): (f64, f64), limit: f64) -> Self {

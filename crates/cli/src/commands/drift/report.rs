@@ -6,6 +6,8 @@ use platform::facts::steering::ChronyTracking;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::verdicts::NotHeld;
+
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct DriftReport {
@@ -21,6 +23,8 @@ pub(crate) struct DriftReport {
     pub(super) not_measured: Vec<NotMeasured>,
     /// What was asked of the clocks.
     pub(super) budget: Budget,
+    /// What of that nothing was held to, and why.
+    pub(super) not_held: Vec<NotHeld>,
     /// What was found beside the figures.
     pub(super) notes: Vec<String>,
     /// What the measurement cannot be relied on for: a reference stepped, a
@@ -101,10 +105,10 @@ pub(crate) struct NotMeasured {
 }
 
 impl DriftReport {
-    /// Whether all verdicts are good.
-    pub(super) fn is_within(&self) -> bool {
+    /// Whether something that was measured is outside the budget.
+    pub(super) fn is_outside(&self) -> bool {
         let verdicts = |pair: &PairReport| [pair.frequency_verdict, pair.offset_verdict];
-        self.pairs.iter().flat_map(verdicts).flatten().all(Verdict::is_within)
+        self.pairs.iter().flat_map(verdicts).flatten().any(Verdict::is_outside)
     }
 }
 
@@ -121,6 +125,7 @@ impl DriftReport {
             pairs: judged.collect(),
             not_measured: Vec::new(),
             budget,
+            not_held: Vec::new(),
             notes: Vec::new(),
             disturbed: Vec::new(),
         }

@@ -14,6 +14,7 @@ use super::records;
 use super::references::{Reference, tells_utc};
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
+use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
 use crate::output::figures::time;
 use crate::waiting::{Waiting, Woken, cannot_wait};
@@ -92,6 +93,23 @@ impl Session {
             ));
         }
         Ok(())
+    }
+
+    /// Whether a run may have something to hold to the budget.
+    ///
+    /// # Errors
+    /// No offset will mean anything.
+    pub(super) fn may_hold(&self, budget: Budget) -> Result<(), CliError> {
+        let recorded = self.pairs.iter().map(|pair| (pair.clock, pair.reference.as_str()));
+        let coming = self.references.iter().map(Reference::name);
+        let clocks = self.clocks.names();
+        let coming = coming.flat_map(|name| clocks.iter().map(move |clock| (*clock, name)));
+        let mut all = recorded.chain(coming);
+        if budget.max_offset_ns.is_none() || all.any(|(clock, name)| is_error(clock, name)) {
+            return Ok(());
+        }
+        let NotHeld { why, remedy } = NotHeld::offset();
+        Err(CliError::Failed { cause: why, remedy })
     }
 
     /// Ends the record.
@@ -233,13 +251,14 @@ impl Session {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
             references,
-            pairs,
             not_measured: self
                 .clocks
                 .missing
                 .iter()
                 .map(|(name, why)| NotMeasured { what: name.name(), why: why.clone() })
                 .collect(),
+            not_held: verdicts::not_held(&pairs, budget),
+            pairs,
             budget,
             notes,
             disturbed,
@@ -286,9 +305,14 @@ impl Session {
     }
 }
 
+/// Whether both tell the time of day, so that an offset is an error.
+fn is_error(clock: ClockName, reference: &str) -> bool {
+    clock.counts_from_1970() && tells_utc(reference)
+}
+
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    let offset_is_error = pair.clock.counts_from_1970() && tells_utc(&pair.reference);
+    let offset_is_error = is_error(pair.clock, &pair.reference);
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use instruments::drift::budget::Verdict;
 use instruments::drift::{Drift, Frequency};
 
 use super::report::{DriftReport, PairReport, ReferenceReport};
-use super::stopwatch;
+use super::{stopwatch, verdicts};
 use crate::output::figures::{count, signed, time};
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
@@ -161,7 +160,7 @@ fn sentences(report: &DriftReport) -> String {
     lines.extend(report.notes.iter().chain(&report.disturbed).cloned());
     let missing = report.not_measured.iter();
     lines.extend(missing.map(|missing| format!("{} not measured: {}", missing.what, missing.why)));
-    lines.extend(verdict(report));
+    lines.extend(verdicts::sentences(report));
     lines.iter().map(|line| wrap(&printable(line), usize::from(WIDTH)) + "\n").collect()
 }
 
@@ -245,44 +244,6 @@ fn filtered(pair: &PairReport) -> String {
         count(drift.kept as u64),
         count((drift.readings - drift.kept) as u64),
     )
-}
-
-fn verdict(report: &DriftReport) -> Vec<String> {
-    if report.budget.is_empty() {
-        return Vec::new();
-    }
-    let mut lines: Vec<String> =
-        report.pairs.iter().flat_map(|pair| complaints(pair, report)).collect();
-    if lines.is_empty() {
-        lines.push("Within the budget.".into());
-    } else if report.is_within() {
-        lines.push("Within the budget, but not surely: a longer run would tell.".into());
-    } else {
-        lines.push("Outside the budget.".into());
-    }
-    lines
-}
-
-fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
-    let words = |verdict: Verdict| match verdict {
-        Verdict::Within => None,
-        Verdict::WithinUnsure => Some("within, but its interval reaches beyond"),
-        Verdict::OutsideUnsure => Some("beyond, but its interval reaches within"),
-        Verdict::Outside => Some("beyond"),
-        Verdict::NotMeasured => Some("not measured"),
-    };
-    let who = format!("{} against {}", pair.clock, pair.reference);
-    let mut lines = Vec::new();
-    if let (Some(limit), Some(words)) =
-        (report.budget.max_ppm, pair.frequency_verdict.and_then(words))
-    {
-        lines.push(format!("{who}: frequency {words} the {limit} ppm allowed."));
-    }
-    let limit = report.budget.max_offset_ns;
-    if let (Some(limit), Some(words)) = (limit, pair.offset_verdict.and_then(words)) {
-        lines.push(format!("{who}: offset {words} the {} allowed.", time(limit)));
-    }
-    lines
 }
 
 /// `+50.01 ± 0.12 ppm`, or a dash.

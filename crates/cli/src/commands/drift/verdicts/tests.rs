@@ -1,0 +1,67 @@
+use instruments::drift::{Nesting, Reading, Series, Span};
+
+use super::super::clocks::ClockName;
+use super::super::session::{Pair, judged};
+use super::*;
+
+const SINCE_1970: u64 = 1_795_000_000_000_000_000;
+
+/// So many comparisons of a clock that is right, one a second.
+fn pair(clock: ClockName, reference: &str, comparisons: u64) -> Pair {
+    pair_ahead(clock, reference, comparisons, 0)
+}
+
+fn pair_ahead(clock: ClockName, reference: &str, comparisons: u64, ahead_ns: u64) -> Pair {
+    let mut series = Series::new();
+    for n in 0..comparisons {
+        let before = SINCE_1970 + 1_000_000_000 * n;
+        let reference = Span { before, after: before + 100 };
+        let (clock, nesting) = (Span::at(before + 50 + ahead_ns), Nesting::ReferenceOutside);
+        series.push(Reading { clock, reference, nesting }).unwrap();
+    }
+    Pair::of(clock, reference, series)
+}
+
+/// What a budget makes of them: the sentences, and the exit code.
+fn told(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
+    let budget = Budget { max_ppm, max_offset_ns };
+    let pairs: Vec<_> = pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
+    let not_held = not_held(&pairs, budget);
+    let report = DriftReport { pairs, budget, not_held, ..DriftReport::of_pairs(&[]) };
+    let code = is_within(&report).map_or(2, |is_within| if is_within { 0 } else { 1 });
+    (sentences(&report).join(" "), code)
+}
+
+#[test]
+fn an_offset_from_no_time_of_day_is_held_to_nothing() {
+    let raw = [pair(ClockName::Realtime, "raw", 60), pair(ClockName::Monotonic, "raw", 60)];
+    let (said, code) = told(&raw, None, Some(1e6));
+    assert!(said.starts_with("nothing here could be held to --max-offset: no clock"), "{said}");
+    assert!(said.ends_with(". Whether it is within the budget is not known."), "{said}");
+    assert_eq!(code, 2);
+    let one_of_two =
+        [pair(ClockName::Realtime, "ntp 192.0.2.1", 60), raw.into_iter().next().unwrap()];
+    assert_eq!(told(&one_of_two, None, Some(1e6)), ("Within the budget.".into(), 0));
+    assert_eq!(told(&one_of_two, None, None), (String::new(), 0));
+}
+
+#[test]
+fn a_frequency_of_one_comparison_is_held_to_nothing() {
+    let once = || pair(ClockName::Realtime, "raw", 1);
+    let (said, code) = told(&[once()], Some(1.0), None);
+    let why = "nothing could be held to --max-ppm of realtime: too few comparisons for a \
+               frequency. Whether it is within the budget is not known.";
+    assert_eq!((said.as_str(), code), (why, 2));
+    // Against another reference it was measured.
+    let elsewhere = pair(ClockName::Realtime, "ntp 192.0.2.1", 60);
+    assert_eq!(told(&[once(), elsewhere], Some(1.0), None), ("Within the budget.".into(), 0));
+}
+
+#[test]
+fn what_is_outside_is_so_whatever_else_was_not_measured() {
+    let far = pair_ahead(ClockName::Phc, "ntp 192.0.2.1", 1, 1000);
+    let (said, code) = told(&[far], Some(1.0), Some(1.0));
+    assert!(said.contains("phc against ntp 192.0.2.1: offset beyond the 1.00 ns"), "{said}");
+    assert!(said.contains("--max-ppm of phc") && said.ends_with("Outside the budget."), "{said}");
+    assert_eq!(code, 1);
+}
