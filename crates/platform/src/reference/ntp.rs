@@ -30,7 +30,7 @@ const UNIX_EPOCH_S: u64 = 2_208_988_800;
 const LONGEST_INSIDE_NS: u64 = 1_000_000_000;
 
 /// A server, found and ready to be asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NtpServer {
     name: String,
     address: SocketAddr,
@@ -98,6 +98,11 @@ impl NtpServer {
     /// Its address: an answer from elsewhere is none.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same, whose answer is waited for as long as this.
+    pub fn with_patience(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     /// Asks once; `stamp` reads this machine's clocks.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use keeper::{Reading, SourceKind};
 use platform::fact::Fact;
 use platform::time_source::{
-    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, VmClock,
-    hosts_clocks,
+    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, UnknownScale,
+    VmClock, hosts_clocks,
 };
 
 use super::apart::Apart;
 use super::line::NotUsed;
 use super::options::{Args, Found};
 use crate::error::CliError;
-use crate::named_phc::{NamedPhc, unknown_scale};
+use crate::named_phc::{NamedPhc, silent, unknown_scale};
 
 /// A source, and whether it answers.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Source {
         }
         let change = match (&told, self.answers) {
             (Ok(_), Some(false)) => Some(Change::Back),
-            (Err(why), None | Some(true)) => Some(Change::Silent(why.to_string())),
+            (Err(why), None | Some(true)) => Some(Change::Silent(silent(why))),
             _ => None,
         };
         self.answers = Some(told.is_ok());
@@ -163,7 +163,8 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
 /// # Errors
 /// It is not to be read, has been named already, or counts nobody knows what:
 /// a network card's, which may be ahead of UTC by as much as TAI is, would set
-/// the clock wrong by that.
+/// the clock wrong by that. One of which only the kernel has yet to be told how
+/// far TAI is ahead is silent until then: chronyd may start after keep.
 fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
     if before.iter().any(|other| other.is(&named.path)) {
         return Err(CliError::Failed {
@@ -174,10 +175,15 @@ fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
     match PhcTime::open(&named.path, named.scale) {
         Fact::Unknown(why) => Err(unusable("--phc", &named.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
-            Ok(_) => Ok(phc),
-            Err(why) => Err(unknown_scale(&phc, why)),
+            Err(why) if refuses(&why) => Err(unknown_scale(&phc, why)),
+            _ => Ok(phc),
         },
     }
+}
+
+/// Whether that will not be known later either.
+fn refuses(why: &UnknownScale) -> bool {
+    matches!(why, UnknownScale::NotNamed)
 }
 
 fn unusable(option: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {
@@ -196,5 +202,31 @@ fn none_found(not_used: &[NotUsed]) -> CliError {
         remedy: "name an NTP server with --ntp HOST; or give the guest VMClock or ptp_kvm \
                  (modprobe ptp_kvm)"
             .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_not_told_yet_is_waited_for() {
+        assert!(refuses(&UnknownScale::NotNamed));
+        assert!(!refuses(&UnknownScale::TaiNotSet));
+    }
+
+    #[test]
+    fn a_source_that_waits_for_the_kernel_is_told_once_with_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = HostSocket::bind(&folder.path().join("host.sock")).unwrap();
+        let mut source = Source::new(SourceKind::Phc, TimeSource::Host(host));
+        let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
+        let not_set = NoOffset::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
+        let (reading, change) = source.heard(None, Err(not_set.clone()));
+        let Some(Change::Silent(why)) = change else { panic!("{change:?}") };
+        assert!(why.contains("try: --phc /dev/ptp1,tai=37") && reading.is_none(), "{why}");
+        assert_eq!(source.heard(None, Err(not_set)).1, None);
+        let known = Offset { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
+        assert_eq!(source.heard(None, Ok(known)).1, Some(Change::Back));
     }
 }

@@ -88,16 +88,64 @@ fn a_servers_own_distance_is_in_the_bound() {
     assert!(offset.offset_ns.unsigned_abs() <= offset.bound_ns - 750_000_000, "{offset:?}");
 }
 
-#[test]
-fn a_server_that_says_leave_is_left() {
-    let kiss = |_: u32, packet: &mut [u8; 48]| {
+/// Answers with a kiss-o'-death from its first request on.
+fn kiss(code: [u8; 4]) -> impl Fn(u32, &mut [u8; 48]) + Send + 'static {
+    move |_, packet| {
         packet[1] = 0;
-        packet[12..16].copy_from_slice(b"DENY");
-    };
-    let (mut source, thread) = server(1, 0, kiss);
-    let error = source.compare().unwrap_err();
+        packet[12..16].copy_from_slice(&code);
+    }
+}
+
+#[test]
+fn a_server_that_says_leave_or_slower_is_left_alone() {
+    for code in [*b"DENY", *b"RSTR", *b"RATE"] {
+        let (mut source, thread) = server(1, 0, kiss(code));
+        let said = source.compare().unwrap_err();
+        thread.join().unwrap();
+        assert!(matches!(said, NoOffset::Ntp(NtpError::Kiss { .. })), "{said}");
+        // By now nothing listens there: whoever asked would be told so.
+        for _ in 0..2 * FAILURES {
+            assert_eq!(source.compare(), Err(said.clone()));
+        }
+    }
+}
+
+#[test]
+fn a_server_that_says_anything_else_is_asked_again() {
+    let (mut source, thread) = server(2, 0, |number, packet| {
+        if number == 0 {
+            kiss(*b"INIT")(number, packet);
+        }
+    });
+    assert!(source.compare().is_err());
+    let told = source.compare();
     thread.join().unwrap();
-    assert!(matches!(error, NoOffset::Ntp(NtpError::Kiss { .. })), "{error}");
+    assert!(told.is_ok(), "{told:?}");
+}
+
+#[test]
+fn a_name_that_leaves_a_server_is_followed_and_one_that_stays_is_not_asked() {
+    // Each question of the resolver begins a server that answers once.
+    fn finds(name: &str, patience: Duration) -> Result<NtpServer, NtpError> {
+        static STAYS: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+        let begin = || server(1, 0, kiss(*b"DENY")).0.name().to_owned();
+        match name {
+            "stays.example" => NtpServer::find(STAYS.get_or_init(begin), patience),
+            _ => NtpServer::find(&begin(), patience),
+        }
+    }
+    let patience = Duration::from_secs(10);
+    let mut stays = NtpTime::found_by(finds, "stays.example", patience);
+    let mut moves = NtpTime::found_by(finds, "moves.example", patience);
+    let said = |source: &mut NtpTime| source.compare().unwrap_err().to_string();
+    let (first_stays, first_moves) = (said(&mut stays), said(&mut moves));
+    // The resolver's answer may be some questions late.
+    let is_followed = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(said(&mut stays), first_stays);
+        said(&mut moves) != first_moves
+    });
+    assert!(is_followed);
 }
 
 /// A resolver of which no answer comes.
@@ -136,6 +184,28 @@ fn what_the_resolver_said_meanwhile_is_told_beside_a_server_that_is_found() {
         told[1].as_ref().unwrap_err().to_string().ends_with("Name or service not known")
     });
     assert!(is_told);
+}
+
+/// A resolver that takes a while to find a server on loopback of that port.
+fn finds_late(name: &str, patience: Duration) -> Result<NtpServer, NtpError> {
+    std::thread::sleep(Duration::from_millis(100));
+    let (_, port) = name.split_once(':').unwrap();
+    NtpServer::find(&format!("127.0.0.1:{port}"), patience)
+}
+
+#[test]
+fn the_resolver_and_the_server_share_one_patience() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = format!("time.example:{}", silent.local_addr().unwrap().port());
+    let ask = || NtpTime::found_by(finds_late, &name, Duration::from_secs(1)).compare();
+    // The resolver's thread may be late too.
+    let told = (0..10).map(|_| ask().unwrap_err());
+    let mut waited = told.filter_map(|error| match error {
+        NoOffset::Ntp(NtpError::NoAnswer { patience_ms, .. }) => Some(patience_ms),
+        _ => None,
+    });
+    let waited_ms = waited.next();
+    assert!(waited_ms.is_some_and(|ms| (100..=900).contains(&ms)), "{waited_ms:?}");
 }
 
 /// A resolver that finds a server which answers once, each time another.

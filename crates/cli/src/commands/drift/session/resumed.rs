@@ -5,7 +5,6 @@ use std::path::Path;
 use ::records::{Record, is_unfinished};
 
 use super::super::clocks::ClockName;
-use super::super::references::phc_device;
 use super::super::{records, stopwatch};
 use super::Session;
 use crate::error::CliError;
@@ -87,15 +86,13 @@ fn left_out_note(name: &str) -> String {
 
 /// What on the command line names that reference.
 fn option(name: &str) -> String {
-    match (name.split_once(' '), phc_device(name)) {
-        (_, Some(device)) if name.starts_with("phc ") => {
-            format!("`--phc {device}`, said to count what it was said to,")
-        }
-        (_, Some(device)) => format!("`--phc {device}`"),
-        (Some(("ntp", server)), _) => format!("`--ntp {server}`"),
-        (Some((kind, which)), _) => format!("`--{kind}={which}`"),
-        (None, _) if name == "raw" => "a run without an option for a reference".into(),
-        (None, _) => format!("`--{name}`"),
+    match name.split_once(' ') {
+        Some(("ntp", server)) => format!("`--ntp {server}`"),
+        // What was said of it, such as tai=37, after a comma.
+        Some(("phc" | "kvm", device)) => format!("`--phc {}`", device.replace(' ', ",")),
+        Some((kind, which)) => format!("`--{kind}={which}`"),
+        None if name == "raw" => "a run without an option for a reference".into(),
+        None => format!("`--{name}`"),
     }
 }
 
@@ -116,6 +113,6 @@ mod tests {
         ];
         assert_eq!(names.map(option), options.map(|option| format!("`{option}`")));
         assert_eq!(option("vmclock /dev/vmclock0"), "`--vmclock=/dev/vmclock0`");
-        assert!(option("phc /dev/ptp1 as UTC").starts_with("`--phc /dev/ptp1`, said"));
+        assert_eq!(option("phc /dev/ptp1 tai=37"), "`--phc /dev/ptp1,tai=37`");
     }
 }
