@@ -14,6 +14,8 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -101,6 +103,22 @@ pub(crate) fn file(path: &Path, content: impl AsRef<[u8]>) -> Result<(), CliErro
     })
 }
 
+/// Whether [`file()`] may write to `path`: to be asked before what is written
+/// takes long to come by.
+pub(crate) fn may_write(path: &Path) -> Result<(), CliError> {
+    let is_other = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
+    let asked = match is_other {
+        _ if path.is_dir() => Err(Errno::ISDIR),
+        true => access(path, Access::WRITE_OK),
+        // A name without a folder is of this one; the dot refuses a file.
+        false => access(path.with_file_name("."), Access::WRITE_OK | Access::EXEC_OK),
+    };
+    asked.map_err(|error| CliError::Failed {
+        cause: format!("cannot write {}: {}", path.display(), std::io::Error::from(error)),
+        remedy: "a file in a folder that is there, with leave to write there".into(),
+    })
+}
+
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     file.write_all(content)?;
@@ -126,6 +144,20 @@ mod tests {
         file(&path, "second").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.svg");
+        let why = |path: &Path| may_write(path).unwrap_err().to_string();
+        assert!(may_write(&path).is_ok());
+        assert!(why(folder.path()).contains("Is a directory"));
+        std::fs::write(&path, "").unwrap();
+        assert!(may_write(&path).is_ok() && may_write(Path::new("/dev/full")).is_ok());
+        assert!(why(&path.join("in a file.svg")).contains("Not a directory"));
+        let said = why(Path::new("/no such folder/report.svg"));
+        assert!(said.starts_with("cannot write /no such folder/report.svg: No such"), "{said}");
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             remedy: "a longer --duration, or --resume with the file of an earlier run".into(),
         });
     }
+    args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     let facts = facts::read(&Tree::live());
     let Asked { references, note } = Asked::of(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };

@@ -15,6 +15,8 @@ use platform::reference::phc::Phc;
 use platform::reference::rtc::Rtc;
 use pvclock::kvm_clock::TimeReader;
 
+use super::report::{TscFrequency, TscSource};
+
 /// What clock `phc` is.
 pub(super) const FIRST_PHC: &str = "/dev/ptp0";
 
@@ -61,8 +63,8 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         ClockName::Tsc if !counter::is_readable() => {
             Err("reading the TSC is forbidden to this process".into())
         }
-        ClockName::Tsc => nominal_tsc_hz(facts)
-            .map(tsc)
+        ClockName::Tsc => nominal_tsc(facts)
+            .map(|said| tsc(said.hz))
             .ok_or("neither the kernel log nor CPUID says its frequency".into()),
         ClockName::Pvclock => {
             let page = known(mapped_page::find()).map(TimeReader::new)?;
@@ -117,7 +119,7 @@ fn known<T>(fact: Fact<T>) -> Result<T, String> {
 
 /// The frequency that the TSC is taken for: by the kernel, by CPUID, or by
 /// the host that fills the kvm-clock page.
-fn nominal_tsc_hz(facts: &Facts) -> Option<u64> {
+fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
     let logged = facts.kernel.log.known().and_then(|lines| {
         lines.iter().rev().find_map(|line| match line.event {
             LogEvent::TscFrequency { hz, .. } => Some(hz),
@@ -128,7 +130,11 @@ fn nominal_tsc_hz(facts: &Facts) -> Option<u64> {
         let info = TimeReader::new(*mapped_page::find().known()?).info().ok()?;
         Some(info.scale.to_hertz()?.0)
     };
-    logged.or(facts.cpu.cpuid_tsc_hz.known().copied()).or_else(page).filter(|hz| *hz > 0)
+    let said = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });
+    said(logged, TscSource::KernelLog)
+        .or_else(|| said(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
+        .or_else(|| said(page(), TscSource::KvmClockPage))
+        .filter(|tsc| tsc.hz > 0)
 }
 
 /// What all clocks showed at about one time, in order.
@@ -140,6 +146,8 @@ pub(super) struct Clocks {
     readers: Vec<(ClockName, Reader)>,
     /// Those that could not be had, and why.
     pub(super) missing: Vec<(ClockName, String)>,
+    /// What the TSC is taken for, where it is one of them.
+    pub(super) tsc: Option<TscFrequency>,
 }
 
 impl Clocks {
@@ -155,13 +163,14 @@ impl Clocks {
                 }
             }
         }
-        Self { readers, missing }
+        let has_tsc = readers.iter().any(|(name, _)| *name == ClockName::Tsc);
+        Self { readers, missing, tsc: nominal_tsc(facts).filter(|_| has_tsc) }
     }
 
     /// These, whatever they read.
     #[cfg(test)]
     pub(super) fn of(readers: Vec<(ClockName, Reader)>) -> Self {
-        Self { readers, missing: Vec::new() }
+        Self { readers, missing: Vec::new(), tsc: None }
     }
 
     /// Their names, in order.
@@ -241,6 +250,7 @@ mod tests {
         let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
         let names = clocks.names();
         assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
+        assert_eq!(names.contains(&ClockName::Tsc), clocks.tsc.is_some());
         assert_eq!(names.len() + clocks.missing.len() + 1, ClockName::value_variants().len());
         let raw = || Clock::MonotonicRaw.read_ns();
         let stamp = clocks.stamps();

@@ -6,6 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::session::Pair;
 use super::text;
+use crate::error;
 
 /// Time from one drawing to the next, at least.
 const EACH: Duration = Duration::from_millis(500);
@@ -24,6 +25,12 @@ impl Live {
     pub(super) fn new() -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         Self { bars, lines: Vec::new(), next: Instant::now() }
+    }
+
+    /// Tells something that cannot wait for the end: above the lines, or where
+    /// there are none.
+    pub(super) fn note(&self, said: &str) {
+        self.bars.suspend(|| error::note(said));
     }
 
     /// Shows how things stand, if it is time to.

@@ -171,6 +171,13 @@ impl Reference {
         self.stopped.clone().or(commonest.map(|(what, _)| what.clone()))
     }
 
+    /// That its first comparison, and no other yet, was made and failed: it may
+    /// be dead, which nobody should wait a long run to hear.
+    pub(super) fn failed_at_first(&self) -> Option<String> {
+        let why = self.complaint().filter(|_| self.asked == 1)?;
+        Some(format!("the first comparison with {} failed: {why}", self.name))
+    }
+
     /// Compares all clocks with it once, and sets the time for the next: a
     /// later one where it only kept `others_wait`ing.
     pub(super) fn compare(&mut self, clocks: &Clocks, others_wait: bool) -> Vec<Compared> {

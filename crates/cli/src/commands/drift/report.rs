@@ -19,6 +19,9 @@ pub(crate) struct DriftReport {
     pub(super) references: Vec<ReferenceReport>,
     /// Each clock against each reference.
     pub(super) pairs: Vec<PairReport>,
+    /// By what clock tsc's counts were made time; none where it was not measured
+    /// in this run.
+    pub(super) tsc_frequency: Option<TscFrequency>,
     /// Clocks that could not be measured.
     pub(super) not_measured: Vec<NotMeasured>,
     /// What was asked of the clocks.
@@ -96,6 +99,38 @@ pub(crate) struct PairReport {
     pub(super) offset_verdict: Option<Verdict>,
 }
 
+/// The frequency that the TSC is taken to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct TscFrequency {
+    /// The frequency, Hz.
+    pub(super) hz: u64,
+    /// Who says so.
+    pub(super) from: TscSource,
+}
+
+/// Who says which frequency the TSC has; the first that does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TscSource {
+    /// The kernel's log, which not everybody may read.
+    KernelLog,
+    /// CPUID.
+    Cpuid,
+    /// The host, by the kvm-clock page.
+    KvmClockPage,
+}
+
+impl TscSource {
+    /// In words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::KernelLog => "the kernel's log",
+            Self::Cpuid => "CPUID",
+            Self::KvmClockPage => "the kvm-clock page",
+        }
+    }
+}
+
 /// A clock that could not be measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct NotMeasured {
@@ -126,6 +161,7 @@ impl DriftReport {
             pairs: judged.collect(),
             not_measured: Vec::new(),
             budget,
+            tsc_frequency: None,
             not_held: Vec::new(),
             notes: Vec::new(),
             disturbed: Vec::new(),

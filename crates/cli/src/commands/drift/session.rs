@@ -58,6 +58,8 @@ pub(super) struct Session {
     /// What is told beside the figures.
     pub(super) notes: Vec<String>,
     elapsed: Duration,
+    /// Something was compared in this run.
+    has_compared: bool,
 }
 
 impl Session {
@@ -71,6 +73,7 @@ impl Session {
             recorder: None,
             notes: Vec::new(),
             elapsed: Duration::ZERO,
+            has_compared: false,
         }
     }
 
@@ -134,6 +137,8 @@ impl Session {
                 _ => break,
             }
             self.compare(next)?;
+            let failed = self.references.get(next).and_then(Reference::failed_at_first);
+            failed.into_iter().for_each(|said| live.note(&said));
             self.elapsed = begun.elapsed();
             live.show(&self.pairs, self.elapsed);
         }
@@ -169,6 +174,7 @@ impl Session {
     fn keep(&mut self, reference: &str, compared: Vec<Compared>) -> Result<(), CliError> {
         let names = self.clocks.names();
         let mut lines = Vec::new();
+        self.has_compared |= !compared.is_empty();
         for one in compared {
             if let Some(clock) = names.get(one.clock) {
                 lines.push(Record::new(&self.boot, reference, &clock.name(), one.reading));
@@ -239,6 +245,7 @@ impl Session {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_s: self.elapsed.as_secs_f64(),
             references,
+            tsc_frequency: self.clocks.tsc.filter(|_| self.has_compared),
             not_measured: self
                 .clocks
                 .missing

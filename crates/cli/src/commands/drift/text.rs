@@ -157,6 +157,11 @@ fn sentences(report: &DriftReport) -> String {
     let mut lines: Vec<String> =
         report.references.iter().map(|one| reference(one, report)).collect();
     lines.extend(only_recorded(report));
+    lines.extend(
+        report.tsc_frequency.map(|tsc| {
+            format!("tsc: taken to count at {} Hz, as {} says.", tsc.hz, tsc.from.name())
+        }),
+    );
     lines.extend(report.notes.iter().chain(&report.disturbed).cloned());
     let missing = report.not_measured.iter();
     lines.extend(missing.map(|missing| format!("{} not measured: {}", missing.what, missing.why)));
@@ -177,8 +182,12 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     if let Some(stratum) = reference.stratum {
         line.push_str(&format!("; stratum {stratum}"));
     }
-    if let Some(distance) = reference.root_distance_ns {
-        line.push_str(&format!("; by its own word within {}", time(distance as f64)));
+    match reference.root_distance_ns {
+        Some(0) => line.push_str("; by its own word exact"),
+        Some(distance) => {
+            line.push_str(&format!("; by its own word within {}", time(distance as f64)));
+        }
+        None => {}
     }
     match reference.leap {
         Some(1) => line.push_str("; announces an inserted leap second"),
@@ -234,16 +243,18 @@ fn only_recorded(report: &DriftReport) -> Vec<String> {
 /// What the filter kept, and what it dropped.
 fn filtered(pair: &PairReport) -> String {
     let drift = &pair.drift;
-    format!(
-        "delay {} at least, {} in the median; of {} comparisons of {} those {} kept that were \
-         quickest there or back in their part of the run, {} dropped as delayed",
-        time(drift.least_delay_ns),
-        time(drift.median_delay_ns),
-        count(drift.readings as u64),
-        pair.clock,
-        count(drift.kept as u64),
-        count((drift.readings - drift.kept) as u64),
-    )
+    let (least, median) = (time(drift.least_delay_ns), time(drift.median_delay_ns));
+    let (readings, clock) = (count(drift.readings as u64), &pair.clock);
+    let delay = format!("delay {least} at least, {median} in the median");
+    match drift.readings - drift.kept {
+        0 => format!("{delay}; {readings} comparisons of {clock}, none of them dropped"),
+        dropped => format!(
+            "{delay}; of {readings} comparisons of {clock} those {} kept that were quickest there \
+             or back in their part of the run, {} dropped as delayed",
+            count(drift.kept as u64),
+            count(dropped as u64),
+        ),
+    }
 }
 
 /// `+50.01 ± 0.12 ppm`, or a dash.

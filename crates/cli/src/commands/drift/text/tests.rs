@@ -2,7 +2,9 @@ use instruments::drift::budget::Budget;
 use instruments::drift::{Nesting, Reading, Series, Span};
 
 use super::super::clocks::ClockName;
-use super::super::report::{DriftReport, Failure, NotMeasured, ReferenceReport};
+use super::super::report::{
+    DriftReport, Failure, NotMeasured, ReferenceReport, TscFrequency, TscSource,
+};
 use super::super::session::{Pair, judged};
 use super::*;
 
@@ -76,4 +78,23 @@ fn nothing_has_no_sign() {
         [0.0, -0.001, 0.4, -50.0].map(|ppm| with_sign(ppm, 2)),
         ["0.00", "0.00", "+0.40", "-50.00"]
     );
+}
+
+#[test]
+fn nothing_dropped_and_no_distance_are_said_so() {
+    let mut report = report();
+    report.references[0].root_distance_ns = Some(0);
+    report.pairs[0].drift.kept = 100;
+    let said = render(&report, Format::Markdown).replace('\n', " ");
+    assert!(said.contains("; by its own word exact;"), "{said}");
+    assert!(said.contains("; 100 comparisons of monotonic, none of them dropped."), "{said}");
+}
+
+#[test]
+fn the_frequency_of_the_tsc_is_told() {
+    let tsc = TscFrequency { hz: 2_445_424_000, from: TscSource::KvmClockPage };
+    let said = render(&DriftReport { tsc_frequency: Some(tsc), ..report() }, Format::Text)
+        .replace('\n', " ");
+    let line = "tsc: taken to count at 2445424000 Hz, as the kvm-clock page says.";
+    assert!(said.contains(line), "{said}");
 }
