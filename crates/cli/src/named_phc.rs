@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::time_source::{Apparent, NoOffset, PhcScale, PhcTime, UnknownScale};
+use platform::fact::Fact;
+use platform::time_source::{Apparent, NoOffset, PhcScale, PhcTime, UnknownScale, kernels_tai_s};
 
 use crate::error::CliError;
 use crate::output::figures::time;
@@ -62,30 +63,47 @@ fn scale_named(text: &str) -> Option<PhcScale> {
 
 /// That it is not known what `phc` counts, and what to do about it.
 pub(crate) fn unknown_scale(phc: &PhcTime, why: UnknownScale) -> CliError {
-    let (cause, remedy) = told(phc.device(), phc.clock_name(), why, phc.apparent());
-    CliError::Failed { cause, remedy }
+    CliError::Failed {
+        cause: cause(phc.device(), phc.clock_name(), &why, phc.apparent()),
+        remedy: remedy(phc.device(), &why, &kernels_tai_s()),
+    }
 }
 
-fn told(
+/// Why a source gives no offset, and what to do where more is to be said of a
+/// device.
+pub(crate) fn silent(why: &NoOffset) -> String {
+    match why {
+        NoOffset::Scale { device, why: unknown, .. } => {
+            format!("{why}; try: {}", remedy(device, unknown, &kernels_tai_s()))
+        }
+        _ => why.to_string(),
+    }
+}
+
+fn cause(
     device: &str,
     clock_name: &str,
-    why: UnknownScale,
+    why: &UnknownScale,
     apparent: Result<(i64, Apparent), NoOffset>,
-) -> (String, String) {
+) -> String {
     let called = if clock_name.is_empty() { String::new() } else { format!(" ({clock_name:?})") };
     let seems = apparent.map_or(String::new(), |(ahead_ns, apparent)| seems(ahead_ns, apparent));
-    let cause = format!("cannot take the time of day from {device}{called}: {why}{seems}");
-    let remedy = match why {
+    format!("cannot take the time of day from {device}{called}: {why}{seems}")
+}
+
+fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
+    match why {
         UnknownScale::NotNamed => format!(
-            "--phc {device},tai for a network card's clock that ptp4l sets by PTP's own \
-             convention, --phc {device},utc for one that counts UTC"
+            "--phc {device}{} for a network card's clock that ptp4l sets by PTP's own \
+             convention, --phc {device},utc for one that counts UTC",
+            PhcScale::tai(tai_s)
         ),
         UnknownScale::TaiNotSet => format!(
             "--phc {device},tai=37 (TAI - UTC since 2017); or have the kernel told, by chronyd \
              with `leapsectz right/UTC`"
         ),
-    };
-    (cause, remedy)
+        UnknownScale::TaiUnknown(_) => format!("--phc {device},tai=37 (TAI - UTC since 2017)"),
+    }
 }
 
 /// What the device shows beside this machine's clock, which need not be right.
@@ -103,6 +121,8 @@ fn seems(ahead_ns: i64, apparent: Apparent) -> String {
 
 #[cfg(test)]
 mod tests {
+    use platform::fact::Unknown;
+
     use super::*;
 
     #[test]
@@ -141,29 +161,48 @@ mod tests {
 
     #[test]
     fn a_card_of_unknown_scale_is_refused_with_what_it_seems_to_count() {
-        let said = |why, ahead_ns| {
-            let apparent = Ok((ahead_ns, Apparent::of(ahead_ns, 37)));
-            told("/dev/ptp1", "mlx5_ptp", why, apparent)
+        let said = |ahead_ns| {
+            let apparent = Ok((ahead_ns, Apparent::of(ahead_ns, &Fact::Known(37))));
+            cause("/dev/ptp1", "mlx5_ptp", &UnknownScale::NotNamed, apparent)
         };
-        let (cause, remedy) = said(UnknownScale::NotNamed, 37_000_002_000);
         assert_eq!(
-            cause,
+            said(37_000_002_000),
             "cannot take the time of day from /dev/ptp1 (\"mlx5_ptp\"): its name does not tell \
              whether it counts UTC or TAI; it is 37.0 s ahead of this clock, as TAI would be"
         );
-        assert!(remedy.starts_with("--phc /dev/ptp1,tai for a network card's"), "{remedy}");
-        assert!(remedy.contains("--phc /dev/ptp1,utc for one that counts UTC"), "{remedy}");
-        let (near, _) = said(UnknownScale::NotNamed, -2_000_000);
+        let near = said(-2_000_000);
         assert!(near.contains("; it is within 2.00 ms of this clock, as UTC would be"), "{near}");
-        let (far, _) = said(UnknownScale::NotNamed, -3_600_000_000_000);
+        let far = said(-3_600_000_000_000);
         assert!(far.ends_with(" behind this clock"), "{far}");
-        let (not_set, remedy) = said(UnknownScale::TaiNotSet, 37_000_000_000);
-        assert!(not_set.contains("(adjtimex: tai 0)"), "{not_set}");
-        assert!(remedy.starts_with("--phc /dev/ptp1,tai=37 "), "{remedy}");
-        assert!(remedy.contains("leapsectz right/UTC"), "{remedy}");
         // What cannot be compared either has no more to be said of it.
         let silent = NoOffset::OutOfRange { what: "/dev/ptp1".into() };
-        let (cause, _) = told("/dev/ptp1", "", UnknownScale::NotNamed, Err(silent));
+        let cause = cause("/dev/ptp1", "", &UnknownScale::NotNamed, Err(silent));
         assert!(cause.ends_with("/dev/ptp1: its name does not tell whether it counts UTC or TAI"));
+    }
+
+    #[test]
+    fn what_is_advised_does_not_lead_into_the_next_error() {
+        let advised = |why, tai_s: i32| remedy("/dev/ptp1", &why, &Fact::Known(tai_s));
+        let told = advised(UnknownScale::NotNamed, 37);
+        assert!(told.starts_with("--phc /dev/ptp1,tai for a network card's"), "{told}");
+        assert!(told.contains("--phc /dev/ptp1,utc for one that counts UTC"), "{told}");
+        let not_told = advised(UnknownScale::NotNamed, 0);
+        assert!(not_told.starts_with("--phc /dev/ptp1,tai=37 for a network"), "{not_told}");
+        let not_set = advised(UnknownScale::TaiNotSet, 0);
+        assert!(not_set.starts_with("--phc /dev/ptp1,tai=37 "), "{not_set}");
+        assert!(not_set.contains("leapsectz right/UTC"), "{not_set}");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_answer_is_not_one_that_was_not_told() {
+        let of = |why| {
+            let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
+            silent(&NoOffset::Scale { device, clock_name, why })
+        };
+        let not_told = of(UnknownScale::TaiNotSet);
+        assert!(not_told.contains("(adjtimex: tai 0); try: --phc /dev/ptp1,tai=37 "), "{not_told}");
+        let unread = of(UnknownScale::TaiUnknown(Unknown::not_there("adjtimex")));
+        assert!(unread.contains("UTC: not there: adjtimex; try: --phc /dev/ptp1,tai=37"));
+        assert!(!unread.contains("nobody has told"), "{unread}");
     }
 }

@@ -8,6 +8,7 @@ mod notes;
 mod pace;
 mod plot;
 mod records;
+mod reference_names;
 mod references;
 pub(crate) mod report;
 mod scale;

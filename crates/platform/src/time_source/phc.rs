@@ -88,7 +88,7 @@ impl PhcTime {
     /// It cannot be read.
     pub fn apparent(&self) -> Result<(i64, Apparent), NoOffset> {
         let ahead_ns = self.compare_less(0)?.offset_ns;
-        Ok((ahead_ns, Apparent::of(ahead_ns, kernels_tai_s())))
+        Ok((ahead_ns, Apparent::of(ahead_ns, &kernels_tai_s())))
     }
 
     /// How far its time less `ahead_s` is from CLOCK_REALTIME.
@@ -103,9 +103,9 @@ impl PhcTime {
     }
 }
 
-/// TAI − UTC by what the kernel was told, s; 0 where it was told nothing.
-pub fn kernels_tai_s() -> i32 {
-    watching::adjtimex().known().map_or(0, |timex| timex.tai_s)
+/// TAI − UTC by what the kernel was told, s; 0 where nobody told it.
+pub fn kernels_tai_s() -> Fact<i32> {
+    watching::adjtimex().map(|timex| timex.tai_s)
 }
 
 /// The devices whose names say that they tell UTC: hosts' clocks, for the

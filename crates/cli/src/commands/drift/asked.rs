@@ -7,7 +7,8 @@ use platform::time_source::{PhcScale, PhcTime, UnknownScale, hosts_clocks};
 
 use super::Args;
 use super::pace::Pace;
-use super::references::{Reference, phc_device};
+use super::reference_names::phc_device;
+use super::references::Reference;
 use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
 use crate::named_phc::{NamedPhc, is_same, unknown_scale};
@@ -55,7 +56,8 @@ impl Asked {
         let hosts = hosts_clock.map(|path| (path, PhcTime::open(path, PhcScale::ByName)));
         match hosts {
             Some((_, Fact::Known(hosts))) => {
-                Self { references: vec![Reference::phc(hosts, pace)], note: None }
+                let ahead_s = hosts.ahead_of_utc_s().ok();
+                Self { references: vec![Reference::phc(hosts, ahead_s, pace)], note: None }
             }
             Some((path, Fact::Unknown(why))) => {
                 let note = format!(
@@ -106,9 +108,10 @@ fn phc(named: &NamedPhc, pace: Pace) -> Result<Reference, CliError> {
     let path = if is_auto { hosts_clock()? } else { named.path.clone() };
     match PhcTime::open(&path, named.scale) {
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
-            Err(why @ UnknownScale::TaiNotSet) => Err(unknown_scale(&phc, why)),
+            Ok(ahead_s) => Ok(Reference::phc(phc, Some(ahead_s), pace)),
             // Its frequency means something, whatever it counts.
-            Ok(_) | Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, pace)),
+            Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, None, pace)),
+            Err(why) => Err(unknown_scale(&phc, why)),
         },
         Fact::Unknown(why) => Err(CliError::Failed {
             cause: format!("cannot compare with {}: {why}", path.display()),
@@ -168,9 +171,9 @@ mod tests {
     #[test]
     fn a_device_is_compared_with_once_whatever_it_counts() {
         let device = |name| Reference::clock(name, Duration::from_secs(1), Box::new(|| None));
-        assert!(each_once(&[device("phc /dev/ptp0 as UTC"), device("phc /dev/ptp1")]).is_ok());
-        let twice = [device("phc /dev/ptp1"), device("phc /dev/ptp1 as UTC")];
+        assert!(each_once(&[device("phc /dev/ptp0 utc"), device("phc /dev/ptp1")]).is_ok());
+        let twice = [device("phc /dev/ptp1"), device("phc /dev/ptp1 tai=37")];
         let error = each_once(&twice).unwrap_err().to_string();
-        assert_eq!(error, "phc /dev/ptp1 and phc /dev/ptp1 as UTC are one device");
+        assert_eq!(error, "phc /dev/ptp1 and phc /dev/ptp1 tai=37 are one device");
     }
 }

@@ -12,40 +12,22 @@ use platform::facts::steering::ChronyTracking;
 use platform::reference::chrony::Chrony;
 use platform::reference::ntp::{NtpError, NtpServer};
 use platform::reference::vmclock::VmClock;
-use platform::time_source::{PhcTime, UnknownScale};
+use platform::time_source::PhcTime;
 
 use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC, within};
 use super::pace::{Pace, pause_after};
+use super::reference_names::{phc_name, tells_utc};
 use super::report::{Failure, ReferenceReport};
 
 /// An answer that takes longer says nothing worth the wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What ptp_kvm calls its device (drivers/ptp/ptp_kvm_common.c): the host's
-/// clock, by KVM clock pairing.
-const KVM_CLOCK: &str = "KVM virtual PTP";
-
-/// What the name of a PTP hardware clock ends with that is known to count UTC,
-/// or TAI, which is brought to UTC.
-const AS_UTC: &str = " as UTC";
-
-/// Whether a reference of that name tells UTC: a network card's clock, of which
-/// nobody said what it counts, may count TAI.
-pub(super) fn tells_utc(name: &str) -> bool {
-    let kinds = ["ntp ", "chrony", "vmclock ", "kvm "];
-    kinds.iter().any(|kind| name.starts_with(kind)) || name.ends_with(AS_UTC)
-}
-
-/// The device of a PTP hardware clock, where a reference of that name is one.
-pub(super) fn phc_device(name: &str) -> Option<&str> {
-    let device = name.strip_prefix("kvm ").or(name.strip_prefix("phc "))?;
-    Some(device.strip_suffix(AS_UTC).unwrap_or(device))
-}
-
 /// A reference, and how it has answered so far.
 pub(super) struct Reference {
     name: String,
     source: Source,
+    /// By its name, or by that of a PTP hardware clock's driver.
+    pub(super) tells_utc: bool,
     /// When to ask next.
     pub(super) due: Instant,
     interval: Duration,
@@ -61,8 +43,11 @@ enum Source {
         server: NtpServer,
         word: Option<Word>,
     },
+    /// The device, and how far it is ahead of UTC, s, which is taken off; none
+    /// where nobody said what it counts, and it is taken as it is.
     Phc {
         phc: PhcTime,
+        ahead_s: Option<i32>,
     },
     /// The page, and how far off it last said that it may be.
     VmClock {
@@ -88,6 +73,7 @@ struct Word {
 impl Reference {
     fn new(name: String, source: Source, interval: Duration) -> Self {
         Self {
+            tells_utc: tells_utc(&name),
             name,
             source,
             due: Instant::now(),
@@ -110,14 +96,11 @@ impl Reference {
         Ok(Self::new(format!("ntp {name}"), Source::Ntp { server, word: None }, interval))
     }
 
-    /// A PTP hardware clock.
-    pub(super) fn phc(phc: PhcTime, pace: Pace) -> Self {
-        let counts = if phc.ahead_of_utc_s().is_ok() { AS_UTC } else { "" };
-        let name = match phc.clock_name() {
-            KVM_CLOCK => format!("kvm {}", phc.device()),
-            _ => format!("phc {}{counts}", phc.device()),
-        };
-        Self::new(name, Source::Phc { phc }, pace.near())
+    /// A PTP hardware clock, which is so many seconds ahead of UTC all along.
+    pub(super) fn phc(phc: PhcTime, ahead_s: Option<i32>, pace: Pace) -> Self {
+        let name = phc_name(phc.clock_name(), phc.device(), phc.scale(), ahead_s);
+        let source = Source::Phc { phc, ahead_s };
+        Self { tells_utc: ahead_s.is_some(), ..Self::new(name, source, pace.near()) }
     }
 
     /// The host's time by its VMClock page.
@@ -172,7 +155,7 @@ impl Reference {
     pub(super) fn is_clock(&self) -> Option<ClockName> {
         match &self.source {
             Source::Clock(_) => Some(ClockName::Raw),
-            Source::Phc { phc } if phc.device() == FIRST_PHC => Some(ClockName::Phc),
+            Source::Phc { phc, .. } if phc.device() == FIRST_PHC => Some(ClockName::Phc),
             _ => None,
         }
     }
@@ -195,7 +178,7 @@ impl Reference {
         self.asked += 1;
         let compared = match &mut self.source {
             Source::Ntp { server, word } => compare_ntp(server, word, clocks),
-            Source::Phc { phc } => compare_phc(phc, clocks),
+            Source::Phc { phc, ahead_s } => compare_phc(phc, ahead_s.unwrap_or(0), clocks),
             Source::VmClock { vmclock, word_ns } => compare_vmclock(vmclock, word_ns, clocks),
             Source::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
             Source::Clock(read) => compare_clock(&*read, clocks),
@@ -256,17 +239,17 @@ impl Reference {
             },
             leap: word.map(|word| word.leap),
             compared: match &self.source {
-                Source::Phc { phc } => {
+                Source::Phc { phc, .. } => {
                     Some(format!("{:?}", phc.device_clock().way()).to_lowercase())
                 }
                 _ => None,
             },
             ahead_of_utc_s: match &self.source {
-                Source::Phc { phc } => phc.ahead_of_utc_s().ok(),
+                Source::Phc { ahead_s, .. } => *ahead_s,
                 _ => None,
             },
             driver: match &self.source {
-                Source::Phc { phc } => Some(phc.clock_name().to_owned()),
+                Source::Phc { phc, .. } => Some(phc.clock_name().to_owned()),
                 _ => None,
             }
             .filter(|name| !name.is_empty()),
@@ -317,12 +300,7 @@ fn compare_ntp(
     Ok(within(&exchange.sent, reference, &exchange.arrived))
 }
 
-fn compare_phc(phc: &PhcTime, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
-    let ahead_s = match phc.ahead_of_utc_s() {
-        // As it counts.
-        Err(UnknownScale::NotNamed) => 0,
-        told => told.map_err(plainly)?,
-    };
+fn compare_phc(phc: &PhcTime, ahead_s: i32, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
     let stamp = clocks.stamps();
     let before = stamp();
     let compared = phc.device_clock().compare();

@@ -35,7 +35,8 @@ pub(crate) struct DriftReport {
 /// A reference, and how it answered.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ReferenceReport {
-    /// Its kind and name.
+    /// Its kind and name; of a PTP hardware clock that was said to count UTC or
+    /// TAI also what is taken off: `phc /dev/ptp1 tai=37`.
     pub(super) name: String,
     /// Comparisons tried in this run.
     pub(super) asked: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Failure {
 pub(crate) struct PairReport {
     /// The clock.
     pub(super) clock: String,
-    /// The reference.
+    /// The reference's name.
     pub(super) reference: String,
     /// The figures.
     pub(super) drift: Drift,

@@ -11,7 +11,8 @@ use platform::time_source::kernels_tai_s;
 use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
 use super::records;
-use super::references::{Reference, tells_utc};
+use super::reference_names::tells_utc;
+use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
 use super::verdicts::{self, NotHeld};
@@ -24,6 +25,8 @@ pub(super) struct Pair {
     pub(super) clock: ClockName,
     pub(super) reference: String,
     pub(super) series: Series,
+    /// Whether the reference tells UTC.
+    tells_utc: bool,
     /// Readings that bounded nothing, and what was wrong with the last.
     refused: (u64, Option<Refused>),
 }
@@ -31,7 +34,13 @@ pub(super) struct Pair {
 impl Pair {
     /// A pair and what was read of it.
     pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
-        Self { clock, reference: reference.to_owned(), series, refused: (0, None) }
+        let tells_utc = tells_utc(reference);
+        Self { clock, reference: reference.to_owned(), series, tells_utc, refused: (0, None) }
+    }
+
+    /// Whether both tell the time of day.
+    fn offset_is_error(&self) -> bool {
+        self.clock.counts_from_1970() && self.tells_utc
     }
 }
 
@@ -100,12 +109,11 @@ impl Session {
     /// # Errors
     /// No offset will mean anything.
     pub(super) fn may_hold(&self, budget: Budget) -> Result<(), CliError> {
-        let recorded = self.pairs.iter().map(|pair| (pair.clock, pair.reference.as_str()));
-        let coming = self.references.iter().map(Reference::name);
-        let clocks = self.clocks.names();
-        let coming = coming.flat_map(|name| clocks.iter().map(move |clock| (*clock, name)));
-        let mut all = recorded.chain(coming);
-        if budget.max_offset_ns.is_none() || all.any(|(clock, name)| is_error(clock, name)) {
+        let mut clocks = self.clocks.names().into_iter();
+        let may_come = self.references.iter().any(|one| one.tells_utc)
+            && clocks.any(ClockName::counts_from_1970);
+        let is_there = self.pairs.iter().any(Pair::offset_is_error);
+        if budget.max_offset_ns.is_none() || may_come || is_there {
             return Ok(());
         }
         let NotHeld { why, remedy } = NotHeld::offset();
@@ -201,7 +209,11 @@ impl Session {
         let known =
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
-            self.pairs.push(Pair::of(clock, reference, Series::new()));
+            let mut pair = Pair::of(clock, reference, Series::new());
+            // A host's clock tells by its driver's name, which no record has.
+            pair.tells_utc |=
+                (self.references.iter()).any(|one| one.name() == reference && one.tells_utc);
+            self.pairs.push(pair);
             self.pairs.len() - 1
         });
         if let Some(pair) = self.pairs.get_mut(index)
@@ -226,7 +238,7 @@ impl Session {
         let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = self.notes.clone();
         notes.extend(super::notes::judge_references(&mut references, &mut pairs));
-        notes.extend(super::scale::notes(&pairs, kernels_tai_s()));
+        notes.extend(super::scale::notes(&pairs, &kernels_tai_s()));
         let mut disturbed = super::notes::disturbances(&references, &pairs);
         disturbed.extend(stood_still.iter().map(|said| format!("{said}.")));
         for pair in &self.pairs {
@@ -305,14 +317,9 @@ impl Session {
     }
 }
 
-/// Whether both tell the time of day, so that an offset is an error.
-fn is_error(clock: ClockName, reference: &str) -> bool {
-    clock.counts_from_1970() && tells_utc(reference)
-}
-
 pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
     let drift = pair.series.drift()?;
-    let offset_is_error = is_error(pair.clock, &pair.reference);
+    let offset_is_error = pair.offset_is_error();
     Some(PairReport {
         clock: pair.clock.name(),
         reference: pair.reference.clone(),

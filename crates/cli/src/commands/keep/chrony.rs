@@ -61,18 +61,21 @@ impl ChronyHand {
         self.commander.makestep()
     }
 
-    /// Hands it a sample; what is to be said of that, where it has changed.
-    pub(super) fn feed(&mut self, reading: &Reading) -> Option<Result<(), FeedError>> {
+    /// Hands it a sample: whether it took it, and what is to be said of that,
+    /// where it has changed.
+    pub(super) fn feed(&mut self, reading: &Reading) -> (bool, Option<Result<(), FeedError>>) {
         let offset = Offset {
             offset_ns: reading.offset_ns,
             bound_ns: reading.bound_ns,
             at_monotonic_ns: reading.at_ns,
         };
-        let told = self.feed.as_ref()?.sample(&offset);
-        let took = self.takes.replace(told.is_ok());
+        let Some(feed) = &self.feed else { return (false, None) };
+        let told = feed.sample(&offset);
+        let is_taken = told.is_ok();
+        let took = self.takes.replace(is_taken);
         match (&told, took) {
-            (Ok(()), None | Some(true)) | (Err(_), Some(false)) => None,
-            _ => Some(told),
+            (Ok(()), None | Some(true)) | (Err(_), Some(false)) => (is_taken, None),
+            _ => (is_taken, Some(told)),
         }
     }
 }

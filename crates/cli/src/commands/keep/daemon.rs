@@ -310,11 +310,13 @@ impl Daemon {
     }
 
     fn feed(&mut self, reading: &Reading) {
-        self.tally.fed_chronyd += 1;
         if self.clock.is_pretended() {
+            self.tally.fed_chronyd += 1;
             return;
         }
-        match self.chrony.feed(reading) {
+        let (is_taken, change) = self.chrony.feed(reading);
+        self.tally.fed_chronyd += u64::from(is_taken);
+        match change {
             None => {}
             Some(Ok(())) => self.log.tell(Event::Answers { source: FEED.into() }),
             Some(Err(why)) => {

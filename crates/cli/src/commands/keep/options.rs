@@ -40,8 +40,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pub(super) host_socket: Option<PathBuf>,
 
-    /// Leave out a kind of source that would be looked for; may be repeated
-    #[arg(long, value_enum, value_name = "KIND")]
+    /// Leave out these kinds of source that would be looked for, separated by
+    /// commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     pub(super) without: Vec<Found>,
 
     /// Step the clock where it is off by more than this; slew it below
@@ -76,8 +77,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "makestep|sock=PATH")]
     pub(super) chrony: Vec<Chrony>,
 
-    /// Start although this clock keeper runs; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = keeper_name)]
+    /// Start although these clock keepers run, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = keeper_name)]
     pub(super) beside: Vec<TimeKeeperKind>,
 
     /// Start whatever else keeps the clock

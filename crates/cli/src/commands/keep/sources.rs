@@ -8,8 +8,8 @@ use keeper::{Reading, SourceKind};
 use platform::fact::Fact;
 use platform::reference::ntp::NtpServer;
 use platform::time_source::{
-    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, VmClock,
-    hosts_clocks,
+    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, UnknownScale,
+    VmClock, hosts_clocks,
 };
 
 use super::apart::Apart;
@@ -17,7 +17,7 @@ use super::line::NotUsed;
 use super::options::{Args, Found};
 use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
-use crate::named_phc::{NamedPhc, unknown_scale};
+use crate::named_phc::{NamedPhc, silent, unknown_scale};
 
 /// A source, and whether it answers.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Source {
         let same: Vec<_> = (0..sources.len()).map(|index| Self::same(sources, index)).collect();
         let asked = sources.iter_mut().enumerate().filter(is_asked);
         let heard = |((index, source), told): ((usize, &mut Self), Result<Offset, NoOffset>)| {
-            let told = told.map_err(|why| why.to_string());
+            let told = told.map_err(|why| silent(&why));
             let told = same[index].clone().map_or(told, Err);
             let (reading, change) = source.heard(apart, told);
             (index, reading, change)
@@ -207,7 +207,8 @@ fn each_server_once(servers: &[String]) -> Result<(), CliError> {
 /// # Errors
 /// It is not to be read, has been named already, or counts nobody knows what:
 /// a network card's, which may be ahead of UTC by as much as TAI is, would set
-/// the clock wrong by that.
+/// the clock wrong by that. One of which only the kernel has yet to be told how
+/// far TAI is ahead is silent until then: chronyd may start after keep.
 fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
     if before.iter().any(|other| other.is(&named.path)) {
         return Err(CliError::Failed {
@@ -218,10 +219,15 @@ fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
     match PhcTime::open(&named.path, named.scale) {
         Fact::Unknown(why) => Err(unusable("--phc", &named.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
-            Ok(_) => Ok(phc),
-            Err(why) => Err(unknown_scale(&phc, why)),
+            Err(why) if refuses(&why) => Err(unknown_scale(&phc, why)),
+            _ => Ok(phc),
         },
     }
+}
+
+/// Whether that will not be known later either.
+fn refuses(why: &UnknownScale) -> bool {
+    matches!(why, UnknownScale::NotNamed)
 }
 
 fn unusable(option: &str, path: &Path, why: &dyn std::fmt::Display) -> CliError {

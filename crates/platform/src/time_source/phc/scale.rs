@@ -1,6 +1,8 @@
 //! What a PTP hardware clock counts, UTC or TAI, and how far that is ahead of
 //! UTC.
 
+use crate::fact::{Fact, Unknown};
+
 /// How the names of those begin that count UTC: the hosts' clocks, after
 /// `ptp_clock_info.name` in drivers/ptp/{ptp_kvm_common,ptp_vmclock,ptp_vmw}.c
 /// and drivers/hv/hv_util.c, and that of Amazon's network card, which chronyd
@@ -29,7 +31,7 @@ pub enum PhcScale {
 }
 
 /// Why it is not known how far a device is ahead of UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownScale {
     /// A network card's, of which nobody said what it counts.
     #[error("its name does not tell whether it counts UTC or TAI")]
@@ -40,6 +42,9 @@ pub enum UnknownScale {
          tai 0)"
     )]
     TaiNotSet,
+    /// `adjtimex` does not answer.
+    #[error("it counts TAI, and the kernel does not tell how far that is ahead of UTC: {0}")]
+    TaiUnknown(Unknown),
 }
 
 /// What a clock seems to count, beside one of UTC.
@@ -57,10 +62,9 @@ pub enum Apparent {
 
 impl Apparent {
     /// Of a clock that is ahead of another's UTC by so much, ns; `tai_s` is
-    /// what the kernel was told of TAI − UTC, s, and 0 where it was told
-    /// nothing.
-    pub fn of(ahead_ns: i64, tai_s: i32) -> Self {
-        let tai_s = if tai_s == 0 { TAI_SINCE_2017_S } else { tai_s };
+    /// the kernel's word on TAI − UTC, s, 0 where it was told nothing.
+    pub fn of(ahead_ns: i64, tai_s: &Fact<i32>) -> Self {
+        let tai_s = told(tai_s).unwrap_or(TAI_SINCE_2017_S);
         let tai_ns = i64::from(tai_s) * 1_000_000_000;
         match ahead_ns {
             ahead if ahead.unsigned_abs() < NEAR_NS => Self::Utc,
@@ -71,18 +75,29 @@ impl Apparent {
     }
 }
 
+/// What the kernel was told of TAI − UTC, s, if it was told and tells.
+fn told(tai_s: &Fact<i32>) -> Option<i32> {
+    tai_s.known().copied().filter(|tai_s| *tai_s != 0)
+}
+
 /// Whether a device that its driver calls so counts UTC.
 pub(super) fn tells_utc(clock_name: &str) -> bool {
     UTC_NAMES.iter().any(|name| clock_name.starts_with(name))
 }
 
 impl PhcScale {
+    /// How to say that a device counts TAI: by the kernel's word, or by a
+    /// number where that has none. `tai_s` as in [`Apparent::of`].
+    pub fn tai(tai_s: &Fact<i32>) -> Self {
+        told(tai_s).map_or(Self::TaiBy(TAI_SINCE_2017_S), |_| Self::Tai)
+    }
+
     /// How far a device that its driver calls so is ahead of UTC, s; `tai_s`
     /// asks the kernel, which answers 0 where nobody told it.
     pub(super) fn ahead_of_utc_s(
         self,
         clock_name: &str,
-        tai_s: impl FnOnce() -> i32,
+        tai_s: impl FnOnce() -> Fact<i32>,
     ) -> Result<i32, UnknownScale> {
         match self {
             Self::Utc => Ok(0),
@@ -90,8 +105,9 @@ impl PhcScale {
             Self::ByName => Err(UnknownScale::NotNamed),
             Self::TaiBy(seconds) => Ok(seconds),
             Self::Tai => match tai_s() {
-                0 => Err(UnknownScale::TaiNotSet),
-                tai_s => Ok(tai_s),
+                Fact::Known(0) => Err(UnknownScale::TaiNotSet),
+                Fact::Known(tai_s) => Ok(tai_s),
+                Fact::Unknown(why) => Err(UnknownScale::TaiUnknown(why)),
             },
         }
     }
@@ -115,7 +131,7 @@ mod tests {
 
     #[test]
     fn hosts_clocks_tell_utc_and_others_must_be_told() {
-        let told = |scale: PhcScale, name, tai_s| scale.ahead_of_utc_s(name, || tai_s);
+        let told = |scale: PhcScale, name, tai_s| scale.ahead_of_utc_s(name, || Fact::Known(tai_s));
         for name in ["KVM virtual PTP", "hyperv", "vmclock0", "ptp_vmw", "ena-ptp-05"] {
             assert_eq!(told(PhcScale::ByName, name, 0), Ok(0), "{name}");
         }
@@ -126,13 +142,16 @@ mod tests {
         assert_eq!(told(PhcScale::Tai, card, 37), Ok(37));
         assert_eq!(told(PhcScale::Tai, card, 0), Err(UnknownScale::TaiNotSet));
         assert_eq!(told(PhcScale::TaiBy(38), card, 37), Ok(38));
+        let why = Unknown::not_there("adjtimex");
+        let unread = PhcScale::Tai.ahead_of_utc_s(card, || Fact::Unknown(why.clone()));
+        assert_eq!(unread, Err(UnknownScale::TaiUnknown(why)));
         // What a person says is of more weight than a name.
         assert_eq!(told(PhcScale::Tai, "KVM virtual PTP", 37), Ok(37));
     }
 
     #[test]
     fn what_is_ahead_as_tai_is_seems_to_be_tai() {
-        let of = |ahead_s: f64, tai_s| Apparent::of((ahead_s * 1e9) as i64, tai_s);
+        let of = |ahead_s: f64, tai_s| Apparent::of((ahead_s * 1e9) as i64, &Fact::Known(tai_s));
         for tai_s in [0, 37] {
             assert_eq!(of(0.0, tai_s), Apparent::Utc);
             assert_eq!(of(-0.4, tai_s), Apparent::Utc);
@@ -144,7 +163,15 @@ mod tests {
             }
         }
         assert_eq!((of(37.0, 38), of(38.0, 38)), (Apparent::Neither, Apparent::Tai));
-        assert_eq!(Apparent::of(i64::MIN, 37), Apparent::Neither);
+        assert_eq!(Apparent::of(i64::MIN, &Fact::Known(37)), Apparent::Neither);
+    }
+
+    #[test]
+    fn tai_is_said_by_a_number_where_the_kernel_has_none() {
+        let of = |tai_s| PhcScale::tai(&tai_s);
+        assert_eq!(of(Fact::Known(37)), PhcScale::Tai);
+        assert_eq!(of(Fact::Known(0)), PhcScale::TaiBy(37));
+        assert_eq!(of(Fact::Unknown(Unknown::not_there("adjtimex"))), PhcScale::TaiBy(37));
     }
 
     #[test]
