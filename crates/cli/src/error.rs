@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::output::printable;
+
 /// Exit code when the command could not do what was asked.
 pub(crate) const COULD_NOT: u8 = 2;
 
@@ -58,6 +60,12 @@ impl CliError {
         // that is left to say.
         let _ = std::io::stderr().write_all(said.as_bytes());
     }
+}
+
+/// Tells the person something that is no failure.
+pub(crate) fn note(said: &str) {
+    // As above: if nobody can be told, nobody is.
+    let _ = writeln!(std::io::stderr(), "parachron: {}", printable(said));
 }
 
 impl From<std::io::Error> for CliError {

@@ -19,4 +19,5 @@ pub mod text;
 
 pub use damage::Damage;
 pub use record::Record;
+pub use recorder::look::{is_unfinished, look};
 pub use recorder::{Error, Joined, Recorder};

@@ -7,6 +7,8 @@
 //! partial file alone counts where it is there, and the Parquet file where it
 //! is not: none is lost and none is read twice.
 
+pub mod look;
+
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};

@@ -28,13 +28,13 @@ use platform::tree::Tree;
 use platform::vmclock_device::VmClockDevice;
 
 use crate::duration;
-use crate::error::CliError;
+use crate::error::{self, CliError};
 use crate::named_phc::{self, NamedPhc};
 use crate::output::{self, Format};
 use asked::Asked;
 use clocks::{ClockName, Clocks};
 use live::Live;
-use session::Session;
+use session::{Resuming, Session};
 
 /// Measure how far each clock drifts from a reference.
 ///
@@ -171,7 +171,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut session = Session::new(clocks, references, boot());
     session.notes.extend(note);
     if let Some(path) = &args.resume {
-        session.resume(path)?;
+        let how = Resuming {
+            clocks: &args.clock,
+            only_computes: args.duration.is_zero(),
+            by_stopwatch: args.stopwatch,
+        };
+        session.resume(path, &how)?;
     }
     if !args.duration.is_zero()
         && let Err(error) = session.may_hold(budget)
@@ -203,7 +208,11 @@ fn show(args: &Args, session: &Session, budget: Budget) -> Result<ExitCode, CliE
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()?));
     let printed = match args.format {
         Format::Json => output::json(&report),
-        Format::Csv => output::text(&csv::render(&report)),
+        Format::Csv => {
+            // Rows have no place for them.
+            report.notes.iter().for_each(|note| error::note(note));
+            output::text(&csv::render(&report))
+        }
         Format::Text | Format::Markdown => output::text(&text::render(&report, args.format)),
     };
     drawn.and(printed)?;

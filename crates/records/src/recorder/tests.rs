@@ -202,3 +202,37 @@ fn what_its_reader_refuses_is_as_it_was() {
         assert_eq!(names(folder.path()), [name]);
     }
 }
+
+#[test]
+fn who_only_looks_changes_nothing() {
+    for name in ["a.csv", "a.jsonl", "a.parquet"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let mut recorder = Recorder::create(&path).unwrap();
+        recorder.write(&[record("a", 1), record("a", 2)]).unwrap();
+        let seen = |cut_bytes| {
+            let before = names(folder.path());
+            let mut records = Vec::new();
+            let joined = look::look(&path, |record| {
+                records.push(record.clone());
+                Ok(())
+            });
+            assert_eq!(joined.unwrap().cut_bytes, cut_bytes);
+            assert_eq!(records, [record("a", 1), record("a", 2)]);
+            assert_eq!(names(folder.path()), before);
+        };
+        // While it is written, with half a line, and when it is whole.
+        seen(0);
+        assert_eq!(look::is_unfinished(&path), name == "a.parquet");
+        let lines = recorder.lines_path().to_owned();
+        let whole = fs::read(&lines).unwrap();
+        let cut = [&whole[..], b"half a li"].concat();
+        fs::write(&lines, &cut).unwrap();
+        seen(9);
+        assert_eq!(fs::read(&lines).unwrap(), cut);
+        fs::write(&lines, &whole).unwrap();
+        recorder.finish().unwrap();
+        seen(0);
+        assert!(!look::is_unfinished(&path));
+    }
+}

@@ -3,34 +3,55 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use records::{Damage, Error, Record, Recorder};
+use records::{Damage, Error, Joined, Record, Recorder};
 
 use super::clocks::ClockName;
 use crate::error::CliError;
 
 /// Begins a new file.
 pub(super) fn create(path: &Path) -> Result<Recorder, CliError> {
-    Recorder::create(path).map_err(told)
+    Recorder::create(path).map_err(|error| match error {
+        Error::Write { .. } => CliError::Failed {
+            cause: error.to_string(),
+            remedy: "a folder that is there, leave to write there, and room on the disk".into(),
+        },
+        other => told(other),
+    })
 }
 
 /// Goes on in an earlier run's file: gives what it holds to `take`, and what a
 /// person should know about it.
 pub(super) fn resume(
     path: &Path,
-    mut take: impl FnMut(ClockName, &Record),
+    take: impl FnMut(ClockName, &Record),
 ) -> Result<(Recorder, Option<String>), CliError> {
-    let (recorder, joined) = Recorder::resume(path, |record| {
+    let (recorder, joined) = Recorder::resume(path, by_name(take)).map_err(told)?;
+    Ok((recorder, cut(&joined)))
+}
+
+/// As [`resume`], and leaves the file as it is.
+pub(super) fn look(
+    path: &Path,
+    take: impl FnMut(ClockName, &Record),
+) -> Result<Option<String>, CliError> {
+    Ok(cut(&records::look(path, by_name(take)).map_err(told)?))
+}
+
+/// Gives `take` the clock of a comparison.
+fn by_name(mut take: impl FnMut(ClockName, &Record)) -> impl FnMut(&Record) -> Result<(), String> {
+    move |record| {
         let clock = ClockName::from_str(&record.clock, false)
             .map_err(|_| format!("is of a clock that is not known here: {:?}", record.clock))?;
         take(clock, record);
         Ok(())
-    })
-    .map_err(told)?;
-    let note = (joined.cut_bytes > 0).then(|| {
+    }
+}
+
+fn cut(joined: &Joined) -> Option<String> {
+    (joined.cut_bytes > 0).then(|| {
         let (file, cut) = (joined.path.display(), joined.cut_bytes);
         format!("{file}: its last line is not whole; {cut} bytes left out")
-    });
-    Ok((recorder, note))
+    })
 }
 
 /// What went wrong with a file, and what to do about it.

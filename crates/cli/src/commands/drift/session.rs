@@ -1,5 +1,7 @@
 //! The measurement itself: compare, keep, wait.
 
+mod resumed;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,7 @@ use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
 use crate::output::figures::time;
 use crate::waiting::{Waiting, Woken, cannot_wait};
+pub(super) use resumed::Resuming;
 
 /// One clock against one reference.
 pub(super) struct Pair {
@@ -74,33 +77,6 @@ impl Session {
     /// Writes each comparison down in a new file.
     pub(super) fn record(&mut self, path: &Path) -> Result<(), CliError> {
         self.recorder = Some(records::create(path)?);
-        Ok(())
-    }
-
-    /// Goes on in the file of an earlier run, what it recorded included.
-    pub(super) fn resume(&mut self, path: &Path) -> Result<(), CliError> {
-        let (mut last_boot, mut boots) = (None, 0u64);
-        let (recorder, note) = records::resume(path, |clock, record| {
-            if last_boot.as_ref() != Some(&record.boot) {
-                self.interrupt();
-                boots += 1;
-                last_boot = Some(record.boot.clone());
-            }
-            self.take(clock, &record.reference, record.reading());
-        })?;
-        if last_boot.is_some_and(|last| last != self.boot) {
-            self.interrupt();
-            boots += 1;
-        }
-        self.recorder = Some(recorder);
-        self.notes.extend(note);
-        if boots > 1 {
-            let times = if boots > 2 { format!(", {} times", boots - 1) } else { String::new() };
-            self.notes.push(format!(
-                "This machine was started again since the record began{times}: frequencies are \
-                 of all of it, offsets of the time since."
-            ));
-        }
         Ok(())
     }
 
@@ -303,7 +279,10 @@ impl Session {
             .iter()
             .map(|(name, why)| format!("{}: {why}", name.name()))
             .collect();
-        let causes = if complaints.is_empty() { clocks } else { complaints };
+        let mut causes = if complaints.is_empty() { clocks } else { complaints };
+        if causes.is_empty() {
+            causes.push("there is no comparison of these clocks".into());
+        }
         let chrony = self.references.iter().any(|reference| reference.name().starts_with("chrony"));
         let running =
             if chrony { "is chronyd running (`systemctl start chrony`)? Or " } else { "" };

@@ -117,7 +117,7 @@ fn a_record_goes_on_across_a_restart() {
     let second = Time(Rc::new(Cell::new(7000 * S)));
     let offset = |now: u64| SINCE_1970 + now + now / 20_000 - 8 * S;
     let mut two = session(&second, offset, |now| Some(SINCE_1970 + now));
-    two.resume(&path).unwrap();
+    two.resume(&path, &Resuming::default()).unwrap();
     minute(&mut two, &second);
     let report = two.report(Budget::default()).unwrap();
     assert!(report.notes[0].starts_with("This machine was started again"), "{:?}", report.notes);
@@ -137,6 +137,51 @@ fn a_reference_that_stands_still_is_none() {
         error.contains("ntp 192.0.2.1 stood still while monotonic went on by 59.0 s"),
         "{error}"
     );
+}
+
+/// A record of `ntp 192.0.2.1`, with half a line at its end.
+fn recorded(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("run.csv");
+    let time = Time::default();
+    let mut session = session(&time, |now| SINCE_1970 + now, |now| Some(SINCE_1970 + now));
+    session.record(&path).unwrap();
+    minute(&mut session, &time);
+    session.finish_records().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text + "half a li").unwrap();
+    path
+}
+
+#[test]
+fn what_only_computes_leaves_the_file_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recorded(folder.path());
+    let before = std::fs::read(&path).unwrap();
+    let mut session = Session::new(Clocks::of(Vec::new()), Vec::new(), "this boot".into());
+    let clocks = [ClockName::Realtime];
+    let how = Resuming { clocks: &clocks, only_computes: true, by_stopwatch: false };
+    session.resume(&path, &how).unwrap();
+    session.run(Duration::ZERO, &mut Live::new()).unwrap();
+    session.finish_records().unwrap();
+    let report = session.report(Budget::default()).unwrap();
+    // Of the clocks that are asked for.
+    let clocks: Vec<&str> = report.pairs.iter().map(|pair| pair.clock.as_str()).collect();
+    assert_eq!(clocks, ["realtime"]);
+    let [note] = &report.notes[..] else { panic!("{:?}", report.notes) };
+    assert!(note.ends_with("its last line is not whole; 9 bytes left out"), "{note}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_reference_of_the_record_that_is_not_asked_again_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = recorded(folder.path());
+    let raw = Reference::clock("raw", Duration::from_secs(1), Box::new(|| None));
+    let mut session = Session::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
+    session.resume(&path, &Resuming::default()).unwrap();
+    let said = "ntp 192.0.2.1 is in the record, and was not compared with in this run: `--ntp \
+                192.0.2.1` goes on with it.";
+    assert_eq!(session.notes.last().unwrap(), said);
 }
 
 #[test]

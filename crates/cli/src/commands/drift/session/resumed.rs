@@ -1,0 +1,118 @@
+//! What an earlier run recorded, to go on with or to compute from.
+
+use std::path::Path;
+
+use ::records::{Record, is_unfinished};
+
+use super::super::clocks::ClockName;
+use super::super::{records, stopwatch};
+use super::Session;
+use crate::error::CliError;
+
+/// What is taken of a record, and what for.
+#[derive(Debug, Default)]
+pub(in super::super) struct Resuming<'a> {
+    /// These clocks; all where none is named.
+    pub(in super::super) clocks: &'a [ClockName],
+    /// Nothing is measured: the file is only read.
+    pub(in super::super) only_computes: bool,
+    /// A person with a stopwatch goes on with it.
+    pub(in super::super) by_stopwatch: bool,
+}
+
+impl Session {
+    /// Takes in what an earlier run recorded, and goes on in its file. A run
+    /// that only computes leaves the file as it is; but of what a killed run
+    /// left of a Parquet file, it makes that.
+    pub(in super::super) fn resume(
+        &mut self,
+        path: &Path,
+        how: &Resuming<'_>,
+    ) -> Result<(), CliError> {
+        let (mut last_boot, mut boots) = (None, 0u64);
+        let mut references: Vec<String> = Vec::new();
+        let take = |clock: ClockName, record: &Record| {
+            if last_boot.as_ref() != Some(&record.boot) {
+                self.interrupt();
+                boots += 1;
+                last_boot = Some(record.boot.clone());
+            }
+            if how.clocks.is_empty() || how.clocks.contains(&clock) {
+                self.take(clock, &record.reference, record.reading());
+                if !references.contains(&record.reference) {
+                    references.push(record.reference.clone());
+                }
+            }
+        };
+        let note = if how.only_computes && !is_unfinished(path) {
+            records::look(path, take)?
+        } else {
+            let (recorder, note) = records::resume(path, take)?;
+            self.recorder = Some(recorder);
+            note
+        };
+        self.notes.extend(note);
+        if last_boot.is_some_and(|last| last != self.boot) {
+            self.interrupt();
+            boots += 1;
+        }
+        if boots > 1 {
+            let times = if boots > 2 { format!(", {} times", boots - 1) } else { String::new() };
+            self.notes.push(format!(
+                "This machine was started again since the record began{times}: frequencies are \
+                 of all of it, offsets of the time since."
+            ));
+        }
+        if !how.only_computes {
+            let is_asked = |name: &String| {
+                self.references.iter().any(|one| one.name() == name)
+                    || how.by_stopwatch && name == stopwatch::NAME
+            };
+            let left_out = references.iter().filter(|name| !is_asked(name));
+            let left_out: Vec<String> = left_out.map(|name| left_out_note(name)).collect();
+            self.notes.extend(left_out);
+        }
+        Ok(())
+    }
+}
+
+/// A reference of the record that this run does not compare with.
+fn left_out_note(name: &str) -> String {
+    format!(
+        "{name} is in the record, and was not compared with in this run: {} goes on with it.",
+        option(name)
+    )
+}
+
+/// What on the command line names that reference.
+fn option(name: &str) -> String {
+    match name.split_once(' ') {
+        Some(("ntp", server)) => format!("`--ntp {server}`"),
+        // What was said of it, such as tai=37, after a comma.
+        Some(("phc" | "kvm", device)) => format!("`--phc {}`", device.replace(' ', ",")),
+        Some((kind, which)) => format!("`--{kind}={which}`"),
+        None if name == "raw" => "a run without an option for a reference".into(),
+        None => format!("`--{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reference_has_its_option() {
+        let names =
+            ["ntp [::1]:123", "chrony", "chrony 127.0.0.1:323", "stopwatch", "kvm /dev/ptp0"];
+        let options = [
+            "--ntp [::1]:123",
+            "--chrony",
+            "--chrony=127.0.0.1:323",
+            "--stopwatch",
+            "--phc /dev/ptp0",
+        ];
+        assert_eq!(names.map(option), options.map(|option| format!("`{option}`")));
+        assert_eq!(option("vmclock /dev/vmclock0"), "`--vmclock=/dev/vmclock0`");
+        assert_eq!(option("phc /dev/ptp1 tai=37"), "`--phc /dev/ptp1,tai=37`");
+    }
+}
