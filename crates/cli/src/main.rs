@@ -2,6 +2,7 @@
 
 mod commands;
 mod duration;
+mod each_once;
 mod error;
 mod looking;
 mod measure;

@@ -85,9 +85,10 @@ impl NtpServer {
         }
     }
 
-    /// Whether `name` is an address, which nobody has to be asked for.
-    pub fn is_address(name: &str) -> bool {
-        host_and_port(name).is_ok_and(|(host, _)| host.parse::<IpAddr>().is_ok())
+    /// The address that `name` itself is, for which nobody has to be asked.
+    pub fn address_in(name: &str) -> Option<SocketAddr> {
+        let (host, port) = host_and_port(name).ok()?;
+        Some((host.parse::<IpAddr>().ok()?, port).into())
     }
 
     /// As it was asked for.

@@ -1,5 +1,6 @@
 //! An NTP server's time.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::NoOffset;
@@ -49,6 +50,11 @@ impl NtpTime {
     /// As it was asked for.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Where it was found; nothing before it was asked for.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.found.as_ref().map(NtpServer::address)
     }
 
     /// How far the server's time is from CLOCK_REALTIME.
@@ -124,7 +130,7 @@ impl NtpTime {
     /// Whether its address is known at that time; nothing while the resolver
     /// has not answered.
     fn find_by(&mut self, until: Instant) -> Option<Result<(), NtpError>> {
-        let is_stale = self.failures >= FAILURES && !NtpServer::is_address(&self.name);
+        let is_stale = self.failures >= FAILURES && NtpServer::address_in(&self.name).is_none();
         if self.found.is_none() || is_stale {
             let left = until.saturating_duration_since(Instant::now());
             // Nobody is waited for while there is an address to ask.
@@ -156,7 +162,7 @@ impl NtpTime {
 
     /// What the resolver says, where it does within `wait`; else it goes on.
     fn look_up(&mut self, wait: Duration) -> Option<Result<NtpServer, NtpError>> {
-        if NtpServer::is_address(&self.name) {
+        if NtpServer::address_in(&self.name).is_some() {
             return Some((self.find)(&self.name, self.patience));
         }
         let under_way = match self.lookup.take() {

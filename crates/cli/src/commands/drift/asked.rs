@@ -9,6 +9,7 @@ use super::Args;
 use super::pace::Pace;
 use super::reference_names::phc_device;
 use super::references::Reference;
+use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
 use crate::named_phc::{NamedPhc, is_same, unknown_scale};
 
@@ -75,22 +76,14 @@ impl Asked {
 fn each_once(references: &[Reference]) -> Result<(), CliError> {
     for (index, one) in references.iter().enumerate() {
         for other in references.iter().take(index) {
-            let cause = match (one.address(), other.address()) {
-                _ if one.name() == other.name() => format!("{} is given twice", one.name()),
-                _ if is_one_device(one, other) => {
-                    format!("{} and {} are one device", other.name(), one.name())
-                }
-                (Some(address), Some(same)) if address == same => {
-                    format!("{} and {} are one server, {address}", other.name(), one.name())
-                }
-                _ => continue,
-            };
-            return Err(CliError::Failed {
-                cause,
-                remedy: "each reference once: of several the majority is believed, and this one \
-                         would count twice"
-                    .into(),
+            let (earlier, later) = ((other.name(), other.address()), (one.name(), one.address()));
+            let cause = how_same(earlier, later).or_else(|| {
+                let is_same = is_one_device(one, other);
+                is_same.then(|| format!("{} and {} are one device", other.name(), one.name()))
             });
+            if let Some(cause) = cause {
+                return Err(would_count_twice(cause));
+            }
         }
     }
     Ok(())

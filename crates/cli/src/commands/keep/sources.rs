@@ -1,10 +1,12 @@
 //! The sources of the time: found on this machine, or named.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use keeper::{Reading, SourceKind};
 use platform::fact::Fact;
+use platform::reference::ntp::NtpServer;
 use platform::time_source::{
     HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, UnknownScale,
     VmClock, hosts_clocks,
@@ -13,6 +15,7 @@ use platform::time_source::{
 use super::apart::Apart;
 use super::line::NotUsed;
 use super::options::{Args, Found};
+use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
 use crate::named_phc::{NamedPhc, silent, unknown_scale};
 
@@ -63,29 +66,54 @@ impl Source {
     ) -> Vec<(usize, Option<Reading>, Option<Change>)> {
         // Before, so that what happens meanwhile shows.
         let apart = Apart::now();
-        let asked = sources.iter_mut().enumerate().filter(|(index, _)| which.contains(index));
-        let mut asked: Vec<(usize, &mut Self)> = asked.collect();
-        let mut times: Vec<_> = asked.iter_mut().map(|(_, source)| &mut source.time).collect();
+        let is_asked = |(index, _): &(usize, &mut Self)| which.contains(index);
+        let asked = sources.iter_mut().enumerate().filter(is_asked);
+        let mut times: Vec<_> = asked.map(|(_, source)| &mut source.time).collect();
         let told = TimeSource::compare_all(&mut times);
-        let heard = |((index, source), told): ((usize, &mut Self), _)| {
+        let same: Vec<_> = (0..sources.len()).map(|index| Self::same(sources, index)).collect();
+        let asked = sources.iter_mut().enumerate().filter(is_asked);
+        let heard = |((index, source), told): ((usize, &mut Self), Result<Offset, NoOffset>)| {
+            let told = told.map_err(|why| silent(&why));
+            let told = same[index].clone().map_or(told, Err);
             let (reading, change) = source.heard(apart, told);
             (index, reading, change)
         };
-        asked.into_iter().zip(told).map(heard).collect()
+        asked.zip(told).map(heard).collect()
+    }
+
+    /// In which way it is the same as another, which has their vote: two names
+    /// may turn out to be one server's.
+    fn same(sources: &[Self], index: usize) -> Option<String> {
+        let address = sources[index].address()?;
+        let are_same = sources.iter().enumerate().filter(|(_, one)| one.address() == Some(address));
+        // Who answers keeps the vote: its last answer may still count.
+        let (first, votes) =
+            are_same.min_by_key(|(index, one)| (one.answers != Some(true), *index))?;
+        if first == index {
+            return None;
+        }
+        how_same((&votes.name, Some(address)), (&sources[index].name, Some(address)))
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        match &self.time {
+            TimeSource::Ntp(server) => server.address(),
+            _ => None,
+        }
     }
 
     /// It was asked when the clock stood like this, and told that.
     fn heard(
         &mut self,
         apart: Option<Apart>,
-        told: Result<Offset, NoOffset>,
+        told: Result<Offset, String>,
     ) -> (Option<Reading>, Option<Change>) {
         if told.is_ok() {
             self.apart = apart;
         }
         let change = match (&told, self.answers) {
             (Ok(_), Some(false)) => Some(Change::Back),
-            (Err(why), None | Some(true)) => Some(Change::Silent(silent(why))),
+            (Err(why), None | Some(true)) => Some(Change::Silent(why.clone())),
             _ => None,
         };
         self.answers = Some(told.is_ok());
@@ -150,12 +178,28 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
         let host = HostSocket::bind(path).map_err(|why| unusable("--host-socket", path, &why))?;
         sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(host)));
     }
+    each_server_once(&args.ntp)?;
     sources.extend(args.ntp.iter().map(|server| Source::ntp(server, args.patience)));
     sources.sort_by_key(|source| source.kind);
     if sources.is_empty() {
         return Err(none_found(&not_used));
     }
     Ok((sources, not_used))
+}
+
+/// # Errors
+/// A server is named twice, as far as that shows before names are looked up.
+fn each_server_once(servers: &[String]) -> Result<(), CliError> {
+    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
+    let named: Vec<_> = servers.iter().map(named).collect();
+    for (index, (later, address)) in named.iter().enumerate() {
+        let mut before = named.iter().take(index);
+        let same = before.find_map(|(earlier, its)| how_same((earlier, *its), (later, *address)));
+        if let Some(cause) = same {
+            return Err(would_count_twice(cause));
+        }
+    }
+    Ok(())
 }
 
 /// A PTP hardware clock, beside those named before it.
@@ -206,27 +250,4 @@ fn none_found(not_used: &[NotUsed]) -> CliError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_that_is_not_told_yet_is_waited_for() {
-        assert!(refuses(&UnknownScale::NotNamed));
-        assert!(!refuses(&UnknownScale::TaiNotSet));
-    }
-
-    #[test]
-    fn a_source_that_waits_for_the_kernel_is_told_once_with_its_remedy() {
-        let folder = tempfile::tempdir().unwrap();
-        let host = HostSocket::bind(&folder.path().join("host.sock")).unwrap();
-        let mut source = Source::new(SourceKind::Phc, TimeSource::Host(host));
-        let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
-        let not_set = NoOffset::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
-        let (reading, change) = source.heard(None, Err(not_set.clone()));
-        let Some(Change::Silent(why)) = change else { panic!("{change:?}") };
-        assert!(why.contains("try: --phc /dev/ptp1,tai=37") && reading.is_none(), "{why}");
-        assert_eq!(source.heard(None, Err(not_set)).1, None);
-        let known = Offset { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
-        assert_eq!(source.heard(None, Ok(known)).1, Some(Change::Back));
-    }
-}
+mod tests;
