@@ -16,7 +16,7 @@ use platform::facts::running::Activity;
 use platform::reference::rtc::Rtc;
 use platform::vmclock_device::VmClockDevice;
 use platform::watching::{
-    self, ClockSet, Generations, GrowingLog, KERNEL_LOG, LivePage, Scheduling,
+    self, ClockSet, CurrentClocksource, Generations, GrowingLog, KERNEL_LOG, LivePage, Scheduling,
 };
 use signal_hook::consts::SIGCONT;
 
@@ -48,6 +48,7 @@ pub(crate) struct Places {
 /// Takes looks.
 pub(crate) struct Looker {
     page: Fact<LivePage>,
+    source: Fact<CurrentClocksource>,
     vmclock: Fact<VmClockDevice>,
     rtc: Fact<Rtc>,
     log: Fact<GrowingLog>,
@@ -75,6 +76,7 @@ impl Looker {
         let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
         Self {
             page: LivePage::find(),
+            source: CurrentClocksource::open(),
             vmclock: VmClockDevice::open(&places.vmclock),
             rtc: Rtc::find(),
             log: GrowingLog::open(&places.kernel_log),
@@ -112,7 +114,7 @@ impl Looker {
         let realtime =
             bracket(realtime, || Clock::Realtime.read_ns(), || Clock::Monotonic.read_ns());
         let monotonic_ns = Clock::Monotonic.read_ns().unwrap_or_default();
-        let source = watching::clocksource();
+        let source = ask(&self.source, CurrentClocksource::name);
         let known = source.known().and_then(|name| knowledge::known(name));
         Look {
             monotonic_ns,

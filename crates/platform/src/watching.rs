@@ -5,12 +5,16 @@ mod generations;
 mod log;
 mod scheduling;
 
+use std::path::Path;
+
 use pvclock::kvm_clock::TimeInfo;
 
-use crate::clocksource_switch::{SwitchError, Switchboard};
-use crate::fact::{Fact, Unknown};
+use crate::again::Again;
+use crate::fact::Fact;
+use crate::facts::clocksource;
 use crate::facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
 use crate::probes;
+use crate::probes::pvclock_page::Copier;
 use crate::tree::Files;
 
 pub use clock_set::ClockSet;
@@ -19,21 +23,23 @@ pub use log::{GrowingLog, KERNEL_LOG, parse_growing_log};
 pub use scheduling::Scheduling;
 
 /// The kvm-clock page that the kernel maps into this process.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct LivePage {
     address: usize,
+    copier: Copier,
 }
 
 impl LivePage {
     /// Where it is, or would be: the kernel fills it in once kvm-clock has
     /// been the clock source.
     pub fn find() -> Fact<Self> {
-        probes::pvclock_page::address().map(|address| Self { address })
+        let copier = |address| Copier::new().map(|copier| Self { address, copier });
+        probes::pvclock_page::address().and_then(copier)
     }
 
     /// What it holds now.
-    pub fn read(self) -> Fact<TimeInfo> {
-        probes::pvclock_page::read(self.address).map(|bytes| TimeInfo::from_bytes(&bytes))
+    pub fn read(&self) -> Fact<TimeInfo> {
+        self.copier.read(self.address).map(|bytes| TimeInfo::from_bytes(&bytes))
     }
 }
 
@@ -42,15 +48,23 @@ pub fn adjtimex() -> Fact<Adjtimex> {
     probes::adjtimex::state().and_then(|text| parse_adjtimex(&text))
 }
 
-/// The clock source in use now.
-pub fn clocksource() -> Fact<String> {
-    match Switchboard::live().current() {
-        Ok(name) => Fact::Known(name),
-        Err(SwitchError::Unknown(why)) => Fact::Unknown(why),
-        Err(other) => Fact::Unknown(Unknown::Unreadable {
-            what: "the clock source".to_owned(),
-            error: other.to_string(),
-        }),
+/// The kernel's word on the clock source in use.
+#[derive(Debug)]
+pub struct CurrentClocksource(Again);
+
+impl CurrentClocksource {
+    /// Where the kernel has sources.
+    pub fn open() -> Fact<Self> {
+        Again::open(Path::new(clocksource::CURRENT)).map(Self)
+    }
+
+    /// The one in use now.
+    pub fn name(&self) -> Fact<String> {
+        let mut bytes = [0; 64];
+        let length = self.0.read(&mut bytes);
+        length.and_then(|length| {
+            clocksource::parse_current(&String::from_utf8_lossy(&bytes[..length]))
+        })
     }
 }
 
@@ -62,10 +76,12 @@ pub fn time_keepers() -> Fact<Vec<TimeKeeper>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clocksource_switch::Switchboard;
+    use crate::fact::Unknown;
 
     #[test]
     fn the_page_is_whole_or_its_absence_explained() {
-        match LivePage::find().and_then(LivePage::read) {
+        match LivePage::find().and_then(|page| page.read()) {
             Fact::Known(info) => assert_eq!(info.version % 2, 0, "{info:?}"),
             Fact::Unknown(why) => {
                 assert!(
@@ -74,6 +90,16 @@ mod tests {
                 );
                 crate::cpus::skipped(&why.to_string());
             }
+        }
+    }
+
+    #[test]
+    fn the_source_is_told_again_and_again() {
+        let source = CurrentClocksource::open();
+        for _ in 0..2 {
+            let name = source.known().map(CurrentClocksource::name);
+            let named = name.as_ref().and_then(Fact::known).cloned();
+            assert_eq!(named, Switchboard::live().current().ok());
         }
     }
 

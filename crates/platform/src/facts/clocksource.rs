@@ -16,7 +16,7 @@ pub struct Clocksources {
 }
 
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+pub(crate) const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// The kernel's own limit (`CS_NAME_LEN`, kernel/time/clocksource.c).
 const MAX_NAME: usize = 32;

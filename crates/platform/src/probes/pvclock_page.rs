@@ -12,8 +12,7 @@
 //! signal.
 #![allow(unsafe_code)]
 
-use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::fact::{Fact, Unknown};
 
@@ -45,13 +44,62 @@ pub(crate) fn address() -> Fact<usize> {
 
 /// The bytes of the page at `address`.
 pub(crate) fn read(address: usize) -> Fact<[u8; SIZE]> {
-    match copy_whole(address) {
-        Ok(bytes) => Fact::Known(bytes),
-        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
-            let why = "the kernel maps no kvm-clock page: kvm-clock was not its clock source";
-            Fact::Unknown(Unknown::not_applicable(why))
+    Copier::new().and_then(|copier| copier.read(address))
+}
+
+/// What copies the page: a pipe, as the kernel refuses a bad address where a
+/// load of ours would be a signal.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Copier {
+    pub(crate) fn new() -> Fact<Self> {
+        match rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
+            Ok((reader, writer)) => Fact::Known(Self { reader, writer }),
+            Err(error) => Fact::Unknown(Unknown::from_io(WHAT, &error.into())),
         }
-        Err(error) => Fact::Unknown(Unknown::from_io(WHAT, &error)),
+    }
+
+    /// The bytes of the page at `address`.
+    pub(crate) fn read(&self, address: usize) -> Fact<[u8; SIZE]> {
+        match self.copy_whole(address) {
+            Ok(bytes) => Fact::Known(bytes),
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
+                let why = "the kernel maps no kvm-clock page: kvm-clock was not its clock source";
+                Fact::Unknown(Unknown::not_applicable(why))
+            }
+            Err(error) => Fact::Unknown(Unknown::from_io(WHAT, &error)),
+        }
+    }
+
+    /// A copy that the host did not write to meanwhile.
+    fn copy_whole(&self, address: usize) -> std::io::Result<[u8; SIZE]> {
+        let mut last = self.copy(address)?;
+        for _ in 0..TRIES {
+            let next = self.copy(address)?;
+            if next == last && next[0] & 1 == 0 {
+                return Ok(next);
+            }
+            last = next;
+        }
+        Err(std::io::Error::other("it never stood still"))
+    }
+
+    fn copy(&self, address: usize) -> std::io::Result<[u8; SIZE]> {
+        let start = std::ptr::with_exposed_provenance::<libc::c_void>(address);
+        // SAFETY: the kernel reads there on our behalf and checks the address.
+        let written = unsafe { libc::write(self.writer.as_raw_fd(), start, SIZE) };
+        let written = usize::try_from(written).map_err(|_| std::io::Error::last_os_error())?;
+        // What was written is there, and the pipe is empty again in any case.
+        let mut bytes = [0; SIZE];
+        let read = rustix::io::read(&self.reader, &mut bytes[..written])?;
+        match (written, read) {
+            (SIZE, SIZE) => Ok(bytes),
+            _ => Err(std::io::Error::other("only a part of it could be copied")),
+        }
     }
 }
 
@@ -68,34 +116,6 @@ pub(crate) fn find(maps: &str) -> Option<usize> {
     }
     let (start, end) = range("[vvar]")?;
     (end.checked_sub(start)? >= 2 * PAGE_BYTES).then_some(start + PAGE_BYTES)
-}
-
-/// A copy that the host did not write to meanwhile.
-fn copy_whole(address: usize) -> std::io::Result<[u8; SIZE]> {
-    let mut last = copy(address)?;
-    for _ in 0..TRIES {
-        let next = copy(address)?;
-        if next == last && next[0] & 1 == 0 {
-            return Ok(next);
-        }
-        last = next;
-    }
-    Err(std::io::Error::other("it never stood still"))
-}
-
-fn copy(address: usize) -> std::io::Result<[u8; SIZE]> {
-    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let start = std::ptr::with_exposed_provenance::<libc::c_void>(address);
-    // SAFETY: the kernel reads there on our behalf and checks the address.
-    let written = unsafe { libc::write(writer.as_raw_fd(), start, SIZE) };
-    if written < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // With the writer closed a short copy ends the read instead of waiting.
-    drop(writer);
-    let mut bytes = [0; SIZE];
-    std::fs::File::from(reader).read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn text(bytes: &[u8; SIZE]) -> String {
@@ -132,12 +152,20 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_mapped_is_an_error_and_no_signal() {
-        assert_eq!(copy(0).unwrap_err().raw_os_error(), Some(libc::EFAULT));
+        let copier = Copier::new();
+        let copied = copier.known().expect("a pipe").copy(0);
+        assert_eq!(copied.unwrap_err().raw_os_error(), Some(libc::EFAULT));
     }
 
     #[test]
     fn memory_of_ours_comes_back_as_it_is() {
         let page: [u8; SIZE] = std::array::from_fn(|i| i as u8);
-        assert_eq!(copy_whole(page.as_ptr().expose_provenance()).unwrap(), page);
+        let copier = Copier::new();
+        let copier = copier.known().expect("a pipe");
+        for _ in 0..2 {
+            assert_eq!(copier.read(page.as_ptr().expose_provenance()), Fact::Known(page));
+            // One that cannot be read leaves nothing for the next.
+            assert!(copier.read(0).known().is_none());
+        }
     }
 }
