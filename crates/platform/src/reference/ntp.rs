@@ -171,8 +171,10 @@ impl NtpServer {
     /// Why there is no answer: what befell the socket, or else what is wrong
     /// with the answer.
     fn failed(&self, by_socket: Option<std::io::Error>, error: sntpc::Error) -> NtpError {
+        if let Some(error) = by_socket {
+            return self.io(&error);
+        }
         match error {
-            _ if let Some(error) = by_socket => self.io(&error),
             sntpc::Error::KissOfDeath(code) => {
                 let code = code.as_str().chars().filter(char::is_ascii_graphic).collect();
                 NtpError::Kiss { name: self.name.clone(), code }
