@@ -16,7 +16,7 @@ mod judge;
 
 use disruptions::{Disruption, Kind};
 
-use crate::action::{Action, Cause, Correction, Refusal};
+use crate::action::{Action, Cause, Refusal};
 use crate::allowance::Allowance;
 use crate::choice::{Candidate, Choice, choose};
 use crate::policy::Policy;
@@ -25,23 +25,13 @@ use crate::source::{Reading, SourceKind};
 use asked::{SECOND_NS, Source};
 use chronyd::Chronyd;
 
-/// A setting of the clock that is seen so long after ours may be ours.
+/// A setting of the clock that is seen so long after ours, or chronyd's, may be
+/// that.
 const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
 /// Requests that one server may get in a row: three for each of the steps
 /// allowed in a row by default, and one more. Then one each eighth of a poll.
 const REQUESTS_IN_A_ROW: u32 = 10;
-
-/// How a correction is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Step,
-    Slew,
-    /// By chronyd, which is to measure anew or not.
-    Chronyd {
-        anew: bool,
-    },
-}
 
 /// The state machine.
 #[derive(Debug)]
@@ -54,8 +44,8 @@ pub struct Keeper {
     /// A step that whoever looks will see: by how much, and when.
     own_step: Option<(i64, u64)>,
     cause: Option<Cause>,
-    /// The correction that the driver makes now.
-    under_way: Option<(Correction, Way)>,
+    /// What the driver does now, of what was decided.
+    under_way: Option<Action>,
     is_decided: bool,
     /// It was decided by what local sources say, before servers are asked.
     is_hurried: bool,
@@ -128,7 +118,7 @@ impl Keeper {
     /// of somebody else's this one would put the clock wrong.
     pub fn was_set(&mut self, now_ns: u64) {
         self.next = None;
-        if let Some((_, Way::Step)) = self.under_way.take() {
+        if let Some(Action::Step(_)) = self.under_way.take() {
             self.steps.give_back();
         }
         // A set ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
@@ -230,36 +220,36 @@ impl Keeper {
 
     /// The correction last asked for was made, or could not be.
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
-        let Some((correction, way)) = self.under_way.take() else { return };
-        // One that failed counts as well: it is not tried at each look.
-        match way {
-            Way::Slew => {
-                let by_ns = if is_made { correction.by_ns } else { 0 };
+        match self.under_way.take() {
+            // One that failed counts as well: it is not tried at each look.
+            Some(Action::Slew(by)) => {
+                let by_ns = if is_made { by.by_ns } else { 0 };
                 self.slewing = Some(Slewing { by_ns, since_ns: now_ns });
-                return;
             }
-            Way::Chronyd { anew } => self.chronyd.asked(now_ns, correction, anew),
-            Way::Step => {}
-        }
-        if !is_made {
-            return;
-        }
-        self.is_settled = false;
-        self.note_led(correction.source);
-        match way {
-            Way::Step => {
+            Some(Action::Step(by)) if is_made => {
+                self.moved_by(by.source);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 self.slewing = None;
-                self.own_step = Some((correction.by_ns, now_ns));
-                let stepped = |source: &mut Source| source.stepped(correction.by_ns, now_ns);
-                self.sources.iter_mut().for_each(stepped);
+                self.own_step = Some((by.by_ns, now_ns));
+                self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
             }
-            // By how much chronyd steps it knows itself, and when.
-            _ => {
-                let due_ns = self.chronyd.next_round_ns();
-                self.sources.iter_mut().for_each(|source| source.forget(due_ns));
+            Some(Action::AskChronyd { by, anew }) => {
+                self.chronyd.asked(now_ns, by, anew);
+                if is_made {
+                    self.moved_by(by.source);
+                    // By how much chronyd steps it knows itself, and when.
+                    let due_ns = self.chronyd.next_round_ns();
+                    self.sources.iter_mut().for_each(|source| source.forget(due_ns));
+                }
             }
+            _ => {}
         }
+    }
+
+    /// The clock is, or will be, where that source has it: to be seen.
+    fn moved_by(&mut self, source: usize) {
+        self.is_settled = false;
+        self.note_led(source);
     }
 
     /// What was measured before does not count any more, but for `moved`.
@@ -277,7 +267,10 @@ impl Keeper {
     /// Whether a disruption is what [`Keeper::corrected`] told of, and no news:
     /// asked once for each, before [`Keeper::look`] hears of it.
     pub fn is_own_step(&mut self, seen: &Disruption) -> bool {
-        if self.chronyd.may_have_done(seen) {
+        if !matches!(seen.kind, Kind::ClockSet | Kind::LeapSecond) {
+            return false;
+        }
+        if self.chronyd.may_have_stepped(seen.at_monotonic_ns) {
             // Whether it is right now is not left to the board's clock.
             self.sources.iter_mut().for_each(Source::ask_soon);
             return true;
@@ -287,7 +280,6 @@ impl Keeper {
         let is_near = |size_ns: f64| (size_ns - by_ns).abs() <= 1e6 + by_ns.abs() / 100.0;
         let since_ns = seen.at_monotonic_ns.checked_sub(at_ns);
         let is_own = since_ns.is_some_and(|since_ns| since_ns <= OWN_STEP_SEEN_NS)
-            && matches!(seen.kind, Kind::ClockSet | Kind::LeapSecond)
             && seen.size.is_none_or(|size| is_near(size.ns));
         if is_own {
             self.own_step = None;
@@ -349,17 +341,9 @@ impl Keeper {
         }
     }
 
-    /// Notes a correction that the driver will answer for.
+    /// Notes what the driver does: for a correction it will answer.
     fn begun(&mut self, action: Action) -> Option<Action> {
-        self.under_way = match &action {
-            Action::Step(by) => Some((*by, Way::Step)),
-            Action::Slew(by) => Some((*by, Way::Slew)),
-            Action::AskChronyd { by, anew } => Some((*by, Way::Chronyd { anew: *anew })),
-            Action::Measure(_)
-            | Action::FeedChronyd(_)
-            | Action::Refuse(..)
-            | Action::Settled(_) => None,
-        };
+        self.under_way = Some(action.clone());
         Some(action)
     }
 }

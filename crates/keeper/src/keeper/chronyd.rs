@@ -8,8 +8,7 @@
 //! clock is still off is followed by another, as a server of its may not have
 //! answered, and each waits for longer than the one before.
 
-use disruptions::{Disruption, Kind};
-
+use super::OWN_STEP_SEEN_NS;
 use super::asked::SECOND_NS;
 use crate::action::Correction;
 
@@ -26,9 +25,6 @@ const BETWEEN_NS: u64 = 8 * SECOND_NS;
 
 /// What is told so soon after a round began is what it began for.
 const SAME_NS: u64 = 3 * SECOND_NS;
-
-/// A setting of the clock that is seen so long after a request may be its.
-const ITS_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
 /// Rounds that are further apart have nothing to do with each other.
 const APART_NS: u64 = 1200 * SECOND_NS;
@@ -104,12 +100,11 @@ impl Chronyd {
         self.round = None;
     }
 
-    /// Whether that may be its step. By how much it steps only it knows: by a
-    /// little too, where it was slewing before it measured anew.
-    pub(super) fn may_have_done(&self, seen: &Disruption) -> bool {
-        let its = self.began_ns..=self.last_ns.saturating_add(ITS_STEP_SEEN_NS);
-        self.last_ns > 0
-            && matches!(seen.kind, Kind::ClockSet | Kind::LeapSecond)
-            && its.contains(&seen.at_monotonic_ns)
+    /// Whether a setting of the clock that was seen at `at_ns` may be its. By
+    /// how much it steps only it knows: by a little too, where it was slewing
+    /// before it measured anew.
+    pub(super) fn may_have_stepped(&self, at_ns: u64) -> bool {
+        let its = self.began_ns..=self.last_ns.saturating_add(OWN_STEP_SEEN_NS);
+        self.last_ns > 0 && its.contains(&at_ns)
     }
 }

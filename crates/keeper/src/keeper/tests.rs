@@ -1,6 +1,7 @@
 use disruptions::Size;
 
 use super::*;
+use crate::action::Correction;
 use crate::policy::Hand;
 
 mod chronyd;
