@@ -3,8 +3,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use provider::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use provider::{Event, GuestMemory, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::{Event, GuestMemory, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
@@ -146,7 +146,7 @@ impl Vm {
 
     fn page<P: pvclock::shared::Page + 'static>(
         &self,
-        address: provider::GuestAddress,
+        address: host::GuestAddress,
     ) -> Result<&P, String> {
         self.memory.page(address).map_err(|error| error.to_string())
     }

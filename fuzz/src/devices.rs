@@ -5,15 +5,15 @@
 //! guest must not be able to tell. All waiting ends; counters say what time
 //! it is.
 
-use machine::devices::{AcpiPmTimer, Devices, Hpet, Interrupt, LocalTimer, Moment, Present, Rate};
-use provider::UnixTime;
+use host::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
+use vmm::devices::{AcpiPmTimer, Devices, Hpet, Interrupt, LocalTimer, Moment, Present, Rate};
 
 use crate::bytes::Bytes;
 use rig::{Machine, Step};
 
 /// The machine of `machine`'s own tests.
-#[path = "../../crates/machine/src/devices/tests/rig.rs"]
+#[path = "../../crates/vmm/src/devices/tests/rig.rs"]
 mod rig;
 
 /// Ports that mean something, and some beside them; other values of the byte

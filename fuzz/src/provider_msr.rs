@@ -12,11 +12,11 @@
 //! - a deadline that has come and was told of is over, and after its entry a
 //!   vCPU has nothing due.
 
-use provider::msr::{
+use host::msr::{
     HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME,
     KVM_WALL_CLOCK,
 };
-use provider::{
+use host::{
     Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Policy, Reading, Saved, Settings,
     TscMode, UnixTime, VcpuId,
 };

@@ -1,6 +1,6 @@
 //! Saved clocks of `provider` as arbitrary bytes, restored if they are one.
 
-use provider::{Host, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
+use host::{Host, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 
 /// What is one is encoded as it was; on any host it goes on or is refused.

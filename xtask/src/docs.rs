@@ -13,7 +13,7 @@ pub(crate) fn run(project: &Project) -> ExitCode {
     let rewritten = outside::pass_through(
         project
             .cargo()
-            .args(["test", "--quiet", "--package", "parachron", "--package", "pvclock-c", "--"])
+            .args(["test", "--quiet", "--package", "parachron", "--package", "parachron-pvclock-c", "--"])
             .args(FRESHNESS)
             .env("UPDATE", "1"),
     );

@@ -8,7 +8,7 @@ use crate::outside;
 use crate::project::Project;
 
 /// What `cargo miri test` is told: a package, and which of its tests.
-const RUNS: [&[&str]; 2] = [&["--package", "pvclock"], &["--package", "clock", "--lib"]];
+const RUNS: [&[&str]; 2] = [&["--package", "pvclock"], &["--package", "parachron-clock", "--lib"]];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
     if !outside::answers(project.nightly_cargo().args(["miri", "--version"])) {

@@ -3,7 +3,7 @@
 //! page. How to build and link is in the crate's README.md.
 //!
 //! The header is generated from this crate by cbindgen, comments included:
-//! `UPDATE=1 cargo test -p clock-c header` rewrites it.
+//! `UPDATE=1 cargo test -p parachron-clock-c header` rewrites it.
 //!
 //! # Invariants of the unsafe code
 //! 1. A pointer to a value of the caller's is null or good for the call; the

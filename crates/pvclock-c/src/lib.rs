@@ -3,7 +3,7 @@
 //! to build and link is in the crate's README.md.
 //!
 //! The header is generated from this crate by cbindgen, comments included:
-//! `UPDATE=1 cargo test -p pvclock-c header` rewrites it.
+//! `UPDATE=1 cargo test -p parachron-pvclock-c header` rewrites it.
 //!
 //! One module a page holds what is safe, the values that cross the boundary
 //! and their conversions; [`abi`] holds the functions, and all that is unsafe.

@@ -6,9 +6,9 @@ use e2e::{Case, Need, Program};
 use guest::hardware::Misbehaviour;
 use guest::protocol::RECORDS;
 use guest::request::{Outcome, Request};
-use machine::death::Cause;
-use machine::{Backend, Machine, MachineError, Settings, kvm};
-use provider::{Kind, Policy};
+use host::{Kind, Policy};
+use vmm::death::Cause;
+use vmm::{Backend, Machine, MachineError, Settings, kvm};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -49,7 +49,7 @@ const NO_ANSWER: Duration = Duration::from_millis(300);
 
 fn backends() -> [Backend; 3] {
     let tsc = kvm::host_tsc().expect("KVM says its TSC's rate");
-    let own = |kind| Backend::Own(provider::Settings::new(kind, tsc));
+    let own = |kind| Backend::Own(host::Settings::new(kind, tsc));
     [Backend::Kernel, own(Kind::Kvm), own(Kind::HyperV)]
 }
 
@@ -236,7 +236,7 @@ fn lab_outlives_absurd_timers(_: &Program) {
 /// host writes them there, and the guest has what it asked for.
 fn lab_outlives_pages_on_the_guest_itself(_: &Program) {
     use guest::layout::{IMAGE, SHARED, START_TABLES};
-    use provider::msr::{KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
+    use host::msr::{KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
     for backend in backends() {
         for at in [START_TABLES, IMAGE, IMAGE + 0x1000, SHARED, SHARED + 0x40, SHARED + 0x80] {
             let settings = Settings { vcpus: 2, patience: NO_ANSWER, ..Settings::new(backend) };

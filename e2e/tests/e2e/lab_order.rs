@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use e2e::{Case, Need, Program};
-use experiments::results::{Findings, Outcome, Verdict};
-use experiments::{Experiment, Settings};
 use guest::layout::Pages;
 use guest::monotonic::Order;
 use guest::request::Request;
 use guest::source::Source;
-use machine::clock_state::{self, TscState};
-use machine::{Backend, Machine, MachineError};
-use provider::{GuestAddress, GuestMemory, VcpuId};
+use host::{GuestAddress, GuestMemory, VcpuId};
+use lab::results::{Findings, Outcome, Verdict};
+use lab::{Experiment, Settings};
 use pvclock::kvm_clock::{TimePage, TimeReader};
 use pvclock::shared::Split;
 use pvclock::{Hertz, Nanos};
+use vmm::clock_state::{self, TscState};
+use vmm::{Backend, Machine, MachineError};
 
 const KVM: &[Need] = &[Need::Kvm];
 /// What is waited for takes milliseconds.
@@ -47,7 +47,7 @@ pub(crate) const CASES: &[Case] = &[
 /// Fewer reads than a person is shown.
 fn run(experiment: Experiment) -> Outcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
-    let outcome = experiments::run(experiment, &settings, &mut ()).expect("the experiment is made");
+    let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment is made");
     let failed: Vec<_> =
         outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{failed:#?}");
@@ -72,7 +72,7 @@ fn lab_updates_hold(_: &Program) {
     // Ours can be told of every event, but a move takes two physical CPUs.
     let not_caused: Vec<_> = rows
         .iter()
-        .filter(|row| row.backend == experiments::results::Backend::Own && row.not_caused.is_some())
+        .filter(|row| row.backend == lab::results::Backend::Own && row.not_caused.is_some())
         .filter(|row| !row.event.contains("moved"))
         .collect();
     assert!(not_caused.is_empty(), "{not_caused:#?}");
@@ -81,7 +81,7 @@ fn lab_updates_hold(_: &Program) {
 
 /// What it publishes stands still as long as it is paused, and no longer.
 fn lab_pause_stops_a_busy_guest(_: &Program) {
-    let machine = Machine::start(&machine::Settings::new(Backend::Kernel)).expect("a machine");
+    let machine = Machine::start(&vmm::Settings::new(Backend::Kernel)).expect("a machine");
     machine.discover(0).expect("a guest that answers");
     let published = || machine.ram().shared().last_time_ns.load(Ordering::Acquire);
     let (source, reads) = (Source::Tsc, u64::MAX);
@@ -112,8 +112,8 @@ fn lab_time_is_monotonic(_: &Program) {
 }
 
 /// Its clock is ours.
-fn own_machine(settings: provider::Settings) -> Machine {
-    let settings = machine::Settings { vcpus: 2, ..machine::Settings::new(Backend::Own(settings)) };
+fn own_machine(settings: host::Settings) -> Machine {
+    let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(Backend::Own(settings)) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..machine.vcpus() {
         machine.discover(vcpu).expect("a guest that answers");
@@ -121,9 +121,9 @@ fn own_machine(settings: provider::Settings) -> Machine {
     machine
 }
 
-fn usual() -> provider::Settings {
-    let host_tsc = machine::kvm::host_tsc().expect("KVM tells its TSC's rate");
-    provider::Settings::new(provider::Kind::Kvm, host_tsc)
+fn usual() -> host::Settings {
+    let host_tsc = vmm::kvm::host_tsc().expect("KVM tells its TSC's rate");
+    host::Settings::new(host::Kind::Kvm, host_tsc)
 }
 
 /// A guest that is told 100 ppm too little or too much is on a line that
@@ -160,8 +160,7 @@ fn lab_a_new_line_takes_no_time_back(_: &Program) {
 
 /// It never leaves the guest by itself; its page is written each period.
 fn lab_deadlines_reach_a_busy_guest(_: &Program) {
-    let machine =
-        own_machine(provider::Settings { sync_period: Some(Nanos(20_000_000)), ..usual() });
+    let machine = own_machine(host::Settings { sync_period: Some(Nanos(20_000_000)), ..usual() });
     let version = |vcpu| {
         let page = machine.ram().page(GuestAddress(Pages::time_address(vcpu)));
         let page: &TimePage<Split> = page.expect("the guest's page is in its memory");
@@ -183,11 +182,11 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
 }
 
 fn lab_clock_of_another_size_is_refused(_: &Program) {
-    let vm = machine::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
+    let vm = vmm::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
     let vm = vm.expect("a VM");
     let mut saved = clock_state::save(&vm, &[]).expect("KVM tells its clock");
     saved.tscs.push(TscState { khz: 1, offset: 0 });
-    let restored = clock_state::restore(&vm, &[], &saved, provider::Policy::Freeze);
+    let restored = clock_state::restore(&vm, &[], &saved, host::Policy::Freeze);
     let why = restored.expect_err("there is no vCPU to take it").to_string();
     assert_eq!(why, "the clock of 1 vCPUs does not fit 0");
 }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use e2e::{Case, Need, Program};
-use experiments::results::{Backend, Findings, Outcome, Verdict};
-use experiments::{Experiment, Settings};
 use guest::source::Source;
+use lab::results::{Backend, Findings, Outcome, Verdict};
+use lab::{Experiment, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
 
@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
 const NOISE_PPM: f64 = 2000.0;
 
 fn run(experiment: Experiment, settings: &Settings) -> Outcome {
-    experiments::run(experiment, settings, &mut ()).expect("the experiment is made")
+    lab::run(experiment, settings, &mut ()).expect("the experiment is made")
 }
 
 fn none_failed(outcome: &Outcome) {

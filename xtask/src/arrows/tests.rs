@@ -13,7 +13,14 @@ fn verdict(package: &str, dependency: &str, kind: Option<&str>) -> Vec<String> {
             "dependencies": dependencies,
         })
     };
-    let all = ["pvclock", "instruments", "platform", "doctor", "parachron", "xtask"];
+    let all = [
+        "pvclock",
+        "parachron-instruments",
+        "parachron-platform",
+        "parachron-doctor",
+        "parachron",
+        "xtask",
+    ];
     let mut packages = vec![member(package, json!([{"name": dependency, "kind": kind}]))];
     packages
         .extend(all.iter().filter(|name| **name != package).map(|name| member(name, json!([]))));
@@ -24,13 +31,13 @@ fn verdict(package: &str, dependency: &str, kind: Option<&str>) -> Vec<String> {
 #[test]
 fn arrows_down_are_fine() {
     for (from, to) in [
-        ("pvclock-c", "pvclock"),
-        ("instruments", "pvclock"),
-        ("platform", "pvclock"),
-        ("platform", "rustix"),
-        ("doctor", "platform"),
-        ("doctor", "serde"),
-        ("parachron", "doctor"),
+        ("parachron-pvclock-c", "pvclock"),
+        ("parachron-instruments", "pvclock"),
+        ("parachron-platform", "pvclock"),
+        ("parachron-platform", "rustix"),
+        ("parachron-doctor", "parachron-platform"),
+        ("parachron-doctor", "serde"),
+        ("parachron", "parachron-doctor"),
         ("parachron", "clap"),
     ] {
         assert_eq!(verdict(from, to, None), Vec::<String>::new(), "{from} -> {to}");
@@ -40,12 +47,15 @@ fn arrows_down_are_fine() {
 #[test]
 fn an_arrow_up_or_sideways_is_refused() {
     assert_eq!(
-        verdict("pvclock", "platform", None),
+        verdict("pvclock", "parachron-platform", None),
         ["crates/pvclock/Cargo.toml:1: pvclock may not use platform: arrows only go down; \
              move the shared part to a lower floor"]
     );
-    for (from, to) in [("instruments", "platform"), ("platform", "doctor"), ("doctor", "parachron")]
-    {
+    for (from, to) in [
+        ("parachron-instruments", "parachron-platform"),
+        ("parachron-platform", "parachron-doctor"),
+        ("parachron-doctor", "parachron"),
+    ] {
         assert_eq!(verdict(from, to, None).len(), 1, "{from} -> {to}");
         assert_eq!(verdict(from, to, Some("build")).len(), 1, "{from} -> {to}, build");
     }
@@ -53,7 +63,9 @@ fn an_arrow_up_or_sideways_is_refused() {
 
 #[test]
 fn a_pure_crate_takes_nothing_impure_from_outside() {
-    for (from, to) in [("pvclock", "serde"), ("instruments", "rand"), ("doctor", "rustix")] {
+    for (from, to) in
+        [("pvclock", "serde"), ("parachron-instruments", "rand"), ("parachron-doctor", "rustix")]
+    {
         let said = verdict(from, to, None);
         assert_eq!(said.len(), 1, "{from} -> {to}");
         assert!(said[0].contains("to stay pure"), "{said:?}");
@@ -63,9 +75,9 @@ fn a_pure_crate_takes_nothing_impure_from_outside() {
 
 #[test]
 fn tests_may_reach_anything_but_the_top() {
-    assert_eq!(verdict("pvclock", "platform", Some("dev")), Vec::<String>::new());
+    assert_eq!(verdict("pvclock", "parachron-platform", Some("dev")), Vec::<String>::new());
     assert_eq!(
-        verdict("platform", "parachron", Some("dev")),
+        verdict("parachron-platform", "parachron", Some("dev")),
         ["crates/platform/Cargo.toml:1: tests of platform use parachron, the top floor; \
              move the test to e2e"]
     );

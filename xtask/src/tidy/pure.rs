@@ -16,7 +16,7 @@ const PURE: &[&str] = &[
     "crates/doctor/src/",
     "crates/keeper/src/",
     "crates/timekeeper/src/",
-    "crates/provider/src/",
+    "crates/host/src/",
     "crates/clock/src/timeline/",
     "crates/simulator/src/",
 ];

@@ -21,7 +21,7 @@ mod text;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use experiments::Experiment;
+use lab::Experiment;
 
 use crate::error::CliError;
 use options::{Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Updates};

@@ -1,7 +1,7 @@
 //! No virtual machine here: why, and what helps.
 
-use experiments::{Experiment, LabError};
-use machine::MachineError;
+use lab::{Experiment, LabError};
+use vmm::MachineError;
 
 use crate::error::CliError;
 

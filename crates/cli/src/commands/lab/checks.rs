@@ -1,7 +1,7 @@
 //! Bars, and how they were met.
 
 use anstyle::{AnsiColor, Style};
-use experiments::results::{Check, Outcome, Verdict};
+use lab::results::{Check, Outcome, Verdict};
 
 use super::report::Tally;
 use super::summary;

@@ -1,9 +1,9 @@
 //! The report as CSV: one figure a line, so that every line has one shape.
 
-use experiments::results::{
+use instruments::measurements::Spread;
+use lab::results::{
     Agreement, Check, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update,
 };
-use instruments::measurements::Spread;
 
 use super::checks;
 use super::report::LabReport;

@@ -34,8 +34,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
             remedy: "another name, or --force to overwrite it".into(),
         });
     }
-    output::file(path, machine::image::GUEST)?;
-    let size = machine::image::GUEST.len();
+    output::file(path, vmm::image::GUEST)?;
+    let size = vmm::image::GUEST.len();
     output::text(&format!("{size} bytes written to {}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! All checks as JUnit's XML, as CI servers read it: a suite an experiment.
 
-use experiments::results::{Check, Outcome, Verdict};
+use lab::results::{Check, Outcome, Verdict};
 
 use super::report::{LabReport, Tally};
 use super::{checks, summary};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use experiments::{Experiment, Settings};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
-use provider::{GuestSystem, Kind};
+use host::{GuestSystem, Kind};
+use lab::{Experiment, Settings};
 
 use super::format::Format;
 use super::session::Order;
@@ -118,7 +118,7 @@ impl All {
     pub(super) fn order(&self) -> Order<'_> {
         let mut experiments = Experiment::ALL.to_vec();
         experiments.retain(|one| match self.only.is_empty() {
-            true => !self.place.in_process || experiments::IN_PROCESS.contains(one),
+            true => !self.place.in_process || lab::IN_PROCESS.contains(one),
             false => self.only.contains(one),
         });
         let tuning = Tuning::new(&self.run)

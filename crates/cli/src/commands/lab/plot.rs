@@ -4,7 +4,7 @@ mod cost;
 mod drift;
 mod restore;
 
-use experiments::results::Findings;
+use lab::results::Findings;
 
 use super::report::LabReport;
 use crate::error::CliError;

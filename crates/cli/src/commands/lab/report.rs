@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use experiments::results::{Outcome, Report, Verdict};
+use lab::results::{Outcome, Report, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! A report to show, with a row or more of each kind.
 
-use experiments::results::{
+use instruments::measurements::Spread;
+use lab::results::{
     Agreement, Backend, Check, Cost, Drift, Findings, Monotonic, Offset, Outcome, RanOn, Report,
     Restore, Update, Verdict,
 };
-use instruments::measurements::Spread;
 
 use super::report::{LabReport, NotMade};
 use crate::commands::bench::report::Machine;

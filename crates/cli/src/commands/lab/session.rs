@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use experiments::results::{RanOn, Report};
-use experiments::{Experiment, Settings};
-use machine::MachineError;
+use lab::results::{RanOn, Report};
+use lab::{Experiment, Settings};
 use pvclock::Hertz;
+use vmm::MachineError;
 
 use super::format::Format;
 use super::options::{Run, Tuning};
@@ -55,7 +55,7 @@ impl<'a> Order<'a> {
             RanOn::Kvm => {
                 let settings = settings_for(Experiment::Conformance, &settings);
                 // A guest that does not start is no subject of anything.
-                Some(experiments::boot(&settings).map_err(|error| absent::no_boot(&error))?)
+                Some(lab::boot(&settings).map_err(|error| absent::no_boot(&error))?)
             }
             RanOn::InProcess(_) => None,
         };
@@ -66,9 +66,9 @@ impl<'a> Order<'a> {
             progress.begin(experiment);
             let settings = settings_for(experiment, &settings);
             let made = match ran_on {
-                RanOn::Kvm => experiments::run(experiment, &settings, &mut progress),
+                RanOn::Kvm => lab::run(experiment, &settings, &mut progress),
                 RanOn::InProcess(_) => {
-                    experiments::run_in_process(experiment, &settings, host_tsc, &mut progress)
+                    lab::run_in_process(experiment, &settings, host_tsc, &mut progress)
                 }
             };
             match made {
@@ -92,10 +92,10 @@ impl<'a> Order<'a> {
         let why = if self.tuning.in_process {
             "asked for".to_owned()
         } else {
-            match machine::kvm::host_tsc() {
+            match vmm::kvm::host_tsc() {
                 Ok(host_tsc) => return Ok((RanOn::Kvm, host_tsc)),
                 Err(error @ (MachineError::NoKvm(_) | MachineError::Lacks { .. }))
-                    if self.experiments.iter().any(|one| experiments::IN_PROCESS.contains(one)) =>
+                    if self.experiments.iter().any(|one| lab::IN_PROCESS.contains(one)) =>
                 {
                     absent::told(&error).tell();
                     error.to_string()
@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
                 Err(error) => return Err(absent::told(&error)),
             }
         };
-        let host_tsc = experiments::measure_host_tsc().map_err(|error| CliError::Failed {
+        let host_tsc = lab::measure_host_tsc().map_err(|error| CliError::Failed {
             cause: error.to_string(),
             remedy: "a machine whose TSC is constant".into(),
         })?;
@@ -176,7 +176,7 @@ impl Bar {
     }
 }
 
-impl experiments::Progress for Bar {
+impl lab::Progress for Bar {
     fn step(&mut self, what: &str, done: f64) {
         let (begins, length) = self.current;
         let done = begins + length.mul_f64(done.clamp(0.0, 1.0));

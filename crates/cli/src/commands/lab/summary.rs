@@ -1,6 +1,6 @@
 //! The last table: one line an experiment.
 
-use experiments::results::{Agreement, Drift, Findings, Outcome, Verdict};
+use lab::results::{Agreement, Drift, Findings, Outcome, Verdict};
 
 use super::report::{LabReport, Tally};
 use super::tables::maker;

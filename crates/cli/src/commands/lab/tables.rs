@@ -1,6 +1,6 @@
 //! Each experiment's own table.
 
-use experiments::results::{
+use lab::results::{
     Agreement, Backend, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update,
 };
 

@@ -1,6 +1,6 @@
 //! All checks by the Test Anything Protocol, version 14.
 
-use experiments::results::Verdict;
+use lab::results::Verdict;
 
 use super::report::LabReport;
 use super::{checks, summary};

@@ -1,7 +1,7 @@
 //! The report for people: each experiment's table and checks, then one table
 //! of them all.
 
-use experiments::results::RanOn;
+use lab::results::RanOn;
 
 use super::checks::Listed;
 use super::report::{LabReport, Tally};

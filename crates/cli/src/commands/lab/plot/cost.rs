@@ -1,7 +1,7 @@
 //! Costs: a row a clock, a bar for each maker's, on a logarithmic axis, as a
 //! reading that leaves the guest costs thousands of one that does not.
 
-use experiments::results::Cost;
+use lab::results::Cost;
 
 use super::{Legend, Panel, distinct};
 use crate::commands::lab::tables::maker;

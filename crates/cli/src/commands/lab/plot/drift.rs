@@ -1,7 +1,7 @@
 //! Drift: a panel for each maker of clocks, in it a line a clock: guest less
 //! host over time.
 
-use experiments::results::Drift;
+use lab::results::Drift;
 
 use super::{Legend, Panel, distinct};
 use crate::commands::lab::tables::maker;

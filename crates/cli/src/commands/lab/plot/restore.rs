@@ -1,7 +1,7 @@
 //! Restores: a bar a clock, as long as what the guest saw pass; a mark where
 //! the policy has it end.
 
-use experiments::results::Restore;
+use lab::results::Restore;
 
 use super::{Legend, Panel};
 use crate::commands::lab::tables::side;

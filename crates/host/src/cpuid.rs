@@ -1,0 +1,101 @@
+//! What CPUID says of each provider.
+//!
+//! The leaves are for the hypervisor's range alone. That there is a
+//! hypervisor at all (leaf 1, ECX bit 31) the VMM says, for the leaf is its
+//! own: [`Kind::has_cpuid`](crate::Kind::has_cpuid).
+
+use pvclock::Hertz;
+
+use crate::{Kind, Settings};
+
+/// The registers of a leaf.
+///
+/// ```
+/// use host::{Host, Kind, Leaf, Reading, Settings, UnixTime};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let host = Host::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
+/// // TSC and APIC in kHz.
+/// let frequencies = Leaf { eax: 2_445_428, ebx: 1_000_000, ecx: 0, edx: 0 };
+/// assert_eq!(host.cpuid(0x4000_0010, 0), Some(frequencies));
+/// # Ok::<(), host::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Leaf {
+    /// EAX.
+    pub eax: u32,
+    /// EBX.
+    pub ebx: u32,
+    /// ECX.
+    pub ecx: u32,
+    /// EDX.
+    pub edx: u32,
+}
+
+const SIGNATURE: u32 = 0x4000_0000;
+const INTERFACE: u32 = 0x4000_0001;
+const HV_VERSION: u32 = 0x4000_0002;
+const HV_FEATURES: u32 = 0x4000_0003;
+const HV_RECOMMENDATIONS: u32 = 0x4000_0004;
+const HV_LIMITS: u32 = 0x4000_0005;
+/// TSC and APIC frequency in kHz: VMware's, shown by some KVM hosts and by
+/// VirtualBox's minimal provider.
+const FREQUENCIES: u32 = 0x4000_0010;
+
+/// CLOCKSOURCE, CLOCKSOURCE2, STEAL_TIME, CLOCKSOURCE_STABLE.
+const KVM_FEATURES: u32 = 1 | 1 << 3 | 1 << 5 | 1 << 24;
+/// Reference counter, VP index, reference TSC page, frequency MSRs,
+/// re-enlightenment.
+const HV_PRIVILEGES: u32 = 1 << 1 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 13;
+/// Frequency MSRs are there.
+const HV_FREQUENCY_MSRS: u32 = 1 << 8;
+
+/// The leaves of a provider.
+pub(crate) const fn functions(kind: Kind) -> &'static [u32] {
+    match kind {
+        Kind::None | Kind::Legacy => &[],
+        Kind::Minimal | Kind::Kvm => &[SIGNATURE, INTERFACE, FREQUENCIES],
+        Kind::HyperV => {
+            &[SIGNATURE, INTERFACE, HV_VERSION, HV_FEATURES, HV_RECOMMENDATIONS, HV_LIMITS]
+        }
+    }
+}
+
+/// One of them.
+pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
+    if !functions(settings.kind).contains(&function) {
+        return None;
+    }
+    let leaf = match (settings.kind, function) {
+        // A signature names an interface: this one is VirtualBox's.
+        (Kind::Minimal, SIGNATURE) => signature(FREQUENCIES, b"VBoxVBoxVBox"),
+        (Kind::Kvm, SIGNATURE) => signature(FREQUENCIES, b"KVMKVMKVM\0\0\0"),
+        (Kind::HyperV, SIGNATURE) => signature(HV_LIMITS, b"Microsoft Hv"),
+        (Kind::Kvm, INTERFACE) => Leaf { eax: KVM_FEATURES, ..Leaf::default() },
+        (Kind::HyperV, INTERFACE) => Leaf { eax: word(b"Hv#1"), ..Leaf::default() },
+        (Kind::HyperV, HV_FEATURES) => {
+            Leaf { eax: HV_PRIVILEGES, edx: HV_FREQUENCY_MSRS, ..Leaf::default() }
+        }
+        (_, FREQUENCIES) => {
+            Leaf { eax: khz(settings.told_tsc), ebx: khz(settings.apic), ..Leaf::default() }
+        }
+        // Version, recommendations and limits: nothing to say.
+        _ => Leaf::default(),
+    };
+    Some(leaf)
+}
+
+fn signature(highest: u32, name: &[u8; 12]) -> Leaf {
+    let ([ebx, ecx, edx], _) = name.as_chunks::<4>() else { return Leaf::default() };
+    Leaf { eax: highest, ebx: word(ebx), ecx: word(ecx), edx: word(edx) }
+}
+
+const fn word(bytes: &[u8; 4]) -> u32 {
+    u32::from_le_bytes(*bytes)
+}
+
+/// Both frequencies were checked to fit (`Settings::scale`).
+const fn khz(frequency: Hertz) -> u32 {
+    (frequency.0 / 1_000) as u32
+}

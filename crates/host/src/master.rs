@@ -1,0 +1,46 @@
+//! Whether one line serves all vCPUs.
+
+use core::fmt;
+
+/// Why each vCPU's page holds a line of its own, without TSC_STABLE
+/// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
+///
+/// ```
+/// use host::{Event, Host, Kind, PerVcpu, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let memory = PlainMemory::new(0);
+/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {
+///     host.handle(Event::VcpuCreated { vcpu, tsc_offset }, now, &memory);
+/// }
+/// assert_eq!(host.why_per_vcpu(), Some(PerVcpu::TscOffsets));
+/// # Ok::<(), host::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PerVcpu {
+    /// There is no vCPU yet.
+    NoVcpu,
+    /// The host's clock is not TSC-based: no pair of both can be had at one
+    /// moment.
+    HostClocksource,
+    /// The physical CPUs' TSCs differ.
+    PhysicalTscs,
+    /// The vCPUs' TSCs have different offsets.
+    TscOffsets,
+    /// The boot vCPU uses the old MSRs, whose guests know of no TSC_STABLE.
+    OldMsr,
+}
+
+impl fmt::Display for PerVcpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoVcpu => "there is no vCPU yet",
+            Self::HostClocksource => "the host's clocksource is not the TSC",
+            Self::PhysicalTscs => "the physical CPUs' TSCs differ",
+            Self::TscOffsets => "the vCPUs' TSC offsets differ",
+            Self::OldMsr => "the boot vCPU uses the old MSRs",
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! The guest's memory, as far as clock pages are in it.
+
+use pvclock::shared::Page;
+
+/// A guest physical address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GuestAddress(pub u64);
+
+/// Why there is no page at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Misplaced {
+    /// No memory of the guest's, wholly or in part.
+    #[error("{length} bytes at guest address {address:#x} are not all memory")]
+    Outside {
+        /// The address asked for.
+        address: u64,
+        /// The page's size.
+        length: usize,
+    },
+    /// Not aligned for the page.
+    #[error("guest address {address:#x} is not aligned to {alignment} bytes")]
+    Unaligned {
+        /// The address asked for.
+        address: u64,
+        /// What the page needs.
+        alignment: usize,
+    },
+}
+
+/// Guest memory, which the guest reads and writes while we do. A VMM
+/// implements this over its mapping; [`PlainMemory`](crate::PlainMemory) is
+/// one for tests.
+///
+/// ```
+/// use host::{GuestAddress, GuestMemory, Misplaced};
+/// use pvclock::shared::Page;
+///
+/// /// A guest without memory.
+/// struct Nothing;
+///
+/// impl GuestMemory for Nothing {
+///     fn page<P: Page>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+///         Err(Misplaced::Outside { address: address.0, length: size_of::<P>() })
+///     }
+/// }
+/// ```
+pub trait GuestMemory {
+    /// The page of type `P` at `address`.
+    ///
+    /// # Errors
+    /// [`Misplaced`], for any address that is not wholly inside.
+    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced>;
+}

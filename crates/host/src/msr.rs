@@ -1,0 +1,186 @@
+//! The model-specific registers of each provider, and what may be written to
+//! them. An address is checked when it is given, not when it is used: the
+//! guest's fault is then the guest's #GP.
+
+use crate::{GuestAddress, Kind, Misplaced, VcpuId};
+
+/// kvm-clock's wall clock, and its older number.
+pub const KVM_WALL_CLOCK: u32 = 0x4b56_4d00;
+/// See [`KVM_WALL_CLOCK`].
+pub const KVM_WALL_CLOCK_OLD: u32 = 0x11;
+/// kvm-clock's time page of a vCPU, and its older number.
+pub const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
+/// See [`KVM_SYSTEM_TIME`].
+pub const KVM_SYSTEM_TIME_OLD: u32 = 0x12;
+/// Steal time page of a vCPU.
+pub const KVM_STEAL_TIME: u32 = 0x4b56_4d03;
+/// Hyper-V: what the guest says it is. Not 0 before anything else is used.
+pub const HV_GUEST_OS_ID: u32 = 0x4000_0000;
+/// Hyper-V: which virtual processor this is.
+pub const HV_VP_INDEX: u32 = 0x4000_0002;
+/// Hyper-V: reference counter, 100 ns.
+pub const HV_TIME_REF_COUNT: u32 = 0x4000_0020;
+/// Hyper-V: reference TSC page.
+pub const HV_REFERENCE_TSC: u32 = 0x4000_0021;
+/// Hyper-V: TSC frequency, Hz.
+pub const HV_TSC_FREQUENCY: u32 = 0x4000_0022;
+/// Hyper-V: APIC timer frequency, Hz.
+pub const HV_APIC_FREQUENCY: u32 = 0x4000_0023;
+/// Hyper-V: how to interrupt a guest whose TSC has another rate now.
+pub const HV_REENLIGHTENMENT_CONTROL: u32 = 0x4000_0106;
+/// Hyper-V: whether the old rate is to be emulated until it has taken note.
+pub const HV_TSC_EMULATION_CONTROL: u32 = 0x4000_0107;
+/// Hyper-V: whether it is being emulated; the guest writes 0 to end it.
+pub const HV_TSC_EMULATION_STATUS: u32 = 0x4000_0108;
+
+/// What the addresses in them are multiples of. (The wall clock's register
+/// has no bit to switch it on: writing it is the request.)
+pub(crate) const TIME_ALIGNMENT: u64 = 4;
+pub(crate) const STEAL_ALIGNMENT: u64 = 64;
+
+/// Neighbouring registers.
+///
+/// ```
+/// use host::Kind;
+/// let ours = |msr| Kind::Kvm.msrs().iter().any(|range| range.contains(msr));
+/// assert!(ours(0x4b56_4d01) && ours(0x12) && !ours(0x10));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MsrRange {
+    /// The first's number.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl MsrRange {
+    const fn new(first: u32, count: u32) -> Self {
+        Self { first, count }
+    }
+
+    /// Whether `msr` is one of them.
+    pub const fn contains(self, msr: u32) -> bool {
+        msr.wrapping_sub(self.first) < self.count
+    }
+}
+
+const KVM: &[MsrRange] = &[
+    MsrRange::new(KVM_WALL_CLOCK_OLD, 2),
+    MsrRange::new(KVM_WALL_CLOCK, 2),
+    MsrRange::new(KVM_STEAL_TIME, 1),
+];
+
+/// Not 0x4000_0001, the hypercall page: hypercalls are the VMM's.
+const HYPERV: &[MsrRange] = &[
+    MsrRange::new(HV_GUEST_OS_ID, 1),
+    MsrRange::new(HV_VP_INDEX, 1),
+    MsrRange::new(HV_TIME_REF_COUNT, 4),
+    MsrRange::new(HV_REENLIGHTENMENT_CONTROL, 3),
+];
+
+impl Kind {
+    /// The registers this provider answers for.
+    pub const fn msrs(self) -> &'static [MsrRange] {
+        match self {
+            Self::None | Self::Legacy | Self::Minimal => &[],
+            Self::Kvm => KVM,
+            Self::HyperV => HYPERV,
+        }
+    }
+}
+
+/// Why an access failed: #GP for the guest, all of them.
+///
+/// ```
+/// use host::{Event, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use pvclock::{Hertz, Nanos, Ticks};
+///
+/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let memory = PlainMemory::new(1);
+/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let vcpu = VcpuId(0);
+/// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
+/// let refused = host.write_msr(vcpu, 0x4b56_4d01, 0x8001, now, &memory).unwrap_err();
+/// assert_eq!(
+///     refused.to_string(),
+///     "MSR 0x4b564d01: 0x8001 was written, and 32 bytes at guest address 0x8000 are not all memory"
+/// );
+/// # Ok::<(), host::SettingsError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MsrError {
+    /// Not a register of this provider's: the VMM's, or nobody's.
+    #[error("MSR {msr:#x} is none of provider {kind}'s")]
+    NotOurs {
+        /// Which.
+        msr: u32,
+        /// The provider in use.
+        kind: Kind,
+    },
+    /// It can only be read.
+    #[error("MSR {msr:#x} is read-only; {value:#x} was written")]
+    ReadOnly {
+        /// Which.
+        msr: u32,
+        /// What was written.
+        value: u64,
+    },
+    /// Bits that mean nothing were set.
+    #[error("MSR {msr:#x}: {value:#x} has bits set that are reserved: {reserved:#x}")]
+    Reserved {
+        /// Which.
+        msr: u32,
+        /// What was written.
+        value: u64,
+        /// The mask of what must be 0.
+        reserved: u64,
+    },
+    /// There is no page there.
+    #[error("MSR {msr:#x}: {value:#x} was written, and {why}")]
+    Misplaced {
+        /// Which.
+        msr: u32,
+        /// What was written.
+        value: u64,
+        /// Why not.
+        why: Misplaced,
+    },
+    /// Hyper-V: the guest has not said yet what it is.
+    #[error("MSR {msr:#x}: {value:#x} was written before a guest OS id")]
+    NoGuestOs {
+        /// Which.
+        msr: u32,
+        /// What was written.
+        value: u64,
+    },
+    /// No such vCPU was created.
+    #[error("MSR {msr:#x} of vCPU {}, which was never created", .vcpu.0)]
+    NoSuchVcpu {
+        /// Which register.
+        msr: u32,
+        /// Whose.
+        vcpu: VcpuId,
+    },
+}
+
+/// A page's address with bit 0 for 'on', as most of these registers hold it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PageMsr(pub(crate) u64);
+
+impl PageMsr {
+    /// The page, while it is switched on.
+    #[inline]
+    pub(crate) const fn page(self) -> Option<GuestAddress> {
+        if self.0 & 1 == 1 { Some(GuestAddress(self.0 & !1)) } else { None }
+    }
+
+    /// The same register, its bits below `alignment` (but bit 0) checked. Off
+    /// is off, whatever address is left in it: so a guest switches off.
+    pub(crate) const fn checked(msr: u32, value: u64, alignment: u64) -> Result<Self, MsrError> {
+        let reserved = (alignment - 1) & !1;
+        if value & 1 == 1 && value & reserved != 0 {
+            return Err(MsrError::Reserved { msr, value, reserved });
+        }
+        Ok(Self(value))
+    }
+}

@@ -1,0 +1,117 @@
+//! Guest memory without a guest: clock pages of our own at fixed addresses,
+//! for tests, fuzzers, and guests that run in the host's own process.
+
+use alloc::vec::Vec;
+use core::any::Any;
+
+use pvclock::hyperv::ReferencePage;
+use pvclock::kvm_clock::{TimeInfo, TimePage, WallClockPage};
+use pvclock::shared::{Aligned, Page, Split};
+use pvclock::steal_time::StealPage;
+
+use crate::{GuestAddress, GuestMemory, Misplaced};
+
+const FRAME_BYTES: u64 = 4096;
+const REFERENCE: u64 = 0;
+const TIME: u64 = 0x40;
+const TIME_SPLIT: u64 = 0x84;
+const WALL_CLOCK: u64 = 0xc0;
+const STEAL: u64 = 0x100;
+
+/// Frames of 4096 bytes from address 0 on, each with one clock page of each
+/// type; between those there is nothing.
+///
+/// ```
+/// use host::{GuestMemory, PlainMemory};
+/// use pvclock::kvm_clock::{TimePage, TimeReader};
+///
+/// let memory = PlainMemory::new(2);
+/// let page: &TimePage = memory.page(PlainMemory::time(1))?;
+/// assert_eq!(TimeReader::new(page).info().unwrap().version, 0);
+/// assert!(memory.page::<TimePage>(PlainMemory::time(2)).is_err());
+/// # Ok::<(), host::Misplaced>(())
+/// ```
+#[derive(Debug)]
+pub struct PlainMemory {
+    frames: Vec<Frame>,
+}
+
+#[derive(Debug)]
+struct Frame {
+    reference: ReferencePage,
+    time: TimePage<Aligned>,
+    time_split: TimePage<Split>,
+    wall_clock: WallClockPage,
+    steal: StealPage,
+}
+
+impl Frame {
+    fn new() -> Self {
+        Self {
+            reference: ReferencePage::new(),
+            time: TimePage::new(),
+            time_split: TimePage::from_info(&TimeInfo::default()),
+            wall_clock: WallClockPage::new(),
+            steal: StealPage::new(),
+        }
+    }
+}
+
+const fn address(frame: u32, offset: u64) -> GuestAddress {
+    GuestAddress(frame as u64 * FRAME_BYTES + offset)
+}
+
+impl PlainMemory {
+    /// That many frames of zeros.
+    pub fn new(frames: u32) -> Self {
+        Self { frames: (0..frames).map(|_| Frame::new()).collect() }
+    }
+
+    /// Where a frame has its Hyper-V page.
+    pub const fn reference(frame: u32) -> GuestAddress {
+        address(frame, REFERENCE)
+    }
+
+    /// Where a frame has its kvm-clock page.
+    pub const fn time(frame: u32) -> GuestAddress {
+        address(frame, TIME)
+    }
+
+    /// Where a frame has another kvm-clock page, only 4-byte aligned.
+    pub const fn time_split(frame: u32) -> GuestAddress {
+        address(frame, TIME_SPLIT)
+    }
+
+    /// Where a frame has its wall clock.
+    pub const fn wall_clock(frame: u32) -> GuestAddress {
+        address(frame, WALL_CLOCK)
+    }
+
+    /// Where a frame has its steal time.
+    pub const fn steal(frame: u32) -> GuestAddress {
+        address(frame, STEAL)
+    }
+}
+
+impl GuestMemory for PlainMemory {
+    fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced> {
+        let address = address.0;
+        let (alignment, length) = (align_of::<P>(), size_of::<P>());
+        if !address.is_multiple_of(alignment as u64) {
+            return Err(Misplaced::Unaligned { address, alignment });
+        }
+        let frame = usize::try_from(address / FRAME_BYTES).ok().and_then(|n| self.frames.get(n));
+        let page = frame.and_then(|frame| {
+            let page: &dyn Any = match address % FRAME_BYTES {
+                REFERENCE => &frame.reference,
+                TIME => &frame.time,
+                TIME_SPLIT => &frame.time_split,
+                WALL_CLOCK => &frame.wall_clock,
+                STEAL => &frame.steal,
+                _ => return None,
+            };
+            page.downcast_ref::<P>()
+        });
+        page.ok_or(Misplaced::Outside { address, length })
+    }
+}

@@ -1,0 +1,228 @@
+//! The kernel's page and ours for the same VM: both lines, at the same TSC.
+//!
+//! A second provider is kept beside the kernel's clock. It is set to what
+//! KVM_GET_CLOCK says once, and then writes its page by itself, into memory
+//! of the same guest that the guest does not know of.
+
+use std::time::Instant;
+
+use guest::layout::Pages;
+use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::{Event, GuestAddress, GuestMemory, Host, Kind, Reading, VcpuId};
+use instruments::measurements::Spread;
+use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::shared::Split;
+use pvclock::{Nanos, Ticks};
+use vmm::{Backend, GuestRam, Machine, MachineError, host_clock, kvm};
+
+use crate::bench::Bench;
+use crate::pages::reenter;
+use crate::results::{Agreement, Check, Findings, Verdict};
+use crate::run::Found;
+use crate::settings::{LabError, Progress};
+
+/// Where our own page is: after all that the guest knows of.
+const OURS: GuestAddress = GuestAddress(guest::layout::PAGES + 0x8_0000);
+
+const BOOT: VcpuId = VcpuId(0);
+
+/// Looks at both pages.
+const SAMPLES: u32 = 100;
+/// After so many both are written anew, each from its host's clock: else two
+/// lines through one point would be compared.
+const LOOKS_A_LINE: u32 = 10;
+const NANOS_PER_UNIT: i128 = 100;
+
+/// Which pages are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    KvmClock,
+    HyperV,
+}
+
+impl Page {
+    fn name(self) -> &'static str {
+        match self {
+            Self::KvmClock => "kvm-clock",
+            Self::HyperV => "hyperv-page",
+        }
+    }
+
+    fn backend(self) -> Backend {
+        match self {
+            Self::KvmClock => Backend::Kernel,
+            Self::HyperV => Backend::KernelHyperV,
+        }
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Self::KvmClock => Kind::Kvm,
+            Self::HyperV => Kind::HyperV,
+        }
+    }
+
+    /// At most this far apart after so long, ns: kvm-clock's 1 µs and 1 ppm,
+    /// Hyper-V's 100 µs, for its kernel is itself emulated where we have one.
+    fn bar_ns(self, seconds: f64) -> f64 {
+        match self {
+            Self::KvmClock => 1_000.0 + 1_000.0 * seconds,
+            Self::HyperV => 100_000.0,
+        }
+    }
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let pages = [Page::KvmClock, Page::HyperV];
+    let (mut pairs, mut lacking) = (Vec::new(), Vec::new());
+    for page in pages {
+        match Pair::start(bench, page) {
+            Ok(pair) => pairs.push(pair),
+            Err(LabError::Machine(MachineError::Lacks { what })) => lacking.push((page, what)),
+            Err(error) => return Err(error),
+        }
+    }
+    for look in 0..SAMPLES {
+        progress.step("both pages", f64::from(look) / f64::from(SAMPLES));
+        std::thread::sleep(bench.settings.drift / SAMPLES);
+        for pair in &mut pairs {
+            pair.look(look % LOOKS_A_LINE == 0)?;
+        }
+    }
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for pair in pairs {
+        let page = pair.page;
+        let row = pair.end()?;
+        let worst_ns = row.apart_ns.max.abs().max(row.apart_ns.min.abs());
+        let bar_ns = page.bar_ns(row.seconds);
+        let found = format!("{:.3} µs", worst_ns / 1e3);
+        checks.push(check(page, bar_ns, found, Verdict::of(worst_ns <= bar_ns)));
+        rows.push(row);
+    }
+    for (page, what) in lacking {
+        let verdict = Verdict::NotMeasured(format!("KVM here lacks {what}"));
+        let bar_ns = page.bar_ns(bench.settings.drift.as_secs_f64());
+        checks.push(check(page, bar_ns, String::new(), verdict));
+    }
+    Ok((Findings::Agreement(rows), checks))
+}
+
+fn check(page: Page, bar_ns: f64, found: String, verdict: Verdict) -> Check {
+    let name = format!("{}: the kernel's page against ours", page.name());
+    let bar = format!("at most {:.0} µs apart", bar_ns / 1e3);
+    Check { name, bar, found, verdict }
+}
+
+/// The kernel's page and ours, of one machine.
+struct Pair {
+    page: Page,
+    machine: Machine,
+    host: Host,
+    tsc_offset: u64,
+    apart_ns: Vec<f64>,
+    started: Instant,
+}
+
+impl Pair {
+    fn start(bench: &Bench<'_>, page: Page) -> Result<Self, LabError> {
+        let settings = vmm::Settings {
+            patience: bench.settings.patience,
+            ..vmm::Settings::new(page.backend())
+        };
+        let machine = Machine::start(&settings)?;
+        // The guest's start registers the kernel's page.
+        machine.discover(0)?;
+        let tsc_offset = machine.call_vcpu(0, |fd| kvm::tsc_offset(fd))??;
+        let host = beside(bench, &machine, page, tsc_offset)?;
+        let started = Instant::now();
+        Ok(Self { page, machine, host, tsc_offset, apart_ns: Vec::new(), started })
+    }
+
+    /// Looks at both, each written `anew` if so asked.
+    fn look(&mut self, anew: bool) -> Result<(), LabError> {
+        let (ram, tsc_offset) = (self.machine.ram(), self.tsc_offset);
+        if anew {
+            // The same offset again makes KVM compute its master clock anew.
+            self.machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, tsc_offset))??;
+            reenter(&self.machine, 0)?;
+            self.host.handle(Event::HostResumed, host_clock::read(), ram);
+        }
+        let now = host_clock::read();
+        self.host.before_entry(BOOT, now, ram);
+        let tsc = now.tsc.0.wrapping_add(tsc_offset);
+        let theirs = time(self.page, ram, kernel_page(self.page), tsc);
+        let ours = time(self.page, ram, OURS, tsc);
+        if let (Some(theirs), Some(ours)) = (theirs, ours) {
+            self.apart_ns.push((ours - theirs) as f64);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Agreement, LabError> {
+        let samples = self.apart_ns.len() as u64;
+        let apart_ns = Spread::of(self.apart_ns).ok_or(LabError::NoSamples)?;
+        let seconds = self.started.elapsed().as_secs_f64();
+        Ok(Agreement { page: self.page.name().into(), apart_ns, samples, seconds })
+    }
+}
+
+/// Our own provider, set to the kernel's clock, with its page registered.
+fn beside(
+    bench: &Bench<'_>,
+    machine: &Machine,
+    page: Page,
+    tsc_offset: u64,
+) -> Result<Host, LabError> {
+    let ram = machine.ram();
+    let now = host_clock::read();
+    let settings = host::Settings::new(page.kind(), bench.host_tsc);
+    let mut host = Host::new(settings, now).map_err(MachineError::from)?;
+    host.handle(Event::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
+    let (now, clock) = kernel_clock(machine, page, tsc_offset, now)?;
+    host.handle(Event::ClockSet { clock }, now, ram);
+    let registered = match page {
+        Page::KvmClock => host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram),
+        Page::HyperV => host
+            .write_msr(BOOT, HV_GUEST_OS_ID, 1 << 63, now, ram)
+            .and_then(|()| host.write_msr(BOOT, HV_REFERENCE_TSC, OURS.0 | 1, now, ram)),
+    };
+    registered.map_err(LabError::Refused)?;
+    host.before_entry(BOOT, now, ram);
+    Ok(host)
+}
+
+/// What the kernel's clock says at a reading. By its page: KVM_GET_CLOCK is
+/// rounded to the same line, and Hyper-V's counts from another zero.
+fn kernel_clock(
+    machine: &Machine,
+    page: Page,
+    tsc_offset: u64,
+    now: Reading,
+) -> Result<(Reading, Nanos), LabError> {
+    let tsc = now.tsc.0.wrapping_add(tsc_offset);
+    let clock = time(page, machine.ram(), kernel_page(page), tsc).ok_or(LabError::NoSamples)?;
+    Ok((now, Nanos(u64::try_from(clock).unwrap_or(0))))
+}
+
+fn kernel_page(page: Page) -> GuestAddress {
+    GuestAddress(match page {
+        Page::KvmClock => Pages::time_address(0),
+        Page::HyperV => Pages::reference_address(),
+    })
+}
+
+/// What a page says at a TSC, ns.
+fn time(page: Page, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
+    match page {
+        Page::KvmClock => {
+            let page: &TimePage<Split> = ram.page(at).ok()?;
+            Some(TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?.0.into())
+        }
+        Page::HyperV => {
+            let page: &ReferencePage = ram.page(at).ok()?;
+            let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
+            Some(i128::from(units) * NANOS_PER_UNIT)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The machines that experiments are made on.
+
+use host::Kind;
+use pvclock::Hertz;
+use vmm::{Machine, MachineError};
+
+use crate::results;
+use crate::settings::Settings;
+
+/// Settings, and what they are applied to.
+#[derive(Debug, Clone)]
+pub(crate) struct Bench<'a> {
+    pub(crate) settings: &'a Settings,
+    /// The true rate of this host's TSC.
+    pub(crate) host_tsc: Hertz,
+}
+
+/// Who makes the clock of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// The kernel's KVM.
+    Kernel,
+    /// Our provider of this kind.
+    Own(Kind),
+}
+
+impl Maker {
+    pub(crate) fn backend(self) -> results::Backend {
+        match self {
+            Self::Kernel => results::Backend::Kernel,
+            Self::Own(_) => results::Backend::Own,
+        }
+    }
+
+    /// How checks name it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Own(kind) => kind.name(),
+        }
+    }
+
+    /// The provider's name: the kernel's is kvm.
+    pub(crate) fn provider(self) -> &'static str {
+        match self {
+            Self::Kernel => Kind::Kvm.name(),
+            Self::Own(kind) => kind.name(),
+        }
+    }
+}
+
+impl Bench<'_> {
+    /// The provider's settings, with what the guest is to be told.
+    pub(crate) fn provider(&self, kind: Kind) -> host::Settings {
+        let honest = host::Settings::new(kind, self.host_tsc);
+        let told = self.settings.told(self.host_tsc);
+        if told == self.host_tsc { honest } else { honest.told(told) }
+    }
+
+    /// What a maker's guests are told of their TSC's rate, over the true one:
+    /// the kernel's are told the truth.
+    pub(crate) fn told_over_true(&self, maker: Maker) -> f64 {
+        match maker {
+            Maker::Kernel => 1.0,
+            Maker::Own(_) => self.settings.told(self.host_tsc).0 as f64 / self.host_tsc.0 as f64,
+        }
+    }
+
+    /// The machine's settings.
+    pub(crate) fn machine(&self, maker: Maker, vcpus: usize) -> vmm::Settings {
+        let backend = match maker {
+            Maker::Kernel => vmm::Backend::Kernel,
+            Maker::Own(kind) => vmm::Backend::Own(self.provider(kind)),
+        };
+        vmm::Settings { vcpus, patience: self.settings.patience, ..vmm::Settings::new(backend) }
+    }
+
+    /// A running machine.
+    pub(crate) fn start(&self, maker: Maker, vcpus: usize) -> Result<Machine, MachineError> {
+        Machine::start(&self.machine(maker, vcpus))
+    }
+}

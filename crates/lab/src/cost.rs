@@ -1,0 +1,155 @@
+//! What reading a clock costs inside the guest, against the bare TSC there.
+
+use guest::request::Request;
+use guest::source::Source;
+use instruments::distribution::Distribution;
+use pvclock::Hertz;
+use vmm::{Machine, MachineError};
+
+use crate::bench::{Bench, Maker};
+use crate::results::{Backend, Check, Cost, Findings, Verdict};
+use crate::run::Found;
+use crate::sample::{VCPU, makers, missed, sources};
+use crate::settings::{LabError, Progress};
+
+/// What a kvm-clock reading may cost, in bare RDTSCs.
+const KVM_CLOCK_RATIO: f64 = 1.35;
+
+/// Rounds that are asked for at once; the ring between guest and host holds
+/// 512.
+pub(crate) const BATCH: u64 = 100;
+
+/// How often a clock is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// In a round.
+    pub(crate) reads: u64,
+    pub(crate) rounds: u64,
+}
+
+/// Some 10 ms for a clock that stays in the guest; where every reading is an
+/// exit, 30 to 100 µs long, 20 of them hide the cost of the loop.
+pub(crate) const fn effort(source: Source) -> Option<Effort> {
+    match source {
+        Source::Tsc | Source::KvmClock | Source::HyperVPage => {
+            Some(Effort { reads: 1000, rounds: 400 })
+        }
+        Source::HyperVCounter | Source::AcpiPm | Source::Hpet | Source::Pit => {
+            Some(Effort { reads: 20, rounds: 25 })
+        }
+        // It is read at its second's edge: that costs up to a second.
+        Source::Rtc => None,
+    }
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let mut rows = Vec::new();
+    let mut checks = Vec::new();
+    let makers = makers(bench.settings);
+    for (index, maker) in makers.iter().enumerate() {
+        let machine = bench.start(*maker, 1)?;
+        let sources = sources(bench.settings, &machine.discover(VCPU)?);
+        for (place, source) in sources.iter().enumerate() {
+            let Some(effort) = effort(*source) else { continue };
+            let done = (index as f64 + place as f64 / sources.len() as f64) / makers.len() as f64;
+            progress.step(&format!("{}: {}", maker.label(), source.name()), done);
+            match measure(&machine, *source, effort) {
+                Ok(rounds) => {
+                    rows.extend(cost_of(*maker, *source, effort, &rounds, bench.host_tsc));
+                }
+                Err(error) => checks.push(missed(
+                    format!("{}: {}", maker.label(), source.name()),
+                    "it can be read".to_owned(),
+                    &error,
+                )),
+            }
+        }
+    }
+    checks.extend(rows.iter().filter(|row| row.source == Source::KvmClock.name()).map(kvm_clock));
+    Ok((Findings::Cost(rows), checks))
+}
+
+/// Cycles of each round: of bare readings, and of the clock's.
+fn measure(
+    machine: &Machine,
+    source: Source,
+    effort: Effort,
+) -> Result<Vec<(u64, u64)>, MachineError> {
+    let mut rounds = Vec::new();
+    let mut left = effort.rounds;
+    while left > 0 {
+        let batch = left.min(BATCH);
+        machine.ask(VCPU, Request::Cost { source, reads: effort.reads, rounds: batch })?;
+        rounds.extend(machine.records(VCPU)?.iter().map(|[_, bare, cycles, ..]| (*bare, *cycles)));
+        left -= batch;
+    }
+    Ok(rounds)
+}
+
+/// A row of these rounds. Nothing of no rounds, which is what a guest that lies may give.
+pub(crate) fn cost_of(
+    maker: Maker,
+    source: Source,
+    effort: Effort,
+    rounds: &[(u64, u64)],
+    host_tsc: Hertz,
+) -> Option<Cost> {
+    let (mut bare, mut this) = (Distribution::new(), Distribution::new());
+    for (bare_cycles, cycles) in rounds {
+        bare.record(*bare_cycles as f64 / effort.reads as f64);
+        this.record(*cycles as f64 / effort.reads as f64);
+    }
+    let (cycles, rdtsc_cycles) = (this.spread()?, bare.spread()?);
+    Some(Cost {
+        backend: maker.backend(),
+        provider: maker.provider().to_owned(),
+        source: source.name().to_owned(),
+        cycles,
+        least_ns: cycles.min * 1e9 / host_tsc.0 as f64,
+        rdtsc_cycles,
+        ratio: cycles.min / rdtsc_cycles.min,
+        reads: effort.reads,
+        rounds: rounds.len() as u64,
+    })
+}
+
+/// The bar that kvm-clock is held to.
+pub(crate) fn kvm_clock(row: &Cost) -> Check {
+    let by = match row.backend {
+        Backend::Kernel => "kernel",
+        Backend::Own => row.provider.as_str(),
+    };
+    Check {
+        name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
+        bar: format!("at most {KVM_CLOCK_RATIO}"),
+        found: format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
+        verdict: Verdict::of(row.ratio <= KVM_CLOCK_RATIO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_by_the_reading_and_by_the_least() {
+        let effort = Effort { reads: 10, rounds: 3 };
+        let rounds = [(250, 300), (260, 310), (900, 9000)];
+        let maker = Maker::Own(Kind::Kvm);
+        let row = cost_of(maker, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
+        assert_eq!((row.cycles.min, row.cycles.max, row.rdtsc_cycles.min), (30.0, 900.0, 25.0));
+        assert_eq!((row.least_ns, row.ratio, row.rounds), (15.0, 1.2, 3));
+        let check = kvm_clock(&row);
+        assert_eq!((check.verdict, check.bar.as_str()), (Verdict::Passed, "at most 1.35"));
+        let dear = Cost { ratio: 1.36, ..row };
+        assert_eq!(kvm_clock(&dear).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn no_rounds_make_no_row() {
+        let effort = Effort { reads: 10, rounds: 3 };
+        assert_eq!(cost_of(Maker::Kernel, Source::Tsc, effort, &[], Hertz(1_000_000_000)), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! What each event does to the pages, the kernel's beside ours.
+
+mod causes;
+mod events;
+
+use std::time::{Duration, Instant};
+
+use host::Kind;
+use pvclock::Nanos;
+use pvclock::kvm_clock::{Flags, TimeInfo};
+use vmm::Machine;
+
+use crate::bench::{Bench, Maker};
+use crate::pages::{reenter_all, step_ns, time_info};
+use crate::results::{Check, Findings, Update, Verdict};
+use crate::run::Found;
+use crate::settings::{LabError, Progress};
+use causes::{Caused, Done};
+use events::{EVENTS, Event, Growth};
+
+/// Kernels before 5.6 count a clock that NTP steers, and an update shows what
+/// it was steered by since the last one: 500 ppm is the most that NTP makes of it (adjtimex(2), "freq"). The
+/// rest is for reading the host's clock and TSC together.
+const STEP_NS: i64 = 10_000;
+const STEP_PPM: i64 = 500;
+/// Kernels write the other vCPUs' pages up to this much after one vCPU's
+/// (KVMCLOCK_UPDATE_DELAY, arch/x86/kvm/x86.c), and a work queue may be late.
+const SOON: Duration = Duration::from_millis(250);
+/// Nothing that is still to come takes this long.
+const AT_LATEST: Duration = Duration::from_secs(2);
+/// What kernels before 6.18 have (KVMCLOCK_SYNC_PERIOD).
+const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
+const NAP: Duration = Duration::from_millis(10);
+
+/// A machine whose pages are watched.
+pub(super) struct Subject {
+    machine: Machine,
+    maker: Maker,
+    /// Physical CPUs we may use.
+    cpus: Vec<u32>,
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let mut rows = Vec::new();
+    let mut checks = Vec::new();
+    let makers = [Maker::Kernel, Maker::Own(Kind::Kvm)];
+    let steps = (makers.len() * EVENTS.len()) as f64;
+    for (round, maker) in makers.into_iter().enumerate() {
+        let mut subject = Subject::start(bench, maker)?;
+        for (index, event) in EVENTS.iter().enumerate() {
+            let done = (round * EVENTS.len() + index) as f64 / steps;
+            progress.step(&format!("{}: {}", maker.label(), event.name), done);
+            checks.push(subject.show(event, &mut rows)?);
+        }
+    }
+    Ok((Findings::Updates(rows), checks))
+}
+
+impl Subject {
+    fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
+        let cpus = platform::cpus::allowed().unwrap_or_default();
+        let mut settings = bench.machine(maker, bench.settings.vcpus);
+        settings.affinity.clone_from(&cpus);
+        if let vmm::Backend::Own(provider) = &mut settings.backend {
+            provider.sync_period = Some(SYNC_PERIOD);
+        }
+        let machine = Machine::start(&settings)?;
+        for vcpu in 0..machine.vcpus() {
+            machine.discover(vcpu)?;
+        }
+        Ok(Self { machine, maker, cpus })
+    }
+
+    fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {
+        (0..self.machine.vcpus()).map(|vcpu| time_info(&self.machine, vcpu)).collect()
+    }
+
+    /// Causes an event, and adds a row for each vCPU.
+    fn show(&mut self, event: &Event, rows: &mut Vec<Update>) -> Result<Check, LabError> {
+        if event.may_leave_pages() {
+            // What is still to come of an earlier event is not of this one.
+            std::thread::sleep(SOON);
+            reenter_all(&self.machine)?;
+        }
+        let before = self.infos()?;
+        let caused = match self.maker {
+            Maker::Kernel => (event.kernel)(self)?,
+            Maker::Own(_) => (event.own)(self)?,
+        };
+        let mut after = before.clone();
+        let mut not_caused = None;
+        let mut verdict = None;
+        let mut note = None;
+        match caused {
+            Caused::Not(why) => not_caused = Some(why),
+            Caused::Done(done) => {
+                after = self.wait(event, &before)?;
+                verdict = Some(done.judge(event, &before, &after));
+                note = done.note;
+            }
+        }
+        let changes: Vec<_> = before.iter().zip(&after).collect();
+        let check = Check {
+            name: format!("{}: {}", self.maker.label(), event.name),
+            bar: event.bar(),
+            found: told(&changes, note.as_deref()),
+            verdict: match (&not_caused, verdict) {
+                (None, Some(verdict)) => verdict,
+                (why, _) => Verdict::NotMeasured(why.clone().unwrap_or_default()),
+            },
+        };
+        rows.extend(changes.iter().enumerate().map(|(vcpu, (old, new))| Update {
+            event: event.name.to_owned(),
+            backend: self.maker.backend(),
+            vcpu,
+            version: (old.version, new.version),
+            step_ns: step_ns(old, new),
+            flags: (old.flags.0, new.flags.0),
+            not_caused: not_caused.clone(),
+        }));
+        Ok(check)
+    }
+
+    /// Enters the guest again until the pages that must be written are, and
+    /// as long as others might be.
+    fn wait(&self, event: &Event, before: &[TimeInfo]) -> Result<Vec<TimeInfo>, LabError> {
+        let started = Instant::now();
+        loop {
+            reenter_all(&self.machine)?;
+            let after = self.infos()?;
+            let waited = started.elapsed();
+            let late = before.iter().zip(&after).enumerate().any(|(vcpu, (old, new))| {
+                event.growth(vcpu, old) == Growth::Grows && new.version == old.version
+            });
+            if waited > AT_LATEST || !late && (waited > SOON || !event.may_leave_pages()) {
+                return Ok(after);
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+impl Done {
+    fn judge(&self, event: &Event, before: &[TimeInfo], after: &[TimeInfo]) -> Verdict {
+        Verdict::of(
+            self.missing.is_none()
+                && before.iter().zip(after).enumerate().all(|(vcpu, (old, new))| {
+                    let grew = new.version != old.version;
+                    let growth_holds = match event.growth(vcpu, old) {
+                        Growth::Grows => grew,
+                        Growth::Stays => !grew,
+                        Growth::Either => true,
+                    };
+                    let stable = self.stable.unwrap_or(old.flags.contains(Flags::TSC_STABLE));
+                    let flags_hold = new.flags.contains(Flags::TSC_STABLE) == stable
+                        && new.flags.contains(Flags::GUEST_STOPPED) == event.stops;
+                    let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
+                    let bound = step_bound(old, new);
+                    growth_holds && flags_hold && (-bound - self.less_ns..=bound).contains(&more)
+                }),
+        )
+    }
+}
+
+/// What a step may be beyond the one that was caused.
+fn step_bound(old: &TimeInfo, new: &TimeInfo) -> i64 {
+    let cycles = new.tsc_timestamp.wrapping_sub(old.tsc_timestamp).cast_signed().unsigned_abs();
+    let since = new.scale.nanos(cycles).map_or(0, |nanos| nanos.0.cast_signed());
+    STEP_NS + since / 1_000_000 * STEP_PPM
+}
+
+fn told(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
+    let pages = changes.iter().enumerate().map(|(vcpu, (old, new))| {
+        format!(
+            "vCPU {vcpu}: version {} to {}, flags {} to {}, step {} ns",
+            old.version,
+            new.version,
+            old.flags.0,
+            new.flags.0,
+            step_ns(old, new)
+        )
+    });
+    pages.chain(note.map(str::to_owned)).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,339 @@
+//! How each event is caused.
+
+use std::time::Instant;
+
+use guest::layout::Pages;
+use guest::request::Request;
+use host::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
+use host::{Event, Policy, Reading, VcpuId};
+use kvm_bindings::kvm_clock_data;
+use pvclock::kvm_clock::Flags;
+use pvclock::{Hertz, Nanos, Scale};
+use vmm::{Machine, MachineError};
+
+use super::Subject;
+use crate::settings::LabError;
+
+/// By how much a TSC is moved: large against what reading it twice takes.
+const OFFSET_CYCLES: u64 = 1_000_000_000;
+/// By how much the clock is set.
+const SET_NS: u64 = 5_000_000_000;
+
+/// What became of the wish to cause an event.
+pub(super) enum Caused {
+    Done(Done),
+    /// Why it was not.
+    Not(String),
+}
+
+/// What is to be seen of it.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The step of each vCPU's page, ns; 0 for those not named.
+    pub(super) step_ns: Vec<i64>,
+    /// It may be less by this much: the clock went on while it was set.
+    pub(super) less_ns: i64,
+    /// What of the event itself was not to be seen, if so.
+    pub(super) missing: Option<String>,
+    /// Whether the pages have TSC_STABLE then, if that changes.
+    pub(super) stable: Option<bool>,
+    /// What is to be told beside it.
+    pub(super) note: Option<String>,
+}
+
+type Result<T = Caused> = std::result::Result<T, LabError>;
+
+fn done(done: Done) -> Result {
+    Ok(Caused::Done(done))
+}
+
+fn not(why: &str) -> Result {
+    Ok(Caused::Not(why.to_owned()))
+}
+
+impl Subject {
+    fn tell(&self, event: Event) {
+        self.machine.tell(event);
+    }
+
+    fn register(&self, msr: u32) -> Result<()> {
+        let value = Pages::time_address(0) | 1;
+        self.machine.ask(0, Request::WriteMsr { msr, value })?;
+        Ok(())
+    }
+
+    /// As KVM has it.
+    fn offset(&self, vcpu: usize) -> Result<u64> {
+        Ok(self.machine.call_vcpu(vcpu, |vcpu| vmm::kvm::tsc_offset(vcpu))??)
+    }
+
+    /// Sets it, and says by how much it changed, wrapping.
+    fn set_offset(&self, vcpu: usize, offset: u64) -> Result<u64> {
+        let before = self.offset(vcpu)?;
+        Ok(self.machine.set_tsc_offset(vcpu, offset)?.wrapping_sub(before))
+    }
+
+    fn own_offset_of(&self, vcpu: VcpuId) -> u64 {
+        self.machine.with_host(|host, _, _| host.tsc_offset(vcpu)).flatten().unwrap_or(0)
+    }
+
+    /// The vCPU whose TSC is moved against the others'.
+    fn last(&self) -> usize {
+        self.machine.vcpus() - 1
+    }
+
+    fn is_stable(&self) -> Result<bool> {
+        Ok(self.infos()?.iter().all(|info| info.flags.contains(Flags::TSC_STABLE)))
+    }
+}
+
+pub(super) fn msr(subject: &mut Subject) -> Result {
+    subject.register(KVM_SYSTEM_TIME)?;
+    done(Done::default())
+}
+
+/// The boot vCPU's old MSRs end the master clock: their guests know of none.
+pub(super) fn old_msr(subject: &mut Subject) -> Result {
+    subject.register(KVM_SYSTEM_TIME_OLD)?;
+    done(Done { stable: Some(false), ..Done::default() })
+}
+
+pub(super) fn msr_again(subject: &mut Subject) -> Result {
+    subject.register(KVM_SYSTEM_TIME)?;
+    done(Done { stable: Some(true), ..Done::default() })
+}
+
+/// There and back again, so that the next move is one too.
+pub(super) fn moved(subject: &mut Subject) -> Result {
+    let [first, second, ..] = subject.cpus[..] else {
+        return not("there is but one pCPU for us");
+    };
+    for cpu in [second, first] {
+        subject.machine.move_vcpu(0, cpu)?;
+        crate::pages::reenter(&subject.machine, 0)?;
+    }
+    done(Done::default())
+}
+
+/// KVM takes the vCPUs' TSCs for apart by what it is asked for; what the TSC
+/// really did is read back.
+pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
+    let before = subject.offset(0)?;
+    let vcpu = subject.last();
+    let moved = subject.set_offset(vcpu, before.wrapping_add(OFFSET_CYCLES))?;
+    let note = (moved != OFFSET_CYCLES).then(|| {
+        let moved = moved.cast_signed();
+        format!("vCPU {vcpu}'s TSC was to move by {OFFSET_CYCLES} cycles, and moved by {moved}")
+    });
+    let stable = Some(subject.machine.vcpus() == 1);
+    done(Done { step_ns: steps(subject, moved)?, stable, note, ..Done::default() })
+}
+
+/// On all of them: KVM compares with the offset it was given last.
+pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
+    let offset = if subject.machine.vcpus() == 1 {
+        subject.offset(0)?.wrapping_sub(OFFSET_CYCLES)
+    } else {
+        subject.offset(0)?
+    };
+    let moved = subject.set_offset(subject.last(), offset)?;
+    for vcpu in 0..subject.last() {
+        subject.set_offset(vcpu, offset)?;
+    }
+    done(Done { step_ns: steps(subject, moved)?, stable: Some(true), ..Done::default() })
+}
+
+pub(super) fn own_offset(subject: &mut Subject) -> Result {
+    own_offset_by(subject, OFFSET_CYCLES)
+}
+
+pub(super) fn own_offset_back(subject: &mut Subject) -> Result {
+    own_offset_by(subject, OFFSET_CYCLES.wrapping_neg())
+}
+
+/// Where KVM does not move the TSC, the provider is told that it has moved.
+fn own_offset_by(subject: &Subject, cycles: u64) -> Result {
+    let vcpu = VcpuId(subject.last() as u32);
+    let tsc_offset = subject.own_offset_of(vcpu).wrapping_add(cycles);
+    let stays = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
+    if stays {
+        subject.tell(Event::TscOffsetChanged { vcpu, tsc_offset });
+    }
+    let note = stays.then(|| "the provider was told so; this KVM's TSC stays".to_owned());
+    let stable = Some(subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES);
+    done(Done { step_ns: steps(subject, cycles)?, stable, note, ..Done::default() })
+}
+
+/// With the last vCPU's TSC so many cycles further, its page says at any TSC
+/// what it said so many cycles before.
+fn steps(subject: &Subject, moved_cycles: u64) -> Result<Vec<i64>> {
+    let moved = moved_cycles.cast_signed();
+    let infos = subject.infos()?;
+    let nanos = infos[subject.last()].scale.nanos(moved.unsigned_abs());
+    let step = -moved.signum() * nanos.map_or(i64::MAX, |nanos| nanos.0.cast_signed());
+    let mut steps = vec![0; infos.len()];
+    steps[subject.last()] = step;
+    Ok(steps)
+}
+
+fn all(subject: &Subject, step_ns: i64) -> Vec<i64> {
+    vec![step_ns; subject.machine.vcpus()]
+}
+
+pub(super) fn kernel_clock_on(subject: &mut Subject) -> Result {
+    kernel_clock(subject, SET_NS)
+}
+
+pub(super) fn kernel_clock_back(subject: &mut Subject) -> Result {
+    kernel_clock(subject, SET_NS.wrapping_neg())
+}
+
+fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
+    let vm = subject.machine.vm();
+    let failed = |call| move |error| MachineError::Kvm { call, error };
+    let began = Instant::now();
+    let now = vm.get_clock().map_err(failed("KVM_GET_CLOCK"))?;
+    let clock = kvm_clock_data { clock: now.clock.wrapping_add(by_ns), ..Default::default() };
+    vm.set_clock(&clock).map_err(failed("KVM_SET_CLOCK"))?;
+    let less_ns = began.elapsed().as_nanos() as i64;
+    done(Done { step_ns: all(subject, by_ns.cast_signed()), less_ns, ..Done::default() })
+}
+
+pub(super) fn own_clock_on(subject: &mut Subject) -> Result {
+    own_clock(subject, SET_NS)
+}
+
+pub(super) fn own_clock_back(subject: &mut Subject) -> Result {
+    own_clock(subject, SET_NS.wrapping_neg())
+}
+
+fn own_clock(subject: &Subject, by_ns: u64) -> Result {
+    let _ = subject.machine.with_host_alone(|host, now, ram| {
+        let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
+        host.handle(Event::ClockSet { clock }, now, ram);
+    });
+    done(Done { step_ns: all(subject, by_ns.cast_signed()), ..Done::default() })
+}
+
+/// With KVM_KVMCLOCK_CTRL where the clock is the kernel's.
+pub(super) fn paused(subject: &mut Subject) -> Result {
+    subject.machine.pause()?;
+    subject.machine.resume()?;
+    done(Done::default())
+}
+
+/// The clock goes on by the time it was away; setting it takes a moment.
+pub(super) fn restored(subject: &mut Subject) -> Result {
+    let began = Instant::now();
+    let saved = subject.machine.save()?;
+    let (machine, _) = Machine::restore(&saved, Policy::Advance)?;
+    subject.machine = machine;
+    let less_ns = began.elapsed().as_nanos() as i64;
+    done(Done { less_ns, ..Done::default() })
+}
+
+/// By the guest, twice: the second time there is nothing to take.
+pub(super) fn take_stopped(subject: &mut Subject) -> Result {
+    let mut taken = Vec::new();
+    for vcpu in 0..subject.machine.vcpus() {
+        let take = || subject.machine.ask(vcpu, Request::TakeGuestStopped);
+        taken.push([take()?[0], take()?[0]]);
+    }
+    if taken.iter().all(|twice| twice[0] == 0) {
+        return not("it was not set");
+    }
+    let note = format!("taken the first and the second time, by vCPU: {taken:?}");
+    done(Done { note: Some(note), ..Done::default() })
+}
+
+pub(super) fn not_ours_to_suspend(_: &mut Subject) -> Result {
+    not("this machine is not ours to suspend")
+}
+
+pub(super) fn own_suspend(subject: &mut Subject) -> Result {
+    subject.tell(Event::HostSuspended);
+    subject.tell(Event::HostResumed);
+    done(Done::default())
+}
+
+pub(super) fn not_while_it_runs(_: &mut Subject) -> Result {
+    not("KVM_SET_TSC_KHZ is for a vCPU that has not run yet")
+}
+
+/// Told 1 ppm more, and the truth again.
+pub(super) fn own_frequency(subject: &mut Subject) -> Result {
+    let truth = subject.machine.with_host(|host, _, _| host.settings().told_tsc);
+    let truth = truth.unwrap_or(Hertz(0));
+    let more = Hertz(truth.0 + truth.0 / 1_000_000);
+    let mut missing = None;
+    for frequency in [more, truth] {
+        subject.tell(Event::TscFrequencyChanged { frequency });
+        crate::pages::reenter_all(&subject.machine)?;
+        let due = Scale::from_hertz(frequency).ok();
+        if subject.infos()?.iter().any(|info| Some(info.scale) != due) {
+            missing = Some(format!("not every page's scale is that of {frequency}"));
+        }
+    }
+    let note = missing.clone().or(Some("the scale of all pages is that of each rate".to_owned()));
+    done(Done { missing, note, ..Done::default() })
+}
+
+pub(super) fn not_ours_to_change(_: &mut Subject) -> Result {
+    not("this machine's clocksource is not ours to change")
+}
+
+pub(super) fn own_clocksource_lost(subject: &mut Subject) -> Result {
+    subject.tell(Event::HostClocksource { is_tsc: false });
+    done(Done { stable: Some(false), ..Done::default() })
+}
+
+pub(super) fn own_clocksource_back(subject: &mut Subject) -> Result {
+    subject.tell(Event::HostClocksource { is_tsc: true });
+    done(Done { stable: Some(true), ..Done::default() })
+}
+
+/// It is created and never run: that is enough for KVM to see to its TSC.
+pub(super) fn kernel_vcpu(subject: &mut Subject) -> Result {
+    let id = subject.machine.vcpus() as u64;
+    match subject.machine.vm().create_vcpu(id) {
+        Ok(_) => done(Done::default()),
+        Err(error) => not(&format!("KVM_CREATE_VCPU: {error}")),
+    }
+}
+
+pub(super) fn own_vcpu(subject: &mut Subject) -> Result {
+    let vcpu = VcpuId(subject.machine.vcpus() as u32);
+    let tsc_offset = subject.own_offset_of(VcpuId(0));
+    subject.tell(Event::VcpuCreated { vcpu, tsc_offset });
+    done(Done::default())
+}
+
+pub(super) fn kernel_adds_in_step(_: &mut Subject) -> Result {
+    not("KVM gives a new vCPU the TSC that the others have")
+}
+
+pub(super) fn own_vcpu_elsewhere(subject: &mut Subject) -> Result {
+    let vcpu = VcpuId(subject.machine.vcpus() as u32 + 1);
+    let stable = subject.is_stable()?.then_some(false);
+    let tsc_offset = subject.own_offset_of(VcpuId(0)).wrapping_add(OFFSET_CYCLES);
+    subject.tell(Event::VcpuCreated { vcpu, tsc_offset });
+    done(Done { stable, ..Done::default() })
+}
+
+pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
+    subject.tell(Event::PhysicalCpuAdded { tsc_agrees: false });
+    done(Done { stable: Some(false), ..Done::default() })
+}
+
+pub(super) fn not_waited_for(_: &mut Subject) -> Result {
+    not("it comes every 300 s, on kernels before 6.18")
+}
+
+/// By a reading of the host's clock so much later.
+pub(super) fn own_period(subject: &mut Subject) -> Result {
+    let _ = subject.machine.with_host(|host, now, ram| {
+        let boot = host.deadline().unwrap_or(now.boot);
+        host.handle(Event::Timer, Reading { boot, ..now }, ram);
+    });
+    done(Done::default())
+}

@@ -1,0 +1,218 @@
+//! What all vCPUs of a machine share: memory, devices, the provider, and the
+//! machine's own time.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use guest::protocol::Shared;
+use host::{Event, Host, MsrError, Reading, VcpuId};
+use pvclock::{Nanos, Ticks};
+
+use crate::devices::{Devices, DevicesState, Moment};
+use crate::gate::Gate;
+use crate::host_clock;
+use crate::memory::GuestRam;
+
+/// The machine's own time: the host's, less what it stood still.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnTime {
+    /// Host boot time less machine time, wrapping.
+    pub(crate) behind: u64,
+    /// Where it stands, while it stands.
+    pub(crate) stopped_at: Option<Nanos>,
+}
+
+impl OwnTime {
+    pub(crate) fn starting(now: Reading) -> Self {
+        Self { behind: now.boot.0, stopped_at: None }
+    }
+
+    pub(crate) fn at(&self, now: Reading) -> Nanos {
+        self.stopped_at.unwrap_or(Nanos(now.boot.0.wrapping_sub(self.behind)))
+    }
+
+    /// Goes on from `from`, at once.
+    pub(crate) fn go_on(&mut self, from: Nanos, now: Reading) {
+        *self = Self { behind: now.boot.0.wrapping_sub(from.0), stopped_at: None };
+    }
+}
+
+/// Under one lock: an access to any of it is short.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) host: Option<Host>,
+    pub(crate) devices: Devices,
+    pub(crate) own_time: OwnTime,
+    /// Nobody waits for the provider's deadlines any more.
+    deadlines_ended: bool,
+}
+
+impl Inner {
+    pub(crate) fn new(host: Option<Host>, devices: Devices, own_time: OwnTime) -> Self {
+        Self { host, devices, own_time, deadlines_ended: false }
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.host.as_ref().and_then(Host::deadline)
+    }
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Board {
+    pub(crate) ram: GuestRam,
+    pub(crate) gate: Gate,
+    inner: Mutex<Inner>,
+    /// The provider has another deadline, or there is nobody to wait for it.
+    deadline_changed: Condvar,
+}
+
+impl Board {
+    pub(crate) fn new(ram: GuestRam, inner: Inner) -> Self {
+        Self {
+            ram,
+            gate: Gate::default(),
+            inner: Mutex::new(inner),
+            deadline_changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        self.ram.shared()
+    }
+
+    /// A vCPU that panicked leaves state that is still whole: each device is
+    /// changed in one call.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `action` with the provider, if it is ours.
+    pub(crate) fn with_host<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        let mut inner = self.lock();
+        // After the lock is had: time goes on while one waits for it.
+        let now = host_clock::read();
+        let before = inner.deadline();
+        let result = inner.host.as_mut().map(|host| action(host, now, &self.ram));
+        if inner.deadline() != before {
+            self.deadline_changed.notify_all();
+        }
+        result
+    }
+
+    /// The same while no vCPU runs guest code: whatever draws a new line has
+    /// to be done like this ([`Event::stops_all`]).
+    pub(crate) fn with_host_alone<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        let _out = self.gate.bring_all_out();
+        self.with_host(action)
+    }
+
+    /// Until the provider's deadline has come; `false` at the end.
+    pub(crate) fn wait_for_deadline(&self) -> bool {
+        let mut inner = self.lock();
+        while !inner.deadlines_ended {
+            let left = inner.deadline().map(|at| at.0.saturating_sub(host_clock::read().boot.0));
+            inner = match left {
+                Some(0) => return true,
+                Some(ns) => {
+                    let waited =
+                        self.deadline_changed.wait_timeout(inner, Duration::from_nanos(ns));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.deadline_changed.wait(inner);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+        false
+    }
+
+    /// All vCPUs have their pages written on their way in again.
+    pub(crate) fn meet_deadline(&self) {
+        let _ = self.with_host_alone(|host, now, ram| host.handle(Event::Timer, now, ram));
+    }
+
+    pub(crate) fn end_deadlines(&self) {
+        self.lock().deadlines_ended = true;
+        self.deadline_changed.notify_all();
+    }
+
+    pub(crate) fn has_host(&self) -> bool {
+        self.lock().host.is_some()
+    }
+
+    /// The machine's own time stands still.
+    pub(crate) fn stop_time(&self) {
+        let mut inner = self.lock();
+        inner.own_time.stopped_at = Some(inner.own_time.at(host_clock::read()));
+    }
+
+    /// It goes on from where it stood.
+    pub(crate) fn go_on(&self) {
+        let mut inner = self.lock();
+        let now = host_clock::read();
+        let from = inner.own_time.at(now);
+        inner.own_time.go_on(from, now);
+    }
+
+    pub(crate) fn save_devices(&self, now: Reading) -> (DevicesState, Nanos) {
+        let inner = self.lock();
+        (inner.devices.save(), inner.own_time.at(now))
+    }
+
+    /// Tells the provider, if it is ours, with all vCPUs out of the guest
+    /// where the event wants that.
+    pub(crate) fn tell(&self, event: Event) {
+        let _ = if event.stops_all() {
+            self.with_host_alone(|host, now, ram| host.handle(event, now, ram))
+        } else {
+            self.with_host(|host, now, ram| host.handle(event, now, ram))
+        };
+    }
+
+    pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<Result<u64, MsrError>> {
+        self.with_host(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
+    }
+
+    /// The old kvm-clock MSR ends the line of all vCPUs and the new one
+    /// begins it; a guest writes these seldom, so all are out for each.
+    pub(crate) fn write_msr(
+        &self,
+        vcpu: VcpuId,
+        msr: u32,
+        value: u64,
+    ) -> Option<Result<(), MsrError>> {
+        self.with_host_alone(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
+    }
+
+    /// Runs `action` with the devices, at this moment.
+    pub(crate) fn with_devices<R>(
+        &self,
+        tsc_offset: u64,
+        action: impl FnOnce(&mut Devices, &Moment) -> R,
+    ) -> R {
+        let mut inner = self.lock();
+        let moment = moment(&inner.own_time, tsc_offset);
+        action(&mut inner.devices, &moment)
+    }
+
+    pub(crate) fn moment(&self, tsc_offset: u64) -> Moment {
+        moment(&self.lock().own_time, tsc_offset)
+    }
+}
+
+fn moment(own_time: &OwnTime, tsc_offset: u64) -> Moment {
+    let now = host_clock::read();
+    Moment {
+        since_start: own_time.at(now),
+        real: now.real,
+        guest_tsc: Ticks(now.tsc.0.wrapping_add(tsc_offset)),
+    }
+}

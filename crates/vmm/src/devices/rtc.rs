@@ -1,0 +1,201 @@
+//! The MC146818 real-time clock and its memory. It has no interrupt line: the
+//! three enables in status B cannot be set, which a guest can read back.
+
+mod registers;
+
+use host::UnixTime;
+
+use super::Moment;
+use registers::{TimeRegisters, slot_of};
+
+const SECOND_NS: i128 = 1_000_000_000;
+/// When the second is about to change, status A says so for 8 cycles of the
+/// 32768 Hz crystal (MC146818, t_BUC), as QEMU has it.
+const UPDATE_AHEAD_NS: i128 = 8 * SECOND_NS / 32_768;
+
+const STATUS_A: u8 = 0x0a;
+const STATUS_B: u8 = 0x0b;
+const STATUS_C: u8 = 0x0c;
+const STATUS_D: u8 = 0x0d;
+
+const A_UPDATE_IN_PROGRESS: u8 = 0x80;
+/// Divider 32768 Hz, and the rate of interrupts that are never raised.
+const A_RESET: u8 = 0x26;
+const B_SET: u8 = 0x80;
+const B_BINARY: u8 = 0x04;
+const B_24_HOURS: u8 = 0x02;
+/// What of status B there is: no interrupt, square wave or daylight saving.
+const B_KEPT: u8 = B_SET | B_BINARY | B_24_HOURS;
+/// Status D: the battery is good.
+const D_VALID: u8 = 0x80;
+
+/// What the clock shows at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RtcSettings {
+    /// How far what it shows is ahead of UTC: 0 for the convention of Linux
+    /// and servers, the zone's offset for local time as Windows has it.
+    pub ahead_of_utc_s: i32,
+}
+
+impl RtcSettings {
+    /// It shows UTC.
+    pub const UTC: Self = Self { ahead_of_utc_s: 0 };
+}
+
+/// What of it is saved, and all there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RtcState {
+    /// The register that the data port stands for.
+    pub index: u8,
+    /// Status A, without the bit that only the time sets.
+    pub status_a: u8,
+    /// Status B.
+    pub status_b: u8,
+    /// What it shows less the real time, in ns: what a guest sets stays set.
+    pub ahead_ns: i128,
+    /// The time registers while they stand still, as the guest sees them.
+    pub stopped: Option<[u8; 8]>,
+    /// All other registers.
+    pub memory: [u8; 128],
+}
+
+/// The device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rtc {
+    state: RtcState,
+}
+
+impl Rtc {
+    /// Selects a register (and masks NMI, which does not exist here).
+    pub const PORT: u16 = 0x70;
+    /// Reads and writes the register selected.
+    pub const DATA_PORT: u16 = 0x71;
+
+    /// Running in BCD and 24 hours, as a PC's firmware leaves it.
+    pub fn new(settings: &RtcSettings) -> Self {
+        Self::restore(RtcState {
+            index: 0,
+            status_a: A_RESET,
+            status_b: B_24_HOURS,
+            ahead_ns: i128::from(settings.ahead_of_utc_s) * SECOND_NS,
+            stopped: None,
+            memory: [0; 128],
+        })
+    }
+
+    /// As it was saved.
+    pub const fn restore(state: RtcState) -> Self {
+        Self { state }
+    }
+
+    /// What to restore it from.
+    pub fn save(&self) -> RtcState {
+        self.state.clone()
+    }
+
+    /// Reads one of its two ports.
+    pub fn read(&self, port: u16, now: &Moment) -> u8 {
+        if port != Self::DATA_PORT {
+            return 0xff; // The index cannot be read.
+        }
+        let index = self.state.index & 0x7f;
+        match index {
+            STATUS_A => self.state.status_a | self.update_in_progress(now),
+            STATUS_B => self.state.status_b,
+            STATUS_C => 0,
+            STATUS_D => D_VALID,
+            _ => match slot_of(index) {
+                Some(slot) => self.shown(now).0[slot],
+                None => self.state.memory[usize::from(index)],
+            },
+        }
+    }
+
+    /// Writes one of its two ports.
+    pub fn write(&mut self, port: u16, value: u8, now: &Moment) {
+        if port != Self::DATA_PORT {
+            self.state.index = value & 0x7f;
+            return;
+        }
+        let index = self.state.index & 0x7f;
+        match index {
+            STATUS_A => self.write_status_a(value & !A_UPDATE_IN_PROGRESS, now),
+            STATUS_B => self.write_control(self.state.status_a, value & B_KEPT, now),
+            STATUS_C | STATUS_D => {}
+            _ => match slot_of(index) {
+                Some(slot) => self.write_time(slot, value, now),
+                None => self.state.memory[usize::from(index)] = value,
+            },
+        }
+    }
+
+    /// A divider let go starts the next second in half a one (MC146818,
+    /// "divider control"): Linux sets the clock to the second by that.
+    fn write_status_a(&mut self, value: u8, now: &Moment) {
+        if divider_held(self.state.status_a) && !divider_held(value) {
+            let phase = self.shown_ns(now).rem_euclid(SECOND_NS);
+            self.state.ahead_ns = self.state.ahead_ns.saturating_add(SECOND_NS / 2 - phase);
+        }
+        self.write_control(value, self.state.status_b, now);
+    }
+
+    /// While SET is on or the divider held the time stands still and can be
+    /// written; afterwards it goes on from there, in the divider's phase.
+    fn write_control(&mut self, status_a: u8, status_b: u8, now: &Moment) {
+        let stop = divider_held(status_a) || status_b & B_SET != 0;
+        if stop && self.state.stopped.is_none() {
+            self.state.stopped = Some(self.shown(now).0);
+        }
+        self.state.status_a = status_a;
+        self.state.status_b = status_b;
+        if !stop && let Some(registers) = self.state.stopped.take() {
+            self.set(&TimeRegisters(registers), now);
+        }
+    }
+
+    /// Written to a running clock, a register takes effect at once.
+    fn write_time(&mut self, slot: usize, value: u8, now: &Moment) {
+        let mut registers = self.shown(now);
+        registers.0[slot] = value;
+        match &mut self.state.stopped {
+            Some(stopped) => *stopped = registers.0,
+            None => self.set(&registers, now),
+        }
+    }
+
+    fn set(&mut self, registers: &TimeRegisters, now: &Moment) {
+        let shown = self.shown_ns(now).div_euclid(SECOND_NS);
+        let step_ns = (registers.seconds(self.state.status_b) - shown).saturating_mul(SECOND_NS);
+        self.state.ahead_ns = self.state.ahead_ns.saturating_add(step_ns);
+    }
+
+    fn shown(&self, now: &Moment) -> TimeRegisters {
+        match self.state.stopped {
+            Some(registers) => TimeRegisters(registers),
+            None => {
+                let seconds = self.shown_ns(now).div_euclid(SECOND_NS);
+                TimeRegisters::at(seconds, self.state.status_b)
+            }
+        }
+    }
+
+    /// Since 1970 by its own reckoning, which a guest can move far away.
+    fn shown_ns(&self, now: &Moment) -> i128 {
+        let UnixTime(real) = now.real;
+        i128::from(real.0).saturating_add(self.state.ahead_ns)
+    }
+
+    fn update_in_progress(&self, now: &Moment) -> u8 {
+        let to_go = SECOND_NS - self.shown_ns(now).rem_euclid(SECOND_NS);
+        let soon = self.state.stopped.is_none() && to_go <= UPDATE_AHEAD_NS;
+        u8::from(soon) * A_UPDATE_IN_PROGRESS
+    }
+}
+
+/// Two of the divider's eight settings hold it: 11x.
+const fn divider_held(status_a: u8) -> bool {
+    status_a & 0x60 == 0x60
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! What keeps all vCPUs out of the guest while its time is changed, so that
+//! none reads the old line while another reads the new one (KVM:
+//! KVM_REQ_MCLOCK_INPROGRESS, arch/x86/kvm/x86.c).
+//!
+//! A vCPU says that it is inside first and looks for who closes then; who
+//! closes does it the other way round, so one of the two sees the other. A
+//! vCPU is never inside while it closes or waits, so several may close at
+//! once and wait for one another's vCPUs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use guest::layout::VCPUS_MAX;
+use host::VcpuId;
+use vmm_sys_util::signal::{Killable, SIGRTMIN};
+
+/// A kick may come just before KVM_RUN and be lost: it is sent again.
+pub(crate) const KICK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How long a thread that waits for another sleeps at a time.
+pub(crate) const NAP: Duration = Duration::from_micros(50);
+
+/// The signal that ends a KVM_RUN early.
+pub(crate) fn kick_signal() -> libc::c_int {
+    SIGRTMIN()
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    inside: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// One for a machine.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    /// Whether `closers` is not 0, to be looked at without its lock.
+    closed: AtomicBool,
+    closers: Mutex<usize>,
+    opened: Condvar,
+    slots: [Slot; VCPUS_MAX],
+}
+
+/// A vCPU is in the guest, or on its way in or out.
+pub(crate) struct Inside<'a>(&'a AtomicBool);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+/// No vCPU is in the guest, nor comes in.
+pub(crate) struct AllOut<'a>(&'a Gate);
+
+impl Drop for AllOut<'_> {
+    fn drop(&mut self) {
+        let mut closers = self.0.closers();
+        *closers -= 1;
+        if *closers == 0 {
+            self.0.closed.store(false, Ordering::SeqCst);
+            self.0.opened.notify_all();
+        }
+    }
+}
+
+impl Gate {
+    /// A number is whole whoever panicked.
+    fn closers(&self) -> MutexGuard<'_, usize> {
+        self.closers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn thread(&self, vcpu: VcpuId) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.slots[vcpu.0 as usize].thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to kick.
+    pub(crate) fn put_thread(&self, vcpu: VcpuId, thread: JoinHandle<()>) {
+        *self.thread(vcpu) = Some(thread);
+    }
+
+    /// The vCPU comes in, as soon as nobody keeps it out.
+    pub(crate) fn come_in(&self, vcpu: VcpuId) -> Inside<'_> {
+        let flag = &self.slots[vcpu.0 as usize].inside;
+        loop {
+            flag.store(true, Ordering::SeqCst);
+            let inside = Inside(flag);
+            if !self.closed.load(Ordering::SeqCst) {
+                return inside;
+            }
+            drop(inside);
+            let mut closers = self.closers();
+            while *closers > 0 {
+                closers = self.opened.wait(closers).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Brings all vCPUs out, and keeps them there until what is given is
+    /// dropped. Who calls it holds no lock that a vCPU wants on its way in.
+    pub(crate) fn bring_all_out(&self) -> AllOut<'_> {
+        let mut closers = self.closers();
+        *closers += 1;
+        self.closed.store(true, Ordering::SeqCst);
+        drop(closers);
+        let all_out = AllOut(self);
+        for (index, slot) in self.slots.iter().enumerate() {
+            while slot.inside.load(Ordering::SeqCst) {
+                self.kick(VcpuId(index as u32));
+                let kicked = Instant::now();
+                while slot.inside.load(Ordering::SeqCst) && kicked.elapsed() < KICK_AGAIN {
+                    std::thread::sleep(NAP);
+                }
+            }
+        }
+        all_out
+    }
+
+    /// Brings one vCPU out, if it is not just before KVM_RUN.
+    pub(crate) fn kick(&self, vcpu: VcpuId) {
+        if let Some(thread) = &*self.thread(vcpu) {
+            // A thread that has ended needs no kick.
+            let _ = thread.kill(kick_signal());
+        }
+    }
+
+    /// Waits for the end of a vCPU's thread, which was told to end.
+    pub(crate) fn join(&self, vcpu: VcpuId) {
+        while self.thread(vcpu).as_ref().is_some_and(|thread| !thread.is_finished()) {
+            self.kick(vcpu);
+            std::thread::sleep(NAP);
+        }
+        if let Some(thread) = self.thread(vcpu).take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use host::VcpuId;
+
+    use super::Gate;
+
+    /// Each thread is a vCPU that closes the gate between its entries, as one
+    /// that writes MSRs does; whoever is alone must be.
+    #[test]
+    fn all_may_close_at_once_and_none_is_inside_then() {
+        const ROUNDS: u64 = 100;
+        let gate = Gate::default();
+        let inside = [const { AtomicU64::new(0) }; 3];
+        let changes = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for (index, own) in inside.iter().enumerate() {
+                let (gate, inside, changes) = (&gate, &inside, &changes);
+                scope.spawn(move || {
+                    for _ in 0..ROUNDS {
+                        let entered = gate.come_in(VcpuId(index as u32));
+                        own.store(1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        own.store(0, Ordering::SeqCst);
+                        drop(entered);
+                        let _out = gate.bring_all_out();
+                        assert!(inside.iter().all(|flag| flag.load(Ordering::SeqCst) == 0));
+                        changes.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(changes.into_inner(), 3 * ROUNDS);
+    }
+}

@@ -1,0 +1,96 @@
+//! KVM: what is asked of it to make a machine.
+
+mod boot;
+mod calls;
+mod cpuid;
+mod msr_filter;
+mod vcpu_state;
+
+use host::VcpuId;
+use kvm_bindings::{
+    KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
+    KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap,
+    kvm_userspace_memory_region,
+};
+use kvm_ioctls::{Cap, Kvm, VcpuFd, VmFd};
+use pvclock::Hertz;
+
+use crate::error::MachineError;
+use crate::memory::GuestRam;
+use crate::settings::Backend;
+
+pub(crate) use boot::{set_entry, write_tables};
+pub use calls::{interrupt, set_tsc_offset, tsc_offset};
+pub(crate) use cpuid::leaves;
+pub(crate) use vcpu_state::VcpuState;
+
+/// Capabilities without which there is no machine.
+const NEEDED: [(Cap, &str); 4] = [
+    (Cap::UserMemory, "KVM_CAP_USER_MEMORY"),
+    (Cap::ImmediateExit, "KVM_CAP_IMMEDIATE_EXIT (Linux 4.11)"),
+    (Cap::X86UserSpaceMsr, "KVM_CAP_X86_USER_SPACE_MSR (Linux 5.10)"),
+    (Cap::X86MsrFilter, "KVM_CAP_X86_MSR_FILTER (Linux 5.10)"),
+];
+
+/// /dev/kvm, if it is there, open to us, and can do what we need.
+///
+/// # Errors
+/// [`MachineError::NoKvm`], [`MachineError::Lacks`].
+pub fn open() -> Result<Kvm, MachineError> {
+    let kvm = Kvm::new().map_err(MachineError::NoKvm)?;
+    if let Some((_, what)) = NEEDED.iter().find(|(known, _)| !kvm.check_extension(*known)) {
+        return Err(MachineError::Lacks { what });
+    }
+    // For the TSC's offset.
+    if kvm.check_extension_raw(KVM_CAP_VCPU_ATTRIBUTES.into()) <= 0 {
+        return Err(MachineError::Lacks { what: "KVM_CAP_VCPU_ATTRIBUTES (Linux 5.16)" });
+    }
+    Ok(kvm)
+}
+
+/// A VM over `ram`, whose MSRs come to us where `backend` wants them.
+pub(crate) fn create_vm(
+    kvm: &Kvm,
+    ram: &GuestRam,
+    backend: &Backend,
+) -> Result<VmFd, MachineError> {
+    let vm = kvm.create_vm().map_err(MachineError::kvm("KVM_CREATE_VM"))?;
+    let region = kvm_userspace_memory_region {
+        slot: 0,
+        flags: 0,
+        guest_phys_addr: 0,
+        memory_size: ram.size(),
+        userspace_addr: ram.host_address(),
+    };
+    calls::set_memory(&vm, ram, region)?;
+    let mut capability = kvm_enable_cap { cap: KVM_CAP_X86_USER_SPACE_MSR, ..Default::default() };
+    capability.args[0] = u64::from(
+        KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER,
+    );
+    vm.enable_cap(&capability).map_err(MachineError::kvm("KVM_ENABLE_CAP"))?;
+    msr_filter::set(&vm, backend)?;
+    Ok(vm)
+}
+
+/// A vCPU as after a reset, with its CPUID.
+pub(crate) fn create_vcpu(
+    kvm: &Kvm,
+    vm: &VmFd,
+    vcpu: VcpuId,
+    leaves: Option<&[(u32, host::Leaf)]>,
+) -> Result<VcpuFd, MachineError> {
+    let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    cpuid::set(kvm, &fd, vcpu, leaves)?;
+    Ok(fd)
+}
+
+/// The rate of this host's TSC, as KVM has it.
+///
+/// # Errors
+/// KVM does not say.
+pub fn host_tsc() -> Result<Hertz, MachineError> {
+    let vm = open()?.create_vm().map_err(MachineError::kvm("KVM_CREATE_VM"))?;
+    let vcpu = vm.create_vcpu(0).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    let khz = vcpu.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
+    Ok(Hertz(u64::from(khz) * 1000))
+}

@@ -1,0 +1,246 @@
+//! The machine: vCPUs on their threads, over one board.
+
+mod control;
+mod questions;
+mod saved;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+use guest::layout::VCPUS_MAX;
+use host::{Event, Host, Reading, VcpuId};
+use kvm_ioctls::{VcpuFd, VmFd};
+use pvclock::Hertz;
+use vmm_sys_util::signal::register_signal_handler;
+
+use crate::alarm::Alarm;
+use crate::board::{Board, Inner, OwnTime};
+use crate::death::Death;
+use crate::devices::{Devices, LocalTimer};
+use crate::error::MachineError;
+use crate::gate::kick_signal;
+use crate::memory::GuestRam;
+use crate::run_delay::StealMeter;
+use crate::settings::{Backend, Settings};
+use crate::vcpu::{Control, Next, Status, Vcpu};
+use crate::{host_clock, image, kvm};
+
+pub use saved::Saved;
+
+/// One vCPU as others see it.
+struct Handle {
+    id: VcpuId,
+    control: Sender<Control>,
+    status: Arc<Status>,
+    /// The number of the last request.
+    asked: AtomicU64,
+    /// Records taken from its ring.
+    tail: AtomicU64,
+}
+
+/// What a vCPU's thread begins with.
+struct Start {
+    id: VcpuId,
+    fd: VcpuFd,
+    timer: LocalTimer,
+    next: Next,
+    death: Option<Death>,
+    asked: u64,
+    tail: u64,
+}
+
+/// A running machine. It ends when it is dropped: threads, memory and all.
+pub struct Machine {
+    vcpus: Vec<Handle>,
+    // Before the memory on the board: fields are dropped in this order.
+    vm: VmFd,
+    /// Where the clock is ours.
+    alarm: Option<Alarm>,
+    board: Arc<Board>,
+    settings: Settings,
+    started: Instant,
+}
+
+extern "C" fn on_kick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // Its coming is all that is wanted: KVM_RUN returns with EINTR.
+}
+
+impl Machine {
+    /// Makes a machine, and starts the guest on all of its vCPUs. This
+    /// process's handler of SIGRTMIN is replaced for good: that signal is what
+    /// brings a vCPU out of the guest.
+    ///
+    /// # Errors
+    /// No KVM, or settings that make no machine.
+    pub fn start(settings: &Settings) -> Result<Self, MachineError> {
+        let started = Instant::now();
+        if !(1..=VCPUS_MAX).contains(&settings.vcpus) {
+            return Err(MachineError::Vcpus { asked: settings.vcpus, most: VCPUS_MAX });
+        }
+        settings.backend.check()?;
+        let kvm = kvm::open()?;
+        let ram = GuestRam::new(settings.memory)?;
+        let entry = ram.load(image::GUEST)?;
+        kvm::write_tables(&ram)?;
+        let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
+        let now = host_clock::read();
+        let host = match &settings.backend {
+            Backend::Kernel | Backend::KernelHyperV => None,
+            Backend::Own(settings) => Some(Host::new(*settings, now)?),
+        };
+        let leaves = kvm::leaves(&kvm, &settings.backend, host.as_ref())?;
+        let inner = Inner::new(host, Devices::new(&settings.devices), OwnTime::starting(now));
+        let mut machine = Self::around(vm, ram, inner, settings, started)?;
+        for index in 0..settings.vcpus {
+            let id = VcpuId(index as u32);
+            let fd = kvm::create_vcpu(&kvm, &machine.vm, id, leaves.as_deref())?;
+            kvm::set_entry(&fd, id, entry)?;
+            let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
+            let tsc = Hertz(u64::from(khz) * 1000);
+            let timer = LocalTimer::new(id.0, settings.apic(), tsc);
+            machine.add(Start {
+                id,
+                fd,
+                timer,
+                next: Next::Enter,
+                death: None,
+                asked: 0,
+                tail: 0,
+            })?;
+        }
+        machine.send_all(|| Control::Resume);
+        Ok(machine)
+    }
+
+    fn around(
+        vm: VmFd,
+        ram: GuestRam,
+        inner: Inner,
+        settings: &Settings,
+        started: Instant,
+    ) -> Result<Self, MachineError> {
+        let board = Arc::new(Board::new(ram, inner));
+        let alarm = if board.has_host() { Some(Alarm::start(&board)?) } else { None };
+        Ok(Self { vcpus: Vec::new(), vm, alarm, board, settings: settings.clone(), started })
+    }
+
+    /// Starts a vCPU's thread, paused: the provider learns of all of them
+    /// before the first one runs.
+    fn add(&mut self, start: Start) -> Result<(), MachineError> {
+        register_signal_handler(kick_signal(), on_kick)
+            .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
+        let Start { id, fd, timer, next, death, asked, tail } = start;
+        let tsc_offset = kvm::tsc_offset(&fd)?;
+        self.board.tell(Event::VcpuCreated { vcpu: id, tsc_offset });
+        let affinity = &self.settings.affinity;
+        let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
+        let (control, receiver) = channel();
+        let status = Arc::new(Status::default());
+        if let Some(death) = death {
+            status.die(death);
+        }
+        let vcpu = Vcpu {
+            id,
+            fd,
+            board: Arc::clone(&self.board),
+            status: Arc::clone(&status),
+            timer,
+            tsc_offset,
+            control: receiver,
+            paused: true,
+            next,
+            steal: self.board.has_host().then(StealMeter::default),
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("vcpu {}", id.0))
+            .spawn(move || vcpu.run())
+            .map_err(MachineError::Thread)?;
+        let (asked, tail) = (AtomicU64::new(asked), AtomicU64::new(tail));
+        self.board.gate.put_thread(id, thread);
+        self.vcpus.push(Handle { id, control, status, asked, tail });
+        match physical_cpu {
+            Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread that is gone is found out by the next question.
+    fn send_all(&self, control: impl Fn() -> Control) {
+        for vcpu in &self.vcpus {
+            let _ = vcpu.control.send(control());
+        }
+    }
+
+    /// How many vCPUs it has.
+    pub fn vcpus(&self) -> usize {
+        self.vcpus.len()
+    }
+
+    /// Guest memory.
+    pub fn ram(&self) -> &GuestRam {
+        &self.board.ram
+    }
+
+    /// KVM's VM: for KVM_GET_CLOCK and its like.
+    pub fn vm(&self) -> &VmFd {
+        &self.vm
+    }
+
+    /// When it was made.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Exits of a vCPU to this process so far.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn exits(&self, vcpu: usize) -> u64 {
+        self.vcpus[vcpu].status.exits.load(Ordering::Relaxed)
+    }
+
+    /// What the guest wrote to its serial port since this was asked last.
+    pub fn serial(&self) -> Vec<u8> {
+        self.board.lock().devices.take_serial_output()
+    }
+
+    /// Our provider, if the clock is ours, with the host's clocks read under
+    /// its lock; vCPUs run meanwhile. What changes the guest's time is done by
+    /// [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
+    pub fn with_host<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        self.board.with_host(action)
+    }
+
+    /// The same with all vCPUs brought out of the guest, so that none reads
+    /// the old time while another reads the new one.
+    pub fn with_host_alone<R>(
+        &self,
+        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        self.board.with_host_alone(action)
+    }
+
+    /// Tells our provider, if the clock is ours, with all vCPUs brought out of
+    /// the guest where the event wants that.
+    pub fn tell(&self, event: Event) {
+        self.board.tell(event);
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for vcpu in &self.vcpus {
+            let _ = vcpu.control.send(Control::Stop);
+        }
+        for vcpu in &self.vcpus {
+            self.board.gate.join(vcpu.id);
+        }
+        // The board is let go of by its last thread before memory goes.
+        self.alarm = None;
+    }
+}

@@ -1,0 +1,123 @@
+//! What is done to vCPUs from outside: calls on their threads, moves, pauses.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use host::Event;
+use kvm_ioctls::VcpuFd;
+
+use super::Machine;
+use crate::clock_state;
+use crate::error::MachineError;
+use crate::gate::KICK_AGAIN;
+use crate::vcpu::{Control, Vcpu};
+
+impl Machine {
+    /// Has a vCPU's thread run `action` between two entries.
+    ///
+    /// # Errors
+    /// Its thread is gone.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub(crate) fn on_vcpu<R: Send + 'static>(
+        &self,
+        vcpu: usize,
+        action: impl FnOnce(&mut Vcpu) -> R + Send + 'static,
+    ) -> Result<R, MachineError> {
+        let handle = &self.vcpus[vcpu];
+        let (sender, receiver) = channel();
+        let gone = || MachineError::Thread(std::io::Error::other("it has ended"));
+        let action = Box::new(move |vcpu: &mut Vcpu| {
+            // Who asked may have given up.
+            let _ = sender.send(action(vcpu));
+        });
+        handle.control.send(Control::Do(action)).map_err(|_| gone())?;
+        loop {
+            self.board.gate.kick(handle.id);
+            match receiver.recv_timeout(KICK_AGAIN) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+
+    /// Calls KVM on a vCPU, on its thread.
+    ///
+    /// # Errors
+    /// Its thread is gone.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn call_vcpu<R: Send + 'static>(
+        &self,
+        vcpu: usize,
+        action: impl FnOnce(&mut VcpuFd) -> R + Send + 'static,
+    ) -> Result<R, MachineError> {
+        self.on_vcpu(vcpu, |vcpu| action(&mut vcpu.fd))
+    }
+
+    /// Moves a vCPU to a physical CPU, and keeps it there.
+    ///
+    /// # Errors
+    /// The kernel does not bind it, or the thread is gone.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn move_vcpu(&self, vcpu: usize, cpu: u32) -> Result<(), MachineError> {
+        self.on_vcpu(vcpu, move |vcpu| {
+            let pinned = platform::cpus::pin(cpu)
+                .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
+            // The binding is the thread's for the rest of its life.
+            std::mem::forget(pinned);
+            vcpu.board.tell(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
+            Ok(())
+        })?
+    }
+
+    /// Sets a vCPU's TSC offset (its TSC less the host's, wrapping), and gives
+    /// the one that KVM has then: not every KVM takes one.
+    ///
+    /// # Errors
+    /// KVM's, or the thread is gone.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn set_tsc_offset(&self, vcpu: usize, offset: u64) -> Result<u64, MachineError> {
+        self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
+    }
+
+    /// Stops all vCPUs, each between two entries, with nothing half done.
+    /// The machine's own time stands still.
+    ///
+    /// # Errors
+    /// A thread is gone.
+    pub fn pause(&self) -> Result<(), MachineError> {
+        for vcpu in 0..self.vcpus() {
+            self.on_vcpu(vcpu, |vcpu| {
+                vcpu.paused = true;
+                vcpu.settle();
+            })?;
+        }
+        self.board.stop_time();
+        self.board.tell(Event::Paused);
+        Ok(())
+    }
+
+    /// Lets them go on, after the guest is told that it stood still. Where
+    /// the clock is KVM's, that is KVM_KVMCLOCK_CTRL.
+    ///
+    /// # Errors
+    /// A thread is gone, or KVM's own error.
+    pub fn resume(&self) -> Result<(), MachineError> {
+        self.board.tell(Event::Resumed);
+        if !self.board.has_host() {
+            for vcpu in 0..self.vcpus() {
+                self.call_vcpu(vcpu, |fd| clock_state::announce(fd))??;
+            }
+        }
+        self.board.go_on();
+        self.send_all(|| Control::Resume);
+        Ok(())
+    }
+}

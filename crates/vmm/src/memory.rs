@@ -1,0 +1,153 @@
+//! The guest's memory.
+//!
+//! # Invariants
+//! 1. The mapping lives as long as [`GuestRam`], and vm-memory has checked
+//!    that a slice lies wholly inside it.
+//! 2. This process reaches what the guest shares only by atomic words of one
+//!    size an address: [`Shared`] at its own place, clock pages as the types
+//!    that the provider's writers take.
+#![allow(unsafe_code)]
+
+use guest::layout::{self, Pages};
+use guest::protocol::Shared;
+use host::{GuestMemory, Misplaced};
+use linux_loader::loader::{Elf, KernelLoader};
+use pvclock::shared::{self, Page};
+use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _};
+
+use crate::error::MachineError;
+
+/// Memory from guest address 0 on, zeroed, taken from the host only as it is
+/// touched.
+#[derive(Debug)]
+pub struct GuestRam {
+    map: GuestMemoryMmap,
+    size: u64,
+}
+
+impl GuestRam {
+    /// `size` bytes.
+    ///
+    /// # Errors
+    /// Too little for the guest, or more than the host maps.
+    pub fn new(size: u64) -> Result<Self, MachineError> {
+        if size < layout::MEMORY_MIN {
+            return Err(MachineError::TooLittleMemory { size, least: layout::MEMORY_MIN });
+        }
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let map = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), bytes)])
+            .map_err(|error| MachineError::Memory { size, error: error.to_string() })?;
+        Ok(Self { map, size })
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Loads an ELF and gives the address it is entered at.
+    ///
+    /// # Errors
+    /// It is none, or does not fit.
+    pub fn load(&self, image: &[u8]) -> Result<u64, MachineError> {
+        let loaded = Elf::load(&self.map, None, &mut std::io::Cursor::new(image), None)
+            .map_err(|error| MachineError::Image(error.to_string()))?;
+        Ok(loaded.kernel_load.0)
+    }
+
+    /// Writes plain bytes, for what a vCPU starts with.
+    ///
+    /// # Errors
+    /// They do not fit.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MachineError> {
+        use vm_memory::Bytes as _;
+        self.map
+            .write_slice(bytes, GuestAddress(address))
+            .map_err(|error| MachineError::Image(error.to_string()))
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn copy(&self) -> Result<Vec<u8>, MachineError> {
+        use vm_memory::Bytes as _;
+        let mut bytes = vec![0; usize::try_from(self.size).unwrap_or(usize::MAX)];
+        self.map
+            .read_slice(&mut bytes, GuestAddress(0))
+            .map_err(|error| MachineError::Memory { size: self.size, error: error.to_string() })?;
+        Ok(bytes)
+    }
+
+    /// Where the kernel finds it: the process's address of guest address 0.
+    pub(crate) fn host_address(&self) -> u64 {
+        self.map.iter().next().map_or(0, |region| {
+            region.get_host_address(vm_memory::MemoryRegionAddress(0)).map_or(0, |at| at as u64)
+        })
+    }
+
+    /// What guest and host share.
+    pub fn shared(&self) -> &Shared {
+        let at = self.pointer(layout::SHARED, size_of::<Shared>());
+        let at = at.expect("the least size has room for it");
+        // SAFETY: inside the mapping (invariant 1), 4096-byte aligned in a
+        // mapping that is page aligned, atomics only (invariant 2).
+        unsafe { &*at.cast() }
+    }
+
+    /// The clock pages, where the guest has them.
+    pub fn pages(&self) -> &Pages {
+        let at = self.pointer(layout::PAGES, size_of::<Pages>());
+        let at = at.expect("the least size has room for it");
+        // SAFETY: as of `shared`.
+        unsafe { &*at.cast() }
+    }
+
+    fn pointer(&self, address: u64, length: usize) -> Option<*mut u8> {
+        let slice = self.map.get_slice(GuestAddress(address), length).ok()?;
+        Some(slice.ptr_guard_mut().as_ptr())
+    }
+}
+
+impl GuestMemory for GuestRam {
+    fn page<P: Page>(&self, address: host::GuestAddress) -> Result<&P, Misplaced> {
+        let (address, length) = (address.0, size_of::<P>());
+        let at = self.pointer(address, length).ok_or(Misplaced::Outside { address, length })?;
+        // SAFETY: inside the mapping (invariant 1), atomics of one size
+        // (invariant 2); alignment is checked by it.
+        unsafe { shared::page_at(at) }
+            .map_err(|_| Misplaced::Unaligned { address, alignment: align_of::<P>() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvclock::kvm_clock::TimePage;
+    use pvclock::shared::Split;
+
+    #[test]
+    fn pages_are_inside_or_refused() {
+        let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
+        let page = |address| ram.page::<TimePage<Split>>(host::GuestAddress(address));
+        assert!(page(0).is_ok());
+        assert!(page(layout::MEMORY_MIN - 32).is_ok());
+        for address in [layout::MEMORY_MIN - 31, layout::MEMORY_MIN, u64::MAX, u64::MAX - 31] {
+            assert!(
+                matches!(page(address), Err(Misplaced::Outside { .. })),
+                "{address:#x}: {:?}",
+                page(address)
+            );
+        }
+        assert!(matches!(page(2), Err(Misplaced::Unaligned { address: 2, alignment: 4 })));
+    }
+
+    #[test]
+    fn the_image_is_loaded_below_what_is_shared() {
+        let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
+        let entry = ram.load(crate::image::GUEST).unwrap();
+        assert!((layout::IMAGE..layout::IMAGE_END).contains(&entry), "{entry:#x}");
+        assert!(ram.load(b"no image").is_err());
+        assert!(GuestRam::new(4096).is_err());
+    }
+}

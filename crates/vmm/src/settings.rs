@@ -1,0 +1,98 @@
+//! What a machine is made from.
+
+use std::time::Duration;
+
+use guest::layout;
+use host::TscMode;
+use pvclock::Hertz;
+
+use crate::devices::Present;
+use crate::error::MachineError;
+
+/// Who makes the guest's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// KVM's own kvm-clock, in the kernel.
+    Kernel,
+    /// KVM's own Hyper-V clock, in the kernel.
+    KernelHyperV,
+    /// Our provider: KVM hands us the MSRs, and we write the pages.
+    Own(host::Settings),
+}
+
+impl Backend {
+    /// RDTSC never comes to us here, and no vCPU's rate is set: a provider
+    /// that counts on either would tell the guest what its TSC is not.
+    pub(crate) fn check(&self) -> Result<(), MachineError> {
+        let Self::Own(settings) = self else { return Ok(()) };
+        if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
+            return Err(MachineError::Lacks { what: "trapping of RDTSC" });
+        }
+        if settings.tsc_scaling.is_some() {
+            return Err(MachineError::Lacks { what: "scaling of the TSC" });
+        }
+        Ok(())
+    }
+}
+
+/// What a machine is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How many vCPUs.
+    pub vcpus: usize,
+    /// Guest memory, in bytes.
+    pub memory: u64,
+    /// Who makes the clock.
+    pub backend: Backend,
+    /// Which devices.
+    pub devices: Present,
+    /// Physical CPUs to run the vCPUs on, in order and round again; empty
+    /// lets the scheduler choose.
+    pub affinity: Vec<u32>,
+    /// How long an answer is waited for.
+    pub patience: Duration,
+}
+
+impl Settings {
+    /// One vCPU, all devices.
+    pub fn new(backend: Backend) -> Self {
+        Self {
+            vcpus: 1,
+            memory: layout::MEMORY_MIN,
+            backend,
+            devices: Present::ALL,
+            affinity: Vec::new(),
+            patience: Duration::from_secs(10),
+        }
+    }
+
+    /// The rate the guest's APIC timer is told to have.
+    pub(crate) fn apic(&self) -> Hertz {
+        match &self.backend {
+            Backend::Own(settings) => settings.apic,
+            // APIC_BUS_CYCLE_NS is 1 (arch/x86/kvm/lapic.h).
+            Backend::Kernel | Backend::KernelHyperV => Hertz(1_000_000_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::Kind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_machine_cannot_do_is_refused() {
+        let usual = host::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
+        let refused = |settings| Backend::Own(settings).check().err().map(|e| e.to_string());
+        assert_eq!(refused(usual), None);
+        let emulated = host::Settings { tsc_mode: TscMode::Emulated, ..usual };
+        let trapping = host::Settings { tsc_trapping: true, ..usual };
+        for settings in [emulated, trapping] {
+            assert_eq!(refused(settings).as_deref(), Some("KVM here lacks trapping of RDTSC"));
+        }
+        let scaled = host::Settings { tsc_scaling: Some(48), ..usual };
+        assert_eq!(refused(scaled).as_deref(), Some("KVM here lacks scaling of the TSC"));
+    }
+}

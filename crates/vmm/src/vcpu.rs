@@ -1,0 +1,207 @@
+//! One vCPU's thread: it runs the guest, answers its exits, and does what it
+//! is asked between two of them.
+
+mod exits;
+mod tsc;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use host::{Event, VcpuId};
+use kvm_ioctls::VcpuFd;
+
+use crate::board::Board;
+use crate::death::{Cause, Death, Registers};
+use crate::devices::LocalTimer;
+use crate::kvm;
+use crate::run_delay::StealMeter;
+
+pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
+
+/// What a vCPU is asked to do between two entries.
+pub(crate) enum Control {
+    /// Runs something on its thread: KVM wants calls on a vCPU there.
+    Do(Box<dyn FnOnce(&mut Vcpu) + Send>),
+    /// Goes on, if it was paused.
+    Resume,
+    /// There is a request for the guest.
+    Wake,
+    /// Ends.
+    Stop,
+}
+
+/// What its thread tells others without being asked.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    /// It waits for [`Control::Wake`]: the guest has nothing to do.
+    pub(crate) idle: AtomicBool,
+    /// Exits to this process.
+    pub(crate) exits: AtomicU64,
+    death: Mutex<Option<Death>>,
+}
+
+impl Status {
+    pub(crate) fn death(&self) -> Option<Death> {
+        *self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn die(&self, death: Death) {
+        self.death.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(death);
+    }
+}
+
+/// How the thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Into the guest.
+    Enter,
+    /// It waits for a request.
+    Idle,
+    /// It waits for an interrupt.
+    Halted,
+    /// Never again into the guest, but others still ask.
+    Dead,
+}
+
+/// A vCPU on its thread.
+pub(crate) struct Vcpu {
+    pub(crate) id: VcpuId,
+    pub(crate) fd: VcpuFd,
+    pub(crate) board: Arc<Board>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) timer: LocalTimer,
+    pub(crate) tsc_offset: u64,
+    pub(crate) control: Receiver<Control>,
+    pub(crate) paused: bool,
+    pub(crate) next: Next,
+    /// Where the clock is ours; where it is the kernel's, so is steal time.
+    pub(crate) steal: Option<StealMeter>,
+}
+
+impl Vcpu {
+    /// Until it is stopped.
+    pub(crate) fn run(mut self) {
+        while self.obey() {
+            if self.next == Next::Enter && !self.paused {
+                self.enter();
+            }
+        }
+    }
+
+    /// Does what was asked; waits while there is no reason to enter. `false`
+    /// at the end.
+    fn obey(&mut self) -> bool {
+        let waits = self.paused || self.next != Next::Enter;
+        let asked = if !waits {
+            match self.control.try_recv() {
+                Ok(asked) => asked,
+                Err(error) => return error == TryRecvError::Empty,
+            }
+        } else if self.paused || self.next != Next::Halted {
+            if self.next == Next::Idle && !self.paused && self.request_waits() {
+                self.next = Next::Enter;
+                return true;
+            }
+            match self.control.recv() {
+                Ok(asked) => asked,
+                Err(_) => return false,
+            }
+        } else {
+            match self.control.recv_timeout(self.until_timer()) {
+                Ok(asked) => asked,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.next = self.wake_by_timer();
+                    return true;
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        };
+        self.perform(asked)
+    }
+
+    fn perform(&mut self, asked: Control) -> bool {
+        match asked {
+            Control::Do(action) => action(self),
+            Control::Resume => self.paused = false,
+            Control::Wake if self.next == Next::Idle => self.next = Next::Enter,
+            Control::Wake => {}
+            Control::Stop => return false,
+        }
+        true
+    }
+
+    /// Says that it is idle, then looks once more: who posts a request writes
+    /// it first and asks for `idle` then, so one of the two sees the other.
+    fn request_waits(&self) -> bool {
+        self.status.idle.store(true, Ordering::SeqCst);
+        let mailbox = self.board.shared().vcpu(self.id.0 as usize);
+        let waits = mailbox.request.number() != mailbox.reply.number();
+        waits && self.status.idle.swap(false, Ordering::SeqCst)
+    }
+
+    /// How long a halted vCPU may sleep.
+    fn until_timer(&self) -> Duration {
+        let now = self.board.moment(self.tsc_offset);
+        match self.timer.deadline(&now) {
+            Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.since_start.0)),
+            // Somebody's request ends it, or the machine's end.
+            None => Duration::from_secs(3600),
+        }
+    }
+
+    fn wake_by_timer(&mut self) -> Next {
+        let now = self.board.moment(self.tsc_offset);
+        let Some(vector) = self.timer.due(&now) else { return Next::Halted };
+        match kvm::interrupt(&self.fd, vector) {
+            Ok(()) => Next::Enter,
+            // Not ready for it, though it halted with interrupts on: KVM's
+            // word against KVM's.
+            Err(_) => self.die(Cause::HaltedForever),
+        }
+    }
+
+    /// Tells our provider how long this vCPU was kept waiting.
+    fn measure_steal(&mut self) {
+        if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::look) {
+            self.board.tell(Event::StealMeasured { vcpu: self.id, stolen });
+        }
+    }
+
+    /// What is due at each entry.
+    fn prepare(&self) {
+        let id = self.id;
+        let _ = self.board.with_host(|host, now, ram| host.before_entry(id, now, ram));
+    }
+
+    fn die(&mut self, cause: Cause) -> Next {
+        let registers = self.registers();
+        self.status.die(Death { cause, registers });
+        Next::Dead
+    }
+
+    fn registers(&self) -> Registers {
+        let (Ok(general), Ok(special)) = (self.fd.get_regs(), self.fd.get_sregs()) else {
+            return Registers::default();
+        };
+        Registers {
+            rip: general.rip,
+            rsp: general.rsp,
+            rflags: Some(general.rflags),
+            cs: special.cs.selector,
+            cr2: special.cr2,
+        }
+    }
+
+    /// Finishes what the last exit began (KVM moves on past an IN or OUT at
+    /// the next entry only), without running the guest: then its state can be
+    /// saved. An access that KVM splits has more exits, each answered, until
+    /// KVM says that it would have to run the guest.
+    pub(crate) fn settle(&mut self) {
+        self.fd.set_kvm_immediate_exit(1);
+        while self.next != Next::Dead && self.run_once() {}
+        self.fd.set_kvm_immediate_exit(0);
+    }
+}

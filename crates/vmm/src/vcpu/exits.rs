@@ -1,0 +1,134 @@
+//! A vCPU's exits, each answered by who it concerns.
+
+use std::sync::atomic::Ordering;
+
+use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_IDLE};
+use host::VcpuId;
+use kvm_ioctls::VcpuExit;
+
+use super::tsc::TscWrite;
+use super::{Next, Vcpu};
+use crate::board::Board;
+use crate::death::{Cause, Death};
+use crate::devices::LocalTimer;
+
+/// The only error by which KVM_RUN says that it is to be called again.
+const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
+
+/// What an exit asks of its vCPU, once KVM's exit is let go of.
+enum Asked {
+    Nothing,
+    Doorbell(u8),
+    Halt,
+    Tsc(TscWrite),
+    Die(Cause),
+    Unknown,
+}
+
+impl Vcpu {
+    /// Runs the guest until it wants something, and answers.
+    pub(super) fn enter(&mut self) {
+        // Whether it was interrupted is all the same: what was asked of this
+        // thread is looked at next.
+        let _ = self.run_once();
+    }
+
+    /// `false` where KVM was interrupted before the guest wanted anything.
+    pub(super) fn run_once(&mut self) -> bool {
+        self.measure_steal();
+        let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
+        let inside = board.gate.come_in(id);
+        self.prepare();
+        let exit = self.fd.run();
+        // Its answer may bring all vCPUs out, which this one is.
+        drop(inside);
+        let asked = match exit {
+            Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
+            Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
+            Ok(exit) => answer(exit, board, id, offset, &mut self.timer),
+        };
+        self.status.exits.fetch_add(1, Ordering::Relaxed);
+        self.next = match asked {
+            Asked::Nothing => Next::Enter,
+            Asked::Doorbell(DOORBELL_IDLE) => Next::Idle,
+            Asked::Doorbell(DOORBELL_DIED) => {
+                let (_, words) = self.board.shared().vcpu(id.0 as usize).last_words.read();
+                self.status.die(Death::from_last_words(&words));
+                Next::Dead
+            }
+            Asked::Doorbell(_) => Next::Enter,
+            Asked::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
+            Asked::Halt => Next::Halted,
+            Asked::Tsc(write) => {
+                // The guest was told yes: KVM has had all it needs for this
+                // since the vCPU was made.
+                let _ = self.write_tsc(write);
+                Next::Enter
+            }
+            Asked::Die(cause) => self.die(cause),
+            Asked::Unknown => {
+                let reason = self.fd.get_kvm_run().exit_reason;
+                self.die(Cause::UnknownExit { reason })
+            }
+        };
+        true
+    }
+}
+
+fn answer(
+    exit: VcpuExit<'_>,
+    board: &Board,
+    vcpu: VcpuId,
+    tsc_offset: u64,
+    timer: &mut LocalTimer,
+) -> Asked {
+    match exit {
+        VcpuExit::IoOut(DOORBELL, data) => {
+            return Asked::Doorbell(data.first().copied().unwrap_or(0));
+        }
+        VcpuExit::IoOut(port, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
+        }
+        VcpuExit::IoIn(port, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
+        }
+        VcpuExit::MmioWrite(address, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
+        }
+        VcpuExit::MmioRead(address, data) => {
+            board.with_devices(tsc_offset, |devices, now| devices.mmio_read(address, data, now));
+        }
+        VcpuExit::X86Rdmsr(access) => {
+            let value = if LocalTimer::has(access.index) {
+                timer.read_msr(access.index, &board.moment(tsc_offset)).ok()
+            } else {
+                board.read_msr(vcpu, access.index).and_then(Result::ok)
+            };
+            *access.error = u8::from(value.is_none());
+            *access.data = value.unwrap_or(0);
+        }
+        VcpuExit::X86Wrmsr(access) => {
+            if let Some(write) = TscWrite::of(access.index, access.data) {
+                *access.error = 0;
+                return Asked::Tsc(write);
+            }
+            let done = if LocalTimer::has(access.index) {
+                timer.write_msr(access.index, access.data, &board.moment(tsc_offset)).is_ok()
+            } else {
+                board
+                    .write_msr(vcpu, access.index, access.data)
+                    .is_some_and(|written| written.is_ok())
+            };
+            *access.error = u8::from(!done);
+        }
+        VcpuExit::Hlt => return Asked::Halt,
+        VcpuExit::Intr | VcpuExit::IrqWindowOpen => {}
+        VcpuExit::Shutdown => return Asked::Die(Cause::TripleFault),
+        VcpuExit::InternalError => return Asked::Die(Cause::InternalError),
+        VcpuExit::FailEntry(reason, _) => return Asked::Die(Cause::FailedEntry { reason }),
+        VcpuExit::Unsupported(reason) => return Asked::Die(Cause::UnknownExit { reason }),
+        // Exits that this machine never asks KVM for.
+        _ => return Asked::Unknown,
+    }
+    Asked::Nothing
+}
