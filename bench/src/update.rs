@@ -4,7 +4,9 @@
 use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::{Event, GuestMemory, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+use host::{
+    Event, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId,
+};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
@@ -88,14 +90,14 @@ fn at(ns: u64) -> Reading {
 
 /// A VM of one vCPU whose page is registered and written.
 struct Vm {
-    host: RefCell<Host>,
+    host: RefCell<GuestClock>,
     memory: PlainMemory,
 }
 
 impl Vm {
     fn new(settings: Settings, msrs: &[(u32, u64)]) -> Result<Self, String> {
         let memory = PlainMemory::new(1);
-        let mut host = Host::new(settings, at(0)).map_err(|error| error.to_string())?;
+        let mut host = GuestClock::new(settings, at(0)).map_err(|error| error.to_string())?;
         host.handle(Event::VcpuCreated { vcpu: VCPU, tsc_offset: 0 }, at(0), &memory);
         host.handle(Event::VcpuMoved { vcpu: VCPU, physical_cpu: 0 }, at(0), &memory);
         for &(msr, value) in msrs {

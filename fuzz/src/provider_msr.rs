@@ -17,8 +17,8 @@ use host::msr::{
     KVM_WALL_CLOCK,
 };
 use host::{
-    Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Policy, Reading, Saved, Settings,
-    TscMode, UnixTime, VcpuId,
+    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Policy, Reading, Saved,
+    Settings, TscMode, UnixTime, VcpuId,
 };
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
@@ -46,7 +46,7 @@ pub(crate) fn provider_msr(data: &[u8]) {
 
 /// A VM's clock, and what is around it.
 struct Vm {
-    host: Host,
+    host: GuestClock,
     memory: PlainMemory,
     now: Reading,
     guests: [Guest; VCPUS as usize],
@@ -82,7 +82,7 @@ impl Vm {
         let flag = |bit: u32| flags >> bit & 1 == 1;
         let told = if flag(0) { bytes.number(5) } else { TSC_HZ };
         let settings = Settings {
-            told_tsc: Hertz(told),
+            advertised_tsc: Hertz(told),
             tsc_mode: if flag(1) { TscMode::Emulated } else { TscMode::Real },
             tsc_scaling: flag(2).then_some(48),
             tsc_trapping: flag(3),
@@ -96,7 +96,7 @@ impl Vm {
             boot: Nanos(1_000_000_000),
             real: UnixTime(Nanos(1_795_273_445_000_000_000)),
         };
-        let mut host = Host::new(settings, now).ok()?;
+        let mut host = GuestClock::new(settings, now).ok()?;
         let memory = PlainMemory::new(FRAMES);
         host.handle(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 }, now, &memory);
         Some(Self { host, memory, now, guests: Default::default() })
@@ -210,7 +210,7 @@ impl Vm {
             ..*self.host.settings()
         };
         let registers = self.registers();
-        match Host::restore(&saved, settings, policy, self.now) {
+        match GuestClock::restore(&saved, settings, policy, self.now) {
             Ok((host, restored)) => {
                 assert!(!restored.to_string().is_empty());
                 self.host = host;

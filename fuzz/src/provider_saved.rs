@@ -1,6 +1,6 @@
 //! Saved clocks of `provider` as arbitrary bytes, restored if they are one.
 
-use host::{Host, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
+use host::{GuestClock, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 
 /// What is one is encoded as it was; on any host it goes on or is refused.
@@ -25,7 +25,7 @@ pub(crate) fn provider_saved(data: &[u8]) {
             tsc_trapping: is(3),
             ..Settings::new(saved.kind(), Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 }))
         };
-        let (mut host, restored) = match Host::restore(&saved, settings, policy, now) {
+        let (mut host, restored) = match GuestClock::restore(&saved, settings, policy, now) {
             Ok(restored) => restored,
             Err(error) => {
                 assert!(!error.to_string().is_empty());

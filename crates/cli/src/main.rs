@@ -4,10 +4,10 @@ mod commands;
 mod duration;
 mod each_once;
 mod error;
-mod looking;
 mod measure;
 mod named_phc;
 mod output;
+mod sampler;
 mod waiting;
 
 use std::process::ExitCode;

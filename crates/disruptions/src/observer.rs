@@ -12,7 +12,7 @@ use std::time::Duration;
 use platform::facts::steering::Adjtimex;
 
 use crate::steering::{self, Steering};
-use crate::{Disruption, Event, Evidence, Happened, Kind, Look};
+use crate::{Disruption, Event, Evidence, Happened, Kind, Sample};
 use clocks::Clocks;
 pub(crate) use clocks::{BOOTTIME, REALTIME};
 pub use clocks::{MONOTONIC, RAW, TSC};
@@ -44,7 +44,7 @@ pub struct Observer {
     interval: Duration,
     /// What has kept whoever looks from it since the last look.
     busy: Duration,
-    last: Option<Look>,
+    last: Option<Sample>,
     clocks: Clocks,
     steering: Option<Steering>,
     page: Page,
@@ -117,7 +117,7 @@ impl Observer {
     }
 
     /// When to look again.
-    pub fn next_look_in(&self) -> Duration {
+    pub fn next_sample_in(&self) -> Duration {
         match self.is_gathering() {
             true => self.interval.min(GATHERING_EACH),
             false => self.interval,
@@ -131,10 +131,10 @@ impl Observer {
     }
 
     /// The next look: what happened since the last one.
-    pub fn observe(&mut self, look: Look) -> Observed {
+    pub fn observe(&mut self, look: Sample) -> Observed {
         let busy = std::mem::take(&mut self.busy);
         let Some(last) = self.last.take() else { return self.begin(look) };
-        let planned = self.next_look_in().saturating_add(busy);
+        let planned = self.next_sample_in().saturating_add(busy);
         let planned_ns = u64::try_from(planned.as_nanos()).unwrap_or(u64::MAX);
         let passed = Passed { ns: look.monotonic_ns.saturating_sub(last.monotonic_ns), planned_ns };
         let mut noticed = Noticed::default();
@@ -161,7 +161,7 @@ impl Observer {
     }
 
     /// The first look has nothing to be compared with.
-    fn begin(&mut self, look: Look) -> Observed {
+    fn begin(&mut self, look: Sample) -> Observed {
         let mut nothing = Noticed::default();
         self.page.observe(&look, &mut nothing);
         self.lateness.begin(&look);
@@ -185,7 +185,7 @@ impl Observer {
     /// Moves of adjtimex, which say themselves what they are: told at once.
     fn observe_steering(
         &mut self,
-        look: &Look,
+        look: &Sample,
         passed: Passed,
         noticed: &mut Noticed,
     ) -> Option<Disruption> {

@@ -23,7 +23,7 @@ pub enum Hypervisor {
 
 /// Where the TSC's frequency is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldBy {
+pub enum FrequencyFrom {
     /// Nobody told; measured against the ACPI PM timer, HPET or PIT.
     Measured,
     /// CPUID leaf 0x4000_0010.
@@ -38,12 +38,12 @@ pub enum ToldBy {
 
 const HYPERVISORS: [Hypervisor; 4] =
     [Hypervisor::None, Hypervisor::Kvm, Hypervisor::HyperV, Hypervisor::Other];
-const TELLERS: [ToldBy; 5] = [
-    ToldBy::Measured,
-    ToldBy::TimingLeaf,
-    ToldBy::HyperVMsr,
-    ToldBy::KvmClockPage,
-    ToldBy::Unknown,
+const TELLERS: [FrequencyFrom; 5] = [
+    FrequencyFrom::Measured,
+    FrequencyFrom::TimingLeaf,
+    FrequencyFrom::HyperVMsr,
+    FrequencyFrom::KvmClockPage,
+    FrequencyFrom::Unknown,
 ];
 
 /// What was found.
@@ -72,7 +72,7 @@ pub struct Found {
     /// The TSC's frequency.
     pub tsc: Hertz,
     /// Who said so.
-    pub told_by: ToldBy,
+    pub frequency_from: FrequencyFrom,
 }
 
 impl Found {
@@ -90,12 +90,12 @@ impl Found {
             self.rtc,
         ];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        [self.hypervisor as u64, flags, self.tsc.0, self.told_by as u64, 0, 0]
+        [self.hypervisor as u64, flags, self.tsc.0, self.frequency_from as u64, 0, 0]
     }
 
     /// From a reply's words.
     pub fn decode(words: &Words) -> Option<Self> {
-        let [hypervisor, flags, tsc, told_by, ..] = *words;
+        let [hypervisor, flags, tsc, frequency_from, ..] = *words;
         let flag = |bit: u32| flags >> bit & 1 == 1;
         Some(Self {
             hypervisor: *HYPERVISORS.get(usize::try_from(hypervisor).ok()?)?,
@@ -109,7 +109,7 @@ impl Found {
             pit: flag(7),
             rtc: flag(8),
             tsc: Hertz(tsc),
-            told_by: *TELLERS.get(usize::try_from(told_by).ok()?)?,
+            frequency_from: *TELLERS.get(usize::try_from(frequency_from).ok()?)?,
         })
     }
 }
@@ -144,7 +144,7 @@ impl Found {
             pit: if vcpu == 0 { pit::start(hardware) } else { pit::is_there(hardware) },
             rtc: rtc::is_there(hardware),
             tsc: Hertz(0),
-            told_by: ToldBy::Unknown,
+            frequency_from: FrequencyFrom::Unknown,
         };
         let mut highest = 0;
         if hardware.cpuid(1, 0)[2] >> 31 == 1 {
@@ -192,20 +192,20 @@ impl Found {
             let reader = TimeReader::new(&hardware.pages().vcpus[vcpu].time);
             reader.info().ok().and_then(|info| {
                 self.stable = info.flags.contains(Flags::TSC_STABLE);
-                Some((info.scale.to_hertz()?, ToldBy::KvmClockPage))
+                Some((info.scale.to_hertz()?, FrequencyFrom::KvmClockPage))
             })
         } else if self.hypervisor == Hypervisor::HyperV {
             let frequency = hardware.read_msr(HV_TSC_FREQUENCY).ok();
-            frequency.map(|frequency| (Hertz(frequency), ToldBy::HyperVMsr))
+            frequency.map(|frequency| (Hertz(frequency), FrequencyFrom::HyperVMsr))
         } else {
             None
         };
         let told = told.or_else(|| {
             let [khz, ..] = (highest >= TIMING_LEAF).then(|| hardware.cpuid(TIMING_LEAF, 0))?;
-            (khz > 0).then_some((Hertz(u64::from(khz) * 1000), ToldBy::TimingLeaf))
+            (khz > 0).then_some((Hertz(u64::from(khz) * 1000), FrequencyFrom::TimingLeaf))
         });
-        let told = told.or_else(|| Some((self.measure(hardware)?, ToldBy::Measured)));
-        (self.tsc, self.told_by) = told.unwrap_or((Hertz(0), ToldBy::Unknown));
+        let told = told.or_else(|| Some((self.measure(hardware)?, FrequencyFrom::Measured)));
+        (self.tsc, self.frequency_from) = told.unwrap_or((Hertz(0), FrequencyFrom::Unknown));
     }
 
     /// The TSC against the best timer there is.

@@ -14,7 +14,7 @@ pub const IMAGE: u64 = 0x10_0000;
 /// Where the image must end at the latest.
 pub const IMAGE_END: u64 = 0x80_0000;
 
-/// Where [`Shared`](crate::protocol::Shared) lies.
+/// Where [`SharedArea`](crate::protocol::SharedArea) lies.
 pub const SHARED: u64 = 0x80_0000;
 
 /// Where [`Pages`] lie.
@@ -37,7 +37,7 @@ pub const DOORBELL: u16 = 0xf00;
 pub const DOORBELL_IDLE: u8 = 1;
 
 /// Rung by a vCPU that can go on no more; its last words are in
-/// [`Shared`](crate::protocol::Shared).
+/// [`SharedArea`](crate::protocol::SharedArea).
 pub const DOORBELL_DIED: u8 = 2;
 
 /// The first serial port.
@@ -96,6 +96,6 @@ impl Pages {
 const _: () = {
     assert!(Pages::reference_address().is_multiple_of(4096));
     assert!(Pages::steal_address(1).is_multiple_of(64));
-    assert!(SHARED + size_of::<crate::protocol::Shared>() as u64 <= PAGES);
+    assert!(SHARED + size_of::<crate::protocol::SharedArea>() as u64 <= PAGES);
     assert!(PAGES + size_of::<Pages>() as u64 <= MEMORY_MIN);
 };

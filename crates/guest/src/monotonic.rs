@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clocks::Clocks;
 use crate::hardware::Hardware;
-use crate::protocol::{Shared, Words};
+use crate::protocol::{SharedArea, Words};
 use crate::request::Outcome;
 use crate::source::Source;
 
@@ -51,7 +51,7 @@ impl Order {
 /// Why the clock cannot be read.
 pub fn run(
     hardware: &impl Hardware,
-    shared: &Shared,
+    shared: &SharedArea,
     clocks: &mut Clocks,
     source: Source,
     reads: u64,

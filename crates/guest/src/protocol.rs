@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::VCPUS_MAX;
 
-/// The version of all that is in [`Shared`].
+/// The version of all that is in [`SharedArea`].
 pub const VERSION: u32 = 1;
 
 /// Words of a request, a reply and a record.
@@ -150,7 +150,7 @@ pub struct Vcpu {
 /// All that host and guest share but the clock pages.
 #[derive(Debug)]
 #[repr(C, align(4096))]
-pub struct Shared {
+pub struct SharedArea {
     /// [`VERSION`], written by the guest when its vCPU 0 is up.
     pub version: AtomicU32,
     unused: AtomicU32,
@@ -162,7 +162,7 @@ pub struct Shared {
     vcpus: [Vcpu; VCPUS_MAX],
 }
 
-impl Shared {
+impl SharedArea {
     /// Where the vCPUs' shares begin.
     pub const VCPUS_OFFSET: usize = core::mem::offset_of!(Self, vcpus);
 
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-impl Default for Shared {
+impl Default for SharedArea {
     fn default() -> Self {
         Self::new()
     }

@@ -48,7 +48,7 @@ fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
     let found = Found::look(hardware, 0);
     writeln!(out, "{FIRST}")?;
     writeln!(out, "hypervisor: {:?}", found.hypervisor)?;
-    writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.told_by)?;
+    writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.frequency_from)?;
     writeln!(out, "kvm-clock: {} (stable: {})", found.kvm_clock, found.stable)?;
     let mut clocks = Clocks::new(hardware, found, 0);
     for source in Source::ALL {

@@ -9,7 +9,7 @@ use crate::clocks::Clocks;
 use crate::discovery::Found;
 use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
-use crate::protocol::{self, Shared, Words};
+use crate::protocol::{self, SharedArea, Words};
 use crate::request::{Outcome, Request};
 use crate::{cost, monotonic};
 
@@ -30,7 +30,7 @@ const WAKE: u64 = 0x20 | 2 << 17;
 #[derive(Debug)]
 pub struct Guest<'a, H: Hardware> {
     hardware: &'a H,
-    shared: &'a Shared,
+    shared: &'a SharedArea,
     vcpu: usize,
     clocks: Clocks,
     /// The last request answered.
@@ -39,7 +39,7 @@ pub struct Guest<'a, H: Hardware> {
 
 impl<'a, H: Hardware> Guest<'a, H> {
     /// Finds the clocks and registers the pages.
-    pub fn start(hardware: &'a H, shared: &'a Shared, vcpu: usize) -> Self {
+    pub fn start(hardware: &'a H, shared: &'a SharedArea, vcpu: usize) -> Self {
         let found = Found::look(hardware, vcpu);
         let clocks = Clocks::new(hardware, found, vcpu);
         if vcpu == 0 {

@@ -11,11 +11,11 @@ use crate::{Kind, Settings};
 /// The registers of a leaf.
 ///
 /// ```
-/// use host::{Host, Kind, Leaf, Reading, Settings, UnixTime};
+/// use host::{GuestClock, Kind, Leaf, Reading, Settings, UnixTime};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
-/// let host = Host::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
+/// let host = GuestClock::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
 /// // TSC and APIC in kHz.
 /// let frequencies = Leaf { eax: 2_445_428, ebx: 1_000_000, ecx: 0, edx: 0 };
 /// assert_eq!(host.cpuid(0x4000_0010, 0), Some(frequencies));
@@ -78,7 +78,7 @@ pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
             Leaf { eax: HV_PRIVILEGES, edx: HV_FREQUENCY_MSRS, ..Leaf::default() }
         }
         (_, FREQUENCIES) => {
-            Leaf { eax: khz(settings.told_tsc), ebx: khz(settings.apic), ..Leaf::default() }
+            Leaf { eax: khz(settings.advertised_tsc), ebx: khz(settings.apic), ..Leaf::default() }
         }
         // Version, recommendations and limits: nothing to say.
         _ => Leaf::default(),

@@ -60,7 +60,7 @@ pub enum Event {
     /// their last entry's, which they may have read beyond.
     HostSuspended,
     /// The host woke; a TSC that went back is seen from the reading, and made
-    /// up for by new offsets ([`Host::tsc_offset`](crate::Host::tsc_offset)).
+    /// up for by new offsets ([`GuestClock::tsc_offset`](crate::Host::tsc_offset)).
     HostResumed,
     /// The host's own clocksource is TSC-based now, or no longer.
     HostClocksource {

@@ -4,13 +4,13 @@
 //!
 //! | a VMM | calls |
 //! | --- | --- |
-//! | makes a VM | [`Host::new`], [`Host::cpuid_leaves`], [`Host::msrs`] |
-//! | has an MSR access of its guest | [`Host::read_msr`], [`Host::write_msr`] |
-//! | is about to run a vCPU | [`Host::before_entry`] |
-//! | sees one of the [`Event`]s | [`Host::handle`] |
-//! | traps RDTSC | [`Host::guest_tsc`] |
-//! | saves, restores, migrates | [`Host::save`], [`Host::restore`] |
-//! | is told when to look again by | [`Host::deadline`] |
+//! | makes a VM | [`GuestClock::new`], [`GuestClock::cpuid_leaves`], [`GuestClock::msrs`] |
+//! | has an MSR access of its guest | [`GuestClock::read_msr`], [`GuestClock::write_msr`] |
+//! | is about to run a vCPU | [`GuestClock::before_entry`] |
+//! | sees one of the [`Event`]s | [`GuestClock::handle`] |
+//! | traps RDTSC | [`GuestClock::guest_tsc`] |
+//! | saves, restores, migrates | [`GuestClock::save`], [`GuestClock::restore`] |
+//! | is told when to look again by | [`GuestClock::deadline`] |
 //!
 //! `docs/protocols/host.md` tells the rules to who writes a host of their own.
 #![no_std]
@@ -21,7 +21,7 @@ extern crate alloc;
 mod calibration;
 mod cpuid;
 pub mod event;
-mod host;
+mod guest_clock;
 pub mod kind;
 mod log;
 mod master;
@@ -38,7 +38,7 @@ mod vcpu;
 pub use calibration::{Calibration, CalibrationError, Sample, calibrate};
 pub use cpuid::Leaf;
 pub use event::{Event, VcpuId};
-pub use host::Host;
+pub use guest_clock::GuestClock;
 pub use kind::{GuestSystem, Kind};
 pub use log::{LogEntry, LogEvent};
 pub use master::PerVcpu;
@@ -47,6 +47,6 @@ pub use msr::{MsrError, MsrRange};
 pub use plain_memory::PlainMemory;
 pub use reading::{Reading, UnixTime};
 pub use saved::{DecodeError, Saved};
-pub use settings::{Settings, SettingsError, ToldBy, TscMode};
+pub use settings::{FrequencyFrom, Settings, SettingsError, TscMode};
 pub use transfer::{Policy, Reenlightenment, RestoreError, Restored, RestoredVcpu, StepBound};
 pub use tsc::{RatioError, TscRatio};

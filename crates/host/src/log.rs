@@ -6,7 +6,7 @@ use core::fmt;
 
 use pvclock::{Hertz, Nanos, ScaleError};
 
-use crate::{PerVcpu, ToldBy};
+use crate::{FrequencyFrom, PerVcpu};
 
 /// Entries kept: a guest can cause them, so the oldest go.
 const KEPT: usize = 256;
@@ -40,7 +40,7 @@ pub enum LogEvent {
         /// What the host's TSC runs at.
         host: Hertz,
         /// Who says so.
-        by: ToldBy,
+        by: FrequencyFrom,
     },
     /// A rate was to be told that no page can express; the old one stands.
     Refused(ScaleError),
@@ -84,9 +84,9 @@ impl fmt::Display for LogEvent {
             Self::Told { told, host, by } => {
                 write!(f, "the guest is told a TSC of {told}, ")?;
                 match by {
-                    ToldBy::Host => f.write_str("the host's own figure")?,
-                    ToldBy::User => f.write_str("as the user says")?,
-                    ToldBy::Calibration { error } => write!(f, "measured within ±{error}")?,
+                    FrequencyFrom::GuestClock => f.write_str("the host's own figure")?,
+                    FrequencyFrom::User => f.write_str("as the user says")?,
+                    FrequencyFrom::Calibration { error } => write!(f, "measured within ±{error}")?,
                 }
                 let ppm = (told.0 as f64 / host.0 as f64 - 1.0) * 1e6;
                 write!(f, "; the host's runs at {host} ({ppm:+.3} ppm)")

@@ -6,12 +6,12 @@ use core::fmt;
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
-/// use host::{Event, Host, Kind, PerVcpu, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, Reading, Settings, UnixTime, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
 /// let memory = PlainMemory::new(0);
-/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {
 ///     host.handle(Event::VcpuCreated { vcpu, tsc_offset }, now, &memory);
 /// }

@@ -92,12 +92,12 @@ impl Kind {
 /// Why an access failed: #GP for the guest, all of them.
 ///
 /// ```
-/// use host::{Event, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
 /// let memory = PlainMemory::new(1);
-/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
+/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// let vcpu = VcpuId(0);
 /// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, now, &memory);
 /// let refused = host.write_msr(vcpu, 0x4b56_4d01, 0x8001, now, &memory).unwrap_err();

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use pvclock::{Hertz, Nanos, Scale, ScaleError};
 
-use crate::host::hyperv::HyperV;
+use crate::guest_clock::hyperv::HyperV;
 use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL, KVM_STEAL_TIME,
     KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
@@ -31,15 +31,15 @@ use crate::{Kind, MsrError, UnixTime, VcpuId};
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
 const VERSION: u32 = 1;
 
-/// A VM's clock at rest. [`Host::save`](crate::Host::save) makes it,
-/// [`Host::restore`](crate::Host::restore) takes it.
+/// A VM's clock at rest. [`GuestClock::save`](crate::Host::save) makes it,
+/// [`GuestClock::restore`](crate::Host::restore) takes it.
 ///
 /// ```
-/// use host::{Event, Host, Kind, PlainMemory, Reading, Saved, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Saved, Settings, UnixTime, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
-/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
+/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
 /// let created = Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
 /// host.handle(created, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(700));

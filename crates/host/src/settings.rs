@@ -8,13 +8,13 @@ use crate::{Calibration, Kind};
 /// How the guest's TSC comes about.
 ///
 /// ```
-/// use host::{Event, Host, Kind, PlainMemory, Reading, Settings, TscMode, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, TscMode, UnixTime, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
 /// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).told(Hertz(1_000_000_000));
 /// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
-///     let mut host = Host::new(Settings { tsc_mode, ..settings }, at(0))?;
+///     let mut host = GuestClock::new(Settings { tsc_mode, ..settings }, at(0))?;
 ///     let vcpu = VcpuId(0);
 ///     host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 ///     assert_eq!(host.guest_tsc(vcpu, at(1_000)), Some(tsc));
@@ -33,9 +33,9 @@ pub enum TscMode {
 
 /// Who says what the guest is told of its TSC's frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldBy {
+pub enum FrequencyFrom {
     /// It is the host's own figure.
-    Host,
+    GuestClock,
     /// The user, right or wrong.
     User,
     /// A measurement, so far off at the most.
@@ -62,9 +62,9 @@ pub struct Settings {
     /// The rate the host's TSC truly runs at.
     pub host_tsc: Hertz,
     /// The rate the guest is told, in pages, CPUID and MSRs.
-    pub told_tsc: Hertz,
+    pub advertised_tsc: Hertz,
     /// Who says so.
-    pub told_by: ToldBy,
+    pub frequency_from: FrequencyFrom,
     /// The rate of the guest's APIC timer.
     pub apic: Hertz,
     /// Where the guest's TSC comes from.
@@ -95,8 +95,8 @@ impl Settings {
         Self {
             kind,
             host_tsc,
-            told_tsc: host_tsc,
-            told_by: ToldBy::Host,
+            advertised_tsc: host_tsc,
+            frequency_from: FrequencyFrom::GuestClock,
             // What KVM's APIC has (APIC_BUS_CYCLE_NS, arch/x86/kvm/lapic.h).
             apic: Hertz(1_000_000_000),
             tsc_mode: TscMode::Real,
@@ -112,27 +112,27 @@ impl Settings {
     /// The same, with the guest told what a user says.
     #[must_use]
     pub const fn told(self, frequency: Hertz) -> Self {
-        Self { told_tsc: frequency, told_by: ToldBy::User, ..self }
+        Self { advertised_tsc: frequency, frequency_from: FrequencyFrom::User, ..self }
     }
 
     /// The usual on a host whose TSC was measured.
     pub const fn calibrated(kind: Kind, calibration: &Calibration) -> Self {
-        let told_by = ToldBy::Calibration { error: calibration.error };
-        Self { told_by, ..Self::new(kind, calibration.frequency) }
+        let frequency_from = FrequencyFrom::Calibration { error: calibration.error };
+        Self { frequency_from, ..Self::new(kind, calibration.frequency) }
     }
 
     /// How much too high the told frequency is, in parts per million.
     pub fn told_error_ppm(&self) -> f64 {
-        (self.told_tsc.0 as f64 / self.host_tsc.0 as f64 - 1.0) * 1e6
+        (self.advertised_tsc.0 as f64 / self.host_tsc.0 as f64 - 1.0) * 1e6
     }
 
     /// The page's scale at the told frequency.
     pub(crate) fn scale(&self) -> Result<Scale, SettingsError> {
-        let scale = Scale::from_hertz(self.told_tsc).map_err(SettingsError::Told)?;
+        let scale = Scale::from_hertz(self.advertised_tsc).map_err(SettingsError::Told)?;
         if self.kind == Kind::HyperV {
-            ReferenceScale::from_hertz(self.told_tsc).map_err(SettingsError::Told)?;
+            ReferenceScale::from_hertz(self.advertised_tsc).map_err(SettingsError::Told)?;
         }
-        Scale::from_hertz(self.host_tsc).map_err(SettingsError::Host)?;
+        Scale::from_hertz(self.host_tsc).map_err(SettingsError::GuestClock)?;
         if self.apic.0 == 0 || self.apic.0 / 1_000 > u64::from(u32::MAX) {
             return Err(SettingsError::Apic { frequency: self.apic });
         }
@@ -153,7 +153,7 @@ pub enum SettingsError {
     Told(ScaleError),
     /// No TSC runs so.
     #[error("the host's TSC frequency: {0}")]
-    Host(ScaleError),
+    GuestClock(ScaleError),
     /// CPUID has 32 bits of kHz for it.
     #[error("an APIC timer of {frequency} where 1 Hz to 2^32 kHz are possible")]
     Apic {

@@ -50,19 +50,19 @@ pub enum Policy {
 /// vCPU's offset, then run. [`Restored`]'s text is for the log.
 ///
 /// ```
-/// use host::{Event, Host, Kind, PlainMemory, Policy, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, Reading, Settings, UnixTime, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
 /// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
-/// let mut host = Host::new(settings, at(0))?;
+/// let mut host = GuestClock::new(settings, at(0))?;
 /// let vcpu = VcpuId(0);
 /// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(1_000));
 ///
 /// // A minute later, and none of it the guest's: its TSC is to be set back.
 /// let now = at(60_000_001_000);
-/// let (host, restored) = Host::restore(&saved, settings, Policy::Freeze, now)?;
+/// let (host, restored) = GuestClock::restore(&saved, settings, Policy::Freeze, now)?;
 /// assert_eq!(host.time(vcpu, now), Nanos(1_000));
 /// assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -120_000_000_000);
 /// assert_eq!(restored.step.bound, Nanos(4));
@@ -193,7 +193,7 @@ impl Restored {
         let Rate { source, ratio, told, unacknowledged } = Rate::of(saved, settings, now)?;
         // What it is told now, and what it is once it has taken note.
         for told in [Some(told), unacknowledged].into_iter().flatten() {
-            Settings { told_tsc: told, ..*settings }.scale()?;
+            Settings { advertised_tsc: told, ..*settings }.scale()?;
         }
         let base = source.base(now);
         let place = |vcpu: &crate::saved::SavedVcpu| {

@@ -5,7 +5,8 @@ mod common;
 
 use common::{SECOND, at_rate, cases};
 use host::{
-    Calibration, CalibrationError, Kind, LogEvent, Reading, Sample, Settings, ToldBy, calibrate,
+    Calibration, CalibrationError, FrequencyFrom, Kind, LogEvent, Reading, Sample, Settings,
+    calibrate,
 };
 use proptest::prelude::*;
 use pvclock::{Hertz, Nanos, Ticks};
@@ -90,9 +91,12 @@ fn a_calibrated_clock_logs_its_error() {
     let rate = Hertz(2_000_000_000);
     let samples: Vec<_> = (0..9).map(|n| sample(at_rate(n * SECOND, rate), 100)).collect();
     let settings = Settings::calibrated(Kind::Kvm, &calibrate(&samples).unwrap());
-    let by = ToldBy::Calibration { error: Hertz(51) };
-    assert_eq!((settings.host_tsc, settings.told_tsc, settings.told_by), (rate, rate, by));
-    let host = host::Host::new(settings, at_rate(0, rate)).unwrap();
+    let by = FrequencyFrom::Calibration { error: Hertz(51) };
+    assert_eq!(
+        (settings.host_tsc, settings.advertised_tsc, settings.frequency_from),
+        (rate, rate, by)
+    );
+    let host = host::GuestClock::new(settings, at_rate(0, rate)).unwrap();
     let told = host.calibration_log().next().unwrap();
     assert_eq!(told.what, LogEvent::Told { told: rate, host: rate, by });
     assert!(told.to_string().contains("measured within ±51 Hz"), "{told}");

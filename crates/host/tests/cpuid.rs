@@ -1,14 +1,14 @@
 //! What CPUID says of each provider.
 
-use host::{Host, Kind, Leaf, Reading, Settings, UnixTime};
+use host::{GuestClock, Kind, Leaf, Reading, Settings, UnixTime};
 use pvclock::{Hertz, Nanos, Ticks};
 
-fn host(kind: Kind) -> Host {
+fn host(kind: Kind) -> GuestClock {
     let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
-    Host::new(Settings::new(kind, Hertz(2_445_428_000)), now).unwrap()
+    GuestClock::new(Settings::new(kind, Hertz(2_445_428_000)), now).unwrap()
 }
 
-fn signature(host: &Host) -> String {
+fn signature(host: &GuestClock) -> String {
     let Leaf { ebx, ecx, edx, .. } = host.cpuid(0x4000_0000, 0).unwrap();
     [ebx, ecx, edx].iter().flat_map(|word| word.to_le_bytes()).map(char::from).collect()
 }

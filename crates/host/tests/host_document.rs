@@ -12,7 +12,8 @@ mod document;
 use common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
 use host::{
-    Event, Host, Kind, Policy, Reading, Restored, Sample, Settings, TscRatio, VcpuId, calibrate,
+    Event, GuestClock, Kind, Policy, Reading, Restored, Sample, Settings, TscRatio, VcpuId,
+    calibrate,
 };
 use pvclock::{Hertz, Nanos, Ticks};
 
@@ -83,7 +84,7 @@ fn the_example_of_a_restore() {
     assert_eq!(restored.vcpus[0].tsc, 158_600_000_000);
     assert_eq!(restored.vcpus[0].tsc_offset.cast_signed(), -113);
     assert_eq!(restored.step.bound, Nanos(354));
-    let (host, again) = Host::restore(&saved, here, Policy::Advance, now).unwrap();
+    let (host, again) = GuestClock::restore(&saved, here, Policy::Advance, now).unwrap();
     assert_eq!(again, restored);
     assert_eq!(host.tsc_offset(VcpuId(0)), Some(restored.vcpus[0].tsc_offset));
 }

@@ -8,8 +8,8 @@ use host::msr::{
     HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
 };
 use host::{
-    Event, GuestMemory, Host, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Reading, Settings,
-    VcpuId,
+    Event, GuestClock, GuestMemory, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Reading,
+    Settings, VcpuId,
 };
 use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
 use pvclock::steal_time::{StealPage, StealReader};
@@ -362,7 +362,7 @@ fn an_emulated_tsc_is_the_hosts_clock_at_the_rate_told() {
 fn a_rate_that_no_page_can_express_is_refused_and_logged() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
     rig.event(Event::TscFrequencyChanged { frequency: Hertz(999) }, at(SECOND));
-    assert_eq!(rig.host.settings().told_tsc, HOST_TSC);
+    assert_eq!(rig.host.settings().advertised_tsc, HOST_TSC);
     let log: Vec<String> = rig.host.calibration_log().map(ToString::to_string).collect();
     assert_eq!(
         log,
@@ -374,6 +374,6 @@ fn a_rate_that_no_page_can_express_is_refused_and_logged() {
              from 1000 Hz to 1099511627776 Hz",
         ]
     );
-    assert!(Host::new(KVM.told(Hertz(0)), at(0)).is_err());
-    assert!(Host::new(Settings::new(Kind::HyperV, Hertz(10_000_000)), at(0)).is_err());
+    assert!(GuestClock::new(KVM.told(Hertz(0)), at(0)).is_err());
+    assert!(GuestClock::new(Settings::new(Kind::HyperV, Hertz(10_000_000)), at(0)).is_err());
 }

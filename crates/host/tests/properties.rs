@@ -8,7 +8,9 @@ use host::msr::{
     HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD,
     KVM_WALL_CLOCK,
 };
-use host::{Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Settings, TscMode, VcpuId};
+use host::{
+    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Settings, TscMode, VcpuId,
+};
 use proptest::prelude::*;
 use pvclock::kvm_clock::{TimeInfo, WallClockPage, WallClockReader};
 use pvclock::steal_time::{StealInfo, StealPage, StealReader};
@@ -218,7 +220,7 @@ proptest! {
             prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after {:?}", step);
         }
         let saved = rig.host.save(at(ns));
-        let restored = Host::restore(&saved, settings, host::Policy::Freeze, at(ns));
+        let restored = GuestClock::restore(&saved, settings, host::Policy::Freeze, at(ns));
         rig.host = restored.unwrap().0;
         rig.enter_all(at(ns));
         prop_assert_eq!((rig.page(0), steal(&rig.memory, 0)), before, "after a restore");

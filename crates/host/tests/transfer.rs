@@ -8,7 +8,7 @@ use host::msr::{
     HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
 };
 use host::{
-    DecodeError, Event, GuestMemory, Host, Kind, LogEvent, Policy, Reading, Reenlightenment,
+    DecodeError, Event, GuestClock, GuestMemory, Kind, LogEvent, Policy, Reading, Reenlightenment,
     RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, UnixTime, VcpuId,
 };
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn moved(
     let Rig { mut host, memory } = rig;
     let saved = host.save(from);
     let saved = Saved::from_bytes(&saved.to_bytes()).unwrap();
-    let (host, restored) = Host::restore(&saved, settings, policy, to).unwrap();
+    let (host, restored) = GuestClock::restore(&saved, settings, policy, to).unwrap();
     (Rig { host, memory }, restored)
 }
 
@@ -132,7 +132,7 @@ fn a_told_frequency_stays_off_as_far_as_it_was() {
     let (from, to) = (at(SECOND), elsewhere(2 * SECOND, here.host_tsc));
     let (rig, restored) = moved(rig, here, Policy::Advance, from, to);
     assert_eq!(restored.told, Hertz(1_430_000_000), "still 10 % too much");
-    assert_eq!(rig.host.settings().told_tsc, restored.told);
+    assert_eq!(rig.host.settings().advertised_tsc, restored.told);
     let leaf = rig.host.cpuid(0x4000_0010, 0).unwrap();
     assert_eq!((leaf.eax, leaf.ebx), (1_430_000, 1_000_000));
 }
@@ -143,7 +143,8 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     rig.event(Event::ClockSet { clock: Nanos(u64::MAX - 10) }, at(0));
     rig.enter_all(at(0));
     let saved = rig.host.save(at(0));
-    let restore = |settings, now| Host::restore(&saved, settings, Policy::Advance, now).map(|_| ());
+    let restore =
+        |settings, now| GuestClock::restore(&saved, settings, Policy::Advance, now).map(|_| ());
     let kind = RestoreError::Kind { saved: Kind::Kvm, asked: Kind::HyperV };
     assert_eq!(restore(HYPERV, at(0)), Err(kind));
     let clock = RestoreError::Clock { clock: Nanos(u64::MAX - 10), away: Nanos(11) };
@@ -155,7 +156,7 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(Reading { real: UnixTime(Nanos(0)), ..at(0) });
     let far = Reading { real: UnixTime(Nanos(u64::MAX / 2)), ..at(0) };
-    let tsc = Host::restore(&saved, KVM, Policy::Advance, far).map(|_| ());
+    let tsc = GuestClock::restore(&saved, KVM, Policy::Advance, far).map(|_| ());
     let (vcpu, away) = (VcpuId(0), Nanos(u64::MAX / 2));
     assert_eq!(tsc, Err(RestoreError::Tsc { vcpu, away, rate: HOST_TSC }));
 }
@@ -192,7 +193,8 @@ fn a_rate_that_no_page_can_express_is_refused_before_the_guest_is_told() {
     let saved = rig.host.save(at(SECOND));
     let slow = Hertz(9_000_000);
     let here = Settings { tsc_trapping: true, ..Settings::new(Kind::HyperV, slow) };
-    let refused = Host::restore(&saved, here, Policy::Freeze, at_rate(SECOND, slow)).map(|_| ());
+    let refused =
+        GuestClock::restore(&saved, here, Policy::Freeze, at_rate(SECOND, slow)).map(|_| ());
     assert!(matches!(refused, Err(RestoreError::Settings(SettingsError::Told(_)))), "{refused:?}");
 }
 
@@ -389,7 +391,7 @@ proptest! {
             prop_assert_eq!(saved.to_bytes(), bytes);
             let settings = Settings::new(saved.kind(), HOST_TSC);
             for policy in [Policy::Advance, Policy::Freeze] {
-                if let Ok((host, _)) = Host::restore(&saved, settings, policy, at(2 * SECOND)) {
+                if let Ok((host, _)) = GuestClock::restore(&saved, settings, policy, at(2 * SECOND)) {
                     let mut rig = Rig { host, memory: host::PlainMemory::new(1) };
                     rig.enter_all(at(2 * SECOND));
                     rig.host.save(at(3 * SECOND));

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::{Event, GuestAddress, GuestMemory, Host, Kind, Reading, VcpuId};
+use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, Reading, VcpuId};
 use instruments::measurements::Spread;
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
@@ -118,7 +118,7 @@ fn check(page: Page, bar_ns: f64, found: String, verdict: Verdict) -> Check {
 struct Pair {
     page: Page,
     machine: Machine,
-    host: Host,
+    host: GuestClock,
     tsc_offset: u64,
     apart_ns: Vec<f64>,
     started: Instant,
@@ -173,11 +173,11 @@ fn beside(
     machine: &Machine,
     page: Page,
     tsc_offset: u64,
-) -> Result<Host, LabError> {
+) -> Result<GuestClock, LabError> {
     let ram = machine.ram();
     let now = host_clock::read();
     let settings = host::Settings::new(page.kind(), bench.host_tsc);
-    let mut host = Host::new(settings, now).map_err(MachineError::from)?;
+    let mut host = GuestClock::new(settings, now).map_err(MachineError::from)?;
     host.handle(Event::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
     let (now, clock) = kernel_clock(machine, page, tsc_offset, now)?;
     host.handle(Event::ClockSet { clock }, now, ram);

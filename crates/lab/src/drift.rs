@@ -121,7 +121,7 @@ pub(crate) fn judge(
     told_over_true: f64,
 ) -> (Option<Drift>, Check) {
     let source = series.source;
-    let theory_ppm = theory::drift_ppm(source, guest.told_by, told_over_true);
+    let theory_ppm = theory::drift_ppm(source, guest.frequency_from, told_over_true);
     let name = format!("{}: {}", maker.label(), source.name());
     let Some(measured) = Measured::of(&series.readings, resolution_ns(source)) else {
         let check = match &series.error {

@@ -71,7 +71,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
             let Some(step_ns) = step_ns(source) else { continue };
             let name = format!("{}: {}", maker.label(), source.name());
             progress.step(&name, index as f64 / makers.len() as f64);
-            let told = drift_ppm(source, found.told_by, bench.told_over_true(*maker));
+            let told = drift_ppm(source, found.frequency_from, bench.told_over_true(*maker));
             match read(&machine, source, bench.host_tsc, start) {
                 Ok(mut readings) => {
                     checks.extend(judge(&name, &readings, step_ns, told));
@@ -276,7 +276,8 @@ mod tests {
     /// second on they are 11 ms behind, though each page is as it was written.
     #[test]
     fn a_clock_that_is_told_wrong_is_seen_by_the_host_s_own() {
-        let told = drift_ppm(Source::KvmClock, guest::discovery::ToldBy::KvmClockPage, 1.02299);
+        let told =
+            drift_ppm(Source::KvmClock, guest::discovery::FrequencyFrom::KvmClockPage, 1.02299);
         let slow_ns = (500.0 * MS as f64 * told / PPM).round() as i64;
         assert_eq!(slow_ns / MS.cast_signed(), -11);
         let guest_ns = (600 * MS).wrapping_add_signed(slow_ns);

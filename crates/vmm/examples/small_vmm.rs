@@ -12,7 +12,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use host::{Event, GuestAddress, GuestMemory, Host, Kind, Misplaced, Settings, VcpuId};
+use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, Misplaced, Settings, VcpuId};
 use kvm_bindings::{
     KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, kvm_enable_cap,
     kvm_userspace_memory_region,
@@ -59,7 +59,7 @@ impl GuestMemory for Memory {
 }
 
 /// A VM over this memory, whose clock MSRs come to us.
-fn create(kvm: &Kvm, memory: &Memory, host: &Host) -> Result<VmFd, Box<dyn Error>> {
+fn create(kvm: &Kvm, memory: &Memory, host: &GuestClock) -> Result<VmFd, Box<dyn Error>> {
     let vm = kvm.create_vm()?;
     let at = memory.0.get_host_address(vm_memory::GuestAddress(0))?;
     let region = kvm_userspace_memory_region {
@@ -106,7 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = Memory(GuestMemoryMmap::from_ranges(&[(vm_memory::GuestAddress(0), SIZE)])?);
     memory.0.write_slice(&GUEST, vm_memory::GuestAddress(START))?;
 
-    let mut host = Host::new(Settings::new(Kind::Kvm, kvm::host_tsc()?), host_clock::read())?;
+    let mut host = GuestClock::new(Settings::new(Kind::Kvm, kvm::host_tsc()?), host_clock::read())?;
     let vm = create(&kvm, &memory, &host)?;
     let mut vcpu = boot(&vm)?;
     let tsc_offset = kvm::tsc_offset(&vcpu)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::death::Death;
+use crate::guest_fault::GuestFault;
 
 /// Why there is no machine, or no answer from it.
 #[derive(Debug, thiserror::Error)]
@@ -64,12 +64,12 @@ pub enum MachineError {
     #[error("devices do not come back: {0:?}")]
     Devices(crate::devices::Unrestorable),
     /// The guest died.
-    #[error("vCPU {vcpu} died: {death}")]
+    #[error("vCPU {vcpu} died: {guest_fault}")]
     Died {
         /// Which vCPU.
         vcpu: usize,
         /// How.
-        death: Death,
+        guest_fault: GuestFault,
     },
     /// It does not answer.
     #[error("vCPU {vcpu} has not answered within {limit:?}")]

@@ -1,12 +1,11 @@
 //! A virtual machine on /dev/kvm whose time is ours to arrange.
 
 mod alarm;
-mod board;
+mod barrier;
 pub mod clock_state;
-pub mod death;
 pub mod devices;
 mod error;
-mod gate;
+pub mod guest_fault;
 pub mod host_clock;
 pub mod image;
 pub mod kvm;
@@ -14,6 +13,7 @@ mod machine;
 mod memory;
 pub mod run_delay;
 mod settings;
+mod shared;
 mod vcpu;
 
 pub use error::MachineError;

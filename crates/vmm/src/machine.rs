@@ -10,20 +10,20 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use guest::layout::VCPUS_MAX;
-use host::{Event, Host, Reading, VcpuId};
+use host::{Event, GuestClock, Reading, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Hertz;
 use vmm_sys_util::signal::register_signal_handler;
 
 use crate::alarm::Alarm;
-use crate::board::{Board, Inner, OwnTime};
-use crate::death::Death;
+use crate::barrier::kick_signal;
 use crate::devices::{Devices, LocalTimer};
 use crate::error::MachineError;
-use crate::gate::kick_signal;
+use crate::guest_fault::GuestFault;
 use crate::memory::GuestRam;
 use crate::run_delay::StealMeter;
 use crate::settings::{Backend, Settings};
+use crate::shared::{Inner, OwnTime, Shared};
 use crate::vcpu::{Control, Next, Status, Vcpu};
 use crate::{host_clock, image, kvm};
 
@@ -46,7 +46,7 @@ struct Start {
     fd: VcpuFd,
     timer: LocalTimer,
     next: Next,
-    death: Option<Death>,
+    guest_fault: Option<GuestFault>,
     asked: u64,
     tail: u64,
 }
@@ -58,7 +58,7 @@ pub struct Machine {
     vm: VmFd,
     /// Where the clock is ours.
     alarm: Option<Alarm>,
-    board: Arc<Board>,
+    shared: Arc<Shared>,
     settings: Settings,
     started: Instant,
 }
@@ -88,7 +88,7 @@ impl Machine {
         let now = host_clock::read();
         let host = match &settings.backend {
             Backend::Kernel | Backend::KernelHyperV => None,
-            Backend::Own(settings) => Some(Host::new(*settings, now)?),
+            Backend::Own(settings) => Some(GuestClock::new(*settings, now)?),
         };
         let leaves = kvm::leaves(&kvm, &settings.backend, host.as_ref())?;
         let inner = Inner::new(host, Devices::new(&settings.devices), OwnTime::starting(now));
@@ -105,7 +105,7 @@ impl Machine {
                 fd,
                 timer,
                 next: Next::Enter,
-                death: None,
+                guest_fault: None,
                 asked: 0,
                 tail: 0,
             })?;
@@ -121,9 +121,9 @@ impl Machine {
         settings: &Settings,
         started: Instant,
     ) -> Result<Self, MachineError> {
-        let board = Arc::new(Board::new(ram, inner));
-        let alarm = if board.has_host() { Some(Alarm::start(&board)?) } else { None };
-        Ok(Self { vcpus: Vec::new(), vm, alarm, board, settings: settings.clone(), started })
+        let shared = Arc::new(Shared::new(ram, inner));
+        let alarm = if shared.has_host() { Some(Alarm::start(&shared)?) } else { None };
+        Ok(Self { vcpus: Vec::new(), vm, alarm, shared, settings: settings.clone(), started })
     }
 
     /// Starts a vCPU's thread, paused: the provider learns of all of them
@@ -131,34 +131,34 @@ impl Machine {
     fn add(&mut self, start: Start) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
-        let Start { id, fd, timer, next, death, asked, tail } = start;
+        let Start { id, fd, timer, next, guest_fault, asked, tail } = start;
         let tsc_offset = kvm::tsc_offset(&fd)?;
-        self.board.tell(Event::VcpuCreated { vcpu: id, tsc_offset });
+        self.shared.tell(Event::VcpuCreated { vcpu: id, tsc_offset });
         let affinity = &self.settings.affinity;
         let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
         let (control, receiver) = channel();
         let status = Arc::new(Status::default());
-        if let Some(death) = death {
-            status.die(death);
+        if let Some(guest_fault) = guest_fault {
+            status.die(guest_fault);
         }
         let vcpu = Vcpu {
             id,
             fd,
-            board: Arc::clone(&self.board),
+            shared: Arc::clone(&self.shared),
             status: Arc::clone(&status),
             timer,
             tsc_offset,
             control: receiver,
             paused: true,
             next,
-            steal: self.board.has_host().then(StealMeter::default),
+            steal: self.shared.has_host().then(StealMeter::default),
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))
             .spawn(move || vcpu.run())
             .map_err(MachineError::Thread)?;
         let (asked, tail) = (AtomicU64::new(asked), AtomicU64::new(tail));
-        self.board.gate.put_thread(id, thread);
+        self.shared.barrier.put_thread(id, thread);
         self.vcpus.push(Handle { id, control, status, asked, tail });
         match physical_cpu {
             Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
@@ -180,7 +180,7 @@ impl Machine {
 
     /// Guest memory.
     pub fn ram(&self) -> &GuestRam {
-        &self.board.ram
+        &self.shared.ram
     }
 
     /// KVM's VM: for KVM_GET_CLOCK and its like.
@@ -203,7 +203,7 @@ impl Machine {
 
     /// What the guest wrote to its serial port since this was asked last.
     pub fn serial(&self) -> Vec<u8> {
-        self.board.lock().devices.take_serial_output()
+        self.shared.lock().devices.take_serial_output()
     }
 
     /// Our provider, if the clock is ours, with the host's clocks read under
@@ -211,24 +211,24 @@ impl Machine {
     /// [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
     pub fn with_host<R>(
         &self,
-        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> Option<R> {
-        self.board.with_host(action)
+        self.shared.with_host(action)
     }
 
     /// The same with all vCPUs brought out of the guest, so that none reads
     /// the old time while another reads the new one.
     pub fn with_host_alone<R>(
         &self,
-        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> Option<R> {
-        self.board.with_host_alone(action)
+        self.shared.with_host_alone(action)
     }
 
     /// Tells our provider, if the clock is ours, with all vCPUs brought out of
     /// the guest where the event wants that.
     pub fn tell(&self, event: Event) {
-        self.board.tell(event);
+        self.shared.tell(event);
     }
 }
 
@@ -238,7 +238,7 @@ impl Drop for Machine {
             let _ = vcpu.control.send(Control::Stop);
         }
         for vcpu in &self.vcpus {
-            self.board.gate.join(vcpu.id);
+            self.shared.barrier.join(vcpu.id);
         }
         // The board is let go of by its last thread before memory goes.
         self.alarm = None;

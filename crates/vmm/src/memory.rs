@@ -4,12 +4,12 @@
 //! 1. The mapping lives as long as [`GuestRam`], and vm-memory has checked
 //!    that a slice lies wholly inside it.
 //! 2. This process reaches what the guest shares only by atomic words of one
-//!    size an address: [`Shared`] at its own place, clock pages as the types
+//!    size an address: [`SharedArea`] at its own place, clock pages as the types
 //!    that the provider's writers take.
 #![allow(unsafe_code)]
 
 use guest::layout::{self, Pages};
-use guest::protocol::Shared;
+use guest::protocol::SharedArea;
 use host::{GuestMemory, Misplaced};
 use linux_loader::loader::{Elf, KernelLoader};
 use pvclock::shared::{self, Page};
@@ -87,8 +87,8 @@ impl GuestRam {
     }
 
     /// What guest and host share.
-    pub fn shared(&self) -> &Shared {
-        let at = self.pointer(layout::SHARED, size_of::<Shared>());
+    pub fn shared(&self) -> &SharedArea {
+        let at = self.pointer(layout::SHARED, size_of::<SharedArea>());
         let at = at.expect("the least size has room for it");
         // SAFETY: inside the mapping (invariant 1), 4096-byte aligned in a
         // mapping that is page aligned, atomics only (invariant 2).

@@ -13,11 +13,11 @@ use std::time::Duration;
 use host::{Event, VcpuId};
 use kvm_ioctls::VcpuFd;
 
-use crate::board::Board;
-use crate::death::{Cause, Death, Registers};
 use crate::devices::LocalTimer;
+use crate::guest_fault::{Cause, GuestFault, Registers};
 use crate::kvm;
 use crate::run_delay::StealMeter;
+use crate::shared::Shared;
 
 pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
 
@@ -40,16 +40,16 @@ pub(crate) struct Status {
     pub(crate) idle: AtomicBool,
     /// Exits to this process.
     pub(crate) exits: AtomicU64,
-    death: Mutex<Option<Death>>,
+    guest_fault: Mutex<Option<GuestFault>>,
 }
 
 impl Status {
-    pub(crate) fn death(&self) -> Option<Death> {
-        *self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn guest_fault(&self) -> Option<GuestFault> {
+        *self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn die(&self, death: Death) {
-        self.death.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(death);
+    pub(crate) fn die(&self, guest_fault: GuestFault) {
+        self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(guest_fault);
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Next {
 pub(crate) struct Vcpu {
     pub(crate) id: VcpuId,
     pub(crate) fd: VcpuFd,
-    pub(crate) board: Arc<Board>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) status: Arc<Status>,
     pub(crate) timer: LocalTimer,
     pub(crate) tsc_offset: u64,
@@ -137,14 +137,14 @@ impl Vcpu {
     /// it first and asks for `idle` then, so one of the two sees the other.
     fn request_waits(&self) -> bool {
         self.status.idle.store(true, Ordering::SeqCst);
-        let mailbox = self.board.shared().vcpu(self.id.0 as usize);
+        let mailbox = self.shared.shared().vcpu(self.id.0 as usize);
         let waits = mailbox.request.number() != mailbox.reply.number();
         waits && self.status.idle.swap(false, Ordering::SeqCst)
     }
 
     /// How long a halted vCPU may sleep.
     fn until_timer(&self) -> Duration {
-        let now = self.board.moment(self.tsc_offset);
+        let now = self.shared.moment(self.tsc_offset);
         match self.timer.deadline(&now) {
             Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.since_start.0)),
             // Somebody's request ends it, or the machine's end.
@@ -153,7 +153,7 @@ impl Vcpu {
     }
 
     fn wake_by_timer(&mut self) -> Next {
-        let now = self.board.moment(self.tsc_offset);
+        let now = self.shared.moment(self.tsc_offset);
         let Some(vector) = self.timer.due(&now) else { return Next::Halted };
         match kvm::interrupt(&self.fd, vector) {
             Ok(()) => Next::Enter,
@@ -166,19 +166,19 @@ impl Vcpu {
     /// Tells our provider how long this vCPU was kept waiting.
     fn measure_steal(&mut self) {
         if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::look) {
-            self.board.tell(Event::StealMeasured { vcpu: self.id, stolen });
+            self.shared.tell(Event::StealMeasured { vcpu: self.id, stolen });
         }
     }
 
     /// What is due at each entry.
     fn prepare(&self) {
         let id = self.id;
-        let _ = self.board.with_host(|host, now, ram| host.before_entry(id, now, ram));
+        let _ = self.shared.with_host(|host, now, ram| host.before_entry(id, now, ram));
     }
 
     fn die(&mut self, cause: Cause) -> Next {
         let registers = self.registers();
-        self.status.die(Death { cause, registers });
+        self.status.die(GuestFault { cause, registers });
         Next::Dead
     }
 

@@ -7,7 +7,7 @@ use guest::hardware::Misbehaviour;
 use guest::protocol::RECORDS;
 use guest::request::{Outcome, Request};
 use host::{Kind, Policy};
-use vmm::death::Cause;
+use vmm::guest_fault::Cause;
 use vmm::{Backend, Machine, MachineError, Settings, kvm};
 
 const KVM: &[Need] = &[Need::Kvm];
@@ -84,11 +84,11 @@ fn lab_tells_how_a_guest_died(_: &Program) {
         ] {
             let machine = start(backend);
             match machine.ask(1, Request::Misbehave(how)) {
-                Err(MachineError::Died { vcpu: 1, death }) => {
-                    assert_eq!(death.cause, cause, "{how:?}: {death}");
-                    let rip = death.registers.rip;
+                Err(MachineError::Died { vcpu: 1, guest_fault }) => {
+                    assert_eq!(guest_fault.cause, cause, "{how:?}: {guest_fault}");
+                    let rip = guest_fault.registers.rip;
                     let image = guest::layout::IMAGE..guest::layout::IMAGE_END;
-                    assert!(image.contains(&rip), "{how:?}: {death}");
+                    assert!(image.contains(&rip), "{how:?}: {guest_fault}");
                 }
                 other => panic!("{how:?} on {backend:?}: {other:?}"),
             }

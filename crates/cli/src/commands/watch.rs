@@ -20,8 +20,8 @@ use disruptions::Kind;
 
 use crate::duration;
 use crate::error::CliError;
-use crate::looking::{Looker, Places};
 use crate::output::LineFormat;
+use crate::sampler::{Places, Sampler};
 use crate::waiting::{Waiting, Woken, cannot_wait};
 use event::{Line, Said};
 use journal::Entries;
@@ -96,9 +96,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let waiting = Waiting::new().map_err(cannot_wait)?;
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
-    let mut looker = Looker::new(&args.places);
-    let mut look = looker.look(true);
-    let started = started::started(args.interval, &looker, &look);
+    let mut sampler = Sampler::new(&args.places);
+    let mut look = sampler.look(true);
+    let started = started::started(args.interval, &sampler, &look);
     let mut screen = screen(args, &started)?;
     let mut watched = Watched::new(args.interval);
     screen.lines(&[started])?;
@@ -117,12 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             break;
         }
         // Looks that are overdue are left out, not made up for.
-        next = (next + watched.observer().next_look_in()).max(Instant::now());
+        next = (next + watched.observer().next_sample_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
-        match wait(&waiting, deadline, screen.as_mut(), looker.alarm())? {
+        match wait(&waiting, deadline, screen.as_mut(), sampler.alarm())? {
             Woken::ReaderGone => return Ok(args.exit_code(&watched)),
             Woken::Signal | Woken::Key => break,
-            Woken::Time | Woken::Alarm => look = looker.look(watched.observer().is_gathering()),
+            Woken::Time | Woken::Alarm => look = sampler.look(watched.observer().is_gathering()),
         }
     }
     let (told, summary) = watched.finish();

@@ -5,7 +5,7 @@ use platform::facts::steering::Adjtimex;
 
 use super::{Noticed, Passed};
 use crate::event::seconds;
-use crate::{Event, Evidence, Look};
+use crate::{Event, Evidence, Sample};
 
 /// What a slew may add to the rate (kernel/time/ntp.c): adjtime runs at
 /// 500 ppm; the kernel's loop takes at most a quarter of an offset in a
@@ -60,15 +60,15 @@ impl Clocks {
         self.raw.rates().map(|rates| 1e9 / rates.middle())
     }
 
-    pub(super) fn begin(&mut self, look: &Look) {
+    pub(super) fn begin(&mut self, look: &Sample) {
         self.take_source(look);
         self.observe_steps(look, &mut Noticed::default());
     }
 
     pub(super) fn observe(
         &mut self,
-        look: &Look,
-        last: &Look,
+        look: &Sample,
+        last: &Sample,
         passed: Passed,
         noticed: &mut Noticed,
     ) {
@@ -92,7 +92,7 @@ impl Clocks {
         self.observe_steps(look, noticed);
     }
 
-    fn take_source(&mut self, look: &Look) {
+    fn take_source(&mut self, look: &Sample) {
         self.source = look.source.known().cloned();
         self.step_ns = look.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
         self.raw = LearntRate::new(self.step_ns);
@@ -123,7 +123,7 @@ impl Clocks {
         );
     }
 
-    fn observe_steps(&mut self, look: &Look, noticed: &mut Noticed) {
+    fn observe_steps(&mut self, look: &Sample, noticed: &mut Noticed) {
         let realtime = look.realtime.and_then(|bracket| self.realtime.observe(bracket));
         push_step(look.monotonic_ns, [REALTIME, MONOTONIC], realtime, noticed);
         let boottime = look.boottime.and_then(|bracket| self.boottime.observe(bracket));
@@ -137,7 +137,7 @@ impl Clocks {
 
     pub(super) fn observe_slews(
         &mut self,
-        look: &Look,
+        look: &Sample,
         before: &Adjtimex,
         after: &Adjtimex,
         noticed: &mut Noticed,

@@ -3,7 +3,7 @@
 
 use super::Passed;
 use crate::classify::{self, Moment};
-use crate::{Disruption, Evidence, Look};
+use crate::{Disruption, Evidence, Sample};
 
 /// How long evidence is waited for after the first, by CLOCK_MONOTONIC, ns,
 /// and over how many looks: a step of a clock of learnt rate is certain one
@@ -50,7 +50,7 @@ impl Gathering {
     }
 
     /// What it amounts to, if that can be said by now.
-    pub(super) fn settle(&mut self, look: &Look, passed: Passed) -> Vec<Disruption> {
+    pub(super) fn settle(&mut self, look: &Sample, passed: Passed) -> Vec<Disruption> {
         let Some(since_ns) = self.since_ns else { return Vec::new() };
         let late_ns = passed.ns as f64 - passed.planned_ns as f64;
         self.late_ns = if self.looks == 0 { late_ns } else { self.late_ns.max(late_ns) };
@@ -64,7 +64,7 @@ impl Gathering {
     }
 
     /// What it amounts to, whether more could come or not.
-    pub(super) fn close(&mut self, look: &Look) -> Vec<Disruption> {
+    pub(super) fn close(&mut self, look: &Sample) -> Vec<Disruption> {
         self.since_ns = None;
         self.looks = 0;
         self.judged_ns = Some(look.monotonic_ns);

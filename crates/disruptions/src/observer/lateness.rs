@@ -19,7 +19,7 @@ use platform::facts::running::{Activity, Stolen, ThreadTimes};
 
 use super::{Noticed, Passed};
 use crate::event::seconds;
-use crate::{Event, Evidence, LateCause, Look};
+use crate::{Event, Evidence, LateCause, Sample};
 
 /// A look that comes later than planned by more than this is told, ns.
 const LATE_NS: u64 = 1_000_000_000;
@@ -59,14 +59,14 @@ struct Went {
 }
 
 impl Lateness {
-    pub(super) fn begin(&mut self, look: &Look) {
+    pub(super) fn begin(&mut self, look: &Sample) {
         self.thread = look.thread.known().copied();
         self.activity = asked(look).map(|activity| (look.monotonic_ns, activity.clone()));
     }
 
     pub(super) fn observe(
         &mut self,
-        look: &Look,
+        look: &Sample,
         passed: Passed,
         stopped_by_host: bool,
         noticed: &mut Noticed,
@@ -93,7 +93,7 @@ impl Lateness {
     }
 
     /// A long steal is told once, until the CPUs are left alone again.
-    fn observe_steal(&mut self, look: &Look, went: Went, noticed: &mut Noticed) {
+    fn observe_steal(&mut self, look: &Sample, went: Went, noticed: &mut Noticed) {
         let Stolen { cpu, stolen_ns } = went.most_stolen;
         let is_long =
             stolen_ns >= STOLEN_NS && stolen_ns as f64 >= went.over_ns as f64 * STOLEN_PART;
@@ -103,7 +103,7 @@ impl Lateness {
         self.is_being_stolen &= is_long;
     }
 
-    fn went(&mut self, look: &Look) -> Option<Went> {
+    fn went(&mut self, look: &Sample) -> Option<Went> {
         let now = asked(look)?;
         let (at_ns, before) = self.activity.replace((look.monotonic_ns, now.clone()))?;
         let stolen = |now: &Stolen| {
@@ -120,7 +120,7 @@ impl Lateness {
         })
     }
 
-    fn thread_since(&mut self, look: &Look) -> Option<ThreadTimes> {
+    fn thread_since(&mut self, look: &Sample) -> Option<ThreadTimes> {
         let now = *look.thread.known()?;
         let before = self.thread.replace(now)?;
         Some(ThreadTimes {
@@ -141,7 +141,7 @@ impl Lateness {
 
     fn cause(
         &self,
-        look: &Look,
+        look: &Sample,
         late_ns: u64,
         went: Option<Went>,
         thread: Option<ThreadTimes>,
@@ -173,6 +173,6 @@ impl Lateness {
     }
 }
 
-fn asked(look: &Look) -> Option<&Activity> {
+fn asked(look: &Sample) -> Option<&Activity> {
     look.activity.known()?.as_ref()
 }

@@ -6,7 +6,7 @@ use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use super::Noticed;
-use crate::{Event, Evidence, Look, PageUpdate, page_fact};
+use crate::{Event, Evidence, PageUpdate, Sample, page_fact};
 
 /// A host whose master clock starts anew steps its guests by what its NTP
 /// has corrected since the last time: at most this part of that time, as
@@ -33,7 +33,7 @@ impl Page {
     }
 
     /// Whether the host says that it had stopped this guest since.
-    pub(super) fn observe(&mut self, look: &Look, noticed: &mut Noticed) -> bool {
+    pub(super) fn observe(&mut self, look: &Sample, noticed: &mut Noticed) -> bool {
         let is_first = !std::mem::replace(&mut self.was_seen, true);
         let was_there = std::mem::replace(&mut self.is_there, look.page.known().is_some());
         let last = self.last;

@@ -15,7 +15,7 @@ use platform::facts::steering::Adjtimex;
 
 use super::Noticed;
 use super::clocks::slew_bounds;
-use crate::{Evidence, Look};
+use crate::{Evidence, Sample};
 
 /// The RTC's resolution, ns.
 const RESOLUTION_NS: f64 = 1e9;
@@ -49,7 +49,7 @@ impl Rtc {
 
     pub(super) fn observe(
         &mut self,
-        look: &Look,
+        look: &Sample,
         steered: Option<&Adjtimex>,
         noticed: &mut Noticed,
     ) {
@@ -73,7 +73,7 @@ impl Rtc {
 }
 
 impl Known {
-    fn of(bracket: Bracket, look: &Look) -> Self {
+    fn of(bracket: Bracket, look: &Sample) -> Self {
         let rtc_ns = bracket.inner as f64 * 1e9;
         // CLOCK_BOOTTIME at the time of the look's other clocks.
         let unix = look.realtime.zip(look.boottime).map(|(realtime, boottime)| {

@@ -5,7 +5,7 @@ use platform::facts::hardware::VmClock;
 use platform::facts::kernel::{LogEvent, LogLine};
 
 use super::Noticed;
-use crate::{Evidence, Look};
+use crate::{Evidence, Sample};
 
 /// The last of what can be compared.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Signs {
 }
 
 impl Signs {
-    pub(super) fn observe(&mut self, look: &Look, noticed: &mut Noticed) {
+    pub(super) fn observe(&mut self, look: &Sample, noticed: &mut Noticed) {
         let at_ns = look.monotonic_ns;
         if let Some(now) = look.vmclock.known()
             && let Some(before) = self.vmclock.replace(now.clone())

@@ -62,12 +62,12 @@ impl Machine {
         }
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> Sample {
         self.now_ns += 100_000_000;
         let now = self.now_ns;
         let bracket =
             |inner: u64, unit: u64| Bracket { before: now * unit, inner, after: (now + 40) * unit };
-        Look {
+        Sample {
             unix_ns: Some(now + self.realtime_offset_ns),
             tsc: Some(now * 2),
             realtime: Some(bracket(now + 20 + self.realtime_offset_ns, 1)),
@@ -78,7 +78,7 @@ impl Machine {
             source_step_ns: Some(2.0),
             adjtimex: Fact::Known(self.adjtimex.clone()),
             page: self.page.clone(),
-            ..Look::at(now)
+            ..Sample::at(now)
         }
     }
 }
@@ -255,7 +255,7 @@ fn time_without_a_look_is_told() {
 fn a_machine_that_tells_nothing_is_watched_all_the_same() {
     let mut observer = Observer::new(INTERVAL);
     for look in 0..10 {
-        assert_eq!(observer.observe(Look::at(look * 100_000_000)), Observed::default());
+        assert_eq!(observer.observe(Sample::at(look * 100_000_000)), Observed::default());
     }
     assert_eq!(observer.finish(), Observed::default());
 }

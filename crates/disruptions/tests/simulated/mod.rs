@@ -5,7 +5,7 @@ mod befalls;
 
 use std::time::Duration;
 
-use disruptions::{Disruption, Look, Observer};
+use disruptions::{Disruption, Observer, Sample};
 use instruments::steps::Bracket;
 use platform::fact::{Fact, Unknown};
 use platform::facts::hardware::VmClock;
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// What a look sees now.
-    pub(crate) fn look(&mut self, hurry: bool) -> Look {
+    pub(crate) fn look(&mut self, hurry: bool) -> Sample {
         let monotonic = self.monotonic_ns as u64;
         let around = |outer: u64, unit: u64, inner: u64| Bracket {
             before: outer - WIDTH_NS / 2 * unit,
@@ -228,7 +228,7 @@ impl Machine {
         if activity_due {
             self.activity_at_ns = monotonic;
         }
-        Look {
+        Sample {
             unix_ns: Some(self.unix_ns()),
             tsc: Some(self.tsc),
             realtime: Some(around(monotonic, 1, self.unix_ns())),
@@ -251,7 +251,7 @@ impl Machine {
             was_set: Fact::Known(std::mem::take(&mut self.was_set)),
             new_generation: Fact::Known(std::mem::take(&mut self.new_generation)),
             was_stopped: std::mem::take(&mut self.was_stopped),
-            ..Look::at(monotonic)
+            ..Sample::at(monotonic)
         }
     }
 }
@@ -288,7 +288,7 @@ impl Watch {
     pub(crate) fn watch(&mut self, ns: u64) {
         let end = self.machine.monotonic_ns as u64 + ns;
         while (self.machine.monotonic_ns as u64) < end {
-            let wait = self.observer.next_look_in().as_nanos() as u64;
+            let wait = self.observer.next_sample_in().as_nanos() as u64;
             self.machine.run(wait + 70_000);
             self.look();
         }
@@ -297,7 +297,7 @@ impl Watch {
     /// `befall` happens after `part` of the time to the next look, which then
     /// comes when it is due by the machine's own time.
     pub(crate) fn befall(&mut self, part: f64, befall: impl FnOnce(&mut Machine)) {
-        let wait = self.observer.next_look_in().as_nanos() as u64;
+        let wait = self.observer.next_sample_in().as_nanos() as u64;
         let due_ns = self.machine.monotonic_ns as u64 + wait;
         self.machine.run((wait as f64 * part) as u64);
         befall(&mut self.machine);

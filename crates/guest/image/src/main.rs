@@ -19,7 +19,7 @@ use core::panic::PanicInfo;
 
 use guest::hardware::{Hardware, Misbehaviour};
 use guest::layout::{MAGIC, SHARED};
-use guest::protocol::{Shared, Vcpu};
+use guest::protocol::{SharedArea, Vcpu};
 use guest::serve::Guest;
 
 use cpu::Cpu;
@@ -33,7 +33,7 @@ const _: () = {
     assert!(guest::layout::DOORBELL == 0xf00);
     assert!(guest::layout::DOORBELL_DIED == 2);
     assert!(size_of::<Vcpu>() == 0x8100);
-    let last_words = Shared::VCPUS_OFFSET + core::mem::offset_of!(Vcpu, last_words);
+    let last_words = SharedArea::VCPUS_OFFSET + core::mem::offset_of!(Vcpu, last_words);
     assert!(SHARED as usize + last_words == 0x80_00c0);
 };
 
@@ -43,7 +43,7 @@ extern "C" fn main(vcpu: usize, magic: u64) -> ! {
     if magic == MAGIC {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only, and
         // zeroed memory is a valid value.
-        let shared: &Shared = unsafe { &*core::ptr::with_exposed_provenance(SHARED as usize) };
+        let shared: &SharedArea = unsafe { &*core::ptr::with_exposed_provenance(SHARED as usize) };
         Guest::start(&Cpu, shared, vcpu).serve()
     }
     guest::report::send(&Cpu);

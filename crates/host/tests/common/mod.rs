@@ -3,7 +3,8 @@
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::{
-    Event, GuestAddress, GuestMemory, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId,
+    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, UnixTime,
+    VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::{Aligned, Split};
@@ -30,7 +31,7 @@ pub(crate) fn at(ns: u64) -> Reading {
 }
 
 pub(crate) struct Rig {
-    pub(crate) host: Host,
+    pub(crate) host: GuestClock,
     pub(crate) memory: PlainMemory,
 }
 
@@ -38,7 +39,7 @@ impl Rig {
     /// A VM with `vcpus` vCPUs that have run, made at `now`.
     pub(crate) fn new(settings: Settings, vcpus: u32, now: Reading) -> Self {
         let memory = PlainMemory::new(vcpus + 1);
-        let host = Host::new(settings, now).unwrap();
+        let host = GuestClock::new(settings, now).unwrap();
         let mut rig = Self { host, memory };
         for index in 0..vcpus {
             rig.event(Event::VcpuCreated { vcpu: VcpuId(index), tsc_offset: 0 }, now);

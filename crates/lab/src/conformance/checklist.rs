@@ -103,7 +103,7 @@ impl<'a> Subject<'a> {
     pub(super) fn told_hz(&self) -> u64 {
         match self.maker {
             Maker::Kernel => self.bench.host_tsc.0,
-            Maker::Own(kind) => self.bench.provider(kind).told_tsc.0,
+            Maker::Own(kind) => self.bench.provider(kind).advertised_tsc.0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How fast a clock ought to run, and whether it does.
 
-use guest::discovery::ToldBy;
+use guest::discovery::FrequencyFrom;
 use guest::source::Source;
 use instruments::measurements::TscRate;
 use instruments::rate::{Pair, rate};
@@ -21,14 +21,14 @@ const PPM: f64 = 1e6;
 /// How much too fast it runs, where the guest was told `told_over_true` times
 /// the TSC's true rate: cycles become time by the rate told. Counters of the
 /// machine's own time do not care.
-pub(crate) fn drift_ppm(source: Source, told_by: ToldBy, told_over_true: f64) -> f64 {
+pub(crate) fn drift_ppm(source: Source, frequency_from: FrequencyFrom, told_over_true: f64) -> f64 {
     let by_rate_told = match source {
         Source::KvmClock | Source::HyperVPage => true,
         // The host computes it from the page, while that is good (KVM does:
         // get_time_ref_counter, arch/x86/kvm/hyperv.c).
         Source::HyperVCounter => true,
         // By the rate it was told, or else measured itself.
-        Source::Tsc => !matches!(told_by, ToldBy::Measured | ToldBy::Unknown),
+        Source::Tsc => !matches!(frequency_from, FrequencyFrom::Measured | FrequencyFrom::Unknown),
         Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => false,
     };
     if by_rate_told { (1.0 / told_over_true - 1.0) * PPM } else { 0.0 }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn the_factor_of_virtualbox_5_0_makes_293_26_s_of_300() {
         let factor = 3_478_274_491.0 / 3_400_109_000.0;
-        let told = |source| drift_ppm(source, ToldBy::KvmClockPage, factor);
+        let told = |source| drift_ppm(source, FrequencyFrom::KvmClockPage, factor);
         for source in [Source::KvmClock, Source::Tsc, Source::HyperVPage] {
             assert_eq!(format!("{:.2}", counted_s(300.0, told(source))), "293.26");
         }
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(counted_s(300.0, told(source)), 300.0);
         }
         // Nobody told this one.
-        assert_eq!(drift_ppm(Source::Tsc, ToldBy::Measured, factor), 0.0);
+        assert_eq!(drift_ppm(Source::Tsc, FrequencyFrom::Measured, factor), 0.0);
     }
 
     fn pair(middle: u64, half: u64, guest: u64) -> Pair {

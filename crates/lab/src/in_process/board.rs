@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use guest::hardware::{Hardware, Misbehaviour, Refused};
 use guest::layout::{MEMORY_MIN, Pages};
-use host::{Event, Host, Reading, VcpuId};
+use host::{Event, GuestClock, Reading, VcpuId};
 use pvclock::Ticks;
 use vmm::GuestRam;
 use vmm::MachineError;
@@ -25,7 +25,7 @@ const HYPERVISOR: u32 = 1 << 31;
 pub(super) struct Board<T> {
     pub(super) time: T,
     pub(super) ram: GuestRam,
-    host: RefCell<Host>,
+    host: RefCell<GuestClock>,
     devices: RefCell<Devices>,
     started: Reading,
 }
@@ -35,7 +35,7 @@ impl<T: Time> Board<T> {
         let now = time.reading();
         let board = Self {
             ram: GuestRam::new(MEMORY_MIN)?,
-            host: RefCell::new(Host::new(settings, now)?),
+            host: RefCell::new(GuestClock::new(settings, now)?),
             devices: RefCell::new(Devices::new(&Present::ALL)),
             started: now,
             time,
@@ -47,7 +47,7 @@ impl<T: Time> Board<T> {
     /// The provider, at this moment; the vCPU enters its guest after it.
     pub(super) fn with_host<R>(
         &self,
-        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> R {
         self.time.half_an_exit();
         let mut host = self.host.borrow_mut();

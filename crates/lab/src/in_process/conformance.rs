@@ -99,10 +99,10 @@ impl Subject<'_> {
             all == [true; 4],
         );
         if self.kind.has_cpuid() {
-            let told = self.board.with_host(|host, _, _| host.settings().told_tsc.0);
+            let told = self.board.with_host(|host, _, _| host.settings().advertised_tsc.0);
             // CPUID tells whole kHz, and a page's scale has 32 bits.
             let off = found.tsc.0.abs_diff(told);
-            let said = format!("{} Hz by {:?}, {off} Hz off", found.tsc.0, found.told_by);
+            let said = format!("{} Hz by {:?}, {off} Hz off", found.tsc.0, found.frequency_from);
             self.check("the TSC's frequency told", "within 1 kHz", said, off <= 1000);
         }
         Ok(())
@@ -233,7 +233,7 @@ impl Subject<'_> {
         let found = format!("{worst} ns beyond at most, {ROUNDS} times");
         let bar = "between two readings of the page, ± 100 ns";
         self.check("counter against page", bar, found, worst <= UNIT_NS);
-        let told = self.board.with_host(|host, _, _| host.settings().told_tsc.0);
+        let told = self.board.with_host(|host, _, _| host.settings().advertised_tsc.0);
         let [read, ..] = self.guest.ask(Request::ReadMsr { msr: HV_TSC_FREQUENCY })?;
         let bar = format!("{told} Hz");
         self.check("frequency MSR", &bar, format!("{read} Hz"), read == told);

@@ -1,7 +1,7 @@
 //! The guest's code, asked as a machine is: by the mailbox.
 
 use guest::discovery::Found;
-use guest::protocol::{Shared, Words};
+use guest::protocol::{SharedArea, Words};
 use guest::request::{Outcome, Request};
 use guest::serve::Guest;
 use vmm::MachineError;
@@ -13,7 +13,7 @@ use crate::sample::VCPU;
 /// A vCPU that answers when it is asked, and at no other time.
 pub(super) struct GuestCode<'b, T: Time> {
     guest: Guest<'b, Board<T>>,
-    shared: &'b Shared,
+    shared: &'b SharedArea,
     asked: u64,
     /// Records taken from its ring.
     tail: u64,

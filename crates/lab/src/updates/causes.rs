@@ -262,7 +262,7 @@ pub(super) fn not_while_it_runs(_: &mut Subject) -> Result {
 
 /// Told 1 ppm more, and the truth again.
 pub(super) fn own_frequency(subject: &mut Subject) -> Result {
-    let truth = subject.machine.with_host(|host, _, _| host.settings().told_tsc);
+    let truth = subject.machine.with_host(|host, _, _| host.settings().advertised_tsc);
     let truth = truth.unwrap_or(Hertz(0));
     let more = Hertz(truth.0 + truth.0 / 1_000_000);
     let mut missing = None;

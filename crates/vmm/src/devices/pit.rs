@@ -32,7 +32,7 @@ pub struct PitState {
     /// Timer, memory refresh, speaker.
     pub channels: [Channel; 3],
     /// What was written to port 0x61, as far as it is kept.
-    pub gate: u8,
+    pub barrier: u8,
     /// Edges of channel 0 that were given to the machine already.
     pub edges_taken: u64,
     /// When the last were.
@@ -55,7 +55,7 @@ impl Pit {
     pub fn new() -> Self {
         let mut channels = [Channel::new(true), Channel::new(true), Channel::new(false)];
         channels[1] = Channel::counting(MODE_RATE, REFRESH_TICKS);
-        Self::restore(PitState { channels, gate: 0, edges_taken: 0, last_taken: None })
+        Self::restore(PitState { channels, barrier: 0, edges_taken: 0, last_taken: None })
     }
 
     /// As it was saved.
@@ -86,7 +86,7 @@ impl Pit {
                 let [_, refresh, speaker] = &self.state.channels;
                 let toggled = if refresh.edges(tick) % 2 == 1 { GATE_REFRESH } else { 0 };
                 let output = if speaker.output(tick) { GATE_OUTPUT_2 } else { 0 };
-                self.state.gate | toggled | output
+                self.state.barrier | toggled | output
             }
             _ => 0xff, // The control word cannot be read.
         }
@@ -99,8 +99,8 @@ impl Pit {
             0..=2 => self.program(register, |channel| channel.write(value, tick)),
             CONTROL => self.control(value, tick),
             GATE => {
-                self.state.channels[2].set_gate(value & GATE_2 != 0, tick);
-                self.state.gate = value & GATE_KEPT;
+                self.state.channels[2].set_barrier(value & GATE_2 != 0, tick);
+                self.state.barrier = value & GATE_KEPT;
             }
             _ => {}
         }

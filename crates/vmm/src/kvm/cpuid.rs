@@ -1,6 +1,6 @@
 //! What CPUID shows the guest.
 
-use host::{Host, Kind, Leaf, VcpuId};
+use host::{GuestClock, Kind, Leaf, VcpuId};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Kvm, VcpuFd};
 
@@ -21,7 +21,7 @@ const TSC_DEADLINE: u32 = 1 << 24;
 pub(crate) fn leaves(
     kvm: &Kvm,
     backend: &Backend,
-    host: Option<&Host>,
+    host: Option<&GuestClock>,
 ) -> Result<Option<Vec<(u32, Leaf)>>, MachineError> {
     if let Some(host) = host {
         return Ok(Some(host.cpuid_leaves().collect()));
@@ -33,7 +33,7 @@ pub(crate) fn leaves(
         return Err(MachineError::Lacks { what: "KVM_CAP_HYPERV_TIME" });
     }
     let settings = host::Settings::new(Kind::HyperV, super::host_tsc()?);
-    Ok(Some(Host::new(settings, host_clock::read())?.cpuid_leaves().collect()))
+    Ok(Some(GuestClock::new(settings, host_clock::read())?.cpuid_leaves().collect()))
 }
 
 /// What KVM supports, with the provider's `leaves` in place of KVM's own, or

@@ -6,9 +6,9 @@ use host::Event;
 use kvm_ioctls::VcpuFd;
 
 use super::Machine;
+use crate::barrier::KICK_AGAIN;
 use crate::clock_state;
 use crate::error::MachineError;
-use crate::gate::KICK_AGAIN;
 use crate::vcpu::{Control, Vcpu};
 
 impl Machine {
@@ -33,7 +33,7 @@ impl Machine {
         });
         handle.control.send(Control::Do(action)).map_err(|_| gone())?;
         loop {
-            self.board.gate.kick(handle.id);
+            self.shared.barrier.kick(handle.id);
             match receiver.recv_timeout(KICK_AGAIN) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -70,7 +70,7 @@ impl Machine {
                 .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
             // The binding is the thread's for the rest of its life.
             std::mem::forget(pinned);
-            vcpu.board.tell(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
+            vcpu.shared.tell(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
             Ok(())
         })?
     }
@@ -99,8 +99,8 @@ impl Machine {
                 vcpu.settle();
             })?;
         }
-        self.board.stop_time();
-        self.board.tell(Event::Paused);
+        self.shared.stop_time();
+        self.shared.tell(Event::Paused);
         Ok(())
     }
 
@@ -110,13 +110,13 @@ impl Machine {
     /// # Errors
     /// A thread is gone, or KVM's own error.
     pub fn resume(&self) -> Result<(), MachineError> {
-        self.board.tell(Event::Resumed);
-        if !self.board.has_host() {
+        self.shared.tell(Event::Resumed);
+        if !self.shared.has_host() {
             for vcpu in 0..self.vcpus() {
                 self.call_vcpu(vcpu, |fd| clock_state::announce(fd))??;
             }
         }
-        self.board.go_on();
+        self.shared.go_on();
         self.send_all(|| Control::Resume);
         Ok(())
     }

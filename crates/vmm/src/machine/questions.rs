@@ -8,8 +8,8 @@ use guest::protocol::{Flooded, RECORDS, Words};
 use guest::request::{Outcome, Request};
 
 use super::Machine;
+use crate::barrier::NAP;
 use crate::error::MachineError;
-use crate::gate::NAP;
 use crate::vcpu::Control;
 
 /// An answer is polled for this long before the waiting thread sleeps.
@@ -52,15 +52,15 @@ impl Machine {
     /// There is no such vCPU.
     pub fn post(&self, vcpu: usize, request: Request) -> Result<(), MachineError> {
         let handle = &self.vcpus[vcpu];
-        if self.board.shared().vcpu(vcpu).reply.number() != handle.asked.load(Ordering::Relaxed) {
-            return Err(match handle.status.death() {
-                Some(death) => MachineError::Died { vcpu, death },
+        if self.shared.shared().vcpu(vcpu).reply.number() != handle.asked.load(Ordering::Relaxed) {
+            return Err(match handle.status.guest_fault() {
+                Some(guest_fault) => MachineError::Died { vcpu, guest_fault },
                 None => MachineError::Unanswered { vcpu, asked: format!("{request:?}") },
             });
         }
         let number = handle.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let (code, words) = request.encode();
-        self.board.shared().vcpu(vcpu).request.post(number, code, &words);
+        self.shared.shared().vcpu(vcpu).request.post(number, code, &words);
         std::sync::atomic::fence(Ordering::SeqCst);
         if handle.status.idle.swap(false, Ordering::SeqCst) {
             let _ = handle.control.send(Control::Wake);
@@ -77,12 +77,12 @@ impl Machine {
     /// There is no such vCPU.
     pub fn answer(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
         let handle = &self.vcpus[vcpu];
-        let reply = &self.board.shared().vcpu(vcpu).reply;
+        let reply = &self.shared.shared().vcpu(vcpu).reply;
         let number = handle.asked.load(Ordering::Relaxed);
         let asked_at = Instant::now();
         while reply.number() != number {
-            if let Some(death) = handle.status.death() {
-                return Err(MachineError::Died { vcpu, death });
+            if let Some(guest_fault) = handle.status.guest_fault() {
+                return Err(MachineError::Died { vcpu, guest_fault });
             }
             let waited = asked_at.elapsed();
             if waited > self.settings.patience {
@@ -112,7 +112,7 @@ impl Machine {
     /// There is no such vCPU.
     pub fn records(&self, vcpu: usize) -> Result<Vec<Words>, MachineError> {
         let handle = &self.vcpus[vcpu];
-        let ring = &self.board.shared().vcpu(vcpu).ring;
+        let ring = &self.shared.shared().vcpu(vcpu).ring;
         let mut tail = handle.tail.load(Ordering::Relaxed);
         let mut records = Vec::new();
         let taken = loop {

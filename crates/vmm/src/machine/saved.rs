@@ -3,18 +3,18 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use host::{Event, Host, Policy, VcpuId};
+use host::{Event, GuestClock, Policy, VcpuId};
 use pvclock::Nanos;
 
 use super::{Machine, Start};
-use crate::board::{Inner, OwnTime};
 use crate::clock_state::{self, ClockState, RestoredClock, RestoredTsc, TscState};
-use crate::death::Death;
 use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
 use crate::error::MachineError;
+use crate::guest_fault::GuestFault;
 use crate::kvm::VcpuState;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
+use crate::shared::{Inner, OwnTime};
 use crate::vcpu::Next;
 use crate::{host_clock, kvm};
 
@@ -36,7 +36,7 @@ struct SavedVcpu {
     state: VcpuState,
     timer: LocalTimerState,
     next: Next,
-    death: Option<Death>,
+    guest_fault: Option<GuestFault>,
     asked: u64,
     tail: u64,
 }
@@ -54,8 +54,8 @@ impl Machine {
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
         let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
-        let host = self.board.with_host(|host, now, _| host.save(now));
-        let (devices, own_time) = self.board.save_devices(taken);
+        let host = self.shared.with_host(|host, now, _| host.save(now));
+        let (devices, own_time) = self.shared.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
@@ -67,14 +67,14 @@ impl Machine {
                 state: state?,
                 timer,
                 next,
-                death: handle.status.death(),
+                guest_fault: handle.status.guest_fault(),
                 asked: handle.asked.load(Ordering::Relaxed),
                 tail: handle.tail.load(Ordering::Relaxed),
             });
         }
         Ok(Saved {
             settings: self.settings.clone(),
-            memory: self.board.ram.copy()?,
+            memory: self.shared.ram.copy()?,
             vcpus,
             devices,
             own_time,
@@ -99,7 +99,7 @@ impl Machine {
         let away_ns = clock_state::away(saved.clock.taken, now, policy);
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
-                Some(Host::restore(host, *settings, policy, now)?)
+                Some(GuestClock::restore(host, *settings, policy, now)?)
             }
             _ => None,
         };
@@ -139,7 +139,7 @@ impl Machine {
                 fd,
                 timer: LocalTimer::restore(vcpu.timer),
                 next: vcpu.next,
-                death: vcpu.death,
+                guest_fault: vcpu.guest_fault,
                 asked: vcpu.asked,
                 tail: vcpu.tail,
             })?;
@@ -148,7 +148,7 @@ impl Machine {
         for (index, tsc) in clock.tscs.iter().enumerate() {
             if tsc.offset != tsc.wanted {
                 let vcpu = VcpuId(index as u32);
-                machine.board.tell(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
+                machine.shared.tell(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
             }
         }
         machine.send_all(|| crate::vcpu::Control::Resume);

@@ -8,9 +8,9 @@ use kvm_ioctls::VcpuExit;
 
 use super::tsc::TscWrite;
 use super::{Next, Vcpu};
-use crate::board::Board;
-use crate::death::{Cause, Death};
 use crate::devices::LocalTimer;
+use crate::guest_fault::{Cause, GuestFault};
+use crate::shared::Shared;
 
 /// The only error by which KVM_RUN says that it is to be called again.
 const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
@@ -36,8 +36,8 @@ impl Vcpu {
     /// `false` where KVM was interrupted before the guest wanted anything.
     pub(super) fn run_once(&mut self) -> bool {
         self.measure_steal();
-        let (board, id, offset) = (&self.board, self.id, self.tsc_offset);
-        let inside = board.gate.come_in(id);
+        let (shared, id, offset) = (&self.shared, self.id, self.tsc_offset);
+        let inside = shared.barrier.enter(id);
         self.prepare();
         let exit = self.fd.run();
         // Its answer may bring all vCPUs out, which this one is.
@@ -45,15 +45,15 @@ impl Vcpu {
         let asked = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
             Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
-            Ok(exit) => answer(exit, board, id, offset, &mut self.timer),
+            Ok(exit) => answer(exit, shared, id, offset, &mut self.timer),
         };
         self.status.exits.fetch_add(1, Ordering::Relaxed);
         self.next = match asked {
             Asked::Nothing => Next::Enter,
             Asked::Doorbell(DOORBELL_IDLE) => Next::Idle,
             Asked::Doorbell(DOORBELL_DIED) => {
-                let (_, words) = self.board.shared().vcpu(id.0 as usize).last_words.read();
-                self.status.die(Death::from_last_words(&words));
+                let (_, words) = self.shared.shared().vcpu(id.0 as usize).last_words.read();
+                self.status.die(GuestFault::from_last_words(&words));
                 Next::Dead
             }
             Asked::Doorbell(_) => Next::Enter,
@@ -77,7 +77,7 @@ impl Vcpu {
 
 fn answer(
     exit: VcpuExit<'_>,
-    board: &Board,
+    shared: &Shared,
     vcpu: VcpuId,
     tsc_offset: u64,
     timer: &mut LocalTimer,
@@ -87,22 +87,22 @@ fn answer(
             return Asked::Doorbell(data.first().copied().unwrap_or(0));
         }
         VcpuExit::IoOut(port, data) => {
-            board.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
+            shared.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
         }
         VcpuExit::IoIn(port, data) => {
-            board.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
+            shared.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
         }
         VcpuExit::MmioWrite(address, data) => {
-            board.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
+            shared.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
         }
         VcpuExit::MmioRead(address, data) => {
-            board.with_devices(tsc_offset, |devices, now| devices.mmio_read(address, data, now));
+            shared.with_devices(tsc_offset, |devices, now| devices.mmio_read(address, data, now));
         }
         VcpuExit::X86Rdmsr(access) => {
             let value = if LocalTimer::has(access.index) {
-                timer.read_msr(access.index, &board.moment(tsc_offset)).ok()
+                timer.read_msr(access.index, &shared.moment(tsc_offset)).ok()
             } else {
-                board.read_msr(vcpu, access.index).and_then(Result::ok)
+                shared.read_msr(vcpu, access.index).and_then(Result::ok)
             };
             *access.error = u8::from(value.is_none());
             *access.data = value.unwrap_or(0);
@@ -113,9 +113,9 @@ fn answer(
                 return Asked::Tsc(write);
             }
             let done = if LocalTimer::has(access.index) {
-                timer.write_msr(access.index, access.data, &board.moment(tsc_offset)).is_ok()
+                timer.write_msr(access.index, access.data, &shared.moment(tsc_offset)).is_ok()
             } else {
-                board
+                shared
                     .write_msr(vcpu, access.index, access.data)
                     .is_some_and(|written| written.is_ok())
             };

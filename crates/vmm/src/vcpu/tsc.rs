@@ -39,11 +39,11 @@ impl Vcpu {
     /// every KVM does it; the provider is told of that, and it is given.
     pub(crate) fn set_tsc_offset(&mut self, offset: u64) -> Result<u64, MachineError> {
         // From before the TSC moves until the provider knows.
-        let _out = self.board.gate.bring_all_out();
+        let _out = self.shared.barrier.bring_all_out();
         kvm::set_tsc_offset(&self.fd, offset)?;
         self.tsc_offset = kvm::tsc_offset(&self.fd)?;
         let event = Event::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
-        self.board.tell(event);
+        self.shared.tell(event);
         Ok(self.tsc_offset)
     }
 

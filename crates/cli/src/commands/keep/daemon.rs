@@ -18,7 +18,7 @@ use super::log::Log;
 use super::options::Args;
 use super::sources::{Change, Source};
 use crate::error::CliError;
-use crate::looking::Looker;
+use crate::sampler::Sampler;
 use crate::waiting::{Waiting, Woken};
 
 /// What chronyd is fed through, in the log.
@@ -29,7 +29,7 @@ pub(super) struct Daemon {
     policy: Policy,
     interval: Duration,
     duration: Option<Duration>,
-    looker: Looker,
+    sampler: Sampler,
     observer: Observer,
     keeper: Keeper,
     sources: Vec<Source>,
@@ -59,7 +59,7 @@ impl Daemon {
             policy,
             interval: args.interval,
             duration: args.duration,
-            looker: Looker::new(&args.places),
+            sampler: Sampler::new(&args.places),
             observer: Observer::new(args.interval),
             sources,
             clock: if args.dry_run { KeptClock::pretended() } else { KeptClock::kernel() },
@@ -100,7 +100,7 @@ impl Daemon {
                 break;
             }
             // Looks that are overdue are left out, not made up for.
-            next = (next + self.observer.next_look_in()).max(Instant::now());
+            next = (next + self.observer.next_sample_in()).max(Instant::now());
             if !self.wait(waiting, end.map_or(next, |end| next.min(end)))? {
                 break;
             }
@@ -122,7 +122,7 @@ impl Daemon {
     fn wait(&mut self, waiting: &Waiting, deadline: Instant) -> Result<bool, CliError> {
         loop {
             let host = self.sources.iter().find_map(Source::host);
-            match waiting.until_alarm(deadline, host.map(AsFd::as_fd), self.looker.alarm()) {
+            match waiting.until_alarm(deadline, host.map(AsFd::as_fd), self.sampler.alarm()) {
                 Ok(Woken::Time | Woken::Alarm) => return Ok(true),
                 Ok(Woken::Key) => self.hear(),
                 Ok(Woken::Signal | Woken::ReaderGone) => return Ok(false),
@@ -138,7 +138,7 @@ impl Daemon {
 
     fn look(&mut self) {
         self.tally.looks += 1;
-        let look = self.looker.look(self.observer.is_gathering());
+        let look = self.sampler.look(self.observer.is_gathering());
         let mut seen = self.observer.observe(look).disruptions;
         seen.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.look(now_ns(), &seen);

@@ -11,9 +11,9 @@ use platform::reference::ntp::NtpServer;
 
 use crate::duration;
 use crate::error::CliError;
-use crate::looking::Places;
 use crate::named_phc::{self, NamedPhc};
 use crate::output::LineFormat;
+use crate::sampler::Places;
 
 /// Keep the time of day right through pauses, restores and sleeps.
 ///

@@ -1,6 +1,6 @@
 //! What happened, and when: a line of `parachron watch --format json`.
 
-use disruptions::{Disruption, Event, Look};
+use disruptions::{Disruption, Event, Sample};
 use platform::fact::Fact;
 use platform::facts::hardware::PvclockPage;
 use platform::facts::steering::Adjtimex;
@@ -72,7 +72,7 @@ pub(crate) struct Sign {
 impl Line {
     /// What happened at `at_ns` by CLOCK_MONOTONIC, its time of day by the
     /// look that told of it.
-    pub(super) fn at(at_ns: u64, event: Said, look: &Look) -> Self {
+    pub(super) fn at(at_ns: u64, event: Said, look: &Sample) -> Self {
         let ago_ns = look.monotonic_ns.saturating_sub(at_ns);
         Self {
             at_unix_ns: look.unix_ns.and_then(|now_ns| now_ns.checked_sub(ago_ns)),

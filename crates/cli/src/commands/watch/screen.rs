@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use disruptions::Look;
+use disruptions::Sample;
 
 use super::event::Line;
 use super::text;
@@ -13,7 +13,7 @@ use crate::output;
 /// How things stand at a look.
 pub(super) struct Shown<'a> {
     /// The look.
-    pub(super) look: &'a Look,
+    pub(super) look: &'a Sample,
     /// What was made of it and those before.
     pub(super) watched: &'a Watched,
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use disruptions::{Look, MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact};
+use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, Sample, TSC, page_fact};
 use instruments::steps::page::age_ns;
 use platform::fact::Fact;
 
 use super::event::{Line, Said, Sign, Started, seconds};
-use crate::looking::Looker;
+use crate::sampler::Sampler;
 
-pub(super) fn started(interval: Duration, looker: &Looker, look: &Look) -> Line {
+pub(super) fn started(interval: Duration, sampler: &Sampler, look: &Sample) -> Line {
     let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let mut not_compared = Vec::new();
     if look.raw.is_none() {
@@ -21,7 +21,7 @@ pub(super) fn started(interval: Duration, looker: &Looker, look: &Look) -> Line 
     let started = Started {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interval_s: interval.as_secs_f64(),
-        cpu: looker.cpu(),
+        cpu: sampler.cpu(),
         clocksource: look.source.clone(),
         page: look.page.clone().map(|info| page_fact(&info)),
         page_age_s: age.map(seconds),
@@ -33,7 +33,7 @@ pub(super) fn started(interval: Duration, looker: &Looker, look: &Look) -> Line 
 }
 
 /// What else can tell what happened.
-fn signs(look: &Look) -> Vec<Sign> {
+fn signs(look: &Sample) -> Vec<Sign> {
     vec![
         sign("VMClock", &look.vmclock),
         sign("RTC", &look.rtc),

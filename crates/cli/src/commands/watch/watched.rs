@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use disruptions::{Look, Observed, Observer};
+use disruptions::{Observed, Observer, Sample};
 
 use super::event::{Line, Said, seconds};
 use super::summary::Summary;
@@ -12,7 +12,7 @@ pub(super) struct Watched {
     observer: Observer,
     summary: Summary,
     first_ns: Option<u64>,
-    last: Option<Look>,
+    last: Option<Sample>,
 }
 
 impl Watched {
@@ -35,7 +35,7 @@ impl Watched {
     }
 
     /// The next look: what it tells.
-    pub(super) fn observe(&mut self, look: Look) -> Vec<Line> {
+    pub(super) fn observe(&mut self, look: Sample) -> Vec<Line> {
         let now_ns = look.monotonic_ns;
         let first_ns = *self.first_ns.get_or_insert(now_ns);
         let passed_ns =
@@ -61,7 +61,7 @@ impl Watched {
         (lines, Some(Line::at(last.monotonic_ns, summary, &last)))
     }
 
-    fn tell(&mut self, observed: Observed, look: &Look) -> Vec<Line> {
+    fn tell(&mut self, observed: Observed, look: &Sample) -> Vec<Line> {
         let moved = observed.events.into_iter();
         let moved = moved.map(|it| Line::at(it.at_monotonic_ns, Said::Moved(it.event), look));
         let told = observed.disruptions.into_iter();

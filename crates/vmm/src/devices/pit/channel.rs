@@ -34,7 +34,7 @@ pub struct Channel {
     /// How the port is used.
     pub access: Access,
     /// Whether it may count.
-    pub gate: bool,
+    pub barrier: bool,
     /// Ticks from count to terminal count, 1 to 65536; 0 before the first.
     pub count: u32,
     /// Where the counting stands.
@@ -51,12 +51,12 @@ pub struct Channel {
 
 impl Channel {
     /// One that waits to be programmed.
-    pub(super) const fn new(gate: bool) -> Self {
+    pub(super) const fn new(barrier: bool) -> Self {
         Self {
             mode: 0,
             decimal: false,
             access: Access::Both,
-            gate,
+            barrier,
             count: 0,
             run: Run::Idle,
             half_written: None,
@@ -81,7 +81,7 @@ impl Channel {
         };
         // Modes 6 and 7 are 2 and 3.
         let mode = if word >> 1 & 7 > 5 { word >> 1 & 3 } else { word >> 1 & 7 };
-        *self = Self { access, mode, decimal: word & 1 != 0, ..Self::new(self.gate) };
+        *self = Self { access, mode, decimal: word & 1 != 0, ..Self::new(self.barrier) };
     }
 
     /// The read-back command, which latches count (bit 5 clear), status (bit
@@ -162,7 +162,7 @@ impl Channel {
             1 if self.is_periodic() => 2,
             _ => ticks,
         };
-        self.run = match (self.mode, self.gate) {
+        self.run = match (self.mode, self.barrier) {
             (1 | 5, _) => Run::Idle,
             (_, true) => Run::Since(tick.saturating_add(1)),
             (_, false) => Run::Held(0),
@@ -171,9 +171,9 @@ impl Channel {
 
     /// The gate: a level in modes 0 and 4, a trigger in 1 and 5, both in 2
     /// and 3.
-    pub(super) fn set_gate(&mut self, gate: bool, tick: u64) {
-        let rises = gate && !self.gate;
-        let falls = self.gate && !gate;
+    pub(super) fn set_barrier(&mut self, barrier: bool, tick: u64) {
+        let rises = barrier && !self.barrier;
+        let falls = self.barrier && !barrier;
         let next = tick.saturating_add(1);
         self.run = match (self.mode, self.run) {
             _ if self.count == 0 => self.run,
@@ -184,7 +184,7 @@ impl Channel {
             (0 | 4, Run::Held(ticks)) if rises => Run::Since(next.saturating_sub(ticks)),
             (_, run) => run,
         };
-        self.gate = gate;
+        self.barrier = barrier;
     }
 
     /// Whether its edges come again and again.
@@ -206,7 +206,7 @@ impl Channel {
     pub(super) fn output(&self, tick: u64) -> bool {
         let count = u64::from(self.count);
         let Some(elapsed) = self.elapsed(tick) else { return self.mode != 0 };
-        if self.is_periodic() && !self.gate {
+        if self.is_periodic() && !self.barrier {
             return true;
         }
         match self.mode {

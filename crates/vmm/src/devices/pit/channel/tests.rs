@@ -134,21 +134,21 @@ fn half_a_count_stops_mode_0_and_no_other() {
 #[test]
 fn the_gate_holds_or_starts() {
     let mut timer = programmed(0, 100);
-    timer.set_gate(false, 50);
+    timer.set_barrier(false, 50);
     assert_eq!(read_word(&mut timer, 1_000), 60);
-    timer.set_gate(true, 1_000);
+    timer.set_barrier(true, 1_000);
     assert_eq!(timer.edge(1), Some(1_001 + 60));
     let mut rate = programmed(2, 100);
-    rate.set_gate(false, 50);
+    rate.set_barrier(false, 50);
     assert!(rate.output(109), "high while it is held");
-    rate.set_gate(true, 200);
+    rate.set_barrier(true, 200);
     assert_eq!(rate.edge(1), Some(301), "and begun anew");
     let mut one_shot = programmed(1, 100);
     assert!(one_shot.output(1_000));
-    one_shot.set_gate(false, 1_000);
-    one_shot.set_gate(true, 1_000);
+    one_shot.set_barrier(false, 1_000);
+    one_shot.set_barrier(true, 1_000);
     assert_eq!([1_001, 1_100, 1_101].map(|tick| one_shot.output(tick)), [false, false, true]);
     let mut waits = Channel::new(false);
-    waits.set_gate(true, 5);
+    waits.set_barrier(true, 5);
     assert_eq!((waits.run, waits.output(9)), (Run::Idle, false), "there is no count");
 }

@@ -13,7 +13,7 @@
 use pvclock::hyperv::{ReferencePage, ReferenceScale, ReferenceWriter};
 use pvclock::{Hertz, Nanos};
 
-use super::Host;
+use super::GuestClock;
 use crate::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
@@ -77,7 +77,7 @@ impl HyperV {
         Some(Nanos(units.saturating_mul(NANOS_PER_UNIT)))
     }
 
-    /// As [`Host::rebase`]: no guest's TSC changes, so the page does not.
+    /// As [`GuestClock::rebase`]: no guest's TSC changes, so the page does not.
     pub(super) fn rebase(&mut self, by: u64) {
         if let Some(line) = &mut self.line {
             line.tsc_offset = line.tsc_offset.wrapping_sub(by);
@@ -122,7 +122,7 @@ impl HyperV {
     }
 }
 
-impl Host {
+impl GuestClock {
     pub(super) fn read_hyperv_msr(
         &self,
         vcpu: VcpuId,
@@ -135,7 +135,7 @@ impl Host {
             HV_VP_INDEX => u64::from(vcpu.0),
             HV_TIME_REF_COUNT => self.reference_units(vcpu, now),
             HV_REFERENCE_TSC => hyperv.reference.0,
-            HV_TSC_FREQUENCY => hyperv.unacknowledged.unwrap_or(self.settings.told_tsc).0,
+            HV_TSC_FREQUENCY => hyperv.unacknowledged.unwrap_or(self.settings.advertised_tsc).0,
             HV_APIC_FREQUENCY => self.settings.apic.0,
             HV_REENLIGHTENMENT_CONTROL => hyperv.reenlightenment,
             HV_TSC_EMULATION_CONTROL => hyperv.emulation_control,
@@ -213,7 +213,7 @@ impl Host {
         let Ok(page) = memory.page::<ReferencePage>(address) else { return };
         let mut writer = ReferenceWriter::resume(page, self.hyperv.sequence);
         let waits = self.hyperv.unacknowledged.is_some() && !self.emulates_for_guest();
-        let scale = ReferenceScale::from_hertz(self.settings.told_tsc);
+        let scale = ReferenceScale::from_hertz(self.settings.advertised_tsc);
         let (false, Ok(common), Ok(scale)) = (waits, &self.master, scale) else {
             writer.switch_off();
             return;

@@ -1,9 +1,9 @@
 //! Reading and writing MSRs.
 
-use super::Host;
+use super::GuestClock;
 use crate::{GuestMemory, Kind, MsrError, Reading, VcpuId};
 
-impl Host {
+impl GuestClock {
     /// Answers RDMSR.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use pvclock::Nanos;
 
-use super::{Host, after};
+use super::{GuestClock, after};
 use crate::tsc::Source;
 use crate::vcpu::Vcpu;
 use crate::{Event, GuestMemory, LogEvent, Reading, VcpuId};
@@ -11,7 +11,7 @@ use crate::{Event, GuestMemory, LogEvent, Reading, VcpuId};
 /// arch/x86/kvm/x86.c.
 const ALL_AFTER: Nanos = Nanos(100_000_000);
 
-impl Host {
+impl GuestClock {
     /// Takes note of an event. Time pages are written at each vCPU's next
     /// [`before_entry`](Host::before_entry), Hyper-V's page and the mark of a
     /// preempted vCPU at once. Events of a vCPU that was never created are

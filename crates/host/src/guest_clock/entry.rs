@@ -3,11 +3,11 @@
 use pvclock::Nanos;
 use pvclock::kvm_clock::TimeUpdate;
 
-use super::Host;
+use super::GuestClock;
 use crate::tsc::along;
 use crate::{GuestMemory, Reading, VcpuId};
 
-impl Host {
+impl GuestClock {
     /// Writes what is due on this vCPU's pages. The VMM calls it each time
     /// before the vCPU enters the guest; with nothing due it costs a look.
     #[inline]

@@ -35,7 +35,7 @@ struct Slot {
 
 /// One for a machine.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct VcpuBarrier {
     /// Whether `closers` is not 0, to be looked at without its lock.
     closed: AtomicBool,
     closers: Mutex<usize>,
@@ -53,7 +53,7 @@ impl Drop for Inside<'_> {
 }
 
 /// No vCPU is in the guest, nor comes in.
-pub(crate) struct AllOut<'a>(&'a Gate);
+pub(crate) struct AllOut<'a>(&'a VcpuBarrier);
 
 impl Drop for AllOut<'_> {
     fn drop(&mut self) {
@@ -66,7 +66,7 @@ impl Drop for AllOut<'_> {
     }
 }
 
-impl Gate {
+impl VcpuBarrier {
     /// A number is whole whoever panicked.
     fn closers(&self) -> MutexGuard<'_, usize> {
         self.closers.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// The vCPU comes in, as soon as nobody keeps it out.
-    pub(crate) fn come_in(&self, vcpu: VcpuId) -> Inside<'_> {
+    pub(crate) fn enter(&self, vcpu: VcpuId) -> Inside<'_> {
         let flag = &self.slots[vcpu.0 as usize].inside;
         loop {
             flag.store(true, Ordering::SeqCst);
@@ -145,27 +145,27 @@ mod tests {
 
     use host::VcpuId;
 
-    use super::Gate;
+    use super::VcpuBarrier;
 
     /// Each thread is a vCPU that closes the gate between its entries, as one
     /// that writes MSRs does; whoever is alone must be.
     #[test]
     fn all_may_close_at_once_and_none_is_inside_then() {
         const ROUNDS: u64 = 100;
-        let gate = Gate::default();
+        let barrier = VcpuBarrier::default();
         let inside = [const { AtomicU64::new(0) }; 3];
         let changes = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for (index, own) in inside.iter().enumerate() {
-                let (gate, inside, changes) = (&gate, &inside, &changes);
+                let (barrier, inside, changes) = (&barrier, &inside, &changes);
                 scope.spawn(move || {
                     for _ in 0..ROUNDS {
-                        let entered = gate.come_in(VcpuId(index as u32));
+                        let entered = barrier.enter(VcpuId(index as u32));
                         own.store(1, Ordering::SeqCst);
                         std::thread::yield_now();
                         own.store(0, Ordering::SeqCst);
                         drop(entered);
-                        let _out = gate.bring_all_out();
+                        let _out = barrier.bring_all_out();
                         assert!(inside.iter().all(|flag| flag.load(Ordering::SeqCst) == 0));
                         changes.fetch_add(1, Ordering::SeqCst);
                     }

@@ -11,7 +11,7 @@ use pvclock::kvm_clock::TimeInfo;
 /// What one look saw. A fact that is unknown says why; of those that are
 /// `Fact<Option<…>>`, known but `None` means that this look did not ask.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Look {
+pub struct Sample {
     /// CLOCK_MONOTONIC, ns.
     pub monotonic_ns: u64,
     /// CLOCK_REALTIME, ns since 1970.
@@ -54,7 +54,7 @@ pub struct Look {
     pub was_stopped: bool,
 }
 
-impl Look {
+impl Sample {
     /// A look that shows nothing but CLOCK_MONOTONIC: what a test fills in.
     pub fn at(monotonic_ns: u64) -> Self {
         let why = || Unknown::not_applicable("nothing was looked at");

@@ -4,7 +4,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::{WallClock, WallClockPage, WallClockWriter};
 use pvclock::steal_time::StealPage;
 
-use super::Host;
+use super::GuestClock;
 use crate::msr::{
     KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
     PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
@@ -12,7 +12,7 @@ use crate::msr::{
 use crate::vcpu::{Vcpu, check_time_page};
 use crate::{GuestAddress, GuestMemory, Misplaced, MsrError, Reading, VcpuId};
 
-impl Host {
+impl GuestClock {
     /// The vCPU whose choice of MSRs decides for the VM.
     pub(super) const BOOT_VCPU: VcpuId = VcpuId(0);
 

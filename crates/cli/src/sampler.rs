@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use disruptions::Look;
+use disruptions::Sample;
 use instruments::steps::Bracket;
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
@@ -46,7 +46,7 @@ pub(crate) struct Places {
 }
 
 /// Takes looks.
-pub(crate) struct Looker {
+pub(crate) struct Sampler {
     page: Fact<LivePage>,
     source: Fact<CurrentClocksource>,
     vmclock: Fact<VmClockDevice>,
@@ -65,7 +65,7 @@ pub(crate) struct Looker {
     pinned: Option<(u32, Pinned)>,
 }
 
-impl Looker {
+impl Sampler {
     /// Stays on the CPU it is on: where the TSCs of two CPUs differ, moving
     /// between them would look like steps. Looks must be taken by the thread
     /// that made this.
@@ -103,7 +103,7 @@ impl Looker {
     }
 
     /// Looks at everything; in a `hurry`, at what is asked less often too.
-    pub(crate) fn look(&mut self, hurry: bool) -> Look {
+    pub(crate) fn look(&mut self, hurry: bool) -> Sample {
         let tsc = self.tsc_is_readable.then_some(|| Some(Tsc.read_ordered()));
         let [realtime, boottime, monotonic, raw] = &mut self.narrowest;
         let raw = tsc.and_then(|tsc| bracket(raw, || Clock::MonotonicRaw.read_ns(), tsc));
@@ -116,7 +116,7 @@ impl Looker {
         let monotonic_ns = Clock::Monotonic.read_ns().unwrap_or_default();
         let source = ask(&self.source, CurrentClocksource::name);
         let known = source.known().and_then(|name| knowledge::known(name));
-        Look {
+        Sample {
             monotonic_ns,
             unix_ns: Clock::Realtime.read_ns(),
             tsc: tsc.and_then(|tsc| tsc()),
@@ -208,14 +208,14 @@ fn bracket(
 mod tests {
     use super::*;
 
-    fn looker() -> Looker {
-        Looker::new(&Places { vmclock: VmClockDevice::PATH.into(), kernel_log: KERNEL_LOG.into() })
+    fn sampler() -> Sampler {
+        Sampler::new(&Places { vmclock: VmClockDevice::PATH.into(), kernel_log: KERNEL_LOG.into() })
     }
 
     #[test]
     fn a_look_sees_the_clocks_of_this_machine() {
-        let mut looker = looker();
-        let (first, second) = (looker.look(false), looker.look(false));
+        let mut sampler = sampler();
+        let (first, second) = (sampler.look(false), sampler.look(false));
         assert!(second.monotonic_ns > first.monotonic_ns);
         for bracket in [second.realtime, second.boottime, second.monotonic] {
             assert!(bracket.is_some_and(|bracket| bracket.before <= bracket.after));
@@ -226,10 +226,10 @@ mod tests {
 
     #[test]
     fn what_costs_more_is_asked_less_often_but_for_a_hurry() {
-        let mut looker = looker();
-        let asked = |look: &Look| look.activity.is_known_and(Option::is_some);
-        assert!(asked(&looker.look(false)));
-        assert!(!asked(&looker.look(false)));
-        assert!(asked(&looker.look(true)));
+        let mut sampler = sampler();
+        let asked = |look: &Sample| look.activity.is_known_and(Option::is_some);
+        assert!(asked(&sampler.look(false)));
+        assert!(!asked(&sampler.look(false)));
+        assert!(asked(&sampler.look(true)));
     }
 }

@@ -40,7 +40,7 @@ use crate::{
 /// does again.
 ///
 /// ```
-/// use host::{Event, GuestMemory, Host, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
 /// use host::msr::KVM_SYSTEM_TIME;
 /// use pvclock::kvm_clock::{TimePage, TimeReader};
 /// use pvclock::{Hertz, Nanos, Ticks};
@@ -52,7 +52,7 @@ use crate::{
 ///     real: UnixTime(Nanos(1_800_000_000_000_000_000 + tsc)),
 /// };
 /// let memory = PlainMemory::new(1);
-/// let mut host = Host::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), at(5_000))?;
+/// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), at(5_000))?;
 /// let vcpu = VcpuId(0);
 /// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(5_000), &memory);
 ///
@@ -65,7 +65,7 @@ use crate::{
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct GuestClock {
     settings: Settings,
     /// Of the rate told.
     scale: Scale,
@@ -91,7 +91,7 @@ pub struct Host {
     log: Log,
 }
 
-impl Host {
+impl GuestClock {
     /// A new VM's clock, which says 0 now.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Host {
         let source = match settings.tsc_mode {
             TscMode::Real => Source::unscaled(settings.host_tsc),
             TscMode::Emulated => {
-                Source::Emulated { since: now.boot, at: 0, rate: settings.told_tsc }
+                Source::Emulated { since: now.boot, at: 0, rate: settings.advertised_tsc }
             }
         };
         let mut host = Self {
@@ -161,7 +161,7 @@ impl Host {
     }
 
     /// Whether RDTSC is to be trapped now, and answered by
-    /// [`Host::guest_tsc`]. It can change with a restore, and with a write to
+    /// [`GuestClock::guest_tsc`]. It can change with a restore, and with a write to
     /// the MSR that ends an emulation after one.
     pub const fn traps_tsc(&self) -> bool {
         matches!(self.source, Source::Emulated { .. })
@@ -319,7 +319,7 @@ impl Host {
     }
 
     fn tell(&mut self, told: Hertz, now: Reading) {
-        let settings = Settings { told_tsc: told, ..self.settings };
+        let settings = Settings { advertised_tsc: told, ..self.settings };
         match settings.scale() {
             Ok(scale) => {
                 if let Source::Emulated { .. } = self.source {
@@ -336,7 +336,8 @@ impl Host {
     }
 
     fn log_told(&mut self, now: Reading) {
-        let Settings { told_tsc: told, host_tsc: host, told_by: by, .. } = self.settings;
+        let Settings { advertised_tsc: told, host_tsc: host, frequency_from: by, .. } =
+            self.settings;
         self.log.push(now.boot, LogEvent::Told { told, host, by });
     }
 }

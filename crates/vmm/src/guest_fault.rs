@@ -65,14 +65,14 @@ pub enum Cause {
 
 /// A guest's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Death {
+pub struct GuestFault {
     /// Why.
     pub cause: Cause,
     /// Where.
     pub registers: Registers,
 }
 
-impl Death {
+impl GuestFault {
     /// From what an exception gate left.
     pub(crate) fn from_last_words(words: &Words) -> Self {
         let [vector, code, rip, cr2, rsp, cs] = *words;
@@ -83,7 +83,7 @@ impl Death {
     }
 }
 
-impl fmt::Display for Death {
+impl fmt::Display for GuestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
             Cause::Exception { vector, code } => {
@@ -126,9 +126,10 @@ mod tests {
 
     #[test]
     fn an_end_is_told_with_its_place() {
-        let death = Death::from_last_words(&[14, 4, 0x10_2000, 0x100_0000_0000, 0x11_fff0, 0x33]);
+        let guest_fault =
+            GuestFault::from_last_words(&[14, 4, 0x10_2000, 0x100_0000_0000, 0x11_fff0, 0x33]);
         assert_eq!(
-            death.to_string(),
+            guest_fault.to_string(),
             "exception 14 (#PF, page fault), error code 0x4; rip 0x102000, rsp 0x11fff0, \
              cs 0x33, cr2 0x10000000000"
         );

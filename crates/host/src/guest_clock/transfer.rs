@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use pvclock::Nanos;
 
-use super::Host;
+use super::GuestClock;
 use crate::saved::SavedVcpu;
 use crate::vcpu::Vcpu;
 use crate::{LogEvent, Policy, Reading, RestoreError, Restored, Saved, Settings};
 
-impl Host {
+impl GuestClock {
     /// The clock as it is now. No vCPU runs. What is due is not in it: a
     /// restored clock writes all pages anew.
     pub fn save(&mut self, now: Reading) -> Saved {
@@ -27,7 +27,7 @@ impl Host {
         hyperv.forget_line();
         Saved {
             kind: self.settings.kind,
-            told: self.settings.told_tsc,
+            told: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
             taken_at: now.real,
             real_time_error: self.settings.real_time_error,
@@ -55,7 +55,7 @@ impl Host {
         now: Reading,
     ) -> Result<(Self, Restored), RestoreError> {
         let restored = Restored::plan(saved, &settings, policy, now)?;
-        let mut host = Self::new(Settings { told_tsc: restored.told, ..settings }, now)?;
+        let mut host = Self::new(Settings { advertised_tsc: restored.told, ..settings }, now)?;
         host.source = restored.source;
         host.clock_offset = restored.clock.0.wrapping_sub(now.boot.0);
         host.wall_clock = saved.wall_clock;

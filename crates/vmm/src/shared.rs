@@ -4,12 +4,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use guest::protocol::Shared;
-use host::{Event, Host, MsrError, Reading, VcpuId};
+use guest::protocol::SharedArea;
+use host::{Event, GuestClock, MsrError, Reading, VcpuId};
 use pvclock::{Nanos, Ticks};
 
+use crate::barrier::VcpuBarrier;
 use crate::devices::{Devices, DevicesState, Moment};
-use crate::gate::Gate;
 use crate::host_clock;
 use crate::memory::GuestRam;
 
@@ -40,7 +40,7 @@ impl OwnTime {
 /// Under one lock: an access to any of it is short.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) host: Option<Host>,
+    pub(crate) host: Option<GuestClock>,
     pub(crate) devices: Devices,
     pub(crate) own_time: OwnTime,
     /// Nobody waits for the provider's deadlines any more.
@@ -48,36 +48,36 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(host: Option<Host>, devices: Devices, own_time: OwnTime) -> Self {
+    pub(crate) fn new(host: Option<GuestClock>, devices: Devices, own_time: OwnTime) -> Self {
         Self { host, devices, own_time, deadlines_ended: false }
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.host.as_ref().and_then(Host::deadline)
+        self.host.as_ref().and_then(GuestClock::deadline)
     }
 }
 
 /// All of it.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
-    pub(crate) gate: Gate,
+    pub(crate) barrier: VcpuBarrier,
     inner: Mutex<Inner>,
     /// The provider has another deadline, or there is nobody to wait for it.
     deadline_changed: Condvar,
 }
 
-impl Board {
+impl Shared {
     pub(crate) fn new(ram: GuestRam, inner: Inner) -> Self {
         Self {
             ram,
-            gate: Gate::default(),
+            barrier: VcpuBarrier::default(),
             inner: Mutex::new(inner),
             deadline_changed: Condvar::new(),
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SharedArea {
         self.ram.shared()
     }
 
@@ -90,7 +90,7 @@ impl Board {
     /// Runs `action` with the provider, if it is ours.
     pub(crate) fn with_host<R>(
         &self,
-        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> Option<R> {
         let mut inner = self.lock();
         // After the lock is had: time goes on while one waits for it.
@@ -107,9 +107,9 @@ impl Board {
     /// to be done like this ([`Event::stops_all`]).
     pub(crate) fn with_host_alone<R>(
         &self,
-        action: impl FnOnce(&mut Host, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> Option<R> {
-        let _out = self.gate.bring_all_out();
+        let _out = self.barrier.bring_all_out();
         self.with_host(action)
     }
 
