@@ -4,12 +4,11 @@
 use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::{
-    Event, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId,
-};
+use host::{Event, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, VcpuId};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
+use units::UnixTime;
 
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};

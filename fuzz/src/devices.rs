@@ -5,8 +5,8 @@
 //! guest must not be able to tell. All waiting ends; counters say what time
 //! it is.
 
-use host::UnixTime;
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 use vmm::devices::{AcpiPmTimer, Devices, Hpet, Interrupt, LocalTimer, Moment, Present, Rate};
 
 use crate::bytes::Bytes;

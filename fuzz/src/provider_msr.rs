@@ -18,12 +18,13 @@ use host::msr::{
 };
 use host::{
     Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Policy, Reading, Saved,
-    Settings, TscMode, UnixTime, VcpuId,
+    Settings, TscMode, VcpuId,
 };
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
 use pvclock::shared::Split;
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 
 use crate::bytes::Bytes;
 

@@ -1,7 +1,8 @@
 //! Saved clocks of `provider` as arbitrary bytes, restored if they are one.
 
-use host::{GuestClock, PlainMemory, Policy, Reading, Saved, Settings, TscMode, UnixTime, VcpuId};
+use host::{GuestClock, PlainMemory, Policy, Reading, Saved, Settings, TscMode, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 
 /// What is one is encoded as it was; on any host it goes on or is refused.
 pub(crate) fn provider_saved(data: &[u8]) {

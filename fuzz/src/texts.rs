@@ -1,8 +1,8 @@
 //! The parsers of `platform` on arbitrary text: they never fail, and what is
 //! reduced for a capture stays as it is when it is reduced again.
 
-use platform::facts::kernel::{command_line, configuration, log};
-use platform::facts::{clocksource, cpu, hardware, running, steering, system};
+use facts::kernel::{command_line, configuration, log};
+use facts::{clocksource, cpu, hardware, running, steering, system};
 use platform::time_source::host::Message;
 use platform::tree::{self, manifest::Manifest};
 use platform::watching;
@@ -67,7 +67,7 @@ pub(crate) fn kernel_command_line(data: &[u8]) {
 
 /// The kernel's configuration, packed and as text.
 pub(crate) fn kernel_configuration(data: &[u8]) {
-    let _ = configuration::unpack(data);
+    let _ = platform::unpack(data);
     let _ = configuration::parse(&settles(&text(data), configuration::reduce));
 }
 

@@ -7,7 +7,6 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use platform::facts;
 use platform::tree::Tree;
 use tempfile::TempDir;
 
@@ -27,12 +26,12 @@ pub(crate) fn tree(data: &[u8]) {
     }
     let Ok(tree) = Tree::captured(&original) else { return };
     let tree = tree.recording();
-    let facts = facts::read(&tree);
+    let facts = platform::read(&tree);
     let recording = tree.into_recording();
     let copy = place.path().join("copy");
     recording.write(&copy, &recording.manifest("fuzz", 0)).expect("what was read can be written");
     let copied = Tree::captured(&copy).expect("a capture is a tree");
-    assert_eq!(facts::read(&copied), facts);
+    assert_eq!(platform::read(&copied), facts);
 
     let diagnosis = doctor::diagnose(&facts, None);
     assert!(!diagnosis.verdict.is_empty());

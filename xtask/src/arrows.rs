@@ -45,6 +45,8 @@ const LIBRARIES: &[&str] = &[
     "parachron-instruments",
     "parachron-keeper",
     "parachron-vmm",
+    "parachron-facts",
+    "parachron-units",
     "parachron-platform",
     "parachron-host",
     "pvclock",
@@ -52,19 +54,49 @@ const LIBRARIES: &[&str] = &[
 ];
 
 const FLOORS: &[Floor] = &[
-    floor("pvclock", &[], Outside::Only(&[])),
-    floor("parachron-pvclock-c", &["pvclock"], Outside::Only(&[])),
-    floor("parachron-clock", &["pvclock"], Outside::Only(&["libc", "raw-cpuid"])),
-    floor("parachron-clock-c", &["parachron-clock"], Outside::Only(&[])),
+    floor("parachron-units", &[], Outside::Only(&[])),
+    floor(
+        "parachron-facts",
+        &["parachron-units", "pvclock"],
+        Outside::Only(&["schemars", "serde", "thiserror"]),
+    ),
+    floor("pvclock", &["parachron-units"], Outside::Only(&[])),
+    floor(
+        "parachron-pvclock-c",
+        &["parachron-units", "parachron-facts", "pvclock"],
+        Outside::Only(&[]),
+    ),
+    floor(
+        "parachron-clock",
+        &["parachron-units", "parachron-facts", "pvclock"],
+        Outside::Only(&["libc", "raw-cpuid"]),
+    ),
+    floor(
+        "parachron-clock-c",
+        &["parachron-units", "parachron-facts", "parachron-clock"],
+        Outside::Only(&[]),
+    ),
     floor(
         "parachron-instruments",
         &["pvclock"],
         Outside::Only(&["hdrhistogram", "schemars", "serde"]),
     ),
-    floor("parachron-platform", &["pvclock"], Outside::Any),
-    floor("parachron-records", &["parachron-instruments"], Outside::Any),
-    floor("parachron-host", &["pvclock"], Outside::Only(&["thiserror"])),
-    floor("parachron-guest", &["pvclock"], Outside::Only(&[])),
+    floor("parachron-platform", &["parachron-units", "parachron-facts", "pvclock"], Outside::Any),
+    floor(
+        "parachron-records",
+        &["parachron-units", "parachron-facts", "parachron-instruments"],
+        Outside::Any,
+    ),
+    floor(
+        "parachron-host",
+        &["parachron-units", "parachron-facts", "pvclock"],
+        Outside::Only(&["thiserror"]),
+    ),
+    floor(
+        "parachron-guest",
+        &["parachron-units", "parachron-facts", "pvclock"],
+        Outside::Only(&[]),
+    ),
     floor(
         "parachron-vmm",
         &["parachron-guest", "parachron-platform", "parachron-host", "pvclock"],

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::fact::Fact;
+use facts::Fact;
 use platform::time_source::{Apparent, NoOffset, PhcScale, PhcTime, UnknownScale, kernels_tai_s};
 
 use crate::error::CliError;
-use crate::output::figures::time;
+use instruments::figures::time;
 
 /// TAI − UTC that can be meant, s: 10 in 1972, when leap seconds began.
 const TAI_S: std::ops::RangeInclusive<i32> = 10..=99;
@@ -121,7 +121,7 @@ fn seems(ahead_ns: i64, apparent: Apparent) -> String {
 
 #[cfg(test)]
 mod tests {
-    use platform::fact::Unknown;
+    use facts::Unknown;
 
     use super::*;
 

@@ -5,7 +5,6 @@
 //! mean.
 
 pub(crate) mod event_line;
-pub(crate) mod figures;
 pub(crate) mod plot;
 pub(crate) mod progress;
 pub(crate) mod table;

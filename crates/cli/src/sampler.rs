@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use disruptions::Sample;
-use instruments::steps::Bracket;
+use facts::running::Activity;
+use facts::{Fact, Unknown};
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
 use platform::cpus::{self, Pinned};
-use platform::fact::{Fact, Unknown};
-use platform::facts::running::Activity;
 use platform::reference::rtc::Rtc;
 use platform::vmclock_device::VmClockDevice;
 use platform::watching::{
     self, ClockSet, CurrentClocksource, Generations, GrowingLog, KERNEL_LOG, LivePage, Scheduling,
 };
 use signal_hook::consts::SIGCONT;
+use units::Bracket;
 
 use crate::commands::clocks::knowledge;
 

@@ -1,7 +1,7 @@
 //! What moved from one look to the next, before it is said what happened.
 
+use facts::hardware::PvclockPage;
 use instruments::steps::page;
-use platform::facts::hardware::PvclockPage;
 use pvclock::kvm_clock::TimeInfo;
 use schemars::JsonSchema;
 use serde::Serialize;

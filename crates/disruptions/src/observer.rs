@@ -9,7 +9,7 @@ mod signs;
 
 use std::time::Duration;
 
-use platform::facts::steering::Adjtimex;
+use facts::steering::Adjtimex;
 
 use crate::steering::{self, Steering};
 use crate::{Disruption, Event, Evidence, Happened, Kind, Sample};

@@ -1,12 +1,12 @@
 //! What one look at a machine shows: handed in by whoever takes it.
 
-use instruments::steps::Bracket;
-use platform::fact::{Fact, Unknown};
-use platform::facts::hardware::VmClock;
-use platform::facts::kernel::LogLine;
-use platform::facts::running::{Activity, ThreadTimes};
-use platform::facts::steering::Adjtimex;
+use facts::hardware::VmClock;
+use facts::kernel::LogLine;
+use facts::running::{Activity, ThreadTimes};
+use facts::steering::Adjtimex;
+use facts::{Fact, Unknown};
 use pvclock::kvm_clock::TimeInfo;
+use units::Bracket;
 
 /// What one look saw. A fact that is unknown says why; of those that are
 /// `Fact<Option<…>>`, known but `None` means that this look did not ask.

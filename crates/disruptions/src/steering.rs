@@ -1,6 +1,6 @@
 //! What moved between two answers of adjtimex.
 
-use platform::facts::steering::Adjtimex;
+use facts::steering::Adjtimex;
 use schemars::JsonSchema;
 use serde::Serialize;
 

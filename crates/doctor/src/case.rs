@@ -2,12 +2,12 @@
 
 pub(crate) mod trust;
 
+use facts::Facts;
+use facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
+use facts::hardware::Phc;
+use facts::kernel::{LogEvent, LogLine};
+use facts::steering::{TimeKeeper, TimeKeeperKind};
 use instruments::measurements::{CallCost, Measurements};
-use platform::facts::Facts;
-use platform::facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
-use platform::facts::hardware::Phc;
-use platform::facts::kernel::{LogEvent, LogLine};
-use platform::facts::steering::{TimeKeeper, TimeKeeperKind};
 
 use crate::rule::Skipped;
 use crate::text;
@@ -188,7 +188,7 @@ fn same_parameter(word: &str, name: &str) -> bool {
 }
 
 /// Why a fact is missing, as a rule's answer.
-pub(crate) fn why_not<T>(fact: &platform::fact::Fact<T>) -> Skipped {
+pub(crate) fn why_not<T>(fact: &facts::Fact<T>) -> Skipped {
     match fact.unknown() {
         Some(unknown) => unknown.into(),
         None => Skipped::CouldNot("known, and yet not usable".to_owned()),

@@ -17,8 +17,8 @@ mod remedies;
 mod testing;
 mod text;
 
+use facts::Facts;
 use instruments::measurements::Measurements;
-use platform::facts::Facts;
 
 use case::Case;
 use finding::{Checked, Diagnosis, Finding, Severity};

@@ -1,6 +1,6 @@
 //! What to do, in the words and commands of the system at hand.
 
-use platform::facts::steering::TimeKeeperKind;
+use facts::steering::TimeKeeperKind;
 
 use crate::case::Case;
 use crate::finding::Remedy;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use facts::Fact;
+use facts::Facts;
+use facts::cpu::HypervisorKind;
 use instruments::measurements::{Measurements, Spread};
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::cpu::HypervisorKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What a rule is, and what it can answer.
 
-use platform::fact::Unknown;
+use facts::Unknown;
 
 use crate::case::Case;
 use crate::finding::Finding;

@@ -4,15 +4,15 @@ mod asking;
 
 use std::collections::BTreeMap;
 
+use facts::Facts;
+use facts::clocksource::Clocksources;
+use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
+use facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
+use facts::kernel::{Kernel, LogEvent, LogLine};
+use facts::steering::{Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind};
+use facts::system::{Load, System};
+use facts::{Fact, Unknown};
 use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
-use platform::fact::{Fact, Unknown};
-use platform::facts::Facts;
-use platform::facts::clocksource::Clocksources;
-use platform::facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
-use platform::facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
-use platform::facts::kernel::{Kernel, LogEvent, LogLine};
-use platform::facts::steering::{Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind};
-use platform::facts::system::{Load, System};
 
 pub(crate) use self::asking::{could_not, fine, found, told};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use platform::fact::Fact;
-use platform::facts::kernel::LogEvent;
+use facts::Fact;
+use facts::kernel::LogEvent;
 
 use crate::finding::Severity;
 use crate::rules::RULES;

@@ -6,7 +6,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-pub mod calendar;
 pub mod clocks;
 pub mod cost;
 pub mod discovery;

@@ -2,8 +2,8 @@
 
 use pvclock::counter::Counter;
 
-use crate::calendar;
 use crate::hardware::Hardware;
+use units::calendar;
 
 const INDEX: u16 = 0x70;
 const DATA: u16 = 0x71;

@@ -127,7 +127,8 @@ pub enum CalibrationError {
 /// [`CalibrationError`].
 ///
 /// ```
-/// use host::{Reading, Sample, UnixTime, calibrate};
+/// use host::{Reading, Sample, calibrate};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let sample = |ns: u64| Sample {

@@ -11,7 +11,8 @@ use crate::{Kind, Settings};
 /// The registers of a leaf.
 ///
 /// ```
-/// use host::{GuestClock, Kind, Leaf, Reading, Settings, UnixTime};
+/// use host::{GuestClock, Kind, Leaf, Reading, Settings};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };

@@ -40,7 +40,8 @@ use crate::{
 /// does again.
 ///
 /// ```
-/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
+/// use units::UnixTime;
 /// use host::msr::KVM_SYSTEM_TIME;
 /// use pvclock::kvm_clock::{TimePage, TimeReader};
 /// use pvclock::{Hertz, Nanos, Ticks};

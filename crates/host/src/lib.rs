@@ -45,7 +45,7 @@ pub use master::PerVcpu;
 pub use memory::{GuestAddress, GuestMemory, Misplaced};
 pub use msr::{MsrError, MsrRange};
 pub use plain_memory::PlainMemory;
-pub use reading::{Reading, UnixTime};
+pub use reading::Reading;
 pub use saved::{DecodeError, Saved};
 pub use settings::{FrequencyFrom, Settings, SettingsError, TscMode};
 pub use transfer::{Policy, Reenlightenment, RestoreError, Restored, RestoredVcpu, StepBound};

@@ -6,7 +6,8 @@ use core::fmt;
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, Reading, Settings, VcpuId};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };

@@ -92,7 +92,8 @@ impl Kind {
 /// Why an access failed: #GP for the guest, all of them.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };

@@ -1,6 +1,7 @@
 //! The host's clocks, read together.
 
 use pvclock::{Nanos, Ticks};
+use units::UnixTime;
 
 /// The host's clocks at one moment. Two clocks read one after the other are
 /// apart by whatever came between; who reads them keeps that small, or says
@@ -18,7 +19,3 @@ pub struct Reading {
     /// Time of day.
     pub real: UnixTime,
 }
-
-/// Time since 1970-01-01 00:00 UTC without leap seconds, in ns. Not before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UnixTime(pub Nanos);

@@ -26,7 +26,8 @@ use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL, KVM_STEAL_TIME,
     KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
-use crate::{Kind, MsrError, UnixTime, VcpuId};
+use crate::{Kind, MsrError, VcpuId};
+use units::UnixTime;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
 const VERSION: u32 = 1;
@@ -35,7 +36,8 @@ const VERSION: u32 = 1;
 /// [`GuestClock::restore`](crate::Host::restore) takes it.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Saved, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Saved, Settings, VcpuId};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };

@@ -8,7 +8,8 @@ use crate::{Calibration, Kind};
 /// How the guest's TSC comes about.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, TscMode, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, TscMode, VcpuId};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };

@@ -50,7 +50,8 @@ pub enum Policy {
 /// vCPU's offset, then run. [`Restored`]'s text is for the log.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, Reading, Settings, UnixTime, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, Reading, Settings, VcpuId};
+/// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };

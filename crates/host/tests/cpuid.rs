@@ -1,7 +1,8 @@
 //! What CPUID says of each provider.
 
-use host::{GuestClock, Kind, Leaf, Reading, Settings, UnixTime};
+use host::{GuestClock, Kind, Leaf, Reading, Settings};
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 
 fn host(kind: Kind) -> GuestClock {
     let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };

@@ -9,13 +9,14 @@ use host::msr::{
 };
 use host::{
     DecodeError, Event, GuestClock, GuestMemory, Kind, LogEvent, Policy, Reading, Reenlightenment,
-    RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, UnixTime, VcpuId,
+    RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
 use pvclock::steal_time::{StealPage, StealReader};
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
+use units::UnixTime;
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);
 const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);

@@ -15,12 +15,13 @@
 //! | MONOTONIC_RAW in the TSC | constant, to be learnt | [`LearntRate`] |
 //! | two versions of a kvm-clock page | both say so themselves | [`page`] |
 
-mod bracket;
+mod interval;
 mod learnt;
 pub mod page;
 
-pub use bracket::{Bracket, Interval, Rates};
+pub use interval::{Interval, Rates};
 pub use learnt::{LearntRate, Moved};
+use units::Bracket;
 
 /// Two clocks of one rate: their offset changes by steps alone.
 ///

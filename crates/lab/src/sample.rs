@@ -100,7 +100,7 @@ pub(crate) fn at_tsc(now: Reading, tsc: Ticks, rate: Hertz) -> Reading {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
     let ns = nanos(cycles, rate);
     let moved = |time: Nanos| Nanos(time.0.wrapping_add_signed(ns));
-    Reading { tsc, boot: moved(now.boot), real: host::UnixTime(moved(now.real.0)) }
+    Reading { tsc, boot: moved(now.boot), real: units::UnixTime(moved(now.real.0)) }
 }
 
 /// So many cycles of a TSC of this rate in ns.
@@ -142,8 +142,8 @@ pub(crate) fn sleep_until(boot: u64) {
 
 #[cfg(test)]
 mod tests {
-    use host::UnixTime;
     use pvclock::Nanos;
+    use units::UnixTime;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::fact::{Fact, Unknown};
+use facts::Fact;
 
 /// Kept open, and read from its start each time.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ impl Again {
     pub(crate) fn open(path: &Path) -> Fact<Self> {
         match File::open(path) {
             Ok(file) => Fact::Known(Self { path: path.to_owned(), file }),
-            Err(error) => Fact::Unknown(Unknown::from_io(&path.display().to_string(), &error)),
+            Err(error) => Fact::Unknown(crate::privilege::why(&path.display().to_string(), &error)),
         }
     }
 
@@ -32,7 +32,7 @@ impl Again {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let what = self.path.display().to_string();
-                    return Fact::Unknown(Unknown::from_io(&what, &error));
+                    return Fact::Unknown(crate::privilege::why(&what, &error));
                 }
             }
         }

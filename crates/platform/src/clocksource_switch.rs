@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::fact::{Fact, Unknown};
-use crate::facts::clocksource::{parse_available, parse_current};
+use facts::clocksource::{parse_available, parse_current};
+use facts::{Fact, Unknown};
 
 const LIVE: &str = "/sys/devices/system/clocksource/clocksource0";
 
@@ -150,7 +150,7 @@ impl Switchboard {
     fn read(&self, name: &str) -> Result<String, SwitchError> {
         let path = self.folder.join(name);
         std::fs::read_to_string(&path).map_err(|error| {
-            SwitchError::Unknown(Unknown::from_io(&path.display().to_string(), &error))
+            SwitchError::Unknown(crate::privilege::why(&path.display().to_string(), &error))
         })
     }
 }

@@ -14,8 +14,8 @@
 use pvclock::kvm_clock::TimePage;
 use pvclock::shared;
 
-use crate::fact::{Fact, Unknown};
 use crate::probes;
+use facts::{Fact, Unknown};
 
 /// The page, or why there is none.
 pub fn find() -> Fact<&'static TimePage> {

@@ -24,7 +24,7 @@ use std::io;
 use libc::timex;
 
 use crate::clock::Clock;
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// The capability that setting a clock needs (`man 7 capabilities`).
 const CAP_SYS_TIME: u32 = 25;
@@ -102,8 +102,9 @@ fn refused(what: &'static str, by_ns: i64, error: io::Error) -> SetError {
 /// A seccomp filter may forbid the call all the same: `docker run` without
 /// `--cap-add SYS_TIME` does both.
 pub fn may_set() -> Fact<()> {
-    let read =
-        |path: &str| std::fs::read_to_string(path).map_err(|error| Unknown::from_io(path, &error));
+    let read = |path: &str| {
+        std::fs::read_to_string(path).map_err(|error| crate::privilege::why(path, &error))
+    };
     let namespace = std::fs::read_link("/proc/self/ns/user");
     let own = namespace.is_ok_and(|link| link.as_os_str() != FIRST_USER_NAMESPACE);
     read("/proc/self/status").and_then(|status| permitted(&status, own)).into()

@@ -26,9 +26,9 @@ pub use offset::{Moment, Offset};
 pub use phc::{Apparent, PhcScale, PhcTime, UnknownScale, hosts_clocks, kernels_tai_s};
 pub use rtc::RtcTime;
 
-use crate::fact::Unknown;
 use crate::reference::ntp::NtpError;
 use crate::reference::vmclock::VmClockError;
+use facts::Unknown;
 
 /// Somewhere to take the time of day from.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ use rustix::fs::{Mode, OFlags};
 pub use files::Files;
 pub use recording::{Entry, Outcome, Recording, WriteError};
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 use manifest::Manifest;
 
 /// No file that a fact is read from whole comes near this.

@@ -5,8 +5,8 @@ use std::path::Path;
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 
 use crate::again::Again;
-use crate::fact::{Fact, Unknown};
-use crate::facts::hardware::VmClock;
+use facts::hardware::VmClock;
+use facts::{Fact, Unknown};
 
 /// An open device, or a file that stands in for it.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use std::path::Path;
 use pvclock::kvm_clock::TimeInfo;
 
 use crate::again::Again;
-use crate::fact::Fact;
-use crate::facts::clocksource;
-use crate::facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
 use crate::probes;
 use crate::probes::pvclock_page::Copier;
 use crate::tree::Files;
+use facts::Fact;
+use facts::clocksource;
+use facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
 
 pub use clock_set::ClockSet;
 pub use generations::Generations;
@@ -77,7 +77,7 @@ pub fn time_keepers() -> Fact<Vec<TimeKeeper>> {
 mod tests {
     use super::*;
     use crate::clocksource_switch::Switchboard;
-    use crate::fact::Unknown;
+    use facts::Unknown;
 
     #[test]
     fn the_page_is_whole_or_its_absence_explained() {

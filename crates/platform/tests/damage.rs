@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use platform::facts::{self, Facts};
+use facts::Facts;
 use platform::tree::Tree;
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn write(root: &Path, path: &Path, bytes: &[u8]) {
 }
 
 fn read(root: &Path) -> Facts {
-    facts::read(&Tree::captured(root).unwrap())
+    platform::read(&Tree::captured(root).unwrap())
 }
 
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ proptest! {
         }
         // Only a manifest that says "a later format" makes a tree unreadable.
         if let Ok(tree) = Tree::captured(root.path()) {
-            let facts = facts::read(&tree);
+            let facts = platform::read(&tree);
             // Whatever was made of it can be reported.
             serde_json::to_string(&facts).unwrap();
         }

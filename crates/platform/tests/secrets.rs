@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use platform::facts;
 use platform::tree::Tree;
 
 /// Stands for everything that must stay: names, serials, addresses, keys.
@@ -67,7 +66,7 @@ fn no_secret_is_taken() {
         fs::write(path, text).unwrap();
     }
     let tree = Tree::captured(root.path()).unwrap().recording();
-    let facts = facts::read(&tree);
+    let facts = platform::read(&tree);
     assert_eq!(facts.kernel.log.known().unwrap().len(), 2);
     assert_eq!(facts.steering.keepers.known().unwrap().len(), 1);
     assert_eq!(facts.system.container.known().unwrap(), "lxc");

@@ -53,7 +53,6 @@ mod scale;
 mod sequence;
 pub mod shared;
 pub mod steal_time;
-mod units;
 pub mod vmclock;
 
 pub use error::{PageError, ReadError, ScaleError};

@@ -166,7 +166,7 @@ pub(crate) fn save_clock(vm: &VmFd) -> Result<(u64, Reading), MachineError> {
     let data = vm.get_clock().map_err(MachineError::kvm("KVM_GET_CLOCK"))?;
     let both = KVM_CLOCK_REALTIME | KVM_CLOCK_HOST_TSC;
     if data.flags & both == both {
-        taken.real = host::UnixTime(pvclock::Nanos(data.realtime));
+        taken.real = units::UnixTime(pvclock::Nanos(data.realtime));
         taken.tsc = pvclock::Ticks(data.host_tsc);
     }
     Ok((data.clock, taken))

@@ -7,10 +7,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host::{Reading, UnixTime};
+use host::Reading;
 use platform::clock::Clock;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Nanos, Ticks};
+use units::UnixTime;
 
 /// Tries of which the shortest counts: an interruption seldom hits them all.
 const TRIES: u32 = 5;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use e2e::chronyd::Chronyd;
 use e2e::{Case, Need, Program};
+use facts::steering::ChronyTracking;
 use platform::chrony_control::{CommandAddress, CommandError, Commander, Feed};
-use platform::facts::steering::ChronyTracking;
 use platform::reference::chrony::Chrony;
 use platform::time_source::{Moment, NtpTime, Offset};
 

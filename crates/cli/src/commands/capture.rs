@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use platform::fact::Unknown;
-use platform::facts;
+use facts;
+use facts::Unknown;
 use platform::tree::manifest::Manifest;
 use platform::tree::{Tree, WriteError};
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let tree = Tree::live().recording();
     // Whatever is read is taken, and nothing else: there is no second list.
-    facts::read(&tree);
+    platform::read(&tree);
     let recording = tree.into_recording();
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let manifest = recording.manifest(env!("CARGO_PKG_VERSION"), now_s);

@@ -12,7 +12,6 @@ use std::time::Duration;
 use instruments::measurements::Measurements;
 use platform::call::Call;
 use platform::clock::Clock;
-use platform::facts;
 use platform::tree::Tree;
 
 use crate::error::{COULD_NOT, CliError};
@@ -46,10 +45,10 @@ const MEASURING: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = match &args.root {
-        Some(folder) => ClocksReport::new(&facts::read(&captured(folder)?), None, args.all),
+        Some(folder) => ClocksReport::new(&platform::read(&captured(folder)?), None, args.all),
         None => {
             let measured = measure_current();
-            ClocksReport::new(&facts::read(&Tree::live()), Some(&measured), args.all)
+            ClocksReport::new(&platform::read(&Tree::live()), Some(&measured), args.all)
         }
     };
     match args.format {

@@ -13,7 +13,6 @@ use clap::ValueEnum;
 use doctor::finding::{Diagnosis, Severity};
 use doctor::report::DoctorReport;
 use instruments::measurements::Measurements;
-use platform::facts;
 use platform::tree::Tree;
 
 use crate::error::CliError;
@@ -69,10 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return rule_list::print(args.format);
     }
     let report = match &args.root {
-        Some(folder) => DoctorReport::new(facts::read(&captured(folder)?), None),
+        Some(folder) => DoctorReport::new(platform::read(&captured(folder)?), None),
         None => {
             let measurements = (!args.no_measure).then(measure_here);
-            DoctorReport::new(facts::read(&Tree::live()), measurements)
+            DoctorReport::new(platform::read(&Tree::live()), measurements)
         }
     };
     match args.format {

@@ -23,7 +23,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use instruments::drift::budget::Budget;
-use platform::facts;
 use platform::tree::Tree;
 use platform::vmclock_device::VmClockDevice;
 
@@ -161,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         });
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    let facts = facts::read(&Tree::live());
+    let facts = platform::read(&Tree::live());
     let Asked { references, note } = Asked::of(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let clocks = Clocks::find(&args.clock, only, &facts);

@@ -13,8 +13,8 @@ mod text;
 
 use std::process::ExitCode;
 
+use facts::Fact;
 use keeper::Hand;
-use platform::fact::Fact;
 use platform::name_lock::NameLock;
 use platform::system_clock;
 

@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use facts::Fact;
 use instruments::cost::{self, Batch, Cost, Stopwatch};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
 use platform::call::Call;
 use platform::clock::Clock;
 use platform::counter::{Counter, Tsc};
-use platform::fact::Fact;
 use platform::{kernel_entries, mapped_page};
 use pvclock::kvm_clock::TimeReader;
 

@@ -1,7 +1,9 @@
 //! The kernel's clocks against each other, and against the TSC.
 
-use instruments::steps::{Bracket, ConstantOffset, Interval, LearntRate, Moved, Rates, Slewed};
-use platform::facts::steering::Adjtimex;
+use facts::steering::Adjtimex;
+use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
+use instruments::steps::{Interval, Rates};
+use units::Bracket;
 
 use super::{Noticed, Passed};
 use crate::event::seconds;

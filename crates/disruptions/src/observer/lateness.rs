@@ -15,7 +15,7 @@
 //! A thread that sleeps through a pause is woken once, by its own timer. One
 //! that is frozen or waits for the disk is woken more often than that.
 
-use platform::facts::running::{Activity, Stolen, ThreadTimes};
+use facts::running::{Activity, Stolen, ThreadTimes};
 
 use super::{Noticed, Passed};
 use crate::event::seconds;

@@ -1,7 +1,7 @@
 //! The kvm-clock page: updates, and what they say of the host.
 
+use facts::Fact;
 use instruments::steps::page::{PageUpdate as Compared, compare};
-use platform::fact::Fact;
 use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 

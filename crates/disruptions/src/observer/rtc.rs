@@ -10,8 +10,8 @@
 //! to: an RTC that moved *onto* a time of day that stayed where it was says
 //! nothing of the machine.
 
-use instruments::steps::Bracket;
-use platform::facts::steering::Adjtimex;
+use facts::steering::Adjtimex;
+use units::Bracket;
 
 use super::Noticed;
 use super::clocks::slew_bounds;

@@ -1,8 +1,8 @@
 //! What says outright that something happened: VMClock, the kernel's log and
 //! its messages.
 
-use platform::facts::hardware::VmClock;
-use platform::facts::kernel::{LogEvent, LogLine};
+use facts::hardware::VmClock;
+use facts::kernel::{LogEvent, LogLine};
 
 use super::Noticed;
 use crate::{Evidence, Sample};

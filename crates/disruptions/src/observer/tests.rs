@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use instruments::steps::Bracket;
-use platform::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 use pvclock::kvm_clock::{Flags, TimeInfo};
 use pvclock::{Hertz, Nanos, Scale};
+use units::Bracket;
 
 use super::clocks::slews;
 use super::*;

@@ -6,14 +6,14 @@ mod befalls;
 use std::time::Duration;
 
 use disruptions::{Disruption, Observer, Sample};
-use instruments::steps::Bracket;
-use platform::fact::{Fact, Unknown};
-use platform::facts::hardware::VmClock;
-use platform::facts::kernel::log;
-use platform::facts::running::{Activity, Stolen, ThreadTimes};
-use platform::facts::steering::Adjtimex;
+use facts::hardware::VmClock;
+use facts::kernel::log;
+use facts::running::{Activity, Stolen, ThreadTimes};
+use facts::steering::Adjtimex;
+use facts::{Fact, Unknown};
 use pvclock::kvm_clock::{Flags, TimeInfo};
 use pvclock::{Hertz, Nanos, Scale};
+use units::Bracket;
 
 pub(crate) use befalls::Held;
 

@@ -1,8 +1,8 @@
 //! Whether this machine's TSC can be trusted as its clock: asked before any
 //! rule advises to switch to it.
 
-use platform::facts::cpu::HypervisorKind;
-use platform::facts::kernel::LogEvent;
+use facts::cpu::HypervisorKind;
+use facts::kernel::LogEvent;
 
 use super::Case;
 use crate::text;

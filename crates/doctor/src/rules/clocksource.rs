@@ -1,7 +1,7 @@
 //! Which clock source is in use, and whether a better one is to be had.
 
-use platform::facts::cpu::HypervisorKind;
-use platform::facts::kernel::LogEvent;
+use facts::cpu::HypervisorKind;
+use facts::kernel::LogEvent;
 
 use crate::case::trust::{against_announced_rate, against_tsc};
 use crate::case::{Case, cost_line, log_evidence};

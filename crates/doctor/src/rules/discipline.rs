@@ -1,6 +1,6 @@
 //! How the steered clock stands: frequency, offset, error bound.
 
-use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use super::steering::status_line;
 use crate::case::{Case, why_not};

@@ -1,6 +1,6 @@
 //! What each hypervisor other than KVM needs.
 
-use platform::facts::cpu::HypervisorKind;
+use facts::cpu::HypervisorKind;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};

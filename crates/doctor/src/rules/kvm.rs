@@ -1,9 +1,9 @@
 //! KVM: guests without kvm-clock, with an unstable one, and hosts that cannot
 //! give a stable one.
 
-use platform::fact::{Fact, Unknown};
-use platform::facts::cpu::{HypervisorKind, KvmFeatures};
-use platform::facts::hardware::PvclockPage;
+use facts::cpu::{HypervisorKind, KvmFeatures};
+use facts::hardware::PvclockPage;
+use facts::{Fact, Unknown};
 
 use crate::case::trust::against_tsc;
 use crate::case::{Case, cost_line};

@@ -1,6 +1,6 @@
 //! Leap seconds: one to come, and whether the kernel knows of those past.
 
-use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};

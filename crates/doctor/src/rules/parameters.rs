@@ -2,7 +2,7 @@
 
 mod table;
 
-use platform::facts::kernel::LogEvent;
+use facts::kernel::LogEvent;
 
 use self::table::{PARAMETERS, Parameter, Standing};
 use crate::case::{Case, value_of};

@@ -1,10 +1,10 @@
 //! Guests that are saved and restored, and machines that sleep: what it does
 //! to their clocks.
 
-use platform::fact::{Fact, Unknown};
-use platform::facts::cpu::HypervisorKind;
-use platform::facts::kernel::{LogEvent, LogLine};
-use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::cpu::HypervisorKind;
+use facts::kernel::{LogEvent, LogLine};
+use facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::{Fact, Unknown};
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};

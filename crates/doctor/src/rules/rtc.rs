@@ -1,7 +1,7 @@
 //! The battery-backed clock: what the next boot starts from.
 
-use platform::facts::hardware::RtcConvention;
-use platform::facts::steering::Adjtimex;
+use facts::hardware::RtcConvention;
+use facts::steering::Adjtimex;
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};
@@ -102,7 +102,7 @@ fn whole_quarter_hours(off_s: u64) -> bool {
 
 /// `rtc-missing`
 pub(crate) fn missing(case: &Case<'_>) -> Check {
-    use platform::fact::Unknown;
+    use facts::Unknown;
     let devices = &case.facts.rtc.devices;
     let none = match (devices.known(), devices.unknown()) {
         (Some(devices), _) => devices.is_empty(),
@@ -135,7 +135,7 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
 
 /// Rules about an RTC's time do not apply where there is none.
 fn no_rtc(case: &Case<'_>) -> Result<(), Skipped> {
-    use platform::fact::Unknown;
+    use facts::Unknown;
     let devices = &case.facts.rtc.devices;
     let none = devices.known().is_some_and(Vec::is_empty)
         || matches!(devices.unknown(), Some(Unknown::NotThere { .. }));

@@ -1,6 +1,6 @@
 //! What the host takes from this machine: CPU time, and moments.
 
-use platform::facts::kernel::LogEvent;
+use facts::kernel::LogEvent;
 
 use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};

@@ -1,7 +1,7 @@
 //! Who steers the clock: nobody, one, or several.
 
-use platform::facts::kernel::LogEvent;
-use platform::facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
+use facts::kernel::LogEvent;
+use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
 use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};

@@ -1,7 +1,7 @@
 //! The TSC as a counter: its rate, and whether all CPUs agree on it.
 
-use platform::facts::hardware::PvclockPage;
-use platform::facts::kernel::LogEvent;
+use facts::hardware::PvclockPage;
+use facts::kernel::LogEvent;
 
 use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, rate_error_ppm, stops_unless_said,

@@ -10,7 +10,7 @@
 mod cause;
 mod interval;
 
-use platform::facts::kernel::{LogEvent, LogLine};
+use facts::kernel::{LogEvent, LogLine};
 
 use self::cause::Cause;
 use self::interval::Interval;

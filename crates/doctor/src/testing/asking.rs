@@ -1,7 +1,7 @@
 //! Asking one rule, and its answer as a person would read it.
 
+use facts::Facts;
 use instruments::measurements::Measurements;
-use platform::facts::Facts;
 
 use crate::finding::{Diagnosis, Finding};
 

@@ -3,12 +3,12 @@
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, UnixTime,
-    VcpuId,
+    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::{Aligned, Split};
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
+use units::UnixTime;
 
 pub(crate) const HOST_TSC: Hertz = Hertz(2_600_000_000);
 /// A Friday in January 2027.

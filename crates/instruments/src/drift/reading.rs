@@ -1,6 +1,6 @@
 //! One comparison of a clock with a reference.
 
-use crate::steps::Bracket;
+use units::Bracket;
 
 /// Two readings of one clock, ns: before and after what lies between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

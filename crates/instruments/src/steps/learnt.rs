@@ -5,7 +5,8 @@
 //! was, or a new rate. The intervals after it tell them apart, so each
 //! finding is told one or two brackets late, with the time it belongs to.
 
-use super::{Bracket, Interval, Rates};
+use super::{Interval, Rates};
+use units::Bracket;
 
 /// How far the rate may be off what was learnt, relative: two crystals warm
 /// up at different paces, and a host steers the clock behind an emulated

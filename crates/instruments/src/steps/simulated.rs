@@ -1,6 +1,6 @@
 //! Simulated clocks, read by a program that a scheduler interrupts.
 
-use super::Bracket;
+use units::Bracket;
 
 /// A small generator of a given seed (xorshift, Marsaglia 2003).
 pub(super) struct Chance(u64);

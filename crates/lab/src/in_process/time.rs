@@ -3,9 +3,10 @@
 
 use std::cell::Cell;
 
-use host::{Reading, UnixTime};
+use host::Reading;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 use vmm::host_clock;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;

@@ -18,8 +18,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use crate::fact::Unknown;
 use crate::time_source::{Moment, Offset};
+use facts::Unknown;
 
 /// What marks a sample: "SOCK".
 const MAGIC: u32 = 0x534f_434b;

@@ -1,8 +1,8 @@
 //! The maker's name in ACPI's tables.
 
 use super::kernel_log::KernelLog;
-use crate::fact::{Fact, Unknown};
 use crate::tree::Files;
+use facts::{Fact, Unknown};
 
 const FACP: &str = "/sys/firmware/acpi/tables/FACP";
 

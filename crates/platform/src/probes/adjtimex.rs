@@ -8,16 +8,16 @@
 
 use std::fmt::Write;
 
-use crate::fact::{Fact, Unknown};
+use facts::Fact;
 
-/// The fields of [`crate::facts::steering::parse_adjtimex`].
+/// The fields of [`facts::steering::parse_adjtimex`].
 pub(crate) fn state() -> Fact<String> {
     // SAFETY: integers only: all zeroes are a value of it.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: one whole `timex` of ours, with `modes` zero.
     let state = unsafe { libc::adjtimex(&mut timex) };
     if state < 0 {
-        return Fact::Unknown(Unknown::from_io("adjtimex", &std::io::Error::last_os_error()));
+        return Fact::Unknown(crate::privilege::why("adjtimex", &std::io::Error::last_os_error()));
     }
     let mut text = String::new();
     let mut put = |name: &str, value: i64| {

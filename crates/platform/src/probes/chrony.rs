@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// chronyd answers in well under a millisecond, or not at all.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ fn ask(program: &mut Command, patience: Duration) -> Fact<String> {
         Ok(Said { text, .. }) if !text.trim().is_empty() => unreadable(text.trim()),
         Ok(Said { ending, .. }) => unreadable(&ending),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
-            Fact::Unknown(Unknown::from_io("chronyc", &error))
+            Fact::Unknown(crate::privilege::why("chronyc", &error))
         }
         Err(error) => unreadable(&error.to_string()),
     }

@@ -1,7 +1,7 @@
 //! Signs that this is a container.
 
-use crate::fact::{Fact, Unknown};
 use crate::tree::Files;
+use facts::{Fact, Unknown};
 
 /// The initial namespaces' numbers are fixed (include/linux/proc_ns.h).
 const FIRST_PID: &str = "pid:[4026531836]";
@@ -13,7 +13,7 @@ const LIMIT_BYTES: u64 = 1 << 16;
 /// Words in the first process's control group that give a runtime away.
 const CGROUPS: &[&str] = &["docker", "kubepods", "libpod", "lxc", "garden"];
 
-/// The lines of [`crate::facts::system::parse_container`].
+/// The lines of [`facts::system::parse_container`].
 pub(crate) fn hints(files: &Files) -> Fact<String> {
     let mut hints = Vec::new();
     if files.is_live() {

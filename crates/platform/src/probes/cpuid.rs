@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::fact::Fact;
-use crate::facts::cpu::cpuid::{Registers, announces, bases};
+use facts::Fact;
+use facts::cpu::cpuid::{Registers, announces, bases};
 
 /// A reader of one leaf's sub-leaf 0.
 type Read<'a> = dyn Fn(u32) -> Registers + 'a;

@@ -9,8 +9,8 @@
 
 use std::cell::OnceCell;
 
-use crate::fact::{Fact, Unknown};
 use crate::tree::Files;
+use facts::{Fact, Unknown};
 
 /// `SYSLOG_ACTION_READ_ALL` and `SYSLOG_ACTION_SIZE_BUFFER`
 /// (include/linux/syslog.h).
@@ -43,7 +43,7 @@ fn read(files: &Files) -> Fact<String> {
     let refused = if files.is_live() {
         match ask() {
             Ok(bytes) => return Fact::Known(text(bytes)),
-            Err(error) => Unknown::from_io(WHAT, &error),
+            Err(error) => crate::privilege::why(WHAT, &error),
         }
     } else {
         Unknown::not_there(WHAT)

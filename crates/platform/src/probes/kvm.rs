@@ -2,17 +2,17 @@
 
 use kvm_ioctls::{Cap, Kvm};
 
-use crate::fact::{Fact, Unknown};
+use facts::Fact;
 
 const DEVICE: &str = "/dev/kvm";
 
-/// The fields of [`crate::facts::hardware::parse_kvm_host`].
+/// The fields of [`facts::hardware::parse_kvm_host`].
 pub(crate) fn host() -> Fact<String> {
     match ask() {
         Ok(text) => Fact::Known(text),
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error.errno());
-            Fact::Unknown(Unknown::from_io(DEVICE, &error))
+            Fact::Unknown(crate::privilege::why(DEVICE, &error))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use rustix::fs::Access;
 
-use crate::fact::Fact;
+use facts::Fact;
 
 /// Those of the named devices whose file can be opened, one a line.
 pub(crate) fn readable(devices: &[String]) -> Fact<String> {

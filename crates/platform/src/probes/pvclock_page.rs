@@ -14,7 +14,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// Bytes of the page's structure.
 const SIZE: usize = 32;
@@ -25,7 +25,7 @@ const WHAT: &str = "the kvm-clock page";
 /// The host rewrites the page in well under a microsecond.
 const TRIES: usize = 64;
 
-/// The fields of [`crate::facts::hardware::parse_pvclock_page`].
+/// The fields of [`facts::hardware::parse_pvclock_page`].
 pub(crate) fn fields() -> Fact<String> {
     address().and_then(read).map(|bytes| text(&bytes))
 }
@@ -38,7 +38,7 @@ pub(crate) fn address() -> Fact<usize> {
             Some(address) => Fact::Known(address),
             None => Fact::Unknown(Unknown::not_there("a mapping of kernel clock data")),
         },
-        Err(error) => Fact::Unknown(Unknown::from_io(MAPS, &error)),
+        Err(error) => Fact::Unknown(crate::privilege::why(MAPS, &error)),
     }
 }
 
@@ -59,7 +59,7 @@ impl Copier {
     pub(crate) fn new() -> Fact<Self> {
         match rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) {
             Ok((reader, writer)) => Fact::Known(Self { reader, writer }),
-            Err(error) => Fact::Unknown(Unknown::from_io(WHAT, &error.into())),
+            Err(error) => Fact::Unknown(crate::privilege::why(WHAT, &error.into())),
         }
     }
 
@@ -71,7 +71,7 @@ impl Copier {
                 let why = "the kernel maps no kvm-clock page: kvm-clock was not its clock source";
                 Fact::Unknown(Unknown::not_applicable(why))
             }
-            Err(error) => Fact::Unknown(Unknown::from_io(WHAT, &error)),
+            Err(error) => Fact::Unknown(crate::privilege::why(WHAT, &error)),
         }
     }
 

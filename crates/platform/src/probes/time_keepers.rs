@@ -1,8 +1,8 @@
 //! Which programs that keep time are installed, and which run.
 
-use crate::fact::{Fact, Unknown};
-use crate::facts::steering::TimeKeeperKind::{self, *};
 use crate::tree::Files;
+use facts::steering::TimeKeeperKind::{self, *};
+use facts::{Fact, Unknown};
 
 /// How a time keeper shows itself.
 struct Signs {
@@ -55,7 +55,7 @@ const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
 /// Bound to the VMBus, hv_utils answers the host's time synchronisation.
 const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
 
-/// The lines of [`crate::facts::steering::parse_keepers`].
+/// The lines of [`facts::steering::parse_keepers`].
 pub(crate) fn find(files: &Files) -> Fact<String> {
     let processes = match files.process_names() {
         Fact::Known(processes) => processes,

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::fact::Fact;
-use crate::facts::hardware::VmClock;
 use crate::vmclock_device::VmClockDevice;
+use facts::Fact;
+use facts::hardware::VmClock;
 
-/// The fields of [`crate::facts::hardware::parse_vmclock`].
+/// The fields of [`facts::hardware::parse_vmclock`].
 pub(crate) fn page() -> Fact<String> {
     VmClockDevice::open(Path::new(VmClockDevice::PATH))
         .and_then(|device| device.fact())

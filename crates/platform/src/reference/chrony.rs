@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use crate::chrony_control::CommandAddress;
-use crate::fact::{Fact, Unknown};
-use crate::facts::steering::{ChronyTracking, parse_tracking};
 use crate::probes;
+use facts::steering::{ChronyTracking, parse_tracking};
+use facts::{Fact, Unknown};
 
 /// A chronyd to be asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

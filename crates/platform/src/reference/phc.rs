@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// Comparisons an extended request makes.
 const SAMPLES: u8 = 9;
@@ -80,7 +80,7 @@ impl Phc {
         let what = path.display().to_string();
         match File::open(path) {
             Ok(device) => Self::over(path, Box::new(device)),
-            Err(error) => Fact::Unknown(Unknown::from_io(&what, &error)),
+            Err(error) => Fact::Unknown(crate::privilege::why(&what, &error)),
         }
     }
 
@@ -112,7 +112,7 @@ impl Phc {
                 "times since 1970, in order",
                 "one before 1970, beyond 2554 or out of order",
             )),
-            Err(error) => Fact::Unknown(Unknown::from_io(&what, &error)),
+            Err(error) => Fact::Unknown(crate::privilege::why(&what, &error)),
         }
     }
 }

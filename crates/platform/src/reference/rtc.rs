@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// Where the kernel lists them.
 const CLASS: &str = "/sys/class/rtc";
@@ -33,7 +33,7 @@ impl Rtc {
                 .parse()
                 .map_err(|_| Unknown::malformed(&what, "seconds since 1970", &text))
                 .into(),
-            Err(error) => Fact::Unknown(Unknown::from_io(&what, &error)),
+            Err(error) => Fact::Unknown(crate::privilege::why(&what, &error)),
         }
     }
 }

@@ -7,8 +7,8 @@ use pvclock::counter::{Counter, Tsc};
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
 
 use crate::counter;
-use crate::fact::{Fact, Unknown};
 use crate::vmclock_device::VmClockDevice;
+use facts::{Fact, Unknown};
 
 /// Tries to find the page unchanged around a reading: a host writes it once a
 /// second or less, and a reading takes microseconds.

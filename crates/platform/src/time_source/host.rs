@@ -33,7 +33,6 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, setsock
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
-use crate::fact::Unknown;
 
 mod message;
 
@@ -173,7 +172,7 @@ impl HostSocket {
     /// Nothing was said in the last second, or it was handed out already.
     pub fn compare(&mut self) -> Result<Offset, NoOffset> {
         let path = self.path.display().to_string();
-        self.hear().map_err(|error| Unknown::from_io(&path, &error))?;
+        self.hear().map_err(|error| crate::privilege::why(&path, &error))?;
         let now_ns = self.heard.monotonic_ns;
         let age_ns = |at_ns: u64| now_ns.saturating_sub(at_ns);
         let fresh = self.news.take().filter(|news| age_ns(news.at_monotonic_ns) <= FRESH_NS);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
-use crate::fact::Unknown;
 use crate::reference::ntp::{Exchange, NtpError, NtpServer};
+use facts::Unknown;
 
 mod kiss;
 mod lookup;

@@ -3,7 +3,7 @@
 
 use super::NoOffset;
 use crate::clock::Clock;
-use crate::fact::Unknown;
+use facts::Unknown;
 
 /// A source against CLOCK_REALTIME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

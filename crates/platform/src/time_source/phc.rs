@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
-use crate::fact::Fact;
 use crate::reference::phc::{Comparison, Phc};
 use crate::watching;
+use facts::Fact;
 use scale::tells_utc;
 
 pub use scale::{Apparent, PhcScale, UnknownScale};

@@ -2,9 +2,9 @@
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
-use crate::fact::{Fact, Unknown};
-use crate::facts::hardware::{RtcConvention, parse_convention};
 use crate::reference::rtc::Rtc;
+use facts::hardware::{RtcConvention, parse_convention};
+use facts::{Fact, Unknown};
 
 /// Where a person or an installer wrote down what the RTC keeps.
 const ADJTIME: &str = "/etc/adjtime";

@@ -2,8 +2,8 @@
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
-use crate::fact::Unknown;
 use crate::reference::vmclock::{Reading, VmClock};
+use facts::Unknown;
 
 impl VmClock {
     /// How far the host's UTC is from CLOCK_REALTIME now.

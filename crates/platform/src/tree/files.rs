@@ -15,7 +15,7 @@ use std::path::{Component, Path};
 use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// More entries of one folder than any fact needs.
 const MAX_NAMES: usize = 4096;

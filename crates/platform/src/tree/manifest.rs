@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::Unknown;
+use facts::Unknown;
 
 /// Where the manifest lies in a tree.
 pub const PATH: &str = "parachron/manifest.json";

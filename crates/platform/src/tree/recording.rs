@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::manifest::{self, Manifest, Taken};
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// Everything read from a tree, by path.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::fact::{Fact, Unknown};
+use facts::Fact;
 
 /// In the year 36812: the kernel takes it, and nobody waits for it.
 const NEVER: Timespec = Timespec { tv_sec: 1 << 40, tv_nsec: 0 };
@@ -35,7 +35,7 @@ impl ClockSet {
         };
         match timer() {
             Ok(timer) => Fact::Known(timer),
-            Err(error) => Fact::Unknown(Unknown::from_io("timerfd", &error.into())),
+            Err(error) => Fact::Unknown(crate::privilege::why("timerfd", &error.into())),
         }
     }
 

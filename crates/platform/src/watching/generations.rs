@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-use crate::fact::{Fact, Unknown};
+use facts::Fact;
 
 /// The kernel's own messages; those of udev are group 2.
 const OF_THE_KERNEL: u32 = 1;
@@ -42,7 +42,9 @@ impl Generations {
         };
         match socket() {
             Ok(socket) => Fact::Known(socket),
-            Err(error) => Fact::Unknown(Unknown::from_io("the kernel's uevents", &error.into())),
+            Err(error) => {
+                Fact::Unknown(crate::privilege::why("the kernel's uevents", &error.into()))
+            }
         }
     }
 

@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::fact::{Fact, Unknown};
-use crate::facts::kernel::{LogLine, log};
+use facts::Fact;
+use facts::kernel::{LogLine, log};
 
 /// Where the kernel has it.
 pub const KERNEL_LOG: &str = "/dev/kmsg";
@@ -37,7 +37,7 @@ impl GrowingLog {
         let mut file = match opened {
             Ok(file) => file,
             Err(error) => {
-                return Fact::Unknown(Unknown::from_io(&path.display().to_string(), &error));
+                return Fact::Unknown(crate::privilege::why(&path.display().to_string(), &error));
             }
         };
         match file.seek(SeekFrom::End(0)) {
@@ -45,7 +45,7 @@ impl GrowingLog {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotSeekable => {}
             Err(error) => {
-                return Fact::Unknown(Unknown::from_io(&path.display().to_string(), &error));
+                return Fact::Unknown(crate::privilege::why(&path.display().to_string(), &error));
             }
         }
         Fact::Known(Self { path: path.to_owned(), file, rest: Vec::new() })
@@ -65,7 +65,7 @@ impl GrowingLog {
                     ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
                     _ => {
                         let what = self.path.display().to_string();
-                        return Fact::Unknown(Unknown::from_io(&what, &error));
+                        return Fact::Unknown(crate::privilege::why(&what, &error));
                     }
                 },
             }
@@ -108,7 +108,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::facts::kernel::LogEvent;
+    use facts::kernel::LogEvent;
 
     fn events(lines: Fact<Vec<LogLine>>) -> Vec<LogEvent> {
         lines.known().unwrap().iter().map(|line| line.event.clone()).collect()

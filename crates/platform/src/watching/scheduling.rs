@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::again::Again;
-use crate::fact::Fact;
-use crate::facts::running::{Activity, ThreadTimes, parse_schedstat, parse_stat};
+use facts::Fact;
+use facts::running::{Activity, ThreadTimes, parse_schedstat, parse_stat};
 
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";

@@ -1,7 +1,7 @@
 //! What a device is told of the time, and what it asks of its machine.
 
-use host::UnixTime;
 use pvclock::{Nanos, Ticks};
+use units::UnixTime;
 
 /// The time at one access, taken once: all that the access does agrees with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

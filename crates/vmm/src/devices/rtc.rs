@@ -3,7 +3,7 @@
 
 mod registers;
 
-use host::UnixTime;
+use units::UnixTime;
 
 use super::Moment;
 use registers::{TimeRegisters, slot_of};

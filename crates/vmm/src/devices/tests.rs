@@ -3,10 +3,10 @@
 
 mod rig;
 
-use host::UnixTime;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
 
 use super::*;
 use rig::{Machine, Step};

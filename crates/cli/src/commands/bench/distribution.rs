@@ -3,8 +3,8 @@
 use instruments::measurements::CallCost;
 
 use super::report::{Run, short_name};
-use crate::output::figures::whole_time;
 use crate::output::table::{Column, Table};
+use instruments::figures::whole_time;
 
 /// Characters a histogram is wide.
 const WIDTH: usize = 52;

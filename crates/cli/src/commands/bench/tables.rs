@@ -6,8 +6,8 @@ use instruments::throughput::change;
 use super::distribution;
 use super::report::{BenchReport, Run, short_name};
 use crate::output::Format;
-use crate::output::figures::{count, three_digits, time, whole_time};
 use crate::output::table::{Cell, Column, Table};
+use instruments::figures::{count, three_digits, time, whole_time};
 
 /// The whole report in `format`, which is text or Markdown.
 pub(super) fn render(report: &BenchReport, format: Format) -> String {

@@ -1,9 +1,9 @@
 //! Why a clock source that kernels have is not available on this one.
 
-use platform::fact::Unknown;
-use platform::facts::Facts;
-use platform::facts::cpu::{Hypervisor, HypervisorKind};
-use platform::facts::kernel::LogEvent;
+use facts::Facts;
+use facts::Unknown;
+use facts::cpu::{Hypervisor, HypervisorKind};
+use facts::kernel::LogEvent;
 
 /// The reason, as far as the facts tell it.
 pub(super) fn why(name: &str, facts: &Facts) -> String {
@@ -116,11 +116,11 @@ fn device(device: &str, option: &str, facts: &Facts) -> String {
 /// The hypervisor, or why none can offer a clock.
 fn hypervisor(facts: &Facts) -> Result<&Hypervisor, String> {
     match &facts.cpu.hypervisor {
-        platform::fact::Fact::Known(hypervisor) => Ok(hypervisor),
-        platform::fact::Fact::Unknown(Unknown::NotApplicable { .. }) => {
+        facts::Fact::Known(hypervisor) => Ok(hypervisor),
+        facts::Fact::Unknown(Unknown::NotApplicable { .. }) => {
             Err("no hypervisor runs this machine".into())
         }
-        platform::fact::Fact::Unknown(why) => Err(format!("the hypervisor is not known: {why}")),
+        facts::Fact::Unknown(why) => Err(format!("the hypervisor is not known: {why}")),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What `parachron clocks` tells: the document of `--format json`.
 
+use facts::Fact;
+use facts::Facts;
+use facts::kernel::{LogEvent, LogLine};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::kernel::{LogEvent, LogLine};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! The report as a table.
 
 use super::report::{ClocksReport, Counted, Rating, ReadPlace, Resolution, Source, SourceCost};
-use crate::output::figures::{count, three_digits, time, whole_time};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Format, printable};
+use instruments::figures::{count, three_digits, time, whole_time};
 
 /// Renders `report` for people or programs.
 pub(super) fn render(report: &ClocksReport, format: Format) -> String {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
+use facts::Facts;
 use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread, TscRate};
-use platform::facts::{self, Facts};
 use platform::tree::Tree;
 
 use super::report::{ClocksReport, ReadPlace, Source, SourceCost};
@@ -10,7 +10,7 @@ use crate::output::Format;
 
 fn machine(name: &str) -> Facts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/machines").join(name);
-    facts::read(&Tree::captured(&folder).unwrap())
+    platform::read(&Tree::captured(&folder).unwrap())
 }
 
 fn made(files: &[(&str, &str)]) -> Facts {
@@ -20,7 +20,7 @@ fn made(files: &[(&str, &str)]) -> Facts {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    facts::read(&Tree::captured(folder.path()).unwrap())
+    platform::read(&Tree::captured(folder.path()).unwrap())
 }
 
 const AVAILABLE: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";

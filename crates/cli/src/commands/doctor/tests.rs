@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use doctor::report::DoctorReport;
-use platform::facts;
 use platform::tree::Tree;
 
 use super::{FailOn, csv, exit_code, markdown, text};
@@ -11,7 +10,7 @@ use super::{FailOn, csv, exit_code, markdown, text};
 fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).unwrap();
-    DoctorReport::new(facts::read(&tree), None)
+    DoctorReport::new(platform::read(&tree), None)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::fact::Fact;
+use facts::Fact;
 use platform::time_source::{PhcScale, PhcTime, UnknownScale, hosts_clocks};
 
 use super::Args;

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::path::Path;
 
 use clap::ValueEnum;
+use facts::Fact;
+use facts::Facts;
+use facts::kernel::LogEvent;
 use instruments::drift::{Nesting, Reading, Span};
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::kernel::LogEvent;
 use platform::mapped_page;
 use platform::reference::phc::Phc;
 use platform::reference::rtc::Rtc;
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_clock_is_read_around_and_within_a_reference() {
-        let facts = platform::facts::read(&platform::tree::Tree::live());
+        let facts = platform::read(&platform::tree::Tree::live());
         let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
         let names = clocks.names();
         assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_asked_for_is_had_though_it_is_the_reference() {
-        let facts = platform::facts::read(&platform::tree::Tree::live());
+        let facts = platform::read(&platform::tree::Tree::live());
         let clocks = Clocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
         assert_eq!(clocks.names(), [ClockName::Raw]);
     }

@@ -5,7 +5,7 @@ use instruments::drift::agreement::{Agreement, agreement};
 use instruments::steps::Interval;
 
 use super::report::{PairReport, ReferenceReport};
-use crate::output::figures::{signed, time};
+use instruments::figures::{signed, time};
 
 /// Steps of two clocks this close in time, s, are of one event.
 const TOGETHER_S: f64 = 2.0;

@@ -6,10 +6,10 @@ use super::report::{DriftReport, PairReport};
 use super::session::Pair;
 use super::text::frequency;
 use crate::error::CliError;
-use crate::output::figures::{signed, time};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, WIDTH, colour};
+use instruments::figures::{signed, time};
 
 /// Where axes begin; labels stand before them.
 const LEFT: i32 = 110;

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use facts::Fact;
+use facts::steering::ChronyTracking;
 use instruments::drift::Span;
 use platform::clock::Clock;
-use platform::fact::Fact;
-use platform::facts::steering::ChronyTracking;
 use platform::reference::chrony::Chrony;
 use platform::reference::ntp::{NtpError, NtpServer};
 use platform::reference::vmclock::VmClock;

@@ -1,8 +1,8 @@
 //! What a run came to, as `--format json` prints it.
 
+use facts::steering::ChronyTracking;
 use instruments::drift::Drift;
 use instruments::drift::budget::{Budget, Verdict};
-use platform::facts::steering::ChronyTracking;
 use schemars::JsonSchema;
 use serde::Serialize;
 

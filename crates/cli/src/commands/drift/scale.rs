@@ -1,12 +1,12 @@
 //! PTP hardware clocks that seem to count something else than they are taken
 //! for: TAI is ahead of UTC by whole seconds, by which few clocks are wrong.
 
-use platform::fact::Fact;
+use facts::Fact;
 use platform::time_source::{Apparent, PhcScale};
 
 use super::reference_names::{is_less_tai, phc_device};
 use super::report::PairReport;
-use crate::output::figures::time;
+use instruments::figures::time;
 
 /// A sentence for each; `tai_s` is the kernel's word on TAI - UTC, s, 0 where
 /// nobody told it.

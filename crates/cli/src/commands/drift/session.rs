@@ -19,8 +19,8 @@ use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
 use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
-use crate::output::figures::time;
 use crate::waiting::{Waiting, Woken, cannot_wait};
+use instruments::figures::time;
 pub(super) use resumed::Resuming;
 
 /// One clock against one reference.

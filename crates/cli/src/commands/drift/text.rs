@@ -6,9 +6,9 @@ use instruments::drift::{Drift, Frequency};
 
 use super::report::{DriftReport, PairReport, ReferenceReport};
 use super::{stopwatch, verdicts};
-use crate::output::figures::{count, signed, time};
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
+use instruments::figures::{count, signed, time};
 
 /// The whole.
 pub(super) fn render(report: &DriftReport, format: Format) -> String {
@@ -297,7 +297,7 @@ fn significant(value: f64) -> String {
         0.0 => "0".into(),
         value if value.abs() < 0.001 => format!("{value:.1e}"),
         value if value.abs() < 1.0 => format!("{value:.4}"),
-        value => crate::output::figures::three_digits(value),
+        value => instruments::figures::three_digits(value),
     }
 }
 

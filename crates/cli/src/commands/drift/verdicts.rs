@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::report::{DriftReport, PairReport};
 use crate::error::CliError;
-use crate::output::figures::time;
+use instruments::figures::time;
 
 /// A part of the budget that nothing was held to.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -2,8 +2,8 @@
 //! CLOCK_MONOTONIC changes by that alone, as both go at one rate, slewed or not
 //! (and by a leap second, which is a setting to whoever measured before it).
 
-use instruments::steps::Bracket;
 use platform::clock::Clock;
+use units::Bracket;
 
 /// CLOCK_REALTIME less CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

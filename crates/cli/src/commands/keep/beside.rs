@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use platform::fact::Fact;
-use platform::facts::steering::{TimeKeeper, TimeKeeperKind};
+use facts::Fact;
+use facts::steering::{TimeKeeper, TimeKeeperKind};
 use platform::watching;
 
 use super::options::Args;

@@ -2,8 +2,8 @@
 //! json`.
 
 use disruptions::Disruption;
+use facts::steering::TimeKeeperKind;
 use keeper::{Cause, Correction, Policy, Refusal};
-use platform::facts::steering::TimeKeeperKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use facts::steering::TimeKeeperKind;
 use keeper::{Hand, Policy};
-use platform::facts::steering::TimeKeeperKind;
 use platform::reference::ntp::NtpServer;
 
 use crate::duration;

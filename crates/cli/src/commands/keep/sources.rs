@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use facts::Fact;
 use keeper::{Reading, SourceKind};
-use platform::fact::Fact;
 use platform::reference::ntp::NtpServer;
 use platform::time_source::{
     HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, UnknownScale,

@@ -1,12 +1,12 @@
 //! The log as people read it.
 
 use disruptions::{Disruption, Kind, Size};
-use guest::calendar::{self, Date};
 use keeper::{Cause, Hand, Policy, Refusal};
+use units::calendar::{self, Date};
 
 use super::line::{Basis, Corrected, Event, How, Line, Started, Summary};
 use crate::output::event_line::{DAY_S, event_line, time_of_day};
-use crate::output::figures::{count, signed, time};
+use instruments::figures::{count, signed, time};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {

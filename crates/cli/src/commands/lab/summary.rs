@@ -4,8 +4,8 @@ use lab::results::{Agreement, Drift, Findings, Outcome, Verdict};
 
 use super::report::{LabReport, Tally};
 use super::tables::maker;
-use crate::output::figures::{count, three_digits, time};
 use crate::output::table::{Cell, Column, Table};
+use instruments::figures::{count, three_digits, time};
 
 /// All experiments of a report.
 pub(super) fn table(report: &LabReport) -> Table {

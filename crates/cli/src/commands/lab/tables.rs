@@ -4,8 +4,8 @@ use lab::results::{
     Agreement, Backend, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update,
 };
 
-use crate::output::figures::{count, three_digits, time};
 use crate::output::table::{Cell, Column, Table};
+use instruments::figures::{count, three_digits, time};
 
 /// What an experiment found; the checks are told apart from it.
 pub(super) fn of(outcome: &Outcome) -> Option<Table> {

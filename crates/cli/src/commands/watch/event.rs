@@ -1,9 +1,9 @@
 //! What happened, and when: a line of `parachron watch --format json`.
 
 use disruptions::{Disruption, Event, Sample};
-use platform::fact::Fact;
-use platform::facts::hardware::PvclockPage;
-use platform::facts::steering::Adjtimex;
+use facts::Fact;
+use facts::hardware::PvclockPage;
+use facts::steering::Adjtimex;
 use schemars::JsonSchema;
 use serde::Serialize;
 

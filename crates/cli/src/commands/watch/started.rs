@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, Sample, TSC, page_fact};
+use facts::Fact;
 use instruments::steps::page::age_ns;
-use platform::fact::Fact;
 
 use super::event::{Line, Said, Sign, Started, seconds};
 use crate::sampler::Sampler;

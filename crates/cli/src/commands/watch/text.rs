@@ -8,14 +8,14 @@ use disruptions::steering::{Move, bits};
 use disruptions::{Event, LateCause, PageUpdate};
 use pvclock::{Hertz, Scale};
 
-use platform::fact::Fact;
-use platform::facts::hardware::PvclockPage;
-use platform::facts::steering::Adjtimex;
+use facts::Fact;
+use facts::hardware::PvclockPage;
+use facts::steering::Adjtimex;
 
 use super::event::{Line, Said, Started};
 use super::summary::{PageSummary, Steps, Summary};
 use crate::output::event_line::{DAY_S, event_line};
-use crate::output::figures::{count, exact_time, signed, time};
+use instruments::figures::{count, exact_time, signed, time};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {

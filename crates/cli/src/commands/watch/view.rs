@@ -141,7 +141,7 @@ impl Screen for View {
 fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     let Shown { look, watched } = shown;
     let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
-    let unknown = |why: Option<&platform::fact::Unknown>| why.map(ToString::to_string);
+    let unknown = |why: Option<&facts::Unknown>| why.map(ToString::to_string);
     let summary = watched.summary();
     let source = look.source.known().cloned().or_else(|| unknown(look.source.unknown()));
     let page_text = look.page.known().map(|info| text::page(&page_fact(info), age.map(seconds)));

@@ -1,10 +1,10 @@
 //! Sick machines for the rules about the clock source.
 
+use facts::Fact;
+use facts::Facts;
+use facts::cpu::HypervisorKind;
+use facts::kernel::LogEvent;
 use instruments::measurements::Measurements;
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::cpu::HypervisorKind;
-use platform::facts::kernel::LogEvent;
 
 use crate::testing::{
     boot_with, could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,

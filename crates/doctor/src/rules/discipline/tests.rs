@@ -1,8 +1,8 @@
 //! Sick machines for the rules about frequency, offset and error.
 
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::Fact;
+use facts::Facts;
+use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::testing::{
     could_not, fine, gone, healthy_kvm_guest, keeper, silent, told, tracking, unsteered,

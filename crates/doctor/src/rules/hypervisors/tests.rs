@@ -1,8 +1,8 @@
 //! VirtualBox, Hyper-V and emulation.
 
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::cpu::{HypervFeatures, Hypervisor, HypervisorKind};
+use facts::Fact;
+use facts::Facts;
+use facts::cpu::{HypervFeatures, Hypervisor, HypervisorKind};
 
 use crate::testing::{
     could_not, fine, healthy_kvm_guest, not_applicable, silent, told, use_source,

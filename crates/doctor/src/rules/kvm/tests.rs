@@ -1,8 +1,8 @@
 //! Guests without kvm-clock, hosts without a stable one.
 
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::kernel::LogEvent;
+use facts::Fact;
+use facts::Facts;
+use facts::kernel::LogEvent;
 
 use crate::testing::{
     boot_with, could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
@@ -94,7 +94,7 @@ fn unknown_facts_are_no_finding() {
     could_not(&silent(), None, "kvm-clock-missing");
     could_not(&silent(), None, "kvm-clock-not-stable");
     let mut facts = healthy_bare_metal();
-    facts.kvm_host = Fact::Unknown(platform::fact::Unknown::NeedsRoot { what: "/dev/kvm".into() });
+    facts.kvm_host = Fact::Unknown(facts::Unknown::NeedsRoot { what: "/dev/kvm".into() });
     could_not(&facts, None, "kvm-host-clock");
     fine(&healthy_bare_metal(), None, "kvm-clock-missing");
 }

@@ -2,7 +2,7 @@
 //! Documentation/admin-guide/kernel-parameters.txt, and where that is silent,
 //! the code that reads them.
 
-use platform::facts::cpu::HypervisorKind;
+use facts::cpu::HypervisorKind;
 
 use super::tsc_at_fault;
 use crate::case::Case;

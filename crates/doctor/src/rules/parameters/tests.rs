@@ -1,6 +1,6 @@
 //! Kernel parameters, useful, harmful and obsolete.
 
-use platform::fact::Fact;
+use facts::Fact;
 
 use super::table::PARAMETERS;
 use crate::diagnose;

@@ -1,9 +1,9 @@
 //! What a restore does, by platform and clock source.
 
-use platform::fact::{Fact, Unknown};
-use platform::facts::Facts;
-use platform::facts::hardware::VmClock;
-use platform::facts::kernel::LogEvent;
+use facts::Facts;
+use facts::hardware::VmClock;
+use facts::kernel::LogEvent;
+use facts::{Fact, Unknown};
 
 use crate::testing::{
     could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, log, silent,

@@ -1,7 +1,7 @@
 //! Sick battery-backed clocks.
 
-use platform::fact::Fact;
-use platform::facts::hardware::RtcConvention;
+use facts::Fact;
+use facts::hardware::RtcConvention;
 
 use super::whole_quarter_hours;
 use crate::testing::{

@@ -1,7 +1,7 @@
 //! Stolen time and stalls.
 
-use platform::fact::Fact;
-use platform::facts::kernel::LogEvent;
+use facts::Fact;
+use facts::kernel::LogEvent;
 
 use crate::testing::{could_not, fine, healthy_bare_metal, healthy_kvm_guest, log, silent, told};
 

@@ -1,10 +1,10 @@
 //! Sick machines for the rules about who steers.
 
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::hardware::Phc;
-use platform::facts::kernel::LogEvent;
-use platform::facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::Fact;
+use facts::Facts;
+use facts::hardware::Phc;
+use facts::kernel::LogEvent;
+use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use super::follows;
 use crate::testing::{

@@ -1,10 +1,10 @@
 //! TSCs of doubtful rate.
 
+use facts::Fact;
+use facts::Facts;
+use facts::hardware::PvclockPage;
+use facts::kernel::LogEvent;
 use instruments::measurements::Skew;
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::hardware::PvclockPage;
-use platform::facts::kernel::LogEvent;
 
 use super::page_hz;
 use crate::testing::{

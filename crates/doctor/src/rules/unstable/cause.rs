@@ -3,7 +3,7 @@
 
 mod words;
 
-use platform::facts::kernel::{LogEvent, LogLine};
+use facts::kernel::{LogEvent, LogLine};
 
 use super::interval::{ACPI_PM_HZ, Interval};
 use crate::case::{Case, log_evidence};
@@ -205,7 +205,7 @@ fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
     })
 }
 
-fn flags_line(flags: &platform::facts::cpu::TscFlags) -> String {
+fn flags_line(flags: &facts::cpu::TscFlags) -> String {
     let say = |has: bool| if has { "yes" } else { "no" };
     format!(
         "CPU flags: constant_tsc {}, nonstop_tsc {}",

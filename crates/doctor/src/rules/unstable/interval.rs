@@ -1,6 +1,6 @@
 //! The interval in which the watchdog condemned the TSC, in figures.
 
-use platform::facts::kernel::{LogEvent, LogLine};
+use facts::kernel::{LogEvent, LogLine};
 
 use crate::case::Case;
 use crate::case::trust::kernel_tsc_hz;

@@ -1,8 +1,8 @@
 //! Each cause of an unstable TSC, from log lines as kernels print them.
 
-use platform::fact::Fact;
-use platform::facts::Facts;
-use platform::facts::kernel::LogEvent;
+use facts::Fact;
+use facts::Facts;
+use facts::kernel::LogEvent;
 
 use crate::finding::Severity;
 use crate::testing::{

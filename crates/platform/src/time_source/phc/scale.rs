@@ -1,7 +1,7 @@
 //! What a PTP hardware clock counts, UTC or TAI, and how far that is ahead of
 //! UTC.
 
-use crate::fact::{Fact, Unknown};
+use facts::{Fact, Unknown};
 
 /// How the names of those begin that count UTC: the hosts' clocks, after
 /// `ptp_clock_info.name` in drivers/ptp/{ptp_kvm_common,ptp_vmclock,ptp_vmw}.c

@@ -1,6 +1,6 @@
 //! The registers that show the time: BCD or binary, 12 or 24 hours.
 
-use guest::calendar::{self, Date};
+use units::calendar::{self, Date};
 
 use super::{B_24_HOURS, B_BINARY};
 

@@ -6,10 +6,10 @@ use plotters::style::RGBColor;
 
 use super::LABELS;
 use crate::commands::bench::report::{Run, short_name};
-use crate::output::figures::{time, whole_time};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{COLOURS, RIGHT, colour};
+use instruments::figures::{time, whole_time};
 
 /// Right edge of the bars, and left one of the histograms; room for the
 /// figures between them.

@@ -6,10 +6,10 @@ use instruments::measurements::Throughput;
 use super::LABELS;
 use crate::commands::bench::report::Run;
 use crate::commands::bench::tables::slices;
-use crate::output::figures::{count, three_digits};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, colour};
+use instruments::figures::{count, three_digits};
 
 const BAR: i32 = 16;
 const GAP: i32 = 10;

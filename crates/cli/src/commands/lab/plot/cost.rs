@@ -5,10 +5,10 @@ use lab::results::Cost;
 
 use super::{Legend, Panel, distinct};
 use crate::commands::lab::tables::maker;
-use crate::output::figures::{time, whole_time};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
 use crate::output::plot::{RIGHT, colour};
+use instruments::figures::{time, whole_time};
 
 /// Where the clocks' names end, and the bars.
 const LABELS: i32 = 150;

@@ -5,10 +5,10 @@ use lab::results::Drift;
 
 use super::{Legend, Panel, distinct};
 use crate::commands::lab::tables::maker;
-use crate::output::figures::{three_digits, time};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, colour};
+use instruments::figures::{three_digits, time};
 
 /// Left and right edge of the lines; what they came to stands right of them.
 const LEFT: i32 = 90;

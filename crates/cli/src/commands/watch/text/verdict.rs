@@ -3,7 +3,7 @@
 use disruptions::{Disruption, Evidence, Kind, Size};
 
 use super::{late, moved, span};
-use crate::output::figures::{exact_time, signed, time};
+use instruments::figures::{exact_time, signed, time};
 
 /// The word in front of the line.
 pub(super) fn heading(kind: Kind) -> &'static str {

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parse;
-use crate::fact::Fact;
-use crate::probes::kernel_log::KernelLog;
-use crate::tree::Tree;
+use crate::Fact;
 
 pub mod command_line;
 pub mod configuration;
 pub mod event;
 pub mod log;
 
-const RELEASE: &str = "/proc/sys/kernel/osrelease";
+/// Path of the file.
+pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// The kernel's facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -114,29 +112,6 @@ pub enum LogEvent {
     Stall,
     /// About clocks, and no more is known of it.
     Other,
-}
-
-impl Kernel {
-    pub(super) fn read(tree: &Tree, log: &KernelLog) -> Self {
-        let release = tree.text(RELEASE).and_then(|text| parse::line(RELEASE, &text));
-        let configuration = tree
-            .digest("kernel-config", "options about time", |files| {
-                configuration::find(files, &release)
-            })
-            .and_then(|text| configuration::parse(&text));
-        let kept = "lines about clocks, no program names";
-        let log = tree
-            .digest("kernel-log", kept, |files| log.text(files).map(|text| log::reduce(&text)))
-            .and_then(|text| log::parse(&text));
-        Self {
-            release,
-            command_line: tree
-                .reduced("/proc/cmdline", "words about time", command_line::reduce)
-                .and_then(|text| command_line::parse(&text)),
-            configuration,
-            log,
-        }
-    }
 }
 
 #[cfg(test)]

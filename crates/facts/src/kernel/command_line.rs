@@ -1,6 +1,6 @@
 //! The kernel's command line.
 
-use crate::fact::Fact;
+use crate::Fact;
 
 /// Stands for words that do not concern time, which may hold anything: keys,
 /// addresses, passwords for an installer.

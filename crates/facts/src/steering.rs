@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
-use crate::fact::{Fact, Unknown};
-use crate::probes::{adjtimex, chrony, time_keepers};
-use crate::tree::Tree;
+use crate::{Fact, Unknown};
 
 /// What `adjtimex` answers, in plain units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -135,34 +133,6 @@ const TRACKING: &str = "parachron/chrony-tracking";
 
 /// `timex.freq` is in units of 2^-16 ppm (`man 2 adjtimex`).
 const FREQUENCY_UNIT_PPM: f64 = 1.0 / 65536.0;
-
-impl Steering {
-    pub(super) fn read(tree: &Tree) -> Self {
-        let keepers = tree
-            .digest("time-keepers", "time keepers among the programs", time_keepers::find)
-            .and_then(|text| parse_keepers(&text));
-        let chrony_runs = keepers.is_known_and(|found| {
-            found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running)
-        });
-        let chrony = if chrony_runs {
-            let live = || chrony::tracking().map(|text| reduce_tracking(&text));
-            tree.probe_reduced("chrony-tracking", "all but servers' addresses", live)
-                .and_then(|text| parse_tracking(&text))
-        } else {
-            match &keepers {
-                Fact::Known(_) => Fact::Unknown(Unknown::not_applicable("chronyd does not run")),
-                Fact::Unknown(why) => Fact::Unknown(why.clone()),
-            }
-        };
-        Self {
-            adjtimex: tree
-                .probe("adjtimex", adjtimex::state)
-                .and_then(|text| parse_adjtimex(&text)),
-            keepers,
-            chrony,
-        }
-    }
-}
 
 /// The fields of `parachron/adjtimex`, which are in the kernel's units.
 pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {

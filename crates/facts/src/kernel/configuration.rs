@@ -1,12 +1,8 @@
 //! The kernel's configuration, as far as it concerns time.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
-
-use crate::fact::{Fact, Unknown};
-use crate::tree::Files;
+use crate::{Fact, Unknown};
 
 /// Options that decide which clocks a kernel has and how it uses them.
 const OPTIONS: &str = "
@@ -21,43 +17,6 @@ const OPTIONS: &str = "
     RTC_HCTOSYS RTC_SYSTOHC VIRT_CPU_ACCOUNTING_GEN VMGENID X86_PM_TIMER
     X86_TSC XEN XEN_PV
 ";
-
-/// No kernel's configuration is nearly that long.
-const LIMIT_BYTES: u64 = 1 << 22;
-
-const PACKED: &str = "/proc/config.gz";
-
-/// The configuration's lines about time, from the running kernel's own copy
-/// or the distribution's.
-pub(super) fn find(files: &Files, release: &Fact<String>) -> Fact<String> {
-    let packed = files.bytes(PACKED, LIMIT_BYTES);
-    if let Fact::Known(packed) = packed {
-        return unpack(&packed).map(|text| reduce(&text));
-    }
-    let Fact::Known(release) = release else {
-        return packed.map(|_| String::new());
-    };
-    for path in [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")] {
-        match files.bytes(&path, LIMIT_BYTES) {
-            Fact::Unknown(Unknown::NotThere { .. }) => {}
-            found => return found.map(|bytes| reduce(&String::from_utf8_lossy(&bytes))),
-        }
-    }
-    Fact::Unknown(Unknown::not_there(&format!("{PACKED} or /boot/config-{release}")))
-}
-
-/// The text in a gzip file, which must not unpack to more than a
-/// configuration is long.
-pub fn unpack(packed: &[u8]) -> Fact<String> {
-    let mut text = Vec::new();
-    let read = GzDecoder::new(packed).take(LIMIT_BYTES + 1).read_to_end(&mut text);
-    let malformed = |found: &str| Fact::Unknown(Unknown::malformed(PACKED, "gzip", found));
-    match read {
-        Err(error) => malformed(&error.to_string()),
-        Ok(length) if length as u64 > LIMIT_BYTES => malformed("more than 4 MiB"),
-        Ok(_) => Fact::Known(String::from_utf8_lossy(&text).into_owned()),
-    }
-}
 
 /// What is kept of a configuration: options that concern time and are set.
 pub fn reduce(text: &str) -> String {

@@ -1,6 +1,7 @@
-//! The Gregorian calendar, in both directions and for any number of days: for
-//! the guest that reads an RTC, the RTC that it reads, and whoever shows a
-//! person a date. It stands here because no lower crate may serve all three.
+//! The Gregorian calendar, in both directions and for any number of days.
+//!
+//! Inlined, so that a caller with dates of a few thousand years divides 64
+//! bits: on bare metal there is no library that divides 128.
 
 /// Days from 1 March of year 0 to 1 January 1970.
 const EPOCH_DAYS: i128 = 719_468;
@@ -19,6 +20,7 @@ pub struct Date {
 }
 
 /// The date so many days after 1970-01-01.
+#[inline]
 pub fn date(days: i128) -> Date {
     let since_march = days.saturating_add(EPOCH_DAYS);
     let (cycle, day) = (since_march.div_euclid(CYCLE_DAYS), since_march.rem_euclid(CYCLE_DAYS));
@@ -38,6 +40,7 @@ pub fn date(days: i128) -> Date {
 }
 
 /// Days from 1970-01-01 to a date; months and days out of range carry.
+#[inline]
 pub fn days(year: i128, month: i128, day: i128) -> i128 {
     // Months since March of year 0.
     let months = year * 12 + month - 3;
@@ -47,6 +50,7 @@ pub fn days(year: i128, month: i128, day: i128) -> i128 {
 }
 
 /// 1 for Sunday to 7, of so many days after 1970-01-01, a Thursday.
+#[inline]
 pub fn weekday(days: i128) -> u32 {
     ((days.rem_euclid(7) + 4) % 7 + 1) as u32
 }

@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::clocksource::Clocksources;
 use super::kernel::command_line::WITHHELD;
-use super::parse::{self, Fields};
-use crate::fact::{Fact, Unknown};
-use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
-use crate::tree::Tree;
-use crate::vmclock_device::VmClockDevice;
+use super::parse::Fields;
+use crate::{Fact, Unknown};
 
-const ADJTIME: &str = "/etc/adjtime";
+/// The kernel names the first device so (drivers/ptp/ptp_vmclock.c).
+pub const VMCLOCK: &str = "/dev/vmclock0";
+
+/// Where a person or an installer recorded what the RTC counts.
+pub const ADJTIME: &str = "/etc/adjtime";
 
 /// The battery-backed clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,50 +101,6 @@ pub struct KvmHost {
     pub tsc_scaling: bool,
 }
 
-/// More clocks of one kind than any machine has.
-const MAX_DEVICES: usize = 64;
-
-impl Rtc {
-    pub(super) fn read(tree: &Tree) -> Self {
-        let devices = tree.names("/sys/class/rtc").map(|names| -> Vec<_> {
-            names
-                .into_iter()
-                .take(MAX_DEVICES)
-                .map(|device| RtcDevice::read(tree, device))
-                .collect()
-        });
-        let minus_system_s = match devices.known().and_then(|devices| preferred(devices)) {
-            Some(device) => tree
-                .probe("rtc-minus-system", || rtc::minus_system(&device.device))
-                .and_then(|text| parse::number("parachron/rtc-minus-system", &text)),
-            None => Fact::Unknown(match devices.unknown() {
-                Some(why) => why.clone(),
-                None => Unknown::not_there("an RTC"),
-            }),
-        };
-        Self {
-            devices,
-            convention: tree.text(ADJTIME).and_then(|text| parse_convention(&text)),
-            minus_system_s,
-        }
-    }
-}
-
-/// The RTC that the kernel set its time from, or else the first.
-fn preferred(devices: &[RtcDevice]) -> Option<&RtcDevice> {
-    devices.iter().find(|device| device.hctosys).or(devices.first())
-}
-
-impl RtcDevice {
-    fn read(tree: &Tree, device: String) -> Self {
-        let text = |file: &str| {
-            let text = tree.text(&format!("/sys/class/rtc/{device}/{file}"));
-            text.known().map(|text| text.trim().to_owned()).unwrap_or_default()
-        };
-        Self { name: text("name"), hctosys: text("hctosys") == "1", device }
-    }
-}
-
 /// Line 3 of `/etc/adjtime` (`man 5 adjtime_config`); a file without it means
 /// UTC, as does an empty one.
 pub fn parse_convention(text: &str) -> Fact<RtcConvention> {
@@ -153,31 +109,6 @@ pub fn parse_convention(text: &str) -> Fact<RtcConvention> {
         "LOCAL" => Fact::Known(RtcConvention::Local),
         other => Fact::Unknown(Unknown::malformed(ADJTIME, "`UTC` or `LOCAL` in line 3", other)),
     }
-}
-
-/// The PTP clocks.
-pub(super) fn read_phcs(tree: &Tree) -> Fact<Vec<Phc>> {
-    tree.names("/sys/class/ptp").map(|mut names| {
-        names.truncate(MAX_DEVICES);
-        let readable = tree.probe("ptp-readable", || ptp::readable(&names));
-        let readable = readable.known().cloned().unwrap_or_default();
-        names
-            .into_iter()
-            .map(|name| Phc {
-                clock_name: tree
-                    .reduced(
-                        &format!("/sys/class/ptp/{name}/clock_name"),
-                        "the name, unless it is a network address",
-                        reduce_clock_name,
-                    )
-                    .known()
-                    .map(|text| text.trim().to_owned())
-                    .unwrap_or_default(),
-                readable: readable.lines().any(|line| line.trim() == name),
-                device: format!("/dev/{name}"),
-            })
-            .collect()
-    })
 }
 
 /// What is kept of a PTP clock's name: e1000e and igb give theirs the card's
@@ -189,36 +120,18 @@ pub fn reduce_clock_name(text: &str) -> String {
     format!("{}\n", if is_address { WITHHELD } else { name })
 }
 
-/// The VMClock page.
-pub(super) fn read_vmclock(tree: &Tree) -> Fact<VmClock> {
-    tree.probe("vmclock", vmclock::page).and_then(|text| parse_vmclock(&text))
-}
-
 /// The fields of `parachron/vmclock`.
 pub fn parse_vmclock(text: &str) -> Fact<VmClock> {
     let fields = Fields::new("parachron/vmclock", text);
     let parse = || {
         Ok(VmClock {
-            device: fields.word("device").unwrap_or(VmClockDevice::PATH).to_owned(),
+            device: fields.word("device").unwrap_or(VMCLOCK).to_owned(),
             disruption_marker: fields.integer("disruption_marker")?,
             vm_generation: fields.optional("vm_generation")?,
             clock_status: fields.integer("clock_status")?,
         })
     };
     parse().into()
-}
-
-/// The kvm-clock page. The kernel keeps it mapped, and the host keeps writing
-/// it, also after another source was chosen.
-pub(super) fn read_pvclock_page(tree: &Tree, sources: &Clocksources) -> Fact<PvclockPage> {
-    match &sources.available {
-        Fact::Known(names) if !names.iter().any(|name| name == "kvm-clock") => {
-            Fact::Unknown(Unknown::not_applicable("this kernel has no clock source kvm-clock"))
-        }
-        _ => tree
-            .probe("pvclock-page", pvclock_page::fields)
-            .and_then(|text| parse_pvclock_page(&text)),
-    }
 }
 
 /// The fields of `parachron/pvclock-page`.
@@ -235,11 +148,6 @@ pub fn parse_pvclock_page(text: &str) -> Fact<PvclockPage> {
         })
     };
     parse().into()
-}
-
-/// KVM's clock on this machine.
-pub(super) fn read_kvm_host(tree: &Tree) -> Fact<KvmHost> {
-    tree.probe("kvm-host", kvm::host).and_then(|text| parse_kvm_host(&text))
 }
 
 /// The fields of `parachron/kvm-host`.

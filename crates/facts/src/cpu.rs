@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Fact, Unknown};
-use crate::tree::Tree;
+use crate::{Fact, Unknown};
 
 pub mod cpuid;
 
-const CPUINFO: &str = "/proc/cpuinfo";
-const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// Path of the file.
+pub const CPUINFO: &str = "/proc/cpuinfo";
+/// Path of the file.
+pub const ONLINE: &str = "/sys/devices/system/cpu/online";
 
 /// The processor's facts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -114,32 +115,6 @@ pub struct HypervFeatures {
     pub invariant_tsc: bool,
 }
 
-impl Cpu {
-    pub(super) fn read(tree: &Tree) -> Self {
-        let cpuinfo = tree.reduced(CPUINFO, "model name, flags", reduce_cpuinfo);
-        let flags = cpuinfo.clone().and_then(|text| parse_flags(&text));
-        let cpuid = tree.probe("cpuid", crate::probes::cpuid::leaves);
-        let hypervisor = match (cpuid.clone(), &flags) {
-            (Fact::Unknown(_), Fact::Known(flags)) if !flags.hypervisor => Fact::Unknown(
-                Unknown::not_applicable("the kernel sees no hypervisor (/proc/cpuinfo)"),
-            ),
-            (cpuid, _) => cpuid.and_then(|text| cpuid::parse_hypervisor(&text)),
-        };
-        Self {
-            model: cpuinfo.clone().and_then(|text| parse_model(&text)),
-            logical_cpus: match tree.text(ONLINE).and_then(|text| parse_online(&text)) {
-                Fact::Unknown(_) if cpuinfo.known().is_some() => {
-                    cpuinfo.and_then(|text| count_processors(&text))
-                }
-                online => online,
-            },
-            flags,
-            hypervisor,
-            cpuid_tsc_hz: cpuid.and_then(|text| cpuid::parse_tsc_hz(&text)),
-        }
-    }
-}
-
 /// What is kept of `/proc/cpuinfo`: a line for each processor, and the first
 /// one's model name and flags.
 pub fn reduce_cpuinfo(text: &str) -> String {
@@ -207,7 +182,8 @@ pub fn parse_online(text: &str) -> Fact<u32> {
     }
 }
 
-fn count_processors(cpuinfo: &str) -> Fact<u32> {
+/// How many processors `/proc/cpuinfo` lists.
+pub fn count_processors(cpuinfo: &str) -> Fact<u32> {
     let count = cpuinfo.lines().filter(|line| key(line) == "processor").count();
     match u32::try_from(count) {
         Ok(count @ 1..) => Fact::Known(count),

@@ -6,10 +6,10 @@
 
 use std::str::FromStr;
 
-use crate::fact::{Fact, Unknown};
+use crate::{Fact, Unknown};
 
 /// Text of one line, such as a name: `what` is where it was read.
-pub(super) fn line(what: &str, text: &str) -> Fact<String> {
+pub fn line(what: &str, text: &str) -> Fact<String> {
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() || line.contains('\u{fffd}') {
         return Fact::Unknown(Unknown::malformed(what, "a line of text", text));
@@ -18,7 +18,12 @@ pub(super) fn line(what: &str, text: &str) -> Fact<String> {
 }
 
 /// A number alone.
-pub(super) fn number<T: FromStr>(what: &str, text: &str) -> Fact<T> {
+///
+/// ```
+/// use facts::{Fact, parse};
+/// assert_eq!(parse::number("/proc/x", " 7\n"), Fact::Known(7));
+/// ```
+pub fn number<T: FromStr>(what: &str, text: &str) -> Fact<T> {
     match text.trim().parse() {
         Ok(value) => Fact::Known(value),
         Err(_) => Fact::Unknown(Unknown::malformed(what, "a number", text)),
@@ -26,7 +31,10 @@ pub(super) fn number<T: FromStr>(what: &str, text: &str) -> Fact<T> {
 }
 
 /// A finite number, not negative, among words: the `index`th, counting from 0.
-pub(super) fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unknown> {
+///
+/// # Errors
+/// There is no such word.
+pub fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unknown> {
     text.split_whitespace()
         .nth(index)
         .and_then(|word| word.parse().ok())
@@ -35,19 +43,20 @@ pub(super) fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unkn
 }
 
 /// Lines of name and value, as the `parachron` folder holds them.
-pub(super) struct Fields<'t> {
+#[derive(Debug)]
+pub struct Fields<'t> {
     what: &'static str,
     text: &'t str,
 }
 
 impl<'t> Fields<'t> {
     /// The fields in the file `what`.
-    pub(super) fn new(what: &'static str, text: &'t str) -> Self {
+    pub fn new(what: &'static str, text: &'t str) -> Self {
         Self { what, text }
     }
 
     /// The value of a field.
-    pub(super) fn word(&self, name: &str) -> Option<&'t str> {
+    pub fn word(&self, name: &str) -> Option<&'t str> {
         self.text.lines().find_map(|line| {
             let (key, value) = line.trim().split_once(char::is_whitespace)?;
             (key == name).then(|| value.trim())
@@ -55,7 +64,10 @@ impl<'t> Fields<'t> {
     }
 
     /// A whole number, decimal or `0x…`, that fits `T`.
-    pub(super) fn integer<T: TryFrom<i128>>(&self, name: &str) -> Result<T, Unknown> {
+    ///
+    /// # Errors
+    /// It is missing, no number, or out of range.
+    pub fn integer<T: TryFrom<i128>>(&self, name: &str) -> Result<T, Unknown> {
         let malformed =
             |found: &str| Unknown::malformed(self.what, &format!("a field `{name}`"), found);
         let word = self.word(name).ok_or_else(|| malformed(self.text))?;
@@ -67,7 +79,10 @@ impl<'t> Fields<'t> {
     }
 
     /// As [`Fields::integer`], where the field may be left out.
-    pub(super) fn optional<T: TryFrom<i128>>(&self, name: &str) -> Result<Option<T>, Unknown> {
+    ///
+    /// # Errors
+    /// It is no number, or out of range.
+    pub fn optional<T: TryFrom<i128>>(&self, name: &str) -> Result<Option<T>, Unknown> {
         self.word(name).map(|_| self.integer(name)).transpose()
     }
 }

@@ -1,10 +1,10 @@
-//! Figures as people read them: three digits that count, and a unit.
+//! Figures as people read them: three significant digits, and a unit.
 
 /// Names of powers of a thousand ns.
 const TIMES: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
 
 /// Three significant digits, without a power of ten.
-pub(crate) fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         // What would be rounded up to the next power of ten has one less.
         size if size < 9.995 => 2,
@@ -15,7 +15,7 @@ pub(crate) fn three_digits(value: f64) -> String {
 }
 
 /// A time in the unit that suits it: `20.8 ns`, `1.65 µs`.
-pub(crate) fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     let (unit, factor) =
         TIMES.into_iter().find(|(_, factor)| ns.abs() >= *factor * 0.9995).unwrap_or(("ns", 1.0));
     format!("{} {unit}", three_digits(ns / factor))
@@ -23,7 +23,7 @@ pub(crate) fn time(ns: f64) -> String {
 
 /// The size of a time: whole ns while it is small, then exact to the ns in µs,
 /// to the µs in s. `250 ns`, `1500.000 µs`, `2.000000 s`.
-pub(crate) fn exact_time(ns: f64) -> String {
+pub fn exact_time(ns: f64) -> String {
     match ns {
         ns if ns < 9_999.5 => format!("{ns:.0} ns"),
         ns if ns < 9_999_999.5 => format!("{:.3} µs", ns / 1e3),
@@ -33,7 +33,7 @@ pub(crate) fn exact_time(ns: f64) -> String {
 
 /// A figure with its sign, and none for nothing; `shown` makes text of its
 /// size: `+1.65 µs` of `signed(1645.2, time)`.
-pub(crate) fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
+pub fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
     let size = shown(value.abs());
     let is_nothing = !size.contains(|c| matches!(c, '1'..='9'));
     let sign = match value {
@@ -45,7 +45,7 @@ pub(crate) fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
 }
 
 /// A whole time, exact where it is a round one: `1 ns`, `4 ms`.
-pub(crate) fn whole_time(ns: u64) -> String {
+pub fn whole_time(ns: u64) -> String {
     let round = TIMES.into_iter().find(|(_, factor)| ns > 0 && ns as f64 % factor == 0.0);
     match round {
         Some((unit, factor)) => format!("{} {unit}", ns as f64 / factor),
@@ -54,7 +54,7 @@ pub(crate) fn whole_time(ns: u64) -> String {
 }
 
 /// A count with its thousands apart by a narrow blank.
-pub(crate) fn count(count: u64) -> String {
+pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut apart = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -12,11 +12,15 @@ pub struct Hertz(pub u64);
 
 /// A counter's value, kept unconverted: the cheapest time stamp there is.
 ///
-/// It is turned into time when somebody asks, by
-/// [`TimeReader::nanos_at`](crate::kvm_clock::TimeReader::nanos_at), so that a
-/// program that stamps often and looks seldom pays for the counter alone.
+/// It is converted when the time is needed (`TimeReader::nanos_at` of pvclock),
+/// so that a program that stamps often and evaluates seldom pays for the
+/// counter alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
+
+/// Time since 1970-01-01 00:00 UTC without leap seconds, in ns. Not before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixTime(pub Nanos);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::{HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures};
-use crate::fact::{Fact, Unknown};
+use crate::{Fact, Unknown};
 
 const FILE: &str = "parachron/cpuid";
 
 /// Hypervisors' leaves start at one of these (KVM behind a Hyper-V disguise
 /// at the second): Documentation/virt/kvm/x86/cpuid.rst and Xen's.
-pub(crate) fn bases() -> impl Iterator<Item = u32> {
+pub fn bases() -> impl Iterator<Item = u32> {
     (0x4000_0000..0x4001_0000).step_by(0x100)
 }
 
@@ -51,7 +51,7 @@ impl Registers {
 /// Whether a hypervisor's interface starts at `base`. Processors answer a
 /// leaf beyond their highest with that highest one's content (Intel SDM), so
 /// the "highest leaf" must fit; 0 is KVM's old way to say base+1.
-pub(crate) fn announces(base: u32, top: &Registers) -> bool {
+pub fn announces(base: u32, top: &Registers) -> bool {
     !top.signature().is_empty() && (top.eax == 0 || (base..base + 0x100).contains(&top.eax))
 }
 

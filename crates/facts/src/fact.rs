@@ -83,12 +83,12 @@ impl Unknown {
         Self::NotApplicable { why: why.to_owned() }
     }
 
-    /// The reason behind an error of the system, in reading `what`.
-    pub fn from_io(what: &str, error: &std::io::Error) -> Self {
+    /// The reason behind an error of the system, in reading `what`. For root,
+    /// "needs root" would be a wrong remedy.
+    pub fn from_io(what: &str, error: &std::io::Error, is_root: bool) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::not_there(what),
-            // Told to root, this would be a wrong remedy.
-            std::io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+            std::io::ErrorKind::PermissionDenied if !is_root => {
                 Self::NeedsRoot { what: what.to_owned() }
             }
             _ => Self::Unreadable { what: what.to_owned(), error: error.to_string() },

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{LogLine, event};
-use crate::fact::Fact;
+use crate::Fact;
 
 /// More lines about clocks than any boot writes; the last ones matter.
 const MAX_LINES: usize = 2000;

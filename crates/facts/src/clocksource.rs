@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Fact, Unknown};
-use crate::tree::Tree;
+use crate::{Fact, Unknown};
 
 /// What `/sys/devices/system/clocksource/clocksource0` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,20 +14,13 @@ pub struct Clocksources {
     pub current: Fact<String>,
 }
 
-const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-pub(crate) const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Path of the file.
+pub const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+/// Path of the file.
+pub const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// The kernel's own limit (`CS_NAME_LEN`, kernel/time/clocksource.c).
 const MAX_NAME: usize = 32;
-
-impl Clocksources {
-    pub(super) fn read(tree: &Tree) -> Self {
-        Self {
-            available: tree.text(AVAILABLE).and_then(|text| parse_available(&text)),
-            current: tree.text(CURRENT).and_then(|text| parse_current(&text)),
-        }
-    }
-}
 
 /// The names in `available_clocksource`.
 pub fn parse_available(text: &str) -> Fact<Vec<String>> {

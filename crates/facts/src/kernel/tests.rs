@@ -72,22 +72,3 @@ fn the_configuration_keeps_options_about_time_that_are_set() {
     assert!(!options.contains_key("NO_HZ_FULL"));
     assert!(configuration::parse("\u{fffd}").unknown().is_some());
 }
-
-#[test]
-fn a_packed_configuration_is_unpacked_within_bounds() {
-    use std::io::Write;
-    let pack = |bytes: &[u8]| {
-        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        packer.write_all(bytes).unwrap();
-        packer.finish().unwrap()
-    };
-    let packed = pack(b"CONFIG_HZ=250\n");
-    assert_eq!(configuration::unpack(&packed), Fact::Known("CONFIG_HZ=250\n".into()));
-    for bad in [&packed[..packed.len() / 2], b"plain text", b""] {
-        assert!(configuration::unpack(bad).unknown().is_some());
-    }
-    let bomb = pack(&vec![0; 64 << 20]);
-    assert!(bomb.len() < 1 << 17);
-    let why = configuration::unpack(&bomb).unknown().unwrap().to_string();
-    assert_eq!(why, "malformed: /proc/config.gz: expected gzip, found \"more than 4 MiB\"");
-}

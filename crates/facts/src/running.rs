@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Fact, Unknown};
+use crate::{Fact, Unknown};
 
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";

@@ -4,10 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parse;
-use crate::fact::{Fact, Unknown};
-use crate::probes::kernel_log::KernelLog;
-use crate::probes::{acpi, container};
-use crate::tree::Tree;
+use crate::{Fact, Unknown};
 
 /// Which machine this is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,37 +33,18 @@ pub struct Load {
     pub steal_since_boot: Fact<f64>,
 }
 
-const PRODUCT: &str = "/sys/class/dmi/id/product_name";
-const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
-const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
-const UPTIME: &str = "/proc/uptime";
-const LOADAVG: &str = "/proc/loadavg";
-const STAT: &str = "/proc/stat";
-
-impl System {
-    pub(super) fn read(tree: &Tree, log: &KernelLog) -> Self {
-        let line = |path: &str| tree.text(path).and_then(|text| parse::line(path, &text));
-        let release = |path: &str| {
-            tree.reduced(path, "ID, VERSION_ID, PRETTY_NAME", reduce_os_release)
-                .and_then(|text| parse_distribution(&text))
-        };
-        let distribution = match release(OS_RELEASE[0]) {
-            Fact::Unknown(Unknown::NotThere { .. }) => release(OS_RELEASE[1]),
-            found => found,
-        };
-        Self {
-            product: line(PRODUCT),
-            vendor: line(VENDOR),
-            acpi_oem: tree
-                .digest("acpi-oem", "the maker's name", |files| acpi::oem(files, log))
-                .and_then(|text| parse::line("parachron/acpi-oem", &text)),
-            distribution,
-            container: tree
-                .digest("container", "signs of a container", container::hints)
-                .and_then(|text| parse_container(&text)),
-        }
-    }
-}
+/// Path of the file.
+pub const PRODUCT: &str = "/sys/class/dmi/id/product_name";
+/// Path of the file.
+pub const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
+/// Path of the file.
+pub const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+/// Path of the file.
+pub const UPTIME: &str = "/proc/uptime";
+/// Path of the file.
+pub const LOADAVG: &str = "/proc/loadavg";
+/// Path of the file.
+pub const STAT: &str = "/proc/stat";
 
 /// What is kept of `os-release`.
 pub fn reduce_os_release(text: &str) -> String {
@@ -114,20 +92,6 @@ pub fn parse_container(text: &str) -> Fact<String> {
         Fact::Known("unrecognised".to_owned())
     } else {
         not_in_one("no sign of a container")
-    }
-}
-
-impl Load {
-    pub(super) fn read(tree: &Tree) -> Self {
-        Self {
-            uptime_s: tree.text(UPTIME).and_then(|text| parse_uptime(&text)),
-            load_average: tree
-                .reduced(LOADAVG, "the three averages", reduce_loadavg)
-                .and_then(|text| parse_loadavg(&text)),
-            steal_since_boot: tree
-                .reduced(STAT, "cpu lines, btime", reduce_stat)
-                .and_then(|text| parse_steal(&text)),
-        }
     }
 }
 

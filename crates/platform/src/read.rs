@@ -1,0 +1,35 @@
+//! Facts from a tree: each text through its pure parser.
+
+mod clocksource;
+mod cpu;
+mod hardware;
+mod kernel;
+mod steering;
+mod system;
+
+use facts::Facts;
+
+use crate::probes::kernel_log::KernelLog;
+use crate::tree::Tree;
+
+pub use kernel::unpack;
+
+/// Reads everything that a tree holds. What is absent or forbidden is a fact
+/// too: this never fails.
+pub fn read(tree: &Tree) -> Facts {
+    let log = KernelLog::default();
+    let clocksources = clocksource::clocksources(tree);
+    Facts {
+        cpu: cpu::cpu(tree),
+        kernel: kernel::kernel(tree, &log),
+        steering: steering::steering(tree),
+        rtc: hardware::real_time_clock(tree),
+        phcs: hardware::phcs(tree),
+        vmclock: hardware::vmclock(tree),
+        pvclock_page: hardware::pvclock_page(tree, &clocksources),
+        kvm_host: hardware::kvm_host(tree),
+        system: system::system(tree, &log),
+        load: system::load(tree),
+        clocksources,
+    }
+}

@@ -1,0 +1,96 @@
+//! The RTC, PTP clocks, shared pages, and KVM.
+
+use facts::clocksource::Clocksources;
+use facts::hardware::{
+    ADJTIME, KvmHost, Phc, PvclockPage, Rtc, RtcDevice, VmClock, parse_convention, parse_kvm_host,
+    parse_pvclock_page, parse_vmclock, reduce_clock_name,
+};
+use facts::parse;
+use facts::{Fact, Unknown};
+
+use crate::probes::{kvm, ptp, pvclock_page, rtc, vmclock};
+use crate::tree::Tree;
+
+/// More clocks of one kind than any machine has.
+const MAX_DEVICES: usize = 64;
+
+pub(super) fn real_time_clock(tree: &Tree) -> Rtc {
+    let devices = tree.names("/sys/class/rtc").map(|names| -> Vec<_> {
+        names.into_iter().take(MAX_DEVICES).map(|device| rtc_device(tree, device)).collect()
+    });
+    let minus_system_s = match devices.known().and_then(|devices| preferred(devices)) {
+        Some(device) => tree
+            .probe("rtc-minus-system", || rtc::minus_system(&device.device))
+            .and_then(|text| parse::number("parachron/rtc-minus-system", &text)),
+        None => Fact::Unknown(match devices.unknown() {
+            Some(why) => why.clone(),
+            None => Unknown::not_there("an RTC"),
+        }),
+    };
+    Rtc {
+        devices,
+        convention: tree.text(ADJTIME).and_then(|text| parse_convention(&text)),
+        minus_system_s,
+    }
+}
+
+/// The RTC that the kernel set its time from, or else the first.
+fn preferred(devices: &[RtcDevice]) -> Option<&RtcDevice> {
+    devices.iter().find(|device| device.hctosys).or(devices.first())
+}
+
+fn rtc_device(tree: &Tree, device: String) -> RtcDevice {
+    let text = |file: &str| {
+        let text = tree.text(&format!("/sys/class/rtc/{device}/{file}"));
+        text.known().map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
+    RtcDevice { name: text("name"), hctosys: text("hctosys") == "1", device }
+}
+
+/// The PTP clocks.
+pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
+    tree.names("/sys/class/ptp").map(|mut names| {
+        names.truncate(MAX_DEVICES);
+        let readable = tree.probe("ptp-readable", || ptp::readable(&names));
+        let readable = readable.known().cloned().unwrap_or_default();
+        names
+            .into_iter()
+            .map(|name| Phc {
+                clock_name: tree
+                    .reduced(
+                        &format!("/sys/class/ptp/{name}/clock_name"),
+                        "the name, unless it is a network address",
+                        reduce_clock_name,
+                    )
+                    .known()
+                    .map(|text| text.trim().to_owned())
+                    .unwrap_or_default(),
+                readable: readable.lines().any(|line| line.trim() == name),
+                device: format!("/dev/{name}"),
+            })
+            .collect()
+    })
+}
+
+/// The VMClock page.
+pub(super) fn vmclock(tree: &Tree) -> Fact<VmClock> {
+    tree.probe("vmclock", vmclock::page).and_then(|text| parse_vmclock(&text))
+}
+
+/// The kvm-clock page. The kernel keeps it mapped, and the host keeps writing
+/// it, also after another source was chosen.
+pub(super) fn pvclock_page(tree: &Tree, sources: &Clocksources) -> Fact<PvclockPage> {
+    match &sources.available {
+        Fact::Known(names) if !names.iter().any(|name| name == "kvm-clock") => {
+            Fact::Unknown(Unknown::not_applicable("this kernel has no clock source kvm-clock"))
+        }
+        _ => tree
+            .probe("pvclock-page", pvclock_page::fields)
+            .and_then(|text| parse_pvclock_page(&text)),
+    }
+}
+
+/// KVM's clock on this machine.
+pub(super) fn kvm_host(tree: &Tree) -> Fact<KvmHost> {
+    tree.probe("kvm-host", kvm::host).and_then(|text| parse_kvm_host(&text))
+}

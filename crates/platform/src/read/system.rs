@@ -1,0 +1,47 @@
+//! Which machine this is, and how busy.
+
+use facts::system::{
+    LOADAVG, Load, OS_RELEASE, PRODUCT, STAT, System, UPTIME, VENDOR, parse_container,
+    parse_distribution, parse_loadavg, parse_steal, parse_uptime, reduce_loadavg,
+    reduce_os_release, reduce_stat,
+};
+use facts::{Fact, Unknown, parse};
+
+use crate::probes::kernel_log::KernelLog;
+use crate::probes::{acpi, container};
+use crate::tree::Tree;
+
+pub(super) fn system(tree: &Tree, log: &KernelLog) -> System {
+    let line = |path: &str| tree.text(path).and_then(|text| parse::line(path, &text));
+    let release = |path: &str| {
+        tree.reduced(path, "ID, VERSION_ID, PRETTY_NAME", reduce_os_release)
+            .and_then(|text| parse_distribution(&text))
+    };
+    let distribution = match release(OS_RELEASE[0]) {
+        Fact::Unknown(Unknown::NotThere { .. }) => release(OS_RELEASE[1]),
+        found => found,
+    };
+    System {
+        product: line(PRODUCT),
+        vendor: line(VENDOR),
+        acpi_oem: tree
+            .digest("acpi-oem", "the maker's name", |files| acpi::oem(files, log))
+            .and_then(|text| parse::line("parachron/acpi-oem", &text)),
+        distribution,
+        container: tree
+            .digest("container", "signs of a container", container::hints)
+            .and_then(|text| parse_container(&text)),
+    }
+}
+
+pub(super) fn load(tree: &Tree) -> Load {
+    Load {
+        uptime_s: tree.text(UPTIME).and_then(|text| parse_uptime(&text)),
+        load_average: tree
+            .reduced(LOADAVG, "the three averages", reduce_loadavg)
+            .and_then(|text| parse_loadavg(&text)),
+        steal_since_boot: tree
+            .reduced(STAT, "cpu lines, btime", reduce_stat)
+            .and_then(|text| parse_steal(&text)),
+    }
+}
