@@ -76,3 +76,11 @@ impl From<std::io::Error> for CliError {
         }
     }
 }
+
+/// Why there is no waiting, for people.
+pub(crate) fn cannot_wait(error: std::io::Error) -> CliError {
+    CliError::Failed {
+        cause: format!("cannot wait for signals and time: {error}"),
+        remedy: "a higher limit of open files (`ulimit -n`)".into(),
+    }
+}

@@ -8,7 +8,6 @@ mod measure;
 mod named_phc;
 mod output;
 mod sampler;
-mod waiting;
 
 use std::process::ExitCode;
 

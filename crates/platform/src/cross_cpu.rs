@@ -122,7 +122,7 @@ mod tests {
     fn a_shared_counter_is_read_in_order() {
         let cpus = crate::cpus::allowed().unwrap();
         let &[first, second, ..] = &cpus[..] else {
-            return crate::cpus::skipped("one CPU");
+            return crate::skipped("one CPU");
         };
         let counter = AtomicU64::new(0);
         let read = || counter.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +153,7 @@ mod tests {
     fn trips_that_all_end_in_time_end_with_the_time_too() {
         let cpus = crate::cpus::allowed().unwrap();
         let &[first, second, ..] = &cpus[..] else {
-            return crate::cpus::skipped("one CPU");
+            return crate::skipped("one CPU");
         };
         let slow = || {
             let started = Instant::now();

@@ -87,7 +87,7 @@ mod tests {
         match count(&calls, 100) {
             // `time` is answered from memory on every x86 kernel.
             Ok(entered) => assert_eq!(entered, [0, 100, 0]),
-            Err(error) => crate::cpus::skipped(&error.to_string()),
+            Err(error) => crate::skipped(&error.to_string()),
         }
     }
 

@@ -50,7 +50,7 @@ mod tests {
                 let first = reader.nanos_ordered(&Tsc).unwrap();
                 assert!(reader.nanos_ordered(&Tsc).unwrap() >= first);
             }
-            Fact::Unknown(why) => crate::cpus::skipped(&why.to_string()),
+            Fact::Unknown(why) => crate::skipped(&why.to_string()),
         }
     }
 }

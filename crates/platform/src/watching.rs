@@ -88,7 +88,7 @@ mod tests {
                     matches!(why, Unknown::NotApplicable { .. } | Unknown::NotThere { .. }),
                     "{why}"
                 );
-                crate::cpus::skipped(&why.to_string());
+                crate::skipped(&why.to_string());
             }
         }
     }

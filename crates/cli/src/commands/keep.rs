@@ -19,9 +19,10 @@ use platform::name_lock::NameLock;
 use platform::system_clock;
 
 use crate::error::CliError;
-use crate::waiting::{Waiting, cannot_wait};
+use crate::error::cannot_wait;
 use beside::Beside;
 use daemon::Daemon;
+use linux::wait::Waiting;
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {

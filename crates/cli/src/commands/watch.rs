@@ -20,11 +20,12 @@ use disruptions::Kind;
 
 use crate::duration;
 use crate::error::CliError;
+use crate::error::cannot_wait;
 use crate::output::LineFormat;
 use crate::sampler::{Places, Sampler};
-use crate::waiting::{Waiting, Woken, cannot_wait};
 use event::{Line, Said};
 use journal::Entries;
+use linux::wait::{Waiting, Woken};
 use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
 use watched::Watched;

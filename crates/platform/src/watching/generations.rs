@@ -86,7 +86,7 @@ mod tests {
     fn listening_needs_no_root() {
         match Generations::new() {
             Fact::Known(generations) => assert!(!generations.is_new()),
-            Fact::Unknown(why) => crate::cpus::skipped(&why.to_string()),
+            Fact::Unknown(why) => crate::skipped(&why.to_string()),
         }
     }
 }

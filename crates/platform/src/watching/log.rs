@@ -145,7 +145,7 @@ mod tests {
     fn the_kernels_log_opens_or_says_why_not() {
         match GrowingLog::open(Path::new(KERNEL_LOG)) {
             Fact::Known(mut log) => assert!(log.new_lines().known().is_some()),
-            Fact::Unknown(why) => crate::cpus::skipped(&why.to_string()),
+            Fact::Unknown(why) => crate::skipped(&why.to_string()),
         }
     }
 }

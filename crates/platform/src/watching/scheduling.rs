@@ -66,7 +66,7 @@ mod tests {
         let (first, _) = (ran(), std::hint::black_box((0..5_000_000u64).sum::<u64>()));
         match (first, ran()) {
             (Fact::Known(first), Fact::Known(second)) => assert!(second > first),
-            (_, Fact::Unknown(why)) => crate::cpus::skipped(&why.to_string()),
+            (_, Fact::Unknown(why)) => crate::skipped(&why.to_string()),
             (first, second) => panic!("{first:?} then {second:?}"),
         }
     }

@@ -19,8 +19,9 @@ use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
 use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
-use crate::waiting::{Waiting, Woken, cannot_wait};
+use crate::error::cannot_wait;
 use instruments::figures::time;
+use linux::wait::{Waiting, Woken};
 pub(super) use resumed::Resuming;
 
 /// One clock against one reference.

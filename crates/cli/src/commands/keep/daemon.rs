@@ -19,7 +19,7 @@ use super::options::Args;
 use super::sources::{Change, Source};
 use crate::error::CliError;
 use crate::sampler::Sampler;
-use crate::waiting::{Waiting, Woken};
+use linux::wait::{Waiting, Woken};
 
 /// What chronyd is fed through, in the log.
 const FEED: &str = "chronyd's reference clock";

@@ -12,11 +12,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
-use crate::error::CliError;
-
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub enum Woken {
     /// It is time for the next look.
     Time,
     /// A key was pressed.
@@ -30,7 +28,7 @@ pub(crate) enum Woken {
 }
 
 /// Waits for time, keys and signals.
-pub(crate) struct Waiting {
+pub struct Waiting {
     signals: UnixStream,
     is_for_reader: bool,
 }
@@ -41,7 +39,7 @@ impl Waiting {
     ///
     /// # Errors
     /// The system has no socket pair or takes no handler.
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self { is_for_reader: true, ..Self::for_signals()? })
     }
 
@@ -49,7 +47,7 @@ impl Waiting {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn for_signals() -> std::io::Result<Self> {
+    pub fn for_signals() -> std::io::Result<Self> {
         let (signals, handler) = UnixStream::pair()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -65,11 +63,7 @@ impl Waiting {
     ///
     /// # Errors
     /// Those of poll.
-    pub(crate) fn until(
-        &self,
-        deadline: Instant,
-        keys: Option<BorrowedFd<'_>>,
-    ) -> Result<Woken, Errno> {
+    pub fn until(&self, deadline: Instant, keys: Option<BorrowedFd<'_>>) -> Result<Woken, Errno> {
         self.until_alarm(deadline, keys, None)
     }
 
@@ -77,7 +71,7 @@ impl Waiting {
     ///
     /// # Errors
     /// Those of poll.
-    pub(crate) fn until_alarm(
+    pub fn until_alarm(
         &self,
         deadline: Instant,
         keys: Option<BorrowedFd<'_>>,
@@ -115,14 +109,6 @@ impl Waiting {
                 () => Woken::ReaderGone,
             });
         }
-    }
-}
-
-/// Why there is no waiting, for people.
-pub(crate) fn cannot_wait(error: std::io::Error) -> CliError {
-    CliError::Failed {
-        cause: format!("cannot wait for signals and time: {error}"),
-        remedy: "a higher limit of open files (`ulimit -n`)".into(),
     }
 }
 

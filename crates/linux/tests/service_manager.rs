@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use platform::service_manager;
+use linux::service_manager;
 
 /// Set in the process that tells.
 const SERVICE: &str = "PARACHRON_TEST_SERVICE";
