@@ -6,7 +6,6 @@ pub mod chrony_control;
 pub mod clocksource_switch;
 pub mod cross_cpu;
 pub mod kernel_entries;
-pub mod mapped_page;
 pub mod pipe_pair;
 mod privilege;
 mod probes;
@@ -14,13 +13,13 @@ mod read;
 pub mod reference;
 pub mod resident;
 pub mod restore_guard;
-pub mod system_clock;
 pub mod time_source;
 pub mod tree;
 pub mod vmclock_device;
 pub mod watching;
 
-pub use linux::{clock, counter, cpus, journal, name_lock, service_manager};
+pub use linux::{clock, counter, cpus, journal, name_lock, service_manager, system_clock};
+pub use probes::pvclock_page as mapped_page;
 pub use read::{read, unpack};
 
 /// Writes past the test harness, which keeps the output of tests that pass.

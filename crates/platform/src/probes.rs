@@ -12,7 +12,7 @@ pub(crate) mod cpuid;
 pub(crate) mod kernel_log;
 pub(crate) mod kvm;
 pub(crate) mod ptp;
-pub(crate) mod pvclock_page;
+pub mod pvclock_page;
 pub(crate) mod rtc;
 pub(crate) mod time_keepers;
 pub(crate) mod vmclock;

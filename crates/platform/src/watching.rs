@@ -11,11 +11,11 @@ use pvclock::kvm_clock::TimeInfo;
 
 use crate::again::Again;
 use crate::probes;
-use crate::probes::pvclock_page::Copier;
 use crate::tree::Files;
 use facts::Fact;
 use facts::clocksource;
 use facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
+use linux::pvclock_page::{Copier, address};
 
 pub use clock_set::ClockSet;
 pub use generations::Generations;
@@ -33,13 +33,14 @@ impl LivePage {
     /// Where it is, or would be: the kernel fills it in once kvm-clock has
     /// been the clock source.
     pub fn find() -> Fact<Self> {
-        let copier = |address| Copier::new().map(|copier| Self { address, copier });
-        probes::pvclock_page::address().and_then(copier)
+        let find = || Ok(Self { address: address()?, copier: Copier::new()? });
+        probes::pvclock_page::fact(find())
     }
 
     /// What it holds now.
     pub fn read(&self) -> Fact<TimeInfo> {
-        self.copier.read(self.address).map(|bytes| TimeInfo::from_bytes(&bytes))
+        let bytes = probes::pvclock_page::fact(self.copier.read(self.address));
+        bytes.map(|bytes| TimeInfo::from_bytes(&bytes))
     }
 }
 

@@ -13,7 +13,6 @@ mod text;
 
 use std::process::ExitCode;
 
-use facts::Fact;
 use keeper::Hand;
 use platform::name_lock::NameLock;
 use platform::system_clock;
@@ -67,8 +66,8 @@ fn alone() -> Result<NameLock, CliError> {
 /// Better told at once than at the first pause.
 fn permitted() -> Result<(), CliError> {
     match system_clock::may_set() {
-        Fact::Known(()) => Ok(()),
-        Fact::Unknown(why) => Err(CliError::Failed {
+        Ok(()) => Ok(()),
+        Err(why) => Err(CliError::Failed {
             cause: format!("cannot set the time of day: {why}"),
             remedy: "as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
                      (packaging/parachron-keep.service); --dry-run needs no permission"

@@ -124,7 +124,7 @@ fn call_cost(
 
 /// Reads of the kvm-clock page in place, unordered and ordered.
 fn page_batches() -> Result<[Batch<'static>; 2], String> {
-    let page = match mapped_page::find() {
+    let page = match mapped_page::in_place() {
         Fact::Known(page) => page,
         Fact::Unknown(why) => return Err(why.to_string()),
     };

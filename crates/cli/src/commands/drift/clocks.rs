@@ -67,7 +67,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
             .map(|said| tsc(said.hz))
             .ok_or("neither the kernel log nor CPUID says its frequency".into()),
         ClockName::Pvclock => {
-            let page = known(mapped_page::find()).map(TimeReader::new)?;
+            let page = known(mapped_page::in_place()).map(TimeReader::new)?;
             page.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
             Ok(Box::new(move || Some(Span::at(page.nanos_ordered(&Tsc).ok()?.0))))
         }
@@ -127,7 +127,7 @@ fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
         })
     });
     let page = || {
-        let info = TimeReader::new(*mapped_page::find().known()?).info().ok()?;
+        let info = TimeReader::new(*mapped_page::in_place().known()?).info().ok()?;
         Some(info.scale.to_hertz()?.0)
     };
     let said = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });

@@ -1,0 +1,150 @@
+//! The kernel's time of day, as something to correct.
+//!
+//! Both corrections are one system call each that the kernel carries out or
+//! refuses as a whole (kernel/time/timekeeping.c, kernel/time/ntp.c). A *step*
+//! adds to the clock (ADJ_SETOFFSET): no time passes between a reading and a
+//! setting, as it would with `clock_settime`. A *slew* is `adjtime`'s
+//! (ADJ_OFFSET_SINGLESHOT): the kernel gains or loses 500 µs a second until it
+//! is done, continues if the caller dies, and leaves the frequency that an NTP
+//! daemon has learnt.
+//!
+//! A step also resets the kernel's discipline: `TK_CLEAR_NTP` in
+//! `timekeeping_inject_offset` has `ntp_clear` drop a pending slew, set
+//! STA_UNSYNC and set both error estimates to 16 s.
+
+use std::io;
+
+use crate::adjtimex;
+use crate::clock::Clock;
+
+/// The capability that setting a clock needs (`man 7 capabilities`).
+const CAP_SYS_TIME: u32 = 25;
+
+/// The first user namespace: `PROC_USER_INIT_INO`, include/linux/proc_ns.h.
+const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
+
+const STATUS: &str = "/proc/self/status";
+
+/// The largest slew, ns: at 500 µs a second, an hour and a half. The kernel
+/// would take more; a larger correction is meant as a step.
+pub const LARGEST_SLEW_NS: i64 = 2_700_000_000;
+
+/// CLOCK_REALTIME, to be corrected.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KernelClock;
+
+/// Why a correction was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetError {
+    /// CLOCK_REALTIME shows a time before 1970.
+    #[error("CLOCK_REALTIME shows a time before 1970 or after 2554")]
+    Unset,
+    /// More than the kernel should be asked to slew.
+    #[error("a slew of {by_ns} ns is beyond {LARGEST_SLEW_NS} ns: step instead")]
+    TooLarge {
+        /// The slew requested.
+        by_ns: i64,
+    },
+    /// The kernel refused.
+    #[error("adjtimex ({what} by {by_ns} ns): {error}")]
+    Refused {
+        /// `step` or `slew`.
+        what: &'static str,
+        /// The correction requested.
+        by_ns: i64,
+        /// The system's error.
+        error: io::Error,
+    },
+}
+
+/// Why this process may not set the clock.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoPermission {
+    /// It lacks the capability.
+    #[error("this process lacks the capability CAP_SYS_TIME")]
+    NoCapability,
+    /// It has the capability of another user namespace.
+    #[error("this is a user namespace of its own, whose CAP_SYS_TIME does not reach the clock")]
+    UserNamespace,
+    /// The kernel's list of its capabilities cannot be read.
+    #[error("cannot read the line CapEff in {STATUS}: {0}")]
+    Unreadable(io::Error),
+}
+
+impl KernelClock {
+    /// CLOCK_REALTIME, ns since 1970.
+    ///
+    /// # Errors
+    /// It shows a time before 1970.
+    pub fn now_ns(&self) -> Result<u64, SetError> {
+        Clock::Realtime.read_ns().ok_or(SetError::Unset)
+    }
+
+    /// Adds `by_ns`, to the microsecond, to CLOCK_REALTIME at once.
+    ///
+    /// # Errors
+    /// Not permitted, or to a time that the clock cannot show.
+    pub fn step(&mut self, by_ns: i64) -> Result<(), SetError> {
+        adjtimex::set_offset(nearest_us(by_ns)).map_err(|error| refused("step", by_ns, error))
+    }
+
+    /// Has the kernel gain or lose `by_ns`, to the microsecond, at 500 µs a
+    /// second, in place of what is left of the last slew; 0 ends that.
+    ///
+    /// # Errors
+    /// Not permitted, or too large.
+    pub fn slew(&mut self, by_ns: i64) -> Result<(), SetError> {
+        adjtimex::slew(slew_us(by_ns)?).map_err(|error| refused("slew", by_ns, error))
+    }
+}
+
+fn refused(what: &'static str, by_ns: i64, error: io::Error) -> SetError {
+    SetError::Refused { what, by_ns, error }
+}
+
+fn nearest_us(ns: i64) -> i64 {
+    ns.saturating_add(500).div_euclid(1000)
+}
+
+fn slew_us(by_ns: i64) -> Result<i64, SetError> {
+    if by_ns.unsigned_abs() > LARGEST_SLEW_NS.unsigned_abs() {
+        return Err(SetError::TooLarge { by_ns });
+    }
+    Ok(nearest_us(by_ns))
+}
+
+/// Whether this process may set the clock, without a call that could set it.
+///
+/// The kernel wants CAP_SYS_TIME of the first user namespace: the capability
+/// that a container's root has in a user namespace of its own does not count.
+/// A seccomp filter may forbid the call all the same: `docker run` without
+/// `--cap-add SYS_TIME` does both.
+///
+/// # Errors
+/// It may not, or the kernel does not say.
+pub fn may_set() -> Result<(), NoPermission> {
+    let namespace = std::fs::read_link("/proc/self/ns/user");
+    let own = namespace.is_ok_and(|link| link.as_os_str() != FIRST_USER_NAMESPACE);
+    permitted(&std::fs::read_to_string(STATUS).map_err(NoPermission::Unreadable)?, own)
+}
+
+/// What `/proc/self/status` says, in the first user namespace or another.
+fn permitted(status: &str, in_own_user_namespace: bool) -> Result<(), NoPermission> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let Some(effective) = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()) else {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "not hexadecimal digits");
+        return Err(NoPermission::Unreadable(error));
+    };
+    if effective & (1 << CAP_SYS_TIME) == 0 {
+        return Err(NoPermission::NoCapability);
+    }
+    if in_own_user_namespace {
+        return Err(NoPermission::UserNamespace);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
