@@ -3,11 +3,14 @@
 
 pub mod adjtimex;
 pub mod clock;
+pub mod clock_set;
 pub mod counter;
 pub mod cpus;
+pub mod generations;
 pub mod journal;
 pub mod name_lock;
 pub mod pvclock_page;
+pub mod reread;
 pub mod service_manager;
 pub mod system_clock;
 pub mod wait;

@@ -1,11 +1,11 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
-mod again;
 pub mod call;
 pub mod chrony_control;
 pub mod clocksource_switch;
 pub mod cross_cpu;
 pub mod kernel_entries;
+pub mod live;
 pub mod pipe_pair;
 mod privilege;
 mod probes;
@@ -13,10 +13,10 @@ mod read;
 pub mod reference;
 pub mod resident;
 pub mod restore_guard;
+pub mod sampler;
 pub mod time_source;
 pub mod tree;
 pub mod vmclock_device;
-pub mod watching;
 
 pub use linux::{clock, counter, cpus, journal, name_lock, service_manager, system_clock};
 pub use probes::pvclock_page as mapped_page;

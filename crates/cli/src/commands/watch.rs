@@ -22,10 +22,11 @@ use crate::duration;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;
-use crate::sampler::{Places, Sampler};
+use crate::probe_paths::ProbePathArgs;
 use event::{Line, Said};
 use journal::Entries;
 use linux::wait::{Waiting, Woken};
+use platform::sampler::Sampler;
 use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
 use watched::Watched;
@@ -77,7 +78,7 @@ pub(crate) struct Args {
     journal: Option<PathBuf>,
 
     #[command(flatten)]
-    places: Places,
+    probe_paths: ProbePathArgs,
 }
 
 /// The kinds of disruptions by their names.
@@ -97,8 +98,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let waiting = Waiting::new().map_err(cannot_wait)?;
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
-    let mut sampler = Sampler::new(&args.places);
-    let mut look = sampler.look(true);
+    let mut sampler = Sampler::new(&args.probe_paths.paths());
+    let mut look = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &look);
     let mut screen = screen(args, &started)?;
     let mut watched = Watched::new(args.interval);
@@ -120,10 +121,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         // Looks that are overdue are left out, not made up for.
         next = (next + watched.observer().next_sample_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
-        match wait(&waiting, deadline, screen.as_mut(), sampler.alarm())? {
+        match wait(&waiting, deadline, screen.as_mut(), sampler.clock_set())? {
             Woken::ReaderGone => return Ok(args.exit_code(&watched)),
             Woken::Signal | Woken::Key => break,
-            Woken::Time | Woken::Alarm => look = sampler.look(watched.observer().is_gathering()),
+            Woken::Time | Woken::Alarm => look = sampler.sample(watched.observer().is_gathering()),
         }
     }
     let (told, summary) = watched.finish();

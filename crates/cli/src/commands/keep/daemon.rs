@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use disruptions::{Kind, Observer};
 use keeper::{Action, Cause, Correction, Keeper, Policy, Reading, SystemClock};
 use platform::clock::Clock;
+use platform::sampler::Sampler;
 use platform::{resident, service_manager};
 
 use super::apart::Apart;
@@ -18,7 +19,6 @@ use super::log::Log;
 use super::options::Args;
 use super::sources::{Change, Source};
 use crate::error::CliError;
-use crate::sampler::Sampler;
 use linux::wait::{Waiting, Woken};
 
 /// What chronyd is fed through, in the log.
@@ -59,7 +59,7 @@ impl Daemon {
             policy,
             interval: args.interval,
             duration: args.duration,
-            sampler: Sampler::new(&args.places),
+            sampler: Sampler::new(&args.places.paths()),
             observer: Observer::new(args.interval),
             sources,
             clock: if args.dry_run { KeptClock::pretended() } else { KeptClock::kernel() },
@@ -122,7 +122,7 @@ impl Daemon {
     fn wait(&mut self, waiting: &Waiting, deadline: Instant) -> Result<bool, CliError> {
         loop {
             let host = self.sources.iter().find_map(Source::host);
-            match waiting.until_alarm(deadline, host.map(AsFd::as_fd), self.sampler.alarm()) {
+            match waiting.until_alarm(deadline, host.map(AsFd::as_fd), self.sampler.clock_set()) {
                 Ok(Woken::Time | Woken::Alarm) => return Ok(true),
                 Ok(Woken::Key) => self.hear(),
                 Ok(Woken::Signal | Woken::ReaderGone) => return Ok(false),
@@ -138,7 +138,7 @@ impl Daemon {
 
     fn look(&mut self) {
         self.tally.looks += 1;
-        let look = self.sampler.look(self.observer.is_gathering());
+        let look = self.sampler.sample(self.observer.is_gathering());
         let mut seen = self.observer.observe(look).disruptions;
         seen.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.look(now_ns(), &seen);
