@@ -34,7 +34,7 @@ pub(crate) fn each(mut measure: impl FnMut(&str) -> Result<bool, String>) -> Res
 
 /// The guard process's life.
 pub(crate) fn stand_guard(source: &str) -> Result<bool, String> {
-    restore_guard::stand(&Switchboard::live(), source, std::io::stdin(), std::io::stdout())
+    restore_guard::restore_on_eof(&Switchboard::live(), source, std::io::stdin(), std::io::stdout())
         .map(|_| true)
         .map_err(|error| error.to_string())
 }

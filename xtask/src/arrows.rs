@@ -81,7 +81,11 @@ const FLOORS: &[Floor] = &[
         &["pvclock"],
         Outside::Only(&["hdrhistogram", "schemars", "serde"]),
     ),
-    floor("parachron-platform", &["parachron-units", "parachron-facts", "pvclock"], Outside::Any),
+    floor(
+        "parachron-platform",
+        &["parachron-units", "parachron-facts", "parachron-instruments", "pvclock"],
+        Outside::Any,
+    ),
     floor(
         "parachron-records",
         &["parachron-units", "parachron-facts", "parachron-instruments"],

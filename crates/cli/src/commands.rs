@@ -6,7 +6,7 @@ pub(crate) mod clocks;
 mod completions;
 mod doctor;
 mod drift;
-pub(crate) mod hidden;
+pub(crate) mod helpers;
 mod keep;
 mod lab;
 mod man;
@@ -27,7 +27,7 @@ pub(crate) struct CommandLine {
     command: Command,
 }
 
-// Their texts are those of the options: one here would hide what is said there.
+// Their help texts are those of the `Args`: a text here would hide them.
 #[derive(Debug, Subcommand)]
 enum Command {
     Doctor(doctor::Args),
@@ -42,10 +42,10 @@ enum Command {
     Man(man::Args),
     Schema(schema::Args),
     #[command(flatten)]
-    Hidden(hidden::Hidden),
+    Helper(helpers::Helper),
 }
 
-/// Runs the command asked for.
+/// Runs the command.
 pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
     match command_line.command {
         Command::Doctor(args) => doctor::run(&args),
@@ -59,6 +59,6 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Schema(args) => schema::run(&args),
-        Command::Hidden(hidden) => hidden::run(&hidden),
+        Command::Helper(helper) => helpers::run(&helper),
     }
 }

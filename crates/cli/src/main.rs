@@ -4,7 +4,6 @@ mod commands;
 mod duration;
 mod each_once;
 mod error;
-mod measure;
 mod named_phc;
 mod output;
 mod probe_paths;

@@ -1,8 +1,8 @@
 //! Switching the kernel's clock source.
 //!
-//! The kernel does not refuse a name it does not know, nor a source it has
-//! just found unstable: the write succeeds and nothing changes. So each
-//! switch is read back.
+//! The kernel accepts the name of an unknown source, or of one it has just
+//! found unstable: the write succeeds and nothing changes. So each switch is
+//! read back.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,10 +15,11 @@ use facts::{Fact, Unknown};
 
 const LIVE: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Why the source could not be asked or switched.
+/// Why the source could not be read or switched.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SwitchError {
-    /// The kernel does not say.
+    /// The kernel does not report it.
     #[error("{0}")]
     Unknown(Unknown),
     /// This user may not switch.
@@ -40,21 +41,21 @@ pub enum SwitchError {
         name: String,
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Another program is trying sources.
+    /// Another program is switching sources.
     #[error("another program holds a lock on {}: it is switching the clocksource", path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// The kernel took the write, and another source is in use.
-    #[error("asked for clocksource {asked}, the kernel uses {found}")]
+    /// The kernel accepted the write, and uses another source.
+    #[error("requested clocksource {requested}, but the kernel uses {found}")]
     NotTaken {
-        /// What was asked for.
-        asked: String,
-        /// What is used.
+        /// The source written.
+        requested: String,
+        /// The source in use.
         found: String,
     },
 }
@@ -71,12 +72,12 @@ impl Switchboard {
         Self::at(LIVE)
     }
 
-    /// One that stands elsewhere.
+    /// One in another folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The sources one may switch to, the kernel's order.
+    /// The sources one may switch to, in the kernel's order.
     ///
     /// # Errors
     /// [`SwitchError::Unknown`].
@@ -92,8 +93,8 @@ impl Switchboard {
         known(parse_current(&self.read("current_clocksource")?))
     }
 
-    /// Whether this process may switch, found by opening, not by guessing
-    /// from the user's number.
+    /// Whether this process may switch: opening the file decides, not the
+    /// user's number.
     ///
     /// # Errors
     /// [`SwitchError::NotRoot`], [`SwitchError::ReadOnly`] and others.
@@ -101,8 +102,8 @@ impl Switchboard {
         self.open("", false).map(drop)
     }
 
-    /// Keeps other programs that ask for this lock from switching while the
-    /// file returned is open.
+    /// Locks out other programs that take this lock before they switch, while
+    /// the returned file is open.
     ///
     /// # Errors
     /// [`SwitchError::Busy`], and those of opening the file.
@@ -126,7 +127,7 @@ impl Switchboard {
         if found == name {
             return Ok(());
         }
-        Err(SwitchError::NotTaken { asked: name.to_owned(), found })
+        Err(SwitchError::NotTaken { requested: name.to_owned(), found })
     }
 
     fn path(&self) -> PathBuf {
@@ -189,14 +190,14 @@ mod tests {
         let (folder, board) = board("tsc\n");
         let sink = folder.path().join("current_clocksource");
         std::fs::remove_file(&sink).unwrap();
-        // A file that takes every write and always reads the same.
+        // A file that accepts every write and always reads the same.
         std::os::unix::fs::symlink("/proc/self/comm", &sink).unwrap();
         let error = board.switch_to("a-name-longer-than-the-15-that-comm-keeps").unwrap_err();
         assert!(matches!(error, SwitchError::NotTaken { .. }), "{error}");
     }
 
     #[test]
-    fn a_machine_without_the_folder_is_told_apart() {
+    fn a_machine_without_the_folder_is_reported_as_such() {
         let board = Switchboard::at("/nowhere");
         assert!(matches!(board.current(), Err(SwitchError::Unknown(Unknown::NotThere { .. }))));
         assert!(matches!(board.may_switch(), Err(SwitchError::Write { .. })));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use crate::call::Call;
+use crate::clock_call::Call;
 
 /// The error number of the refusal: below 4096, as seccomp wants it, and far
 /// above any that Linux has.

@@ -1,11 +1,12 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
-pub mod call;
 pub mod chrony_control;
+pub mod clock_call;
 pub mod clocksource_switch;
 pub mod cross_cpu;
 pub mod kernel_entries;
 pub mod live;
+pub mod measure;
 pub mod pipe_pair;
 mod privilege;
 mod probes;

@@ -1,6 +1,6 @@
 //! Two processes that pass a counter back and forth through two pipes:
-//! UnixBench's 'pipe-based context switching' (context1), each round trip of
-//! which is one loop.
+//! UnixBench's 'pipe-based context switching' (context1). A round trip is one
+//! loop.
 //!
 //! As there, the counter is 8 bytes, each side checks what arrives, and
 //! neither is bound to a CPU: which CPUs the two share is the scheduler's
@@ -11,20 +11,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Why a pair does not work.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PairError {
     /// The partner could not be started.
     #[error("cannot start {program:?}: {error}")]
     Start {
-        /// What was to be started.
+        /// Its program.
         program: std::ffi::OsString,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A pipe failed.
     #[error("the pipe to the other process failed: {0}")]
     Pipe(#[from] std::io::Error),
     /// The partner sent something else back.
-    #[error("sent {sent} through the pipe, and {back} came back")]
+    #[error("sent {sent} through the pipe and received {back}")]
     Garbled {
         /// What was sent.
         sent: u64,
@@ -37,7 +38,7 @@ pub enum PairError {
 #[derive(Debug)]
 pub struct PipePair {
     partner: Child,
-    /// Closed first of all when this is dropped, which ends the partner.
+    /// Closed first when this is dropped, which ends the partner.
     to: Option<ChildStdin>,
     from: ChildStdout,
     loops: u64,
@@ -81,8 +82,7 @@ impl PipePair {
 impl Drop for PipePair {
     fn drop(&mut self) {
         self.to = None;
-        // The partner's input has ended, so it does too; there is nobody to
-        // tell if it went wrong.
+        // The end of its input ends the partner; nobody needs its status.
         let _ = self.partner.wait();
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partner_that_is_not_there_or_talks_nonsense_is_told_apart() {
+    fn a_missing_partner_and_one_that_sends_nonsense_are_distinguished() {
         let none = PipePair::start(Command::new("/no/such/program"));
         assert!(matches!(none, Err(PairError::Start { .. })));
         let mut nonsense = Command::new("printf");
@@ -138,6 +138,6 @@ mod tests {
         assert_eq!(back, tokens);
         let skipped = 7u64.to_ne_bytes();
         let error = echo(&skipped[..], Vec::new()).unwrap_err();
-        assert_eq!(error.to_string(), "sent 0 through the pipe, and 7 came back");
+        assert_eq!(error.to_string(), "sent 0 through the pipe and received 7");
     }
 }

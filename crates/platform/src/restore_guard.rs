@@ -1,15 +1,15 @@
-//! A process that puts the clock source back, whatever happens to the one
+//! A process that restores the clock source, whatever happens to the process
 //! that switched it.
 //!
 //! The switching process starts the guard before it changes anything, and
-//! keeps a pipe to it. When the pipe ends, by design or because the process
+//! keeps a pipe to it. When the pipe closes, by design or because the process
 //! was killed, panicked or interrupted, the guard writes the first source,
-//! reads it back, and ends. It is in a session of its own and ignores the
+//! reads it back, and exits. It has a session of its own and ignores the
 //! signals that a terminal or a shutdown sends, so what kills the one does
-//! not kill the other; SIGKILL to both, and pulling the plug, remain.
+//! not kill the other. SIGKILL to both, and a power cut, remain.
 //!
-//! The guard also holds a lock on the kernel's file, so that two programs do
-//! not take each other's trial for the source to restore.
+//! The guard also locks the kernel's file, so that no program takes another's
+//! trial for the source to restore.
 //!
 //! # Invariants
 //! 1. `signal` with SIG_IGN or SIG_DFL installs no code to run: it is safe
@@ -21,9 +21,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::clocksource_switch::{SwitchError, Switchboard};
 
-/// What the guard says when it stands.
+/// The guard's line once it is ready.
 const READY: &str = "ready";
-/// What it is told when all went well.
+/// The byte sent to it when all went well.
 const DONE: u8 = b'.';
 
 /// Signals that end a process and can be ignored.
@@ -40,13 +40,14 @@ const ENDING: [libc::c_int; 7] = [
 /// Signals by which a terminal stops a process.
 const STOPPING: [libc::c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
-/// Why the guard does not stand, or did not restore.
+/// Why the guard did not start, or did not restore.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GuardError {
-    /// It could not be started or talked to.
+    /// It could not be started, or its pipe failed.
     #[error("cannot start the process that will restore the clocksource: {0}")]
     Start(std::io::Error),
-    /// It started, and declined: its own words.
+    /// It started, and declined: its reason.
     #[error("the process that will restore the clocksource does not start: {0}")]
     Declined(String),
     /// It ended without success.
@@ -62,9 +63,9 @@ pub struct RestoreGuard {
 }
 
 impl RestoreGuard {
-    /// Starts `program`, which runs [`stand`] on its standard input and
-    /// output, and waits until it stands. From here on a terminal cannot
-    /// stop this process (Ctrl-Z), as it would with another source in use.
+    /// Starts `program`, which runs [`restore_on_eof`] on its standard input
+    /// and output, and waits until it is ready. From here on Ctrl-Z does not
+    /// stop this process, which would leave another source in use.
     ///
     /// # Errors
     /// [`GuardError::Start`], [`GuardError::Declined`].
@@ -75,27 +76,27 @@ impl RestoreGuard {
             .spawn()
             .map_err(GuardError::Start)?;
         let pipe = guard.stdin.take();
-        let mut says = String::new();
+        let mut line = String::new();
         let read = match guard.stdout.take() {
-            Some(output) => BufReader::new(output).read_line(&mut says),
+            Some(output) => BufReader::new(output).read_line(&mut line),
             None => Ok(0),
         };
         let this = Self { guard, pipe };
         read.map_err(GuardError::Start)?;
-        if says.trim() != READY {
-            return Err(GuardError::Declined(says.trim().to_owned()));
+        if line.trim() != READY {
+            return Err(GuardError::Declined(line.trim().to_owned()));
         }
         set_signals(&STOPPING, libc::SIG_IGN);
         Ok(this)
     }
 
-    /// Has the guard check that the source is restored, and waits for it.
+    /// Makes the guard check that the source is restored, and waits for it.
     ///
     /// # Errors
     /// [`GuardError::Failed`].
     pub fn finish(mut self) -> Result<(), GuardError> {
         if let Some(mut pipe) = self.pipe.take() {
-            // A guard that is gone is seen by its exit status.
+            // If the guard is gone, its exit status shows it.
             let _ = pipe.write_all(&[DONE]);
         }
         match self.guard.wait() {
@@ -115,66 +116,65 @@ impl Drop for RestoreGuard {
     }
 }
 
-/// How the guard's watch ended.
+/// How a guard ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watch {
+pub enum GuardOutcome {
     /// The switching process had restored the source itself.
     Done,
     /// It ended early.
     Abandoned,
-    /// The guard could not begin, and has told whoever started it why.
+    /// The guard could not begin, and has sent the reason.
     Declined,
 }
 
-/// The guard process's life: stands guard over `source` until `input` ends,
-/// then restores it, and says how the watch ended.
+/// The guard process: waits until `input` ends, then restores `source`.
 ///
 /// # Errors
-/// What kept it from restoring.
-pub fn stand(
+/// Why it could not restore.
+pub fn restore_on_eof(
     board: &Switchboard,
     source: &str,
     input: impl Read,
     output: impl Write,
-) -> Result<Watch, SwitchError> {
+) -> Result<GuardOutcome, SwitchError> {
     // Its own session: no terminal, and not in the group that Ctrl-C and
     // `kill -9 -- -GROUP` reach. A session's leader already is in its own.
     let _ = rustix::process::setsid();
     set_signals(&ENDING, libc::SIG_IGN);
     set_signals(&STOPPING, libc::SIG_IGN);
-    watch(board, source, input, output)
+    guard(board, source, input, output)
 }
 
-fn watch(
+fn guard(
     board: &Switchboard,
     source: &str,
     mut input: impl Read,
     mut output: impl Write,
-) -> Result<Watch, SwitchError> {
+) -> Result<GuardOutcome, SwitchError> {
     let lock = match begin(board, source) {
         Ok(lock) => lock,
         Err(why) => {
-            // Nothing is switched yet, so nobody left to hear it is no harm.
+            // Nothing is switched yet, so a closed pipe does no harm.
             let _ = writeln!(output, "{why}");
-            return Ok(Watch::Declined);
+            return Ok(GuardOutcome::Declined);
         }
     };
-    let said = writeln!(output, "{READY}");
+    let sent = writeln!(output, "{READY}");
     let mut last = Vec::new();
     // An error is an end too.
     let _ = input.read_to_end(&mut last);
-    // One that cannot be read is not known to be restored either.
+    // A source that cannot be read may not be restored either.
     if !board.current().is_ok_and(|current| current == source) {
         board.switch_to(source)?;
     }
     drop(lock);
-    // Nobody read that we stood: whoever started us is gone already.
-    let done = said.is_ok() && last == [DONE];
-    Ok(if done { Watch::Done } else { Watch::Abandoned })
+    // If nobody read that we are ready, our parent is gone already.
+    let done = sent.is_ok() && last == [DONE];
+    Ok(if done { GuardOutcome::Done } else { GuardOutcome::Abandoned })
 }
 
-/// Takes the lock, and looks only then: before it, another program's trial
-/// may have been the source in use, and is none to restore.
+/// Takes the lock and only then reads the source: before, another program's
+/// trial may have been in use, which is not the one to restore.
 fn begin(board: &Switchboard, source: &str) -> Result<std::fs::File, String> {
     let lock = board.lock().map_err(|error| error.to_string())?;
     let current = board.current().map_err(|error| error.to_string())?;

@@ -15,12 +15,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use instruments::measurements::{Measurements, Throughput};
-use platform::call::Call;
+use platform::clock_call::Call;
+use platform::measure::loads::{self, Load};
+use platform::measure::{self, PAGE, Plan};
 
+use crate::commands::helpers::{self, Helper};
 use crate::duration;
 use crate::error::CliError;
-use crate::measure::loads::{self, Load};
-use crate::measure::{self, PAGE, Plan};
 use crate::output::progress::Progress;
 use crate::output::{self, Format};
 use report::{BenchReport, Machine, Run, cpu_count};
@@ -28,7 +29,7 @@ use report::{BenchReport, Machine, Run, cpu_count};
 /// Measure what reading each clock costs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long to time the calls, all together, under each clocksource
+    /// Time for all calls together, under each clocksource
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     duration: Duration,
 
@@ -48,16 +49,16 @@ pub(crate) struct Args {
     #[arg(long)]
     primes: bool,
 
-    /// How long to run each such load, with one copy and with one per CPU
+    /// Time for each load, with one copy and with one per CPU
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     load_duration: Duration,
 
-    /// Switch through all available clocksources, and back to the first in
-    /// any case (needs root)
+    /// Switch through all available clocksources; the first is always restored
+    /// (needs root)
     #[arg(long)]
     each_source: bool,
 
-    /// Say what --each-source would do, and do nothing
+    /// Print what --each-source would do, and exit
     #[arg(long, requires = "each_source")]
     dry_run: bool,
 
@@ -65,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Also draw the result, as SVG
+    /// Also plot the result, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -86,20 +87,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let report = BenchReport { version, machine: Machine::this(), runs };
-    // A report that cannot be printed may still be drawn, and the other way.
+    // If the plot fails the report is still printed, and vice versa.
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, &plot::svg(&report)?));
     let printed = match args.format {
         Format::Json => output::json(&report),
         Format::Csv => output::text(&csv::render(&report)),
         Format::Text | Format::Markdown => output::text(&tables::render(&report, args.format)),
     };
-    // First, for a printout cut short (`| head`) is no error to tell.
+    // First: output cut short (`| head`) must not hide it.
     drawn?;
     printed?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for.
+/// What to measure.
 struct Bench {
     plan: Plan,
     loads: Vec<Load>,
@@ -116,7 +117,9 @@ impl Bench {
             plan.pairs = 0;
         }
         let mut loads = Vec::new();
-        loads.extend(args.switches.then_some(Load::Switches));
+        loads.extend(
+            args.switches.then_some(Load::Switches(|| helpers::command(&Helper::PipeEcho))),
+        );
         loads.extend(args.primes.then_some(Load::Primes));
         Ok(Self { plan, loads, load_length: args.load_duration, cpus: cpu_count() })
     }
@@ -133,7 +136,7 @@ struct SourceSession<'b> {
     bench: &'b Bench,
     clocks: measure::Session,
     throughput: Vec<Throughput>,
-    /// What the loads could not do.
+    /// Loads that could not be measured.
     missing: Measurements,
 }
 
@@ -148,12 +151,12 @@ impl<'b> SourceSession<'b> {
     }
 
     /// One round of `rounds`, under the source in use.
-    fn round(&mut self, rounds: u32, tell: &dyn Fn(&str)) {
-        self.clocks.round(rounds, tell);
+    fn round(&mut self, rounds: u32, progress: &dyn Fn(&str)) {
+        self.clocks.round(rounds, progress);
         let (cpus, lengths) = (self.bench.cpus, (rounds, self.bench.load_length));
         for &load in &self.bench.loads {
             let (found, missing) = (&mut self.throughput, &mut self.missing);
-            loads::round(load, cpus, lengths, found, missing, tell);
+            loads::round(load, cpus, lengths, found, missing, progress);
         }
     }
 
@@ -164,7 +167,7 @@ impl<'b> SourceSession<'b> {
     }
 }
 
-/// The calls that one of `names` is in the name of, and whether the kvm-clock
+/// The calls whose name contains one of `names`, and whether the kvm-clock
 /// page is among them.
 fn only(names: &[String]) -> Result<(Vec<Call>, bool), CliError> {
     let mut calls = Call::all();
@@ -175,7 +178,7 @@ fn only(names: &[String]) -> Result<(Vec<Call>, bool), CliError> {
         if !known.iter().any(|name| matches(wanted, name)) {
             return Err(CliError::Failed {
                 cause: format!("no call has {wanted:?} in its name"),
-                remedy: format!("a part of one of: {}", known.join(", ")),
+                remedy: format!("part of one of these: {}", known.join(", ")),
             });
         }
     }

@@ -1,4 +1,4 @@
-//! `parachron doctor`: what is wrong with a machine's time, and what to do.
+//! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
 mod csv;
 mod markdown;
@@ -13,27 +13,27 @@ use clap::ValueEnum;
 use doctor::finding::{Diagnosis, Severity};
 use doctor::report::DoctorReport;
 use instruments::measurements::Measurements;
+use platform::measure;
 use platform::tree::Tree;
 
 use crate::error::CliError;
-use crate::measure;
 use crate::output::progress::Progress;
 use crate::output::{self, Format};
 
-/// Exit code when something was found that is as bad as `--fail-on` says.
+/// Exit code for a finding at or above `--fail-on`.
 const FOUND: u8 = 1;
 
 /// Time for the measurement: with the facts, the whole run stays under 3 s.
 const MEASURING: Duration = Duration::from_millis(1500);
 
-/// Say what is wrong with this machine's time, and what to do about it.
+/// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine a captured tree instead of this machine
+    /// Examine a captured folder instead of this machine
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 
-    /// Also list what is fine, and what could not be checked and why
+    /// Also list the rules that found nothing, and those that could not run
     #[arg(long, short)]
     verbose: bool,
 
@@ -41,20 +41,20 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Exit with code 1 when something at least this bad was found
+    /// Exit with code 1 on a finding of this severity or worse
     #[arg(long, value_enum, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 
-    /// Do not measure: facts only, at once
+    /// Skip the measurement: facts only, in milliseconds
     #[arg(long)]
     no_measure: bool,
 
-    /// List all rules with what they check, and do nothing else
+    /// List all rules with what they check, and exit
     #[arg(long, conflicts_with_all = ["root", "verbose", "fail_on", "no_measure"])]
     rules: bool,
 }
 
-/// From which severity on the exit code tells of findings.
+/// The lowest severity that sets the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
     /// Warnings and errors
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn captured(folder: &Path) -> Result<Tree, CliError> {
     Tree::captured(folder).map_err(|error| CliError::Failed {
         cause: error.to_string(),
-        remedy: "a folder that `parachron capture DIR` has written; without --root, doctor \
-                 examines this machine"
+        remedy: "a folder that `parachron capture DIR` wrote; without --root, doctor examines \
+                 this machine"
             .into(),
     })
 }
@@ -104,9 +104,10 @@ fn exit_code(diagnosis: &Diagnosis, fail_on: Option<FailOn>) -> ExitCode {
         Some(FailOn::Error) => Severity::Error,
     };
     // Worst first.
-    match diagnosis.findings.first().is_some_and(|worst| worst.severity >= limit) {
-        true => ExitCode::from(FOUND),
-        false => ExitCode::SUCCESS,
+    if diagnosis.findings.first().is_some_and(|worst| worst.severity >= limit) {
+        ExitCode::from(FOUND)
+    } else {
+        ExitCode::SUCCESS
     }
 }
 

@@ -29,45 +29,45 @@ impl Read for Switching<'_> {
 #[test]
 fn what_was_abandoned_is_restored() {
     let (_folder, board) = board("tsc");
-    let mut said = Vec::new();
+    let mut sent = Vec::new();
     let input = Switching { board: &board, says: b"" };
-    assert_eq!(watch(&board, "tsc", input, &mut said).unwrap(), Watch::Abandoned);
+    assert_eq!(guard(&board, "tsc", input, &mut sent).unwrap(), GuardOutcome::Abandoned);
     assert_eq!(board.current().unwrap(), "tsc");
-    assert_eq!(said, b"ready\n");
+    assert_eq!(sent, b"ready\n");
 }
 
 #[test]
 fn what_was_done_is_checked_too() {
     let (_folder, board) = board("tsc");
     let input = Switching { board: &board, says: b"." };
-    assert_eq!(watch(&board, "tsc", input, Vec::new()).unwrap(), Watch::Done);
+    assert_eq!(guard(&board, "tsc", input, Vec::new()).unwrap(), GuardOutcome::Done);
     assert_eq!(board.current().unwrap(), "tsc");
 }
 
 #[test]
 fn another_programs_trial_is_not_taken_for_the_source_to_restore() {
     let (_folder, board) = board("hpet");
-    let mut said = Vec::new();
-    assert_eq!(watch(&board, "tsc", &b""[..], &mut said).unwrap(), Watch::Declined);
+    let mut sent = Vec::new();
+    assert_eq!(guard(&board, "tsc", &b""[..], &mut sent).unwrap(), GuardOutcome::Declined);
     assert_eq!(board.current().unwrap(), "hpet");
-    let said = String::from_utf8(said).unwrap();
-    assert_eq!(said, "the clocksource has just been changed from tsc to hpet\n");
+    let sent = String::from_utf8(sent).unwrap();
+    assert_eq!(sent, "the clocksource has just been changed from tsc to hpet\n");
 }
 
 #[test]
 fn a_second_guard_declines() {
     let (_folder, board) = board("tsc");
     let lock = board.lock().unwrap();
-    let mut said = Vec::new();
-    assert_eq!(watch(&board, "tsc", &b""[..], &mut said).unwrap(), Watch::Declined);
-    assert!(String::from_utf8(said).unwrap().contains("another program holds a lock"));
+    let mut sent = Vec::new();
+    assert_eq!(guard(&board, "tsc", &b""[..], &mut sent).unwrap(), GuardOutcome::Declined);
+    assert!(String::from_utf8(sent).unwrap().contains("another program holds a lock"));
     // Not by closing it: until its exec a process that another test forks has
     // the file open, too.
     rustix::fs::flock(&lock, FlockOperation::Unlock).unwrap();
-    assert_eq!(watch(&board, "tsc", &b""[..], Vec::new()).unwrap(), Watch::Abandoned);
+    assert_eq!(guard(&board, "tsc", &b""[..], Vec::new()).unwrap(), GuardOutcome::Abandoned);
 }
 
-/// Programs of the system stand in for the guard.
+/// System programs take the place of the guard.
 fn program(script: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", script]);
@@ -75,7 +75,7 @@ fn program(script: &str) -> Command {
 }
 
 #[test]
-fn a_guard_that_does_not_stand_is_an_error() {
+fn a_guard_that_does_not_start_is_an_error() {
     let none = RestoreGuard::start(Command::new("/no/such/program"));
     assert!(matches!(none, Err(GuardError::Start(_))));
     let declined = RestoreGuard::start(program("echo no clocksource here"));

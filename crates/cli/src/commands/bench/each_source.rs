@@ -1,11 +1,11 @@
-//! `--each-source`: all available clocksources in turn, and back to the first.
+//! `--each-source`: all available clocksources in turn; the first is restored.
 //!
 //! A guard process restores the first source when this process ends, however
 //! it ends (`platform::restore_guard`); so nothing here needs a signal
 //! handler, and a failure half way is a plain `?`.
 //!
-//! The sources take turns, several rounds, so that what else the machine does
-//! meanwhile falls on all of them alike.
+//! The sources take turns in several rounds, so that the machine's other load
+//! affects all of them alike.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use platform::restore_guard::RestoreGuard;
 
 use super::report::Run;
 use super::{Bench, SourceSession};
-use crate::commands::hidden::{self, Hidden};
+use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
 use crate::output::progress::Progress;
 use crate::output::table::{WIDTH, wrap};
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// A switch stops all CPUs for a moment; what it stirred up settles first.
+/// A switch stops all CPUs for a moment; its effects settle first.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// Turns that each source gets.
+/// Turns of each source.
 const ROUNDS: u32 = 4;
 
 /// What would be done, for `--dry-run`.
@@ -32,7 +32,7 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
     let board = Switchboard::live();
     let (first, sources) = sources(&board)?;
     if sources.len() == 1 {
-        return Ok(format!("{first} is the only clocksource: it would be measured as it is.\n"));
+        return Ok(format!("Would measure {first} only: it is the only clocksource.\n"));
     }
     let mut paragraphs = vec![
         format!(
@@ -41,13 +41,14 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
             sources.join(", ")
         ),
         format!(
-            "Would write their names to {CURRENT}, and {first} last of all; a second process \
-             would do that if this one were killed."
+            "Would write each name to {CURRENT}, then {first} again; a guard process restores \
+             {first} even if this process is killed."
         ),
-        "Time goes on meanwhile; programs that read it find it as slow as the source is.".into(),
+        "Meanwhile all programs read the source under test: time stays right, reads may be slow."
+            .into(),
     ];
     if let Err(error) = board.may_switch() {
-        paragraphs.push(format!("This would be refused: {error}."));
+        paragraphs.push(format!("Would fail: {error}."));
     }
     let lines = paragraphs.iter().map(|text| wrap(text, usize::from(WIDTH)) + "\n");
     Ok(lines.collect())
@@ -69,19 +70,19 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Run>, CliError> {
     }
     board.may_switch().map_err(refused)?;
     let guard =
-        RestoreGuard::start(hidden::command(&Hidden::RestoreGuard { source: first.clone() }))
+        RestoreGuard::start(helpers::command(&Helper::RestoreGuard { source: first.clone() }))
             .map_err(|error| CliError::Failed {
                 cause: error.to_string(),
-                remedy: "run one such bench at a time; nothing was switched".into(),
+                remedy: "one bench at a time; nothing was switched".into(),
             })?;
     let runs = in_turns(bench, &board, &sources, &progress);
     drop(progress);
     let restored = board.switch_to(&first);
-    // The guard reads back, and writes again if it must: its word counts.
+    // The guard reads back, and writes again if needed: its result counts.
     guard.finish().map_err(|error| {
         let first_try = restored.err().map_or_else(String::new, |error| format!("{error}; "));
         CliError::Failed {
-            cause: format!("clocksource {first} is not restored: {first_try}{error}"),
+            cause: format!("cannot restore clocksource {first}: {first_try}{error}"),
             remedy: format!("echo {first} > {CURRENT}"),
         }
     })?;
@@ -104,15 +105,15 @@ fn in_turns(
     let runs = sessions.into_iter().map(SourceSession::finish).zip(sources);
     Ok(runs
         .map(|(mut run, source)| {
-            // A source that was never taken has not named itself.
+            // A source that the kernel never accepted is not in the report yet.
             run.measurements.clocksource = Some(source.clone());
             run
         })
         .collect())
 }
 
-/// One turn of one source. A source that the kernel does not take is reported
-/// with the rest; one that changed half way spoils the comparison.
+/// One turn of one source. A source that the kernel does not accept is listed
+/// as not measured; a change half way is an error.
 fn turn(
     board: &Switchboard,
     source: &str,
@@ -136,7 +137,7 @@ fn turn(
     }
     Err(CliError::Failed {
         cause: format!("the clocksource changed from {source} to {found} while it was measured"),
-        remedy: "`dmesg` says whether the kernel did it (a watchdog) or somebody else".into(),
+        remedy: "`dmesg`: it shows whether the kernel's watchdog changed it".into(),
     })
 }
 
@@ -152,12 +153,10 @@ fn sources(board: &Switchboard) -> Result<(String, Vec<String>), CliError> {
 fn refused(error: SwitchError) -> CliError {
     let remedy = match &error {
         SwitchError::NotRoot { .. } => "sudo parachron bench --each-source",
-        SwitchError::ReadOnly { .. } => {
-            "run it on the host, or in a container with /sys mounted writable"
-        }
+        SwitchError::ReadOnly { .. } => "the host, or a container with /sys mounted writable",
         SwitchError::Unknown(_) => "a kernel with /sys mounted",
-        SwitchError::Write { .. } | SwitchError::NotTaken { .. } => "`dmesg` may say why",
-        SwitchError::Busy { .. } => "run one such bench at a time",
+        SwitchError::Busy { .. } => "one bench at a time",
+        _ => "`dmesg` for the kernel's reason",
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
 }

@@ -1,5 +1,4 @@
-//! The ways a program asks for the time, each as a call to be timed and
-//! counted.
+//! The ways a program reads the time, each as a call to time and count.
 //!
 //! # Invariants
 //! 1. `clock_gettime`, `gettimeofday` and `time` write at most one structure
@@ -13,8 +12,9 @@ use std::time::Instant;
 use crate::clock::Clock;
 use crate::counter::{Counter, Tsc, has_rdtscp, is_readable, rdtscp};
 
-/// One way of asking.
+/// One way to read the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Call {
     /// The RDTSC instruction.
     Rdtsc,
@@ -64,7 +64,7 @@ impl Call {
         matches!(self, Self::Rdtsc | Self::Rdtscp | Self::OrderedRdtsc)
     }
 
-    /// Makes the call `times` times, answers thrown away.
+    /// Makes the call `times` times and drops the results.
     pub fn repeat(self, times: u64) {
         match self {
             Self::Rdtsc => each(times, || Tsc.read()),
@@ -90,7 +90,7 @@ impl Call {
 
     /// Makes the call once; the error number it failed with, if any.
     ///
-    /// A failed call comes back as −1 with `errno` set, or, where libc jumps
+    /// A failed call returns −1 with `errno` set, or, where libc jumps
     /// straight into the vDSO (glibc's `time` and `gettimeofday` on x86), as
     /// the negative error number itself.
     pub(crate) fn errno(self) -> Option<i32> {
@@ -114,10 +114,10 @@ impl Call {
 #[inline(always)]
 fn each<T>(times: u64, call: impl Fn() -> T) {
     for _ in 0..times {
-        let answer = call();
+        let result = call();
         // By reference: what black_box takes by value is copied out and in,
         // and a wide copy of two narrow stores stalls (4 ns for a timespec).
-        black_box(&answer);
+        black_box(&result);
     }
 }
 
@@ -141,7 +141,7 @@ fn gettimeofday() -> libc::c_int {
 
 #[inline(always)]
 fn time() -> i64 {
-    // SAFETY: invariant 1; `time` only returns its answer when given null.
+    // SAFETY: invariant 1; given null, `time` only returns its result.
     unsafe { libc::time(std::ptr::null_mut()) }
 }
 

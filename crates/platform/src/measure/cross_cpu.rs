@@ -1,16 +1,16 @@
-//! Clocks of one CPU against another's: offset, and order.
+//! One CPU's clocks against another's: offset, and order.
 
 use std::time::Duration;
 
 use instruments::measurements::Measurements;
 use instruments::offset::{Offset, RoundTrip};
 use instruments::order::OrderCount;
-use platform::clock::Clock;
-use platform::counter::{self, Counter, Tsc};
-use platform::cpus::PinError;
-use platform::cross_cpu::{Stamps, round_trips};
 
-use super::Plan;
+use super::plan::Plan;
+use crate::clock::Clock;
+use crate::counter::{self, Counter, Tsc};
+use crate::cpus::PinError;
+use crate::cross_cpu::{Stamps, round_trips};
 
 /// Round trips to each pair, time permitting.
 const TRIPS: u32 = 20_000;
@@ -22,7 +22,7 @@ pub(super) fn measure(
     plan: &Plan,
     cpus: Result<Vec<u32>, PinError>,
     found: &mut Measurements,
-    tell: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) {
     if plan.pairs == 0 {
         return;
@@ -37,7 +37,7 @@ pub(super) fn measure(
     let ns_per_cycle = found.tsc_rate.map(|rate| 1e9 / rate.hz);
     let (mut tsc_order, mut clock_order) = (OrderCount::new(), OrderCount::new());
     for (a, b) in pairs {
-        tell(&format!("comparing CPU {a} with CPU {b}"));
+        progress(&format!("comparing CPU {a} with CPU {b}"));
         if let Some(ns_per_cycle) = ns_per_cycle.filter(|_| counter::is_readable()) {
             let trips = trips(a, b, plan.pair / 2, || Tsc.read_ordered(), &mut tsc_order, found);
             let mut offset = Offset::new();

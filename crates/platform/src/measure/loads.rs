@@ -1,24 +1,25 @@
-//! Work done per second: what a clock source costs beside reading clocks.
+//! Work done per second: what a clock source costs besides clock reads.
 
 use std::hint::black_box;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use instruments::measurements::{Measurements, Throughput};
 use instruments::primes;
-use platform::pipe_pair::{PairError, PipePair};
 
-use crate::commands::hidden::{self, Hidden};
+use crate::pipe_pair::{PairError, PipePair};
 
 /// Slices of a run, whose figures are its spread.
 const SLICES: u32 = 8;
 
 /// One kind of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// UnixBench's pipe-based context switching.
-    Switches,
+#[derive(Debug, Clone, Copy)]
+pub enum Load {
+    /// UnixBench's pipe-based context switching, with a process started by
+    /// this command, which runs [`echo`](crate::pipe_pair::echo).
+    Switches(fn() -> Command),
     /// sysbench's prime counting.
     Primes,
 }
@@ -26,36 +27,37 @@ pub(crate) enum Load {
 impl Load {
     fn name(self) -> String {
         match self {
-            Self::Switches => "pipe-based context switching".into(),
+            Self::Switches(_) => "pipe-based context switching".into(),
             Self::Primes => format!("primes below {}", primes::SYSBENCH_MAX_PRIME),
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Self::Switches => "loops/s",
+            Self::Switches(_) => "loops/s",
             Self::Primes => "events/s",
         }
     }
 }
 
 /// Runs `load` as one copy and as one for each of `cpus` CPUs, one round of
-/// `rounds` that together take `length` for each number of copies, and adds to what was found.
-pub(crate) fn round(
+/// `rounds` that together take `length` for each number of copies, and adds
+/// the result to `found`.
+pub fn round(
     load: Load,
     cpus: u32,
     (rounds, length): (u32, Duration),
     found: &mut Vec<Throughput>,
     measurements: &mut Measurements,
-    tell: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) {
     let slices = SLICES.div_ceil(rounds);
     let slice = length / (slices * rounds);
     for copies in if cpus > 1 { vec![1, cpus] } else { vec![1] } {
         let plural = if copies == 1 { "copy" } else { "copies" };
         let doing = format!("{}, {copies} {plural}", load.name());
-        tell(&doing);
-        match run(load, copies, (slices, slice), &|| tell(&doing)) {
+        progress(&doing);
+        match run(load, copies, (slices, slice), &|| progress(&doing)) {
             Ok(next) => match found.iter_mut().find(|known| known.is_like(&next)) {
                 Some(known) => known.followed_by(&next),
                 None => found.push(next),
@@ -65,7 +67,7 @@ pub(crate) fn round(
     }
 }
 
-/// What one copy has done; alone in its cache lines.
+/// Work done by one copy, in cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Done(AtomicU64);
@@ -90,7 +92,7 @@ fn run(
                 }
             });
         }
-        // Set off when the last copy works.
+        // The first mark is set when every copy has started work.
         while done.iter().any(|done| done.0.load(Ordering::Relaxed) == 0)
             && !over.load(Ordering::Relaxed)
         {
@@ -128,13 +130,13 @@ fn throughput(load: Load, copies: u32, marks: &[(Instant, u64)]) -> Throughput {
     }
 }
 
-/// One copy, until it is over. The stop is a flag that a sleeping thread
-/// sets, as UnixBench's is an alarm: a look at the clock in each loop would
-/// put the very cost that is compared into the figure.
+/// One copy, until `over` is set. A sleeping thread sets it, as an alarm does
+/// in UnixBench: a clock read in each loop would add the cost under comparison
+/// to the figure.
 fn work(load: Load, done: &AtomicU64, over: &AtomicBool) -> Result<(), PairError> {
     match load {
-        Load::Switches => {
-            let mut pair = PipePair::start(hidden::command(&Hidden::PipePartner))?;
+        Load::Switches(echo) => {
+            let mut pair = PipePair::start(echo())?;
             while !over.load(Ordering::Relaxed) {
                 done.store(pair.pass()?, Ordering::Relaxed);
             }
@@ -142,7 +144,7 @@ fn work(load: Load, done: &AtomicU64, over: &AtomicBool) -> Result<(), PairError
         Load::Primes => {
             let mut events = 0;
             while !over.load(Ordering::Relaxed) {
-                // sysbench times each event: two looks at CLOCK_MONOTONIC.
+                // sysbench times each event: two reads of CLOCK_MONOTONIC.
                 let started = Instant::now();
                 black_box(primes::event(black_box(primes::SYSBENCH_MAX_PRIME)));
                 black_box(started.elapsed());
@@ -177,7 +179,7 @@ mod tests {
     fn slices_make_up_the_whole() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let found = throughput(Load::Switches, 3, &[(at(0), 10), (at(100), 40), (at(400), 90)]);
+        let found = throughput(Load::Primes, 3, &[(at(0), 10), (at(100), 40), (at(400), 90)]);
         assert!((found.per_s - 200.0).abs() < 1e-6, "{found:?}");
         assert!((found.slices[0] - 300.0).abs() < 1e-6, "{found:?}");
     }

@@ -4,30 +4,31 @@ use std::time::Duration;
 
 use instruments::measurements::Measurements;
 use instruments::rate::{Pair, rate};
-use platform::clock::Clock;
-use platform::counter::{self, Counter, Tsc};
+
+use crate::clock::Clock;
+use crate::counter::{self, Counter, Tsc};
 
 const REFERENCE: Clock = Clock::MonotonicRaw;
 
 /// Pairs to choose the tightest from.
 const TRIES: u32 = 64;
 
-/// Long enough to know the rate to some ppm, before the run's own end.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+/// Long enough to know the rate to some ppm before the run ends.
+const FIRST_ESTIMATE: Duration = Duration::from_millis(5);
 
-/// A measurement under way.
+/// A measurement in progress.
 pub(super) struct RateMeasurement {
     first: Option<Pair>,
-    /// ns a cycle, roughly: to plan with, and where the run is too short.
+    /// ns a cycle, roughly: for planning, and where the run is too short.
     ns_per_cycle: Option<f64>,
 }
 
 impl RateMeasurement {
-    /// Takes the first pair, and a first look at the rate.
+    /// Takes the first pair, and a first estimate of the rate.
     pub(super) fn start() -> Self {
         let first = counter::is_readable().then(pair).flatten();
         let ns_per_cycle = first.and_then(|first| {
-            std::thread::sleep(FIRST_LOOK);
+            std::thread::sleep(FIRST_ESTIMATE);
             Some(1e9 / rate(first, pair()?, resolution_ns())?.hz)
         });
         Self { first, ns_per_cycle }

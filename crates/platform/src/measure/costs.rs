@@ -1,4 +1,5 @@
-//! What each way of asking costs, and where it is answered.
+//! What each way to read the time costs, and where it is served: by an
+//! instruction, the vDSO or the kernel.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -6,13 +7,13 @@ use std::time::{Duration, Instant};
 use facts::Fact;
 use instruments::cost::{self, Batch, Cost, Stopwatch};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
-use platform::call::Call;
-use platform::clock::Clock;
-use platform::counter::{Counter, Tsc};
-use platform::{kernel_entries, mapped_page};
 use pvclock::kvm_clock::TimeReader;
 
-use super::Plan;
+use super::plan::Plan;
+use crate::clock::Clock;
+use crate::clock_call::Call;
+use crate::counter::{Counter, Tsc};
+use crate::{kernel_entries, mapped_page};
 
 /// Trial calls of each kind.
 const TRIALS: u64 = 1000;
@@ -21,9 +22,9 @@ const TRIALS: u64 = 1000;
 const BATCH_NS: f64 = 1000.0;
 
 /// Our own readers of the page that the vDSO reads under kvm-clock.
-pub(crate) const PAGE: [&str; 2] = ["pvclock page", "pvclock page, ordered"];
+pub const PAGE: [&str; 2] = ["pvclock page", "pvclock page, ordered"];
 
-/// Costs as they add up, round by round.
+/// Costs, accumulated round by round.
 pub(super) struct Costs {
     names: Vec<String>,
     paths: Vec<ReadPath>,
@@ -33,7 +34,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// Finds out what there is to time, and where calls are answered.
+    /// Determines what there is to time, and where calls are served.
     pub(super) fn new(plan: &Plan, found: &mut Measurements) -> Self {
         let mut costs = Self {
             names: plan.calls.iter().map(|call| call.name()).collect(),
@@ -64,13 +65,19 @@ impl Costs {
         length: Duration,
         samples: u64,
         ns_per_cycle: Option<f64>,
-        tell: &dyn Fn(&str),
+        progress: &dyn Fn(&str),
     ) {
         if ns_per_cycle.is_some() {
-            self.time(Stopwatch::new(|| Tsc.read_ordered()), length, samples, ns_per_cycle, tell);
+            self.time(
+                Stopwatch::new(|| Tsc.read_ordered()),
+                length,
+                samples,
+                ns_per_cycle,
+                progress,
+            );
         } else {
             let ticks = || Clock::MonotonicRaw.read_ns().unwrap_or_default();
-            self.time(Stopwatch::new(ticks), length, samples, None, tell);
+            self.time(Stopwatch::new(ticks), length, samples, None, progress);
         }
     }
 
@@ -80,7 +87,7 @@ impl Costs {
         length: Duration,
         samples: u64,
         ns_per_tick: Option<f64>,
-        tell: &dyn Fn(&str),
+        progress: &dyn Fn(&str),
     ) {
         let started = Instant::now();
         if self.costs.is_empty() {
@@ -88,7 +95,7 @@ impl Costs {
             self.costs = cost::prepare(&mut stopwatch, &mut self.batches, batch_ticks);
         }
         cost::measure(&mut stopwatch, &mut self.batches, &mut self.costs, samples, || {
-            tell("timing calls");
+            progress("timing calls");
             started.elapsed() < length
         });
     }
@@ -143,7 +150,7 @@ fn page_batches() -> Result<[Batch<'static>; 2], String> {
     Ok([Box::new(unordered), Box::new(ordered)])
 }
 
-/// Where each call is answered, by [`TRIALS`] of each.
+/// Where each call is served, by [`TRIALS`] of each.
 fn read_paths(calls: &[Call], found: &mut Measurements) -> Vec<ReadPath> {
     let path = |call: &Call, entered: Option<u64>| match entered {
         _ if call.is_instruction() => ReadPath::Instruction,

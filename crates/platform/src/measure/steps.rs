@@ -1,31 +1,31 @@
-//! How each clock moves: by which steps, and whether ever back.
+//! How each clock advances: its step, and whether it ever goes back.
 
 use std::time::{Duration, Instant};
 
 use instruments::granularity::Steps;
 use instruments::measurements::{Granularity, Measurements};
 use instruments::order::OrderCount;
-use platform::call::Call;
-use platform::clock::Clock;
 
-use super::Plan;
+use super::plan::Plan;
+use crate::clock::Clock;
+use crate::clock_call::Call;
 
 /// Changes of a clock after which its step is known.
 const CHANGES: u64 = 5000;
 
-/// Readings between two looks at the time.
+/// Readings between two checks of the time limit.
 const READINGS: u32 = 64;
 
-/// Looks at the clocks among `plan.calls`.
-pub(super) fn measure(plan: &Plan, found: &mut Measurements, tell: &dyn Fn(&str)) {
+/// Observes the clocks among `plan.calls`.
+pub(super) fn measure(plan: &Plan, found: &mut Measurements, progress: &dyn Fn(&str)) {
     for call in &plan.calls {
         let Call::ClockGettime(clock) = *call else { continue };
-        tell(&format!("watching {} move", clock.name()));
-        look(clock, plan.moving, found);
+        progress(&format!("reading the steps of {}", clock.name()));
+        observe(clock, plan.steps, found);
     }
 }
 
-fn look(clock: Clock, limit: Duration, found: &mut Measurements) {
+fn observe(clock: Clock, limit: Duration, found: &mut Measurements) {
     let (mut steps, mut order) = (Steps::new(), OrderCount::new());
     let started = Instant::now();
     while steps.changes() < CHANGES && started.elapsed() < limit {
@@ -36,7 +36,7 @@ fn look(clock: Clock, limit: Duration, found: &mut Measurements) {
     }
     let smallest_step_ns = steps.step_ns();
     if smallest_step_ns.is_none() {
-        let why = format!("the clock did not move within {} ms", limit.as_millis());
+        let why = format!("the clock did not advance within {} ms", limit.as_millis());
         found.miss(format!("granularity of {}", clock.name()), why);
     }
     found.granularity.push(Granularity {

@@ -1,67 +1,67 @@
-//! Commands this program runs itself as, in a process of its own: the pipe
-//! partner and the guard of `bench`. Nobody types them.
+//! Commands that `bench` runs in processes of their own: the echo at the end
+//! of a pipe, and the guard. Nobody types them.
 
 use std::process::{Command, ExitCode};
 
 use clap::Subcommand;
 use platform::clocksource_switch::Switchboard;
 use platform::pipe_pair;
-use platform::restore_guard::{self, Watch};
+use platform::restore_guard::{self, GuardOutcome};
 
 use crate::error::CliError;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Hidden {
-    /// Send back what comes through the pipe, for `bench --switches`
+pub(crate) enum Helper {
+    /// Send back what arrives through the pipe, for `bench --switches`
     #[command(hide = true)]
-    PipePartner,
-    /// Restore the clocksource when the pipe ends, for `bench --each-source`
+    PipeEcho,
+    /// Restore the clocksource when the pipe closes, for `bench --each-source`
     #[command(hide = true)]
     RestoreGuard {
-        /// What to restore
+        /// The clocksource to restore
         source: String,
     },
 }
 
-/// The command that runs this program as `hidden`: the same file even if the
+/// The command that runs this program as `helper`: the same file, even if the
 /// program was replaced since it started.
-pub(crate) fn command(hidden: &Hidden) -> Command {
+pub(crate) fn command(helper: &Helper) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    match hidden {
-        Hidden::PipePartner => command.arg("pipe-partner"),
-        Hidden::RestoreGuard { source } => command.args(["restore-guard", source]),
+    match helper {
+        Helper::PipeEcho => command.arg("pipe-echo"),
+        Helper::RestoreGuard { source } => command.args(["restore-guard", source]),
     };
     command
 }
 
-pub(crate) fn run(hidden: &Hidden) -> Result<ExitCode, CliError> {
-    match hidden {
-        Hidden::PipePartner => {
+pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
+    match helper {
+        Helper::PipeEcho => {
             // Unbuffered: each token must leave at once. Rust's own standard
             // output flushes at line ends only.
             let (input, output) = (std::io::stdin().lock(), unbuffered_output()?);
             pipe_pair::echo(input, output).map_err(|error| CliError::Failed {
                 cause: error.to_string(),
-                remedy: "this is half of `parachron bench --switches`; run that".into(),
+                remedy: "parachron bench --switches, which runs this as its helper".into(),
             })?;
         }
-        Hidden::RestoreGuard { source } => guard(source)?,
+        Helper::RestoreGuard { source } => guard(source)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn guard(source: &str) -> Result<(), CliError> {
     let (input, output) = (std::io::stdin().lock(), unbuffered_output()?);
-    match restore_guard::stand(&Switchboard::live(), source, input, output) {
-        Ok(Watch::Done | Watch::Declined) => {}
-        Ok(Watch::Abandoned) => {
-            // Whoever started this has gone, its terminal perhaps too.
-            let note = format!("parachron: bench ended early; the clocksource is {source} again\n");
+    match restore_guard::restore_on_eof(&Switchboard::live(), source, input, output) {
+        Ok(GuardOutcome::Done | GuardOutcome::Declined) => {}
+        Ok(GuardOutcome::Abandoned) => {
+            // The parent is gone, its terminal perhaps too.
+            let note = format!("parachron: bench ended early; clocksource {source} is restored\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
         }
         Err(error) => {
             return Err(CliError::Failed {
-                cause: format!("clocksource {source} is not restored: {error}"),
+                cause: format!("cannot restore clocksource {source}: {error}"),
                 remedy: format!(
                     "echo {source} > \
                      /sys/devices/system/clocksource/clocksource0/current_clocksource, as root"
