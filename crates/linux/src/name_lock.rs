@@ -1,10 +1,9 @@
 //! A name that one process of a machine holds at a time.
 //!
 //! It is bound as an abstract Unix socket (`man 7 unix`): no file is left
-//! behind, nothing has to be writable, and the kernel lets go of it when the
-//! process ends, however it ends. A name is known in its network namespace
-//! alone, so two containers do not see each other's; and whoever came first
-//! has it, with whatever rights.
+//! behind, no folder has to be writable, and the kernel releases it when the
+//! process ends, even by SIGKILL. A name belongs to one network namespace, so
+//! two containers do not see each other's; and any user can take it first.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -17,8 +16,8 @@ pub struct NameLock {
 }
 
 impl NameLock {
-    /// Takes `name`; none where another process, or another part of this one,
-    /// holds it.
+    /// Takes `name`; `None` while another process, or another part of this
+    /// one, holds it.
     ///
     /// # Errors
     /// This process gets no socket, or `name` is too long for one.
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_held_by_one_until_it_is_let_go() {
+    fn a_name_has_one_holder_until_it_is_released() {
         let name = format!("parachron-test-{}", std::process::id());
         let first = NameLock::take(&name).unwrap().unwrap();
         assert!(NameLock::take(&name).unwrap().is_none());

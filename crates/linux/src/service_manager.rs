@@ -1,13 +1,13 @@
-//! What a service tells its manager (`man 3 sd_notify`): systemd, or whoever
-//! else gave it NOTIFY_SOCKET. Without that, nothing is told and nothing
-//! fails.
+//! Notifications to the service manager (`man 3 sd_notify`): systemd, or
+//! another that set NOTIFY_SOCKET. Without that variable nothing is sent and
+//! nothing fails.
 
 use std::io;
 use std::time::Duration;
 
 use sd_notify::{NotifyState, notify};
 
-/// It does its work from now on, and how that stands.
+/// READY=1: the service is up, and its status.
 ///
 /// # Errors
 /// The manager's socket does not take it.
@@ -15,7 +15,7 @@ pub fn ready(status: &str) -> io::Result<()> {
     notify(&[NotifyState::Ready, NotifyState::Status(&one_line(status))])
 }
 
-/// How it stands: the line that `systemctl status` shows.
+/// STATUS=: the line that `systemctl status` shows.
 ///
 /// # Errors
 /// The manager's socket does not take it.
@@ -23,7 +23,7 @@ pub fn status(status: &str) -> io::Result<()> {
     notify(&[NotifyState::Status(&one_line(status))])
 }
 
-/// It is alive: to be told more often than [`watchdog`] says.
+/// WATCHDOG=1: due more often than [`watchdog`] says.
 ///
 /// # Errors
 /// The manager's socket does not take it.
@@ -31,7 +31,7 @@ pub fn alive() -> io::Result<()> {
     notify(&[NotifyState::Watchdog])
 }
 
-/// It is about to end.
+/// STOPPING=1: the service is ending.
 ///
 /// # Errors
 /// The manager's socket does not take it.
@@ -39,13 +39,13 @@ pub fn stopping() -> io::Result<()> {
     notify(&[NotifyState::Stopping])
 }
 
-/// After how long without [`alive`] the manager takes it for dead; none where
-/// it does not watch this process (WATCHDOG_USEC, WATCHDOG_PID).
+/// The time without [`alive`] after which the manager kills the service;
+/// `None` where it does not watch this process (WATCHDOG_USEC, WATCHDOG_PID).
 pub fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// Another line would be another message.
+/// A second line would be a second message.
 fn one_line(status: &str) -> String {
     status.replace(['\n', '\r'], " ")
 }

@@ -1,6 +1,7 @@
-//! Waiting for the next look, and for what comes before it.
+//! Waiting for a deadline, and for what comes before it.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::Stdout;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,40 +15,33 @@ use signal_hook::low_level::pipe;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
-    /// It is time for the next look.
-    Time,
-    /// A key was pressed.
-    Key,
-    /// The alarm went off before its time.
-    Alarm,
-    /// A signal asks to end.
+pub enum Wake {
+    /// The deadline has passed.
+    Deadline,
+    /// This descriptor can be read.
+    Readable(Token),
+    /// A signal asks the process to end.
     Signal,
-    /// Whoever read the output, or pressed the keys, has gone.
+    /// The reader of standard output has exited, or a descriptor hung up.
     ReaderGone,
 }
 
-/// Waits for time, keys and signals.
-pub struct Waiting {
-    signals: UnixStream,
-    is_for_reader: bool,
-}
+/// A descriptor that was [added](Wait::add) to a [`Wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token(usize);
 
-impl Waiting {
-    /// From now on the first SIGINT, SIGTERM or SIGHUP ends a wait; another
-    /// one ends the program, as it may hang in writing to who does not read.
+/// The signals that end a process.
+#[derive(Debug)]
+pub struct Signals(UnixStream);
+
+impl Signals {
+    /// SIGINT, SIGTERM and SIGHUP. From now on the first one ends a wait; the
+    /// second ends the process, which may be blocked in a write to a reader
+    /// that does not read.
     ///
     /// # Errors
     /// The system has no socket pair or takes no handler.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self { is_for_reader: true, ..Self::for_signals()? })
-    }
-
-    /// As [`Waiting::new`], but that whoever reads the output may go.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn for_signals() -> std::io::Result<Self> {
+    pub fn ending() -> std::io::Result<Self> {
         let (signals, handler) = UnixStream::pair()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -56,77 +50,111 @@ impl Waiting {
             flag::register(signal, Arc::clone(&again))?;
             pipe::register(signal, handler.try_clone()?)?;
         }
-        Ok(Self { signals, is_for_reader: false })
+        Ok(Self(signals))
+    }
+}
+
+/// Waits for a deadline, signals and descriptors.
+#[derive(Debug)]
+pub struct Wait {
+    signals: Signals,
+    output: Option<Stdout>,
+    readable: Vec<OwnedFd>,
+}
+
+impl Wait {
+    /// Waits for `signals` and nothing else yet.
+    pub fn new(signals: Signals) -> Self {
+        Self { signals, output: None, readable: Vec::new() }
     }
 
-    /// Waits until `deadline`, for keys too where there are `keys`.
+    /// Ends as well when the reader of standard output exits.
+    #[must_use]
+    pub fn for_reader(self) -> Self {
+        Self { output: Some(std::io::stdout()), ..self }
+    }
+
+    /// Wakes when `fd` can be read. It is duplicated, so that the caller keeps
+    /// the use of its own; where several are readable, the one added first is
+    /// reported first.
+    ///
+    /// # Errors
+    /// The process has as many descriptors open as it may.
+    pub fn add(&mut self, fd: impl AsFd) -> std::io::Result<Token> {
+        self.readable.push(fd.as_fd().try_clone_to_owned()?);
+        Ok(Token(self.readable.len() - 1))
+    }
+
+    /// Waits until `deadline`.
     ///
     /// # Errors
     /// Those of poll.
-    pub fn until(&self, deadline: Instant, keys: Option<BorrowedFd<'_>>) -> Result<Woken, Errno> {
-        self.until_alarm(deadline, keys, None)
-    }
-
-    /// As [`Waiting::until`], or until `alarm` can be read.
-    ///
-    /// # Errors
-    /// Those of poll.
-    pub fn until_alarm(
-        &self,
-        deadline: Instant,
-        keys: Option<BorrowedFd<'_>>,
-        alarm: Option<BorrowedFd<'_>>,
-    ) -> Result<Woken, Errno> {
-        let stdout = std::io::stdout();
+    pub fn until(&self, deadline: Instant) -> std::io::Result<Wake> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let mut watched = vec![PollFd::new(&self.signals, PollFlags::IN)];
-            let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-            let keys_at = watched.len();
-            watched.extend(keys.map(readable));
-            let alarm_at = watched.len();
-            watched.extend(alarm.map(readable));
-            let reader_at = watched.len();
-            // Nothing is asked for: a pipe without a reader tells anyway.
-            let reader = PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty());
-            watched.extend(self.is_for_reader.then_some(reader));
-            match poll(&mut watched, Some(&timespec(left))) {
-                // The handler has written why.
+            let readable = self.readable.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+            let mut polled = vec![PollFd::new(&self.signals.0, PollFlags::IN)];
+            polled.extend(readable);
+            // No event requested: poll reports a pipe without a reader anyway.
+            polled.extend(self.output.iter().map(|fd| PollFd::new(fd, PollFlags::empty())));
+            match poll(&mut polled, Some(&timespec(left))) {
+                // The handler has written to the pair.
                 Err(Errno::INTR) => continue,
-                Err(error) => return Err(error),
-                Ok(0) => return Ok(Woken::Time),
+                Err(error) => return Err(error.into()),
+                Ok(0) => return Ok(Wake::Deadline),
                 Ok(_) => {}
             }
-            let told =
-                |index: usize| watched.get(index).map_or(PollFlags::empty(), PollFd::revents);
-            return Ok(match () {
-                () if !told(0).is_empty() => Woken::Signal,
-                () if !told(reader_at).is_empty() => Woken::ReaderGone,
-                () if told(alarm_at).contains(PollFlags::IN) => Woken::Alarm,
-                () if told(keys_at).contains(PollFlags::IN) => Woken::Key,
-                // A terminal that hung up: no key will come, and poll would
-                // say so at once for ever.
-                () => Woken::ReaderGone,
-            });
+            let events: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+            return Ok(wake(&events, self.readable.len()));
         }
     }
 }
 
+/// What poll's events mean: of the signals, of so many descriptors, and of the
+/// output, where it is watched.
+fn wake(events: &[PollFlags], descriptors: usize) -> Wake {
+    let (readable, output) = events[1..].split_at(descriptors);
+    if !events[0].is_empty() {
+        Wake::Signal
+    } else if output.iter().any(|event| !event.is_empty()) {
+        Wake::ReaderGone
+    } else {
+        let first = readable.iter().position(|event| event.contains(PollFlags::IN));
+        // None: a terminal that hung up. No key will come, and poll would
+        // report it at once for ever.
+        first.map_or(Wake::ReaderGone, |index| Wake::Readable(Token(index)))
+    }
+}
+
 fn timespec(time: Duration) -> Timespec {
-    // A look a nanosecond late is no matter; one at 2^63 s never comes.
+    // A deadline beyond 2^63 s never comes.
     Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
-    fn the_time_comes_and_a_signal_comes_first() {
-        let waiting = Waiting::new().unwrap();
-        assert_eq!(waiting.until(Instant::now(), None).unwrap(), Woken::Time);
-        signal_hook::low_level::raise(SIGTERM).unwrap();
+    fn the_deadline_passes_a_descriptor_is_readable_and_a_signal_comes_first() {
+        let mut wait = Wait::new(Signals::ending().unwrap()).for_reader();
+        let (silent, (ours, mut theirs)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let (_, token) = (wait.add(&silent.0).unwrap(), wait.add(&ours).unwrap());
+        assert_eq!(wait.until(Instant::now()).unwrap(), Wake::Deadline);
         let far = Instant::now() + Duration::from_secs(3600);
-        assert_eq!(waiting.until(far, None).unwrap(), Woken::Signal);
+        theirs.write_all(b"x").unwrap();
+        assert_eq!(wait.until(far).unwrap(), Wake::Readable(token));
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert_eq!(wait.until(far).unwrap(), Wake::Signal);
+    }
+
+    #[test]
+    fn a_terminal_that_hung_up_has_no_reader() {
+        let quiet = PollFlags::empty();
+        assert_eq!(wake(&[quiet, PollFlags::HUP], 1), Wake::ReaderGone);
+        assert_eq!(wake(&[quiet, PollFlags::IN, PollFlags::ERR], 1), Wake::ReaderGone);
     }
 }

@@ -1,5 +1,5 @@
-//! What a service tells its manager, heard on a manager's socket. Whom it
-//! tells is in its environment, so it is a process of its own: this test
+//! A service's notifications, received on a manager's socket. The socket is
+//! named in the environment, so the service is a process of its own: this test
 //! program once more.
 
 use std::os::unix::net::UnixDatagram;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use linux::service_manager;
 
-/// Set in the process that tells.
+/// Set in the process that notifies.
 const SERVICE: &str = "PARACHRON_TEST_SERVICE";
 
 #[test]
-fn a_manager_hears_what_a_service_tells() {
+fn a_manager_receives_a_services_notifications() {
     if std::env::var_os(SERVICE).is_some() {
         return be_a_service();
     }
@@ -22,11 +22,11 @@ fn a_manager_hears_what_a_service_tells() {
     assert!(service(|command| command.env("NOTIFY_SOCKET", &path)));
     let expected = ["READY=1\nSTATUS=keeping\n", "STATUS=a b\n", "WATCHDOG=1\n", "STOPPING=1\n"];
     for expected in expected {
-        let mut heard = [0; 256];
-        let length = manager.recv(&mut heard).unwrap();
-        assert_eq!(String::from_utf8_lossy(&heard[..length]), expected);
+        let mut message = [0; 256];
+        let length = manager.recv(&mut message).unwrap();
+        assert_eq!(String::from_utf8_lossy(&message[..length]), expected);
     }
-    // Without a manager it does as well; with one that is gone it says so.
+    // Without a manager it succeeds as well; with one that is gone it fails.
     assert!(service(|command| command.env_remove("NOTIFY_SOCKET")));
     drop(manager);
     assert!(!service(|command| command.env("NOTIFY_SOCKET", &path)));
@@ -35,7 +35,7 @@ fn a_manager_hears_what_a_service_tells() {
 fn service(change: impl FnOnce(&mut Command) -> &mut Command) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "a_manager_hears_what_a_service_tells"])
+        .args(["--exact", "a_manager_receives_a_services_notifications"])
         .env(SERVICE, "1")
         .env("WATCHDOG_USEC", "20000000")
         .env_remove("WATCHDOG_PID")

@@ -12,7 +12,6 @@ mod privilege;
 mod probes;
 mod read;
 pub mod reference;
-pub mod resident;
 pub mod restore_guard;
 pub mod sampler;
 pub mod time_source;

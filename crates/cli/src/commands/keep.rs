@@ -21,7 +21,7 @@ use crate::error::CliError;
 use crate::error::cannot_wait;
 use beside::Beside;
 use daemon::Daemon;
-use linux::wait::Waiting;
+use linux::wait::{Signals, Wait};
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
@@ -34,13 +34,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         permitted()?;
     }
     let (sources, not_used) = sources::find(args)?;
-    // Whoever reads a dry run is all it is for; a clock is kept though the log
-    // is lost.
-    let waiting = if args.dry_run { Waiting::new() } else { Waiting::for_signals() };
-    let waiting = waiting.map_err(cannot_wait)?;
+    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    // A dry run is there for its reader; a clock is kept though the log is lost.
+    let wait = if args.dry_run { wait.for_reader() } else { wait };
     let mut daemon = Daemon::new(args, sources, beside)?;
     daemon.start(not_used)?;
-    daemon.run(&waiting)
+    daemon.run(wait)
 }
 
 /// The name that a keeper holds which corrects by its own hand.

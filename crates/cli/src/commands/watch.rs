@@ -10,7 +10,6 @@ mod view;
 mod watched;
 
 use std::io::IsTerminal;
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ use crate::output::LineFormat;
 use crate::probe_paths::ProbePathArgs;
 use event::{Line, Said};
 use journal::Entries;
-use linux::wait::{Waiting, Woken};
+use linux::wait::{Signals, Token, Wait, Wake};
 use platform::sampler::Sampler;
 use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
@@ -96,12 +95,15 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let waiting = Waiting::new().map_err(cannot_wait)?;
+    let mut waiting = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
     let mut sampler = Sampler::new(&args.probe_paths.paths());
     let mut look = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &look);
     let mut screen = screen(args, &started)?;
+    let clock_set = sampler.clock_set().map(|alarm| waiting.add(alarm));
+    clock_set.transpose().map_err(cannot_wait)?;
+    let keys = screen.keys().map(|keys| waiting.add(keys)).transpose().map_err(cannot_wait)?;
     let mut watched = Watched::new(args.interval);
     screen.lines(&[started])?;
 
@@ -121,10 +123,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         // Looks that are overdue are left out, not made up for.
         next = (next + watched.observer().next_sample_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
-        match wait(&waiting, deadline, screen.as_mut(), sampler.clock_set())? {
-            Woken::ReaderGone => return Ok(args.exit_code(&watched)),
-            Woken::Signal | Woken::Key => break,
-            Woken::Time | Woken::Alarm => look = sampler.sample(watched.observer().is_gathering()),
+        match wait(&waiting, deadline, screen.as_mut(), keys)? {
+            Wake::ReaderGone => return Ok(args.exit_code(&watched)),
+            Wake::Signal => break,
+            Wake::Readable(token) if Some(token) == keys => break,
+            // The clock was set: a sample is due at once.
+            Wake::Deadline | Wake::Readable(_) => {
+                look = sampler.sample(watched.observer().is_gathering());
+            }
         }
     }
     let (told, summary) = watched.finish();
@@ -158,19 +164,17 @@ impl Args {
     }
 }
 
-/// Waits for the next look; [`Woken::Key`] only if the key says to end.
+/// Waits for the next sample; readable `keys` only if the key ends the watch.
 fn wait(
-    waiting: &Waiting,
+    waiting: &Wait,
     deadline: Instant,
     screen: &mut dyn Screen,
-    alarm: Option<BorrowedFd<'_>>,
-) -> Result<Woken, CliError> {
+    keys: Option<Token>,
+) -> Result<Wake, CliError> {
     loop {
-        let woken = waiting
-            .until_alarm(deadline, screen.keys(), alarm)
-            .map_err(|error| cannot_wait(error.into()))?;
-        if woken != Woken::Key || screen.key_says_end()? {
-            return Ok(woken);
+        match waiting.until(deadline).map_err(cannot_wait)? {
+            Wake::Readable(token) if Some(token) == keys && !screen.key_says_end()? => {}
+            wake => return Ok(wake),
         }
     }
 }

@@ -21,7 +21,7 @@ use super::verdicts::{self, NotHeld};
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use instruments::figures::time;
-use linux::wait::{Waiting, Woken};
+use linux::wait::{Signals, Wait, Wake};
 pub(super) use resumed::Resuming;
 
 /// One clock against one reference.
@@ -124,7 +124,7 @@ impl Session {
     }
 
     fn measure(&mut self, begun: Instant, end: Instant, live: &mut Live) -> Result<(), CliError> {
-        let waiting = Waiting::new().map_err(cannot_wait)?;
+        let wait = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
         while Instant::now() < end {
             let due = self.references.iter().enumerate().filter(|(_, one)| !one.is_stopped());
             let Some((next, at)) =
@@ -133,8 +133,8 @@ impl Session {
                 break;
             };
             let deadline = at.min(end);
-            match waiting.until(deadline, None).map_err(|error| cannot_wait(error.into()))? {
-                Woken::Time if at <= end => {}
+            match wait.until(deadline).map_err(cannot_wait)? {
+                Wake::Deadline if at <= end => {}
                 _ => break,
             }
             self.compare(next)?;

@@ -1,14 +1,12 @@
 //! The loop: look, ask what to do, do it, wait.
 
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use disruptions::{Kind, Observer};
 use keeper::{Action, Cause, Correction, Keeper, Policy, Reading, SystemClock};
 use platform::clock::Clock;
-use platform::sampler::Sampler;
-use platform::{resident, service_manager};
+use platform::service_manager;
 
 use super::apart::Apart;
 use super::beside::Beside;
@@ -18,8 +16,9 @@ use super::line::{Basis, Corrected, Event, How, NotUsed, Started, Summary};
 use super::log::Log;
 use super::options::Args;
 use super::sources::{Change, Source};
-use crate::error::CliError;
-use linux::wait::{Waiting, Woken};
+use crate::error::{CliError, cannot_wait};
+use linux::wait::{Token, Wait, Wake};
+use platform::sampler::Sampler;
 
 /// What chronyd is fed through, in the log.
 const FEED: &str = "chronyd's reference clock";
@@ -87,21 +86,20 @@ impl Daemon {
     }
 
     /// Keeps the clock until a signal or the time says to end.
-    pub(super) fn run(&mut self, waiting: &Waiting) -> Result<ExitCode, CliError> {
+    pub(super) fn run(&mut self, mut wait: Wait) -> Result<ExitCode, CliError> {
+        self.sampler.clock_set().map(|alarm| wait.add(alarm)).transpose().map_err(cannot_wait)?;
+        let host = self.sources.iter().find_map(Source::host).map(|host| wait.add(host));
+        let host = host.transpose().map_err(cannot_wait)?;
         let end = self.duration.and_then(|duration| self.begun.checked_add(duration));
         let mut next = self.begun;
-        let mut is_first = true;
         loop {
             self.look();
-            if std::mem::take(&mut is_first) {
-                resident::give_back_code();
-            }
             if end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
             // Looks that are overdue are left out, not made up for.
             next = (next + self.observer.next_sample_in()).max(Instant::now());
-            if !self.wait(waiting, end.map_or(next, |end| next.min(end)))? {
+            if !self.wait(&wait, host, end.map_or(next, |end| next.min(end)))? {
                 break;
             }
         }
@@ -119,13 +117,18 @@ impl Daemon {
 
     /// Waits for the next look, and hears what the host says meanwhile;
     /// whether to go on.
-    fn wait(&mut self, waiting: &Waiting, deadline: Instant) -> Result<bool, CliError> {
+    fn wait(
+        &mut self,
+        wait: &Wait,
+        host: Option<Token>,
+        deadline: Instant,
+    ) -> Result<bool, CliError> {
         loop {
-            let host = self.sources.iter().find_map(Source::host);
-            match waiting.until_alarm(deadline, host.map(AsFd::as_fd), self.sampler.clock_set()) {
-                Ok(Woken::Time | Woken::Alarm) => return Ok(true),
-                Ok(Woken::Key) => self.hear(),
-                Ok(Woken::Signal | Woken::ReaderGone) => return Ok(false),
+            match wait.until(deadline) {
+                Ok(Wake::Readable(token)) if Some(token) == host => self.hear(),
+                // The other one: somebody set the clock.
+                Ok(Wake::Deadline | Wake::Readable(_)) => return Ok(true),
+                Ok(Wake::Signal | Wake::ReaderGone) => return Ok(false),
                 Err(error) => {
                     return Err(CliError::Failed {
                         cause: format!("cannot wait for the next look: {error}"),
