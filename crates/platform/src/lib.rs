@@ -2,7 +2,7 @@
 
 mod again;
 pub mod call;
-pub mod chrony_control;
+pub mod chronyd_client;
 pub mod clock;
 pub mod clocksource_switch;
 pub mod counter;
