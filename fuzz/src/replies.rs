@@ -1,22 +1,32 @@
-//! What comes back from a daemon that was asked.
+//! Replies of daemons.
 
-use clock::timeline::chronyd::{self, NoAnswer};
+use chronyd::{MAX_REPLY_BYTES, ReplyError, Request};
 
 /// A reply of chronyd's to the request whose number it carries, and to
-/// another: read as the layout has it, or refused.
+/// another: parsed as the layout has it, or refused.
 pub(crate) fn chronyd(data: &[u8]) {
     let sequence =
         data.get(16..20).map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().unwrap()));
-    match chronyd::parse(data, sequence) {
+    match chronyd::tracking(data, sequence) {
         Ok(tracking) => {
-            assert_eq!(data.len(), chronyd::BYTES);
-            assert!(tracking.growth_ppb >= 1_000);
-            assert!(tracking.error_ns.is_none() || data[54..56] != [0, 3]);
-            let other = chronyd::parse(data, !sequence);
-            assert_eq!(other, Err(NoAnswer::Sequence(sequence)));
+            assert_eq!(data.len(), MAX_REPLY_BYTES);
+            let bound = tracking.error_bound();
+            assert!(bound.growth_ppb >= 1_000);
+            assert!(bound.error_ns.is_none() || data[54..56] != [0, 3]);
+            assert!(tracking.system_offset.value().is_finite());
+            let other = chronyd::tracking(data, !sequence);
+            assert_eq!(other, Err(ReplyError::Sequence(sequence)));
         }
-        Err(NoAnswer::Length(length)) => assert_eq!(length, data.len()),
-        Err(NoAnswer::Sequence(other)) => panic!("{other} is not {sequence}"),
-        Err(NoAnswer::Version(..) | NoAnswer::Refused(..)) => {}
+        Err(ReplyError::Length { found, .. }) => assert_eq!(found, data.len()),
+        Err(ReplyError::Sequence(other)) => panic!("{other} is not {sequence}"),
+        Err(_) => {}
+    }
+    let burst = Request::Burst { good: 3, max: 5 };
+    for request in [Request::MakeStep, Request::ResetSources, burst] {
+        if chronyd::acknowledgement(data, request, sequence).is_ok() {
+            // Of one command only, and not also data.
+            assert_eq!(data[5], request.encode(sequence)[5]);
+            assert!(chronyd::tracking(data, sequence).is_err());
+        }
     }
 }

@@ -37,6 +37,7 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
 }
 
 const LIBRARIES: &[&str] = &[
+    "parachron-chronyd",
     "parachron-clock",
     "parachron-disruptions",
     "parachron-doctor",
@@ -55,6 +56,7 @@ const LIBRARIES: &[&str] = &[
 
 const FLOORS: &[Floor] = &[
     floor("parachron-units", &[], Outside::Only(&[])),
+    floor("parachron-chronyd", &[], Outside::Only(&[])),
     floor(
         "parachron-facts",
         &["parachron-units", "pvclock"],
@@ -68,7 +70,7 @@ const FLOORS: &[Floor] = &[
     ),
     floor(
         "parachron-clock",
-        &["parachron-units", "parachron-facts", "pvclock"],
+        &["parachron-chronyd", "parachron-units", "parachron-facts", "pvclock"],
         Outside::Only(&["libc", "raw-cpuid"]),
     ),
     floor(
@@ -83,7 +85,7 @@ const FLOORS: &[Floor] = &[
     ),
     floor(
         "parachron-platform",
-        &["parachron-units", "parachron-facts", "parachron-instruments", "pvclock"],
+        &["parachron-chronyd", "parachron-units", "parachron-facts", "pvclock"],
         Outside::Any,
     ),
     floor(

@@ -8,7 +8,7 @@ use std::{process, thread};
 
 use pvclock::shared::Aligned;
 
-use crate::chronyd::Asker;
+use crate::chronyd_poll::Poll;
 use crate::counter;
 use crate::instant::Instant;
 use crate::settings::Settings;
@@ -136,8 +136,8 @@ impl Clock {
     /// # Errors
     /// No socket could be had.
     pub fn ask_chronyd(&self, address: SocketAddr) -> io::Result<()> {
-        let asker = Asker::new(address, RandomState::new().hash_one(address) as u32)?;
-        self.keep().system.chronyd = Some(asker);
+        let poll = Poll::new(address, RandomState::new().hash_one(address) as u32)?;
+        self.keep().system.chronyd = Some(poll);
         Ok(())
     }
 

@@ -21,7 +21,7 @@
 //! [`timeline`] is the arithmetic, pure; above it stand the few system calls
 //! and [`Clock`].
 
-mod chronyd;
+mod chronyd_poll;
 mod clock;
 mod counter;
 mod instant;
@@ -39,7 +39,7 @@ mod vmclock;
 #[doc = include_str!("../../../docs/guide/clock.md")]
 struct Guide;
 
-pub use chronyd::LOCAL_CHRONYD;
+pub use chronyd_poll::LOCAL_CHRONYD;
 pub use clock::{Clock, shared};
 pub use instant::Instant;
 pub use keeper::Keeper;

@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::chronyd::Asker;
+use crate::chronyd_poll::Poll;
 use crate::counter;
 use crate::timeline::bound::Timex;
 use crate::timeline::maintenance::Reading;
@@ -44,7 +44,7 @@ pub(crate) struct System {
     trust_until_ns: u64,
     timex_until_ns: u64,
     /// How to ask chronyd, where the program wants it asked.
-    pub(crate) chronyd: Option<Asker>,
+    pub(crate) chronyd: Option<Poll>,
 }
 
 impl System {
@@ -89,7 +89,7 @@ impl System {
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
             timex,
-            chronyd: self.chronyd.as_mut().and_then(|asker| asker.look(now_ns)),
+            chronyd: self.chronyd.as_mut().and_then(|poll| poll.advance(now_ns)),
             vmclock: device.as_ref().and_then(Device::read),
             distrust: self.distrust,
             now_tsc: counter::read_ordered(),

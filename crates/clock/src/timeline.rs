@@ -8,7 +8,6 @@
 //! and a system of their own.
 
 pub mod bound;
-pub mod chronyd;
 pub mod maintenance;
 pub mod published;
 pub mod realtime;

@@ -1,6 +1,6 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
-pub mod chrony_control;
+pub mod chronyd_client;
 pub mod clock_call;
 pub mod clocksource_switch;
 pub mod cross_cpu;

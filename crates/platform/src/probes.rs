@@ -6,7 +6,6 @@
 
 pub(crate) mod acpi;
 pub(crate) mod adjtimex;
-pub(crate) mod chrony;
 pub(crate) mod container;
 pub(crate) mod cpuid;
 pub(crate) mod kernel_log;

@@ -1,30 +1,29 @@
-//! Beside a real chronyd: asked for the time as others ask it, fed with what
-//! we know, and given commands.
+//! With a real chronyd: queried for the time, fed samples, and sent commands.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use chronyd::{ReplyError, Status};
 use e2e::chronyd::Chronyd;
 use e2e::{Case, Need, Program};
 use facts::steering::ChronyTracking;
-use platform::chrony_control::{CommandAddress, CommandError, Commander, Feed};
-use platform::reference::chrony::Chrony;
+use platform::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed};
 use platform::time_source::{Moment, NtpTime, Offset};
 
-const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd"), Need::Tool("chronyc")];
+const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd")];
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "chrony_serves_this_clock_to_our_ntp", needs: NEEDS, run: serves_this_clock },
-    Case { name: "chrony_believes_what_we_feed_it", needs: NEEDS, run: believes_what_we_feed },
-    Case { name: "chrony_answers_our_commands", needs: NEEDS, run: answers_commands },
+    Case { name: "chrony_uses_the_samples_we_send", needs: NEEDS, run: uses_our_samples },
+    Case { name: "chrony_replies_to_our_commands", needs: NEEDS, run: replies_to_commands },
 ];
 
 /// Longer than anything takes here, unless it never comes.
 const AGES: Duration = Duration::from_secs(60);
 
-/// The server's time by our client, when it has one to tell.
-fn ask(server: SocketAddr) -> Offset {
+/// The server's time by our client, once it serves one.
+fn query(server: SocketAddr) -> Offset {
     let mut source = NtpTime::named(&server.to_string(), AGES);
     let end = Instant::now() + AGES;
     loop {
@@ -38,21 +37,21 @@ fn ask(server: SocketAddr) -> Offset {
 
 fn serves_this_clock(_: &Program) {
     let chronyd = Chronyd::start("local stratum 5");
-    let offset = ask(chronyd.ntp);
+    let offset = query(chronyd.ntp);
     // The very clock that it is compared with.
     assert!(offset.offset_ns.unsigned_abs() <= offset.bound_ns, "{offset:?}");
 }
 
-/// Feeds `offset_ns` until chronyd goes by it; what it then says.
+/// Sends `offset_ns` until chronyd uses it; what it then reports.
 fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
     let feed = Feed::to(&chronyd.feed()).expect("a socket");
-    let daemon = Chrony { address: Some(chronyd.command) };
+    let daemon = ChronydClient::at(Address::Udp(chronyd.command));
     let end = Instant::now() + AGES;
     loop {
         let at_monotonic_ns = Moment::now().expect("a time since 1970").monotonic_ns;
         let offset = Offset { offset_ns, bound_ns: 1000, at_monotonic_ns };
         feed.sample(&offset).expect("chronyd listens");
-        let tracking = daemon.tracking();
+        let tracking = daemon.synchronised_tracking();
         if let Some(tracking) = tracking.known() {
             return tracking.clone();
         }
@@ -61,9 +60,9 @@ fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
     }
 }
 
-/// What is fed is believed, with its sign: chronyd says that this clock is
-/// slow by it, or fast, and serves to others the time that we told it.
-fn believes_what_we_feed(_: &Program) {
+/// chronyd uses the samples with their sign: it reports that this clock is slow
+/// by them, or fast, and serves the time that they give.
+fn uses_our_samples(_: &Program) {
     for offset_ns in [50_000_000, -50_000_000] {
         let chronyd = Chronyd::fed();
         let tracking = feed(&chronyd, offset_ns);
@@ -71,32 +70,40 @@ fn believes_what_we_feed(_: &Program) {
         let off_by_s = tracking.system_offset_s - offset_ns as f64 / 1e9;
         // A sample's time is in microseconds.
         assert!(off_by_s.abs() < 1e-5, "{tracking:?}");
-        let served = ask(chronyd.ntp);
+        let served = query(chronyd.ntp);
         let off_by_ns = served.offset_ns.abs_diff(offset_ns);
         assert!(off_by_ns <= served.bound_ns + 10_000, "{served:?}");
     }
 }
 
-/// With `-x` it may not step, and says so: it took the command that far. Over
-/// the network it does not take it at all.
-fn answers_commands(_: &Program) {
+fn refused(result: Result<(), ChronydError>) -> Option<ReplyError> {
+    match result.unwrap_err().cause {
+        Cause::Refused(_, error) => Some(error),
+        _ => None,
+    }
+}
+
+/// With `-x` it may not step, and replies that it failed: it accepted the
+/// command that far. Over the network it does not accept it.
+fn replies_to_commands(_: &Program) {
     let chronyd = Chronyd::fed();
     feed(&chronyd, 50_000_000);
-    let by = |address| Commander { address: Some(address) };
-    let here = by(CommandAddress::Unix(chronyd.commands()));
-    let failed = CommandError::Failed { command: "makestep", said: "500 Failure".into() };
-    assert_eq!(here.makestep(), Err(failed));
+    let local = ChronydClient::at(Address::Unix(chronyd.commands()));
+    assert_eq!(refused(local.makestep()), Some(ReplyError::Refused(Status::Failed)));
     assert!(chronyd.log().contains("Could not step system clock"), "{}", chronyd.log());
+    assert_eq!(local.tracking().unwrap().stratum, 1);
     // What it may do, it does.
-    assert_eq!(here.reset_sources(), Ok(()));
-    // It has no server to ask.
-    let failed = CommandError::Failed { command: "burst", said: "503 No such source".into() };
-    assert_eq!(here.burst(1, 2), Err(failed));
-    let network = by(CommandAddress::Udp(chronyd.command)).makestep();
-    let said = "501 Not authorised".into();
-    assert_eq!(network, Err(CommandError::NotAuthorised { command: "makestep", said }));
+    local.reset_sources().unwrap();
+    // It has no server to poll.
+    assert_eq!(refused(local.burst(1, 2)), Some(ReplyError::Refused(Status::NoSuchSource)));
+    let network = ChronydClient::at(Address::Udp(chronyd.command));
+    assert_eq!(refused(network.makestep()), Some(ReplyError::Refused(Status::NotAuthorised)));
     let commands = chronyd.commands();
     drop(chronyd);
-    let gone = by(CommandAddress::Unix(commands)).makestep();
-    assert!(matches!(gone, Err(CommandError::NobodyThere { .. })), "{gone:?}");
+    let gone = local.makestep().unwrap_err();
+    assert!(matches!(gone.cause, Cause::Unreachable(_)), "{gone}");
+    assert!(gone.to_string().contains(&commands.display().to_string()), "{gone}");
+    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port of loopback").local_addr();
+    let nobody = ChronydClient::at(Address::Udp(nobody.expect("our own address"))).tracking();
+    assert!(matches!(nobody, Err(ChronydError { cause: Cause::Unreachable(_), .. })));
 }

@@ -1,6 +1,6 @@
 //! How far CLOCK_REALTIME may be from the truth.
 
-use crate::timeline::chronyd::Tracking;
+use chronyd::ErrorBound;
 
 /// What adjtimex says of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,18 +21,18 @@ pub struct VmClock {
     pub error_ns: Option<u64>,
 }
 
-/// What came of asking chronyd.
+/// What came of a request to chronyd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chronyd {
-    /// It answered.
-    Answered {
-        /// What it said.
-        tracking: Tracking,
-        /// When it was asked, ns.
-        asked_ns: u64,
+    /// It replied.
+    Replied {
+        /// The bound that its reply implies.
+        bound: ErrorBound,
+        /// When the request was sent, ns.
+        requested_ns: u64,
     },
-    /// There is none, or it does not answer any more.
-    Silent,
+    /// There is none, it refuses, or it no longer replies.
+    Unreachable,
 }
 
 /// Who bounds the error.
@@ -90,7 +90,7 @@ impl<T: Copy> Word<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     timex: Word<Timex>,
-    chronyd: Word<Tracking>,
+    chronyd: Word<ErrorBound>,
     /// What chronyd was asked before this is not looked at, ns.
     chronyd_since_ns: u64,
 }
@@ -133,12 +133,12 @@ impl Bound {
     /// What chronyd says, if anything.
     pub fn hear_chronyd(&mut self, chronyd: Chronyd) {
         match chronyd {
-            Chronyd::Silent => self.chronyd.said = None,
+            Chronyd::Unreachable => self.chronyd.said = None,
             // Whether it spoke before or after what ended its word is not known.
-            Chronyd::Answered { asked_ns, .. } if asked_ns < self.chronyd_since_ns => {}
-            Chronyd::Answered { tracking, asked_ns } => {
-                let acted = |last: &Tracking, now: &Tracking| now.updated_ns != last.updated_ns;
-                self.chronyd.hear(tracking, asked_ns, acted);
+            Chronyd::Replied { requested_ns, .. } if requested_ns < self.chronyd_since_ns => {}
+            Chronyd::Replied { bound, requested_ns } => {
+                let acted = |last: &ErrorBound, now: &ErrorBound| now.updated_ns != last.updated_ns;
+                self.chronyd.hear(bound, requested_ns, acted);
             }
         }
     }
@@ -162,12 +162,12 @@ impl Bound {
     /// kernel, to which it tells less.
     fn daemon_error_ns(&self, now_ns: u64) -> Option<(u64, Voucher)> {
         let grown = |ns: u64, at_ns| ns.saturating_add(growth_ns(at_ns, now_ns));
-        if let Some((tracking, at_ns)) = self.chronyd.standing()
-            && let Some(ns) = tracking.error_ns
+        if let Some((bound, at_ns)) = self.chronyd.standing()
+            && let Some(ns) = bound.error_ns
         {
             let stale_ns = at_ns.saturating_add(FRESH_NS);
             let fresh_for_ns = now_ns.min(stale_ns).saturating_sub(at_ns);
-            let wandered = u128::from(fresh_for_ns) * u128::from(tracking.growth_ppb);
+            let wandered = u128::from(fresh_for_ns) * u128::from(bound.growth_ppb);
             let wandered_ns = u64::try_from(wandered / 1_000_000_000).unwrap_or(u64::MAX);
             return Some((grown(ns.saturating_add(wandered_ns), stale_ns), Voucher::Chronyd));
         }

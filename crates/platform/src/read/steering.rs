@@ -5,7 +5,8 @@ use facts::steering::{
 };
 use facts::{Fact, Unknown};
 
-use crate::probes::{adjtimex, chrony, time_keepers};
+use crate::chronyd_client::{ChronydClient, tracking};
+use crate::probes::{adjtimex, time_keepers};
 use crate::tree::Tree;
 
 pub(super) fn steering(tree: &Tree) -> Steering {
@@ -15,7 +16,7 @@ pub(super) fn steering(tree: &Tree) -> Steering {
     let chrony_runs = keepers
         .is_known_and(|found| found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running));
     let chrony = if chrony_runs {
-        let live = || chrony::tracking().map(|text| reduce_tracking(&text));
+        let live = || tracking::line(&ChronydClient::default()).map(|text| reduce_tracking(&text));
         tree.probe_reduced("chrony-tracking", "all but servers' addresses", live)
             .and_then(|text| parse_tracking(&text))
     } else {

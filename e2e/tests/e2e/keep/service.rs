@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "keep_asks_a_real_chronyd_to_step",
-        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
+        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd")],
         run: keep_asks_chronyd,
     },
 ];
@@ -286,6 +286,6 @@ fn keep_asks_chronyd(program: &Program) {
     let mut running = Running::start(without_capability(program, &arguments));
     let failed = running.until("failed");
     assert_eq!(failed["how"], "asked-chronyd");
-    assert!(failed["why"].as_str().unwrap().contains("chronyd could not"), "{failed}");
+    assert!(failed["why"].as_str().unwrap().contains("it failed"), "{failed}");
     assert_eq!(running.end()["steps"], 0);
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use facts::Fact;
 use facts::steering::ChronyTracking;
 use instruments::drift::Span;
+use platform::chronyd_client::{Address, ChronydClient};
 use platform::clock::Clock;
-use platform::reference::chrony::Chrony;
 use platform::reference::ntp::{NtpError, NtpServer};
 use platform::reference::vmclock::VmClock;
 use platform::time_source::PhcTime;
@@ -55,7 +55,7 @@ enum Source {
         word_ns: Option<u64>,
     },
     Chrony {
-        chrony: Chrony,
+        chrony: ChronydClient,
         last: Option<ChronyTracking>,
     },
     /// Another clock of this machine, read in ns.
@@ -120,7 +120,8 @@ impl Reference {
     /// What chronyd believes.
     pub(super) fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
-        let source = Source::Chrony { chrony: Chrony { address }, last: None };
+        let chrony = ChronydClient::new(address.map(Address::Udp));
+        let source = Source::Chrony { chrony, last: None };
         Self::new(name, source, pace.chronyd())
     }
 
@@ -346,11 +347,11 @@ fn compare_vmclock(
 }
 
 fn compare_chrony(
-    chrony: &Chrony,
+    chrony: &ChronydClient,
     last: &mut Option<ChronyTracking>,
     clocks: &Clocks,
 ) -> Result<Vec<Compared>, Failed> {
-    let tracking = match chrony.tracking() {
+    let tracking = match chrony.synchronised_tracking() {
         Fact::Known(tracking) => tracking,
         Fact::Unknown(why) => return Err(plainly(why)),
     };

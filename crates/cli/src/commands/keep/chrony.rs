@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use keeper::Reading;
-use platform::chrony_control::{self, CommandAddress, CommandError, Commander, Feed, FeedError};
+use platform::chronyd_client::{self, Address, ChronydClient, ChronydError, Feed, FeedError};
 use platform::time_source::Offset;
 
 use super::options::{Args, Chrony};
@@ -11,7 +11,7 @@ use super::options::{Args, Chrony};
 /// A chronyd that is asked, fed, or both.
 #[derive(Debug, Default)]
 pub(super) struct ChronyHand {
-    commander: Commander,
+    client: ChronydClient,
     feed: Option<Feed>,
     /// What it measured is of no use, and is to be dropped before it steps.
     is_stale: bool,
@@ -20,7 +20,7 @@ pub(super) struct ChronyHand {
 }
 
 /// Three commands, which none waits for longer.
-pub(super) const LONGEST_ASKING: Duration = chrony_control::PATIENCE.saturating_mul(3);
+pub(super) const LONGEST_ASKING: Duration = chronyd_client::TIMEOUT.saturating_mul(3);
 
 /// Measurements that it is to take anew, and how often it may try.
 const BURST: (u8, u8) = (3, 5);
@@ -34,7 +34,7 @@ impl ChronyHand {
             match chrony {
                 Chrony::Sock(path) => hand.feed = Some(Feed::to(path)?),
                 Chrony::Makestep(path) => {
-                    hand.commander.address = path.clone().map(CommandAddress::Unix);
+                    hand.client = ChronydClient::new(path.clone().map(Address::Unix));
                 }
             }
         }
@@ -51,14 +51,14 @@ impl ChronyHand {
     ///
     /// # Errors
     /// It is not there, or refuses.
-    pub(super) fn step(&mut self) -> Result<(), CommandError> {
+    pub(super) fn step(&mut self) -> Result<(), ChronydError> {
         if self.is_stale {
-            self.commander.reset_sources()?;
+            self.client.reset_sources()?;
             self.is_stale = false;
             // Refused by one that has reference clocks alone.
-            let _ = self.commander.burst(BURST.0, BURST.1);
+            let _ = self.client.burst(BURST.0, BURST.1);
         }
-        self.commander.makestep()
+        self.client.makestep()
     }
 
     /// Hands it a sample: whether it took it, and what is to be said of that,

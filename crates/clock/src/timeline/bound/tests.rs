@@ -10,8 +10,9 @@ fn host(error_ns: Option<u64>) -> Option<VmClock> {
     Some(VmClock { identity: (1, 1), error_ns })
 }
 
-fn answer(error_ns: Option<u64>, updated_ns: u128, asked_ns: u64) -> Chronyd {
-    Chronyd::Answered { tracking: Tracking { error_ns, growth_ppb: 1_500, updated_ns }, asked_ns }
+fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> Chronyd {
+    let bound = ErrorBound { error_ns, growth_ppb: 1_500, updated_ns };
+    Chronyd::Replied { bound, requested_ns }
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
 fn chronyds_own_word_goes_before_what_it_told_the_kernel() {
     let mut bound = Bound::new();
     heard(&mut bound, 200, true);
-    bound.hear_chronyd(answer(Some(50_000), 1, NOW));
+    bound.hear_chronyd(reply(Some(50_000), 1, NOW));
     assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, Voucher::Chronyd)));
     assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, Voucher::Host)));
     // Without rtcsync the kernel has nobody's word.
@@ -72,8 +73,8 @@ fn chronyds_own_word_goes_before_what_it_told_the_kernel() {
 fn a_chronyd_that_is_silent_or_follows_nothing_leaves_the_kernels_word() {
     let mut bound = Bound::new();
     heard(&mut bound, 200, true);
-    for silence in [Chronyd::Silent, answer(None, 2, NOW)] {
-        bound.hear_chronyd(answer(Some(50), 1, NOW));
+    for silence in [Chronyd::Unreachable, reply(None, 2, NOW)] {
+        bound.hear_chronyd(reply(Some(50), 1, NOW));
         assert_eq!(bound.error_ns(NOW, None, None), Some((51, Voucher::Chronyd)));
         bound.hear_chronyd(silence);
         assert_eq!(bound.error_ns(NOW, None, None), Some((201, Voucher::Kernel)));
@@ -84,16 +85,16 @@ fn a_chronyd_that_is_silent_or_follows_nothing_leaves_the_kernels_word() {
 fn after_a_disruption_chronyd_is_believed_when_it_has_heard_from_a_source() {
     let mut bound = Bound::new();
     let said = |bound: &Bound| bound.error_ns(NOW, None, None).map(|(ns, _)| ns);
-    bound.hear_chronyd(answer(Some(50), 1, NOW));
+    bound.hear_chronyd(reply(Some(50), 1, NOW));
     bound.disrupt(NOW + 10);
     // Asked before the disruption was noticed: nobody knows when it spoke.
-    bound.hear_chronyd(answer(Some(50), 2, NOW + 5));
+    bound.hear_chronyd(reply(Some(50), 2, NOW + 5));
     assert_eq!(said(&bound), None);
-    bound.hear_chronyd(answer(Some(50), 3, NOW + 10));
+    bound.hear_chronyd(reply(Some(50), 3, NOW + 10));
     assert_eq!(said(&bound), None);
-    bound.hear_chronyd(answer(Some(50), 3, NOW + 20));
+    bound.hear_chronyd(reply(Some(50), 3, NOW + 20));
     assert_eq!(said(&bound), None);
-    bound.hear_chronyd(answer(Some(50), 4, NOW + 30));
+    bound.hear_chronyd(reply(Some(50), 4, NOW + 30));
     assert_eq!(said(&bound), Some(51));
 }
 
@@ -103,13 +104,13 @@ fn after_a_disruption_chronyd_is_believed_when_it_has_heard_from_a_source() {
 fn when_somebody_sets_the_time_what_was_said_before_ends() {
     let mut bound = Bound::new();
     heard(&mut bound, 900, true);
-    bound.hear_chronyd(answer(Some(50), 1, NOW));
+    bound.hear_chronyd(reply(Some(50), 1, NOW));
     bound.step(NOW + 10);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    bound.hear_chronyd(answer(Some(50), 1, NOW + 20));
+    bound.hear_chronyd(reply(Some(50), 1, NOW + 20));
     assert_eq!(bound.error_ns(NOW, None, None), None);
     heard(&mut bound, 16_000_000_000, false);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    bound.hear_chronyd(answer(Some(50), 2, NOW + 30));
+    bound.hear_chronyd(reply(Some(50), 2, NOW + 30));
     assert_eq!(bound.error_ns(NOW, None, None), Some((51, Voucher::Chronyd)));
 }

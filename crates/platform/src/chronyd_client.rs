@@ -1,0 +1,200 @@
+//! A client of chronyd: commands and tracking by its own protocol, samples for
+//! its reference clock socket.
+//!
+//! chronyd accepts commands that change something only on its Unix socket,
+//! which root and its own user can open; over UDP it answers queries and
+//! refuses those (`man 5 chrony.conf`, `bindcmdaddress`).
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use chronyd::{ReplyError, Request, Tracking};
+
+mod feed;
+mod socket;
+pub mod tracking;
+
+pub use feed::{Feed, FeedError};
+use socket::Socket;
+
+/// A request takes no longer than this: chronyd replies in milliseconds, and a
+/// daemon that keeps a clock must not wait for one that hangs.
+pub const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A datagram without a reply is sent again after this, then after twice that,
+/// and so on.
+const RESEND_AFTER: Duration = Duration::from_millis(100);
+
+/// Where a chronyd takes requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Its Unix socket: `/run/chrony/chronyd.sock`.
+    Unix(PathBuf),
+    /// Its UDP port: for queries only.
+    Udp(SocketAddr),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Udp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Sends requests to a chronyd. Each opens a socket of its own, so that a
+/// chronyd may be restarted between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChronydClient {
+    /// Tried in this order until a chronyd replies.
+    addresses: Vec<Address>,
+    timeout: Duration,
+}
+
+/// A request that had no effect.
+#[derive(Debug, thiserror::Error)]
+#[error("{command}: {cause}")]
+pub struct ChronydError {
+    /// The command.
+    pub command: &'static str,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a request had no effect.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No chronyd replies, or this user may not open its socket: what happened
+    /// at each address.
+    #[error("chronyd is unreachable: {}", listed(.0))]
+    Unreachable(Vec<(Address, io::Error)>),
+    /// chronyd at this address did not do it.
+    #[error("chronyd at {0} refused: {1}")]
+    Refused(Address, ReplyError),
+}
+
+fn listed(attempts: &[(Address, io::Error)]) -> String {
+    let attempt = |(address, error): &(Address, io::Error)| format!("{address}: {error}");
+    attempts.iter().map(attempt).collect::<Vec<_>>().join("; ")
+}
+
+impl Default for ChronydClient {
+    /// This machine's chronyd where `chronyc` looks for it: the Unix socket,
+    /// then the UDP port of either loopback address.
+    fn default() -> Self {
+        let udp = |ip| Address::Udp(SocketAddr::new(ip, 323));
+        let unix = Address::Unix("/run/chrony/chronyd.sock".into());
+        let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].map(udp);
+        Self { addresses: [unix].into_iter().chain(loopback).collect(), timeout: TIMEOUT }
+    }
+}
+
+impl ChronydClient {
+    /// A client of the chronyd at this address.
+    pub fn at(address: Address) -> Self {
+        Self { addresses: vec![address], timeout: TIMEOUT }
+    }
+
+    /// A client of the chronyd at this address, or of this machine's.
+    pub fn new(address: Option<Address>) -> Self {
+        address.map_or_else(Self::default, Self::at)
+    }
+
+    /// Has chronyd correct at once, by a step, what it is still slewing: what
+    /// it measured itself, no more.
+    ///
+    /// # Errors
+    /// It is unreachable, refuses, or cannot set the clock.
+    pub fn makestep(&self) -> Result<(), ChronydError> {
+        self.command(Request::MakeStep)
+    }
+
+    /// Has chronyd drop all its measurements: they mislead it after a
+    /// disruption that it did not notice (chrony 4.0 and later).
+    ///
+    /// # Errors
+    /// It is unreachable, refuses, or does not know the command.
+    pub fn reset_sources(&self) -> Result<(), ChronydError> {
+        self.command(Request::ResetSources)
+    }
+
+    /// Has chronyd poll its servers until `good` measurements, `max` times at
+    /// most, instead of at its next poll, which may be 17 minutes away.
+    ///
+    /// # Errors
+    /// It is unreachable, refuses, or has no server.
+    pub fn burst(&self, good: u8, max: u8) -> Result<(), ChronydError> {
+        self.command(Request::Burst { good, max })
+    }
+
+    /// What it knows of the clock's error.
+    ///
+    /// # Errors
+    /// It is unreachable, or refuses.
+    pub fn tracking(&self) -> Result<Tracking, ChronydError> {
+        self.request(Request::Tracking, chronyd::tracking)
+    }
+
+    fn command(&self, request: Request) -> Result<(), ChronydError> {
+        self.request(request, |reply, sequence| chronyd::acknowledgement(reply, request, sequence))
+    }
+
+    fn request<T>(
+        &self,
+        request: Request,
+        parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
+    ) -> Result<T, ChronydError> {
+        let (command, deadline) = (request.name(), Instant::now() + self.timeout);
+        let mut attempts = Vec::new();
+        for address in &self.addresses {
+            match self.exchange(address, request, deadline, &parse) {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(error)) => {
+                    let cause = Cause::Refused(address.clone(), error);
+                    return Err(ChronydError { command, cause });
+                }
+                Err(error) => attempts.push((address.clone(), error)),
+            }
+        }
+        Err(ChronydError { command, cause: Cause::Unreachable(attempts) })
+    }
+
+    /// One address's reply, or that there is none.
+    fn exchange<T>(
+        &self,
+        address: &Address,
+        request: Request,
+        deadline: Instant,
+        parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
+    ) -> io::Result<Result<T, ReplyError>> {
+        let socket = Socket::connect(address)?;
+        // Keyed from the system's entropy: nobody can guess it.
+        let sequence = RandomState::new().hash_one(0) as u32;
+        let mut reply = [0; chronyd::MAX_REPLY_BYTES + 1];
+        let mut resend_after = RESEND_AFTER;
+        loop {
+            let until = deadline.min(Instant::now() + resend_after);
+            socket.send(&request.encode(sequence), until)?;
+            // A reply to an earlier attempt is as good: it has the same number.
+            while let Some(length) = socket.receive(&mut reply, until)? {
+                match parse(&reply[..length], sequence) {
+                    Err(error) if error.is_unrelated() => {}
+                    other => return Ok(other),
+                }
+            }
+            if Instant::now() >= deadline {
+                let why = format!("no reply in {} ms", self.timeout.as_millis());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            resend_after *= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
