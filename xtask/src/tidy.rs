@@ -1,4 +1,4 @@
-//! STYLE.md as a program. One file a rule; each complaint says what to do.
+//! STYLE.md as a program. One file per rule; each violation names its remedy.
 
 mod commands;
 mod length;
@@ -47,7 +47,7 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
                 &path,
                 1,
                 format!("not readable: {error}"),
-                "mend or remove it",
+                "fix its permissions or remove it",
             )),
         }
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_of_all_rules_come_together() {
+    fn violations_of_all_rules_are_collected() {
         let file = |path: &str, text: &str| File { path: path.to_owned(), bytes: text.into() };
         let files = [
             file("crates/pvclock/src/lib.rs", "fn now() { let _ = std::time::Instant::now(); }\n"),
