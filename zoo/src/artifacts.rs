@@ -111,7 +111,9 @@ impl Artifacts {
             commands: spec.commands,
         });
         let initramfs = self.folder.join(format!("{}.cpio", spec.name));
-        fs::write(&initramfs, archive).map_err(|error| cannot(&initramfs, &error))?;
+        archive
+            .and_then(|archive| fs::write(&initramfs, archive))
+            .map_err(|error| cannot(&initramfs, &error))?;
         let parameters = format!("{} {}", parameters(&self.programs.parachron)?, spec.parameters);
         Ok(Guest {
             kernel: image,

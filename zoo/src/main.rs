@@ -7,7 +7,6 @@ mod artifacts;
 mod boot;
 mod checks;
 mod commands;
-mod cpio;
 mod disruptions;
 mod expected;
 mod image;
