@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::commands::Command as GuestCommand;
 use crate::expected::{bench, lab};
 use crate::modules::Modules;
-use crate::parts::Failure;
+use crate::outcome::Failure;
 use crate::qemu::Guest;
 use crate::{initramfs, tools};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::parts::Failure;
+use crate::outcome::Failure;
 use crate::qemu::{self, End, Guest};
 use crate::records::{self, Record};
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::boot;
 use crate::checks::Check;
 use crate::expected::image::{ABSENT, CYCLES, FIRST, LAST, RTC};
-use crate::parts::Failure;
+use crate::outcome::Failure;
 use crate::qemu::Guest;
 
 /// Clocks of this machine model, and those that only a paravirtual host has.

@@ -3,6 +3,7 @@
 //! lacks (HPET, ACPI PM timer, a CMOS RTC, all of KVM's clocks), and the guest
 //! is deleted afterwards, so its clock and its clock source may be changed.
 
+mod args;
 mod artifacts;
 mod boot;
 mod checks;
@@ -12,6 +13,7 @@ mod expected;
 mod image;
 mod initramfs;
 mod modules;
+mod outcome;
 mod packages;
 mod parts;
 mod qemu;
@@ -24,41 +26,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::args::Args;
 use crate::checks::Check;
-use crate::packages::Unavailable;
-use crate::parts::{Failure, Results};
-
-/// Machines under QEMU: what runs in them and what is checked there.
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask machines", bin_name = "cargo xtask machines")]
-struct Args {
-    /// Seconds after which a guest is ended
-    #[arg(long, default_value_t = 240, value_name = "SECONDS")]
-    limit: u32,
-    /// Write the result to docs/validation/nested.md
-    #[arg(long, conflicts_with = "only")]
-    record: bool,
-    /// Run one part only
-    #[arg(long, value_name = "PART")]
-    only: Option<Part>,
-    /// Print the output of each command and the result of each check
-    #[arg(long)]
-    verbose: bool,
-    /// Fail with exit code 2 if anything was skipped
-    #[arg(long)]
-    require: bool,
-}
-
-/// The parts, in the order they run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
-    /// A stock kernel with KVM
-    Kernel,
-    /// The lab's own guest image
-    Image,
-    /// A stock kernel that is paused, saved and restored
-    Disruptions,
-}
+use crate::outcome::{Failure, Results, Unavailable};
 
 /// Exit code of a skip under `--require`.
 const SKIPPED: u8 = 2;

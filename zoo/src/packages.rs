@@ -5,20 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::outcome::Unavailable;
 use crate::tools::output_of;
-
-/// What this machine lacks, and the remedy.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unavailable {
-    pub(crate) why: String,
-    pub(crate) remedy: String,
-}
-
-impl Unavailable {
-    pub(crate) fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { why: why.into(), remedy: remedy.into() }
-    }
-}
 
 /// The folder in which packages are unpacked, each in a folder of its name.
 #[derive(Debug)]

@@ -3,57 +3,20 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
+use crate::args::{Args, Part};
 use crate::artifacts::{self, Artifacts, GuestSpec};
-use crate::checks::{self, Check, Outputs};
+use crate::checks::{self, Outputs};
 use crate::commands::COMMANDS;
-use crate::packages::{Packages, Unavailable};
+use crate::outcome::{Failure, Phases, Results, Unavailable};
+use crate::packages::Packages;
 use crate::qemu::{self, Guest};
 use crate::records::Record;
 use crate::report::{self, Setting};
-use crate::{Args, Part, boot, disruptions, image, tools};
+use crate::{boot, disruptions, image, tools};
 
 /// The page that `--record` writes.
 const PAGE: &str = "docs/validation/nested.md";
-
-/// What a run came to.
-#[derive(Debug)]
-pub(crate) struct Results {
-    pub(crate) checks: Vec<Check>,
-    /// What could not run on this machine.
-    pub(crate) skipped: Vec<Unavailable>,
-}
-
-/// Why a run stopped.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// This machine lacks something.
-    Unavailable(Unavailable),
-    /// Something failed.
-    Failed(String),
-}
-
-impl From<Unavailable> for Failure {
-    fn from(unavailable: Unavailable) -> Self {
-        Self::Unavailable(unavailable)
-    }
-}
-
-/// The phases of a run, and how long each took, s.
-#[derive(Debug, Default)]
-pub(crate) struct Phases(Vec<(String, f64)>);
-
-impl Phases {
-    pub(crate) fn time<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = work();
-        let took_s = start.elapsed().as_secs_f64();
-        println!("{name:<18}{took_s:7.1} s");
-        self.0.push((name.to_owned(), took_s));
-        result
-    }
-}
 
 pub(crate) fn run(args: &Args) -> Result<Results, Failure> {
     let mut phases = Phases::default();

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Findings;
 use super::channel::{Line, now_ns};
 use super::effects::{self, Effect};
+use super::findings::Findings;
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Generation, Session};
 use super::ticks::seconds;
