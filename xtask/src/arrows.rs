@@ -1,230 +1,143 @@
-//! Who may use whom. A crate is a floor and arrows only go down: this table
-//! is ARCHITECTURE.md as a program. A new row or arrow needs a record in
+//! Which crate may use which. A crate is a floor and arrows only go down:
+//! `table` is ARCHITECTURE.md as data. A new row or arrow needs a record in
 //! docs/decisions.
+
+mod pure;
+mod table;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::arrows::table::{CRATES, Row, Uses};
 use crate::diagnostic::Diagnostic;
 use crate::project::Project;
 
-/// One floor.
-struct Floor {
-    name: &'static str,
-    /// Crates of this workspace it may use.
-    uses: &'static [&'static str],
-    /// Crates from outside it may use.
-    outside: Outside,
-    /// A top floor: nothing may use it, tests neither.
-    top: bool,
-}
+/// What the crates are built for: only its dependencies count.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What a floor may use from outside.
-enum Outside {
-    /// What it needs.
-    Any,
-    /// Only these: a pure crate stays pure when its dependencies are.
-    Only(&'static [&'static str]),
-}
+/// Crates from outside that a pure crate may use directly.
+const PURE_MAY_USE: &[&str] = &["hdrhistogram", "schemars", "serde", "thiserror"];
 
-const fn floor(name: &'static str, uses: &'static [&'static str], outside: Outside) -> Floor {
-    Floor { name, uses, outside, top: false }
-}
-
-const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
-    Floor { name, uses, outside: Outside::Any, top: true }
-}
-
-const LIBRARIES: &[&str] = &[
-    "parachron-chronyd",
-    "parachron-clock",
-    "parachron-disruptions",
-    "parachron-doctor",
-    "parachron-lab",
-    "parachron-guest",
-    "parachron-instruments",
-    "parachron-keeper",
-    "parachron-vmm",
-    "parachron-facts",
-    "parachron-units",
-    "parachron-platform",
-    "parachron-host",
-    "pvclock",
-    "parachron-records",
-];
-
-const FLOORS: &[Floor] = &[
-    floor("parachron-units", &[], Outside::Only(&[])),
-    floor("parachron-chronyd", &[], Outside::Only(&[])),
-    floor(
-        "parachron-facts",
-        &["parachron-units", "pvclock"],
-        Outside::Only(&["schemars", "serde", "thiserror"]),
-    ),
-    floor("pvclock", &["parachron-units"], Outside::Only(&[])),
-    floor(
-        "parachron-pvclock-c",
-        &["parachron-units", "parachron-facts", "pvclock"],
-        Outside::Only(&[]),
-    ),
-    floor(
-        "parachron-clock",
-        &["parachron-chronyd", "parachron-units", "parachron-facts", "pvclock"],
-        Outside::Only(&["libc", "raw-cpuid"]),
-    ),
-    floor(
-        "parachron-clock-c",
-        &["parachron-units", "parachron-facts", "parachron-clock"],
-        Outside::Only(&[]),
-    ),
-    floor(
-        "parachron-instruments",
-        &["pvclock"],
-        Outside::Only(&["hdrhistogram", "schemars", "serde"]),
-    ),
-    floor(
-        "parachron-platform",
-        &["parachron-chronyd", "parachron-units", "parachron-facts", "pvclock"],
-        Outside::Any,
-    ),
-    floor(
-        "parachron-records",
-        &["parachron-units", "parachron-facts", "parachron-instruments"],
-        Outside::Any,
-    ),
-    floor(
-        "parachron-host",
-        &["parachron-units", "parachron-facts", "pvclock"],
-        Outside::Only(&["thiserror"]),
-    ),
-    floor(
-        "parachron-guest",
-        &["parachron-units", "parachron-facts", "pvclock"],
-        Outside::Only(&[]),
-    ),
-    floor(
-        "parachron-vmm",
-        &["parachron-guest", "parachron-platform", "parachron-host", "pvclock"],
-        Outside::Any,
-    ),
-    floor(
-        "parachron-lab",
-        &[
-            "parachron-guest",
-            "parachron-instruments",
-            "parachron-vmm",
-            "parachron-platform",
-            "parachron-host",
-            "pvclock",
-        ],
-        Outside::Any,
-    ),
-    floor(
-        "parachron-doctor",
-        &["parachron-platform", "parachron-instruments"],
-        Outside::Only(&["schemars", "serde"]),
-    ),
-    floor(
-        "parachron-disruptions",
-        &["parachron-platform", "parachron-instruments", "pvclock"],
-        Outside::Only(&["schemars", "serde"]),
-    ),
-    floor(
-        "parachron-keeper",
-        &["parachron-disruptions", "parachron-instruments", "pvclock"],
-        Outside::Only(&["schemars", "serde"]),
-    ),
-    top("parachron", LIBRARIES),
-    top("bench", LIBRARIES),
-    top("fuzz", LIBRARIES),
-    top("e2e", LIBRARIES),
-    top("xtask", &[]),
-];
-
-/// Checks the workspace as cargo sees it.
+/// Checks the workspace's metadata, as cargo resolves it.
 pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
-    let asked = project
+    let output = project
         .cargo()
-        .args(["metadata", "--no-deps", "--format-version", "1", "--quiet"])
+        .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", TARGET])
         .output();
-    let complaint = |what: String| {
-        vec![Diagnostic::new("Cargo.toml", 1, what, "run `cargo metadata` and mend its complaint")]
+    let failed = |what: String| {
+        vec![Diagnostic::new("Cargo.toml", 1, what, "run `cargo metadata` and fix its error")]
     };
-    match asked {
-        Err(error) => complaint(format!("cannot run cargo metadata: {error}")),
+    match output {
+        Err(error) => failed(format!("cannot run cargo metadata: {error}")),
         Ok(output) if !output.status.success() => {
-            complaint(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+            failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())
         }
         Ok(output) => match serde_json::from_slice(&output.stdout) {
-            Err(error) => complaint(format!("cargo metadata is not JSON: {error}")),
-            Ok(metadata) => judge(&metadata),
+            Err(error) => failed(format!("cargo metadata printed no JSON: {error}")),
+            Ok(metadata) => violations(&metadata),
         },
     }
 }
 
-/// Holds cargo's metadata against the table.
-fn judge(metadata: &Value) -> Vec<Diagnostic> {
-    let root = metadata["workspace_root"].as_str().unwrap_or_default();
-    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let members: BTreeMap<&str, &Value> =
-        packages.iter().filter_map(|package| Some((package["name"].as_str()?, package))).collect();
+/// Whether a file is the root of a pure crate, or of a module that is held to
+/// be as pure as one.
+pub(crate) fn is_root_of_pure(path: &str) -> bool {
+    let is_root = |row: &Row| row.is_pure && path == format!("crates/{}/src/lib.rs", row.folder);
+    path == "crates/clock/src/timeline.rs" || CRATES.iter().any(is_root)
+}
+
+/// A crate of the workspace.
+struct Member<'a> {
+    /// Its folder, without `crates/`: its name in the table.
+    folder: &'a str,
+    manifest: &'a str,
+    package: &'a Value,
+}
+
+/// Compares cargo's metadata with the table.
+fn violations(metadata: &Value) -> Vec<Diagnostic> {
+    let members = members(metadata);
     let mut diagnostics = Vec::new();
-    for (name, package) in &members {
-        let manifest = package["manifest_path"].as_str().unwrap_or("Cargo.toml");
-        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
-        let Some(floor) = FLOORS.iter().find(|floor| floor.name == *name) else {
-            diagnostics.push(Diagnostic::new(
-                manifest,
-                1,
-                format!("crate {name} has no row in the table of floors"),
-                "add one to xtask/src/arrows.rs, with a record in docs/decisions",
-            ));
+    for (name, member) in &members {
+        let mut report = |what: String, remedy: &str| {
+            diagnostics.push(Diagnostic::new(member.manifest, 1, what, remedy));
+        };
+        let Some(row) = CRATES.iter().find(|row| row.folder == member.folder) else {
+            let what = format!("crate {name} has no row in the table of floors");
+            report(what, "add one to xtask/src/arrows/table.rs, with a record in docs/decisions");
             continue;
         };
-        let dependencies = package["dependencies"].as_array().map_or(&[][..], Vec::as_slice);
-        for dependency in dependencies {
+        if *name != row.package() {
+            let what = format!("package {name} in the folder of {}", row.package());
+            report(what, "name packages parachron-FOLDER");
+        }
+        for dependency in array(&member.package["dependencies"]) {
             let Some(used) = dependency["name"].as_str() else { continue };
             let for_tests = dependency["kind"].as_str() == Some("dev");
-            if let Some((what, remedy)) =
-                complaint(floor, used, for_tests, members.contains_key(used))
-            {
-                diagnostics.push(Diagnostic::new(manifest, 1, what, remedy));
+            let violation = match members.get(used) {
+                Some(used) => upward(row, used.folder, for_tests),
+                None => (row.is_pure && !for_tests && !PURE_MAY_USE.contains(&used)).then(|| {
+                    let what = format!("{name} uses {used} and must stay pure");
+                    (what, "do without, or move the code to a crate that is not pure")
+                }),
+            };
+            if let Some((what, remedy)) = violation {
+                report(what, remedy);
             }
+        }
+        if row.is_pure
+            && let Some(path) = pure::path_to_system(metadata, name)
+        {
+            let what = format!("{name} is pure and links a system library: {path}");
+            report(what, "remove the first dependency of this path, or its feature");
         }
     }
     diagnostics
 }
 
-/// What is wrong with one arrow, and the remedy.
-fn complaint(
-    floor: &Floor,
-    used: &str,
-    for_tests: bool,
-    ours: bool,
-) -> Option<(String, &'static str)> {
-    let name = floor.name;
-    if for_tests {
-        let upward = FLOORS.iter().any(|other| other.name == used && other.top);
-        return upward.then(|| {
-            (format!("tests of {name} use {used}, the top floor"), "move the test to e2e")
-        });
+/// The workspace's crates, by package name.
+fn members(metadata: &Value) -> BTreeMap<&str, Member<'_>> {
+    let root = metadata["workspace_root"].as_str().unwrap_or_default();
+    let ids = array(&metadata["workspace_members"]);
+    let is_member = |package: &&Value| ids.contains(&package["id"]);
+    let member = |package| {
+        let package: &Value = package;
+        let manifest = package["manifest_path"].as_str()?;
+        let manifest = manifest.strip_prefix(root).unwrap_or(manifest).trim_start_matches('/');
+        let folder = manifest.strip_suffix("/Cargo.toml")?;
+        let folder = folder.strip_prefix("crates/").unwrap_or(folder);
+        Some((package["name"].as_str()?, Member { folder, manifest, package }))
+    };
+    array(&metadata["packages"]).iter().filter(is_member).filter_map(member).collect()
+}
+
+/// What is wrong with an arrow inside the workspace, and the remedy.
+fn upward(row: &Row, used: &str, for_tests: bool) -> Option<(String, &'static str)> {
+    let target = CRATES.iter().find(|row| row.folder == used)?;
+    if target.is_top {
+        let what = format!("{} uses {used}, which nothing may use", row.folder);
+        return Some((what, "move the shared part to a lower floor, a test to e2e"));
     }
-    if ours {
-        return (!floor.uses.contains(&used)).then(|| {
-            (
-                format!("{name} may not use {used}: arrows only go down"),
-                "move the shared part to a lower floor",
-            )
-        });
+    // Tests may use any library: they are not part of what others link.
+    (!for_tests && !row.may_use(target)).then(|| {
+        let what = format!("{} may not use {used}: arrows only go down", row.folder);
+        (what, "move the shared part to a lower floor")
+    })
+}
+
+impl Row {
+    fn may_use(&self, other: &Row) -> bool {
+        other.floor < self.floor
+            && match self.uses {
+                Uses::Only(folders) => folders.contains(&other.folder),
+                Uses::AllBelowBut(folders) => !folders.contains(&other.folder),
+            }
     }
-    match floor.outside {
-        Outside::Only(allowed) if !allowed.contains(&used) => Some((
-            format!("{name} may not use {used} from outside: it is to stay pure"),
-            "do without, or move what needs it to platform",
-        )),
-        _ => None,
-    }
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! `cargo xtask check`: every step runs, each says what it took, and one
-//! failure is enough.
+//! `cargo xtask check`: every step runs and prints its duration; one failure
+//! fails the check.
 
+mod clippy;
 mod deny;
+mod package;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -29,15 +31,17 @@ enum Step {
     Tidy,
     /// Crates use only the floors below them
     Arrows,
+    /// Libraries can be packaged
+    Package,
     /// Code is formatted
     Fmt,
     /// Dependencies' licences, sources and bans
     Licences,
-    /// Dependencies' known faults
+    /// Dependencies' known vulnerabilities
     Advisories,
     /// Clippy finds nothing
     Clippy,
-    /// Documentation builds, and its links lead somewhere
+    /// Documentation builds, and its links work
     Docs,
 }
 
@@ -50,10 +54,11 @@ impl Step {
         match self {
             Self::Tidy => of_diagnostics(&tidy::check(project)),
             Self::Arrows => of_diagnostics(&arrows::check(project)),
+            Self::Package => package::check(project),
             Self::Fmt => formatted(project),
             Self::Licences => deny::licences(project),
             Self::Advisories => deny::advisories(project),
-            Self::Clippy => clippy(project),
+            Self::Clippy => clippy::check(project),
             Self::Docs => Outcome::of(
                 project
                     .cargo()
@@ -67,40 +72,21 @@ impl Step {
     }
 }
 
-fn clippy(project: &Project) -> Outcome {
-    if !outside::answers(project.cargo().args(["clippy", "--version"])) {
-        return Outcome::skipped("clippy is not installed", "rustup component add clippy");
-    }
-    // The guest's image is no program of the host's: its own build script and
-    // profile make it one without an operating system.
-    let all = ["--workspace", "--all-targets"];
-    let image = ["--release", "--manifest-path", IMAGE];
-    for which in [&all[..], &image] {
-        let mut command = project.cargo();
-        command.args(["clippy", "--quiet"]).args(which).args(["--", "--deny", "warnings"]);
-        let outcome = Outcome::of(&mut command);
-        if let Outcome::Failed(_) = outcome {
-            return outcome;
-        }
-    }
-    Outcome::Passed
-}
-
-/// The workspaces beside the main one.
+/// The workspaces in addition to the main one.
 const IMAGE: &str = "crates/guest/image/Cargo.toml";
 const ENGINE: &str = "fuzz/engine/Cargo.toml";
 
-/// Formatting of the workspace, and of those beside it.
+/// Formatting of every workspace.
 fn formatted(project: &Project) -> Outcome {
-    if !outside::answers(project.cargo().args(["fmt", "--version"])) {
+    if !outside::is_available(project.cargo().args(["fmt", "--version"])) {
         return Outcome::skipped("rustfmt is not installed", "rustup component add rustfmt");
     }
     let names_only = ["--check", "--", "-l", "--color=never"];
     let [engine, image] = [ENGINE, IMAGE].map(|manifest| ["fmt", "--manifest-path", manifest]);
     for which in [&["fmt", "--all"][..], &engine, &image] {
         let outcome = Outcome::of(project.cargo().args(which).args(names_only));
-        if let Outcome::Failed(said) = outcome {
-            return Outcome::Failed(format!("{said}cargo {} mends it\n", which.join(" ")));
+        if let Outcome::Failed(output) = outcome {
+            return Outcome::Failed(format!("{output}cargo {} fixes it\n", which.join(" ")));
         }
     }
     Outcome::Passed
@@ -141,7 +127,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
         }
         let name = step.name();
         print!("{name:<12}");
-        // The name stands there while the step runs.
+        // The name is visible while the step runs.
         let _ = std::io::stdout().flush();
         let start = Instant::now();
         let outcome = step.run(project);
@@ -151,8 +137,8 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
                 println!("ok      {took_s:7.1} s");
                 tally.passed += 1;
             }
-            Outcome::Failed(said) => {
-                println!("FAILED  {took_s:7.1} s\n{}", said.trim_end());
+            Outcome::Failed(output) => {
+                println!("FAILED  {took_s:7.1} s\n{}", output.trim_end());
                 tally.failed.push(name);
             }
             Outcome::Skipped { why, remedy } => {
@@ -182,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_fails_its_step() {
+    fn a_violation_fails_its_step() {
         assert_eq!(of_diagnostics(&[]), Outcome::Passed);
         let one = Diagnostic::new("a.rs", 3, "too long", "split it");
         assert_eq!(of_diagnostics(&[one]), Outcome::Failed("a.rs:3: too long; split it\n".into()));

@@ -1,4 +1,4 @@
-//! One complaint: where, what, and the remedy.
+//! One violation: where, what, and the remedy.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -33,18 +33,18 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Prints the complaints of one rule book, and turns them into an exit code.
-pub(crate) fn tell(name: &str, diagnostics: &[Diagnostic]) -> ExitCode {
+/// Prints the violations that one check found, and returns its exit code.
+pub(crate) fn report(name: &str, diagnostics: &[Diagnostic]) -> ExitCode {
     for diagnostic in diagnostics {
         println!("{diagnostic}");
     }
     match diagnostics.len() {
         0 => {
-            println!("{name}: all in order");
+            println!("{name}: no violations");
             ExitCode::SUCCESS
         }
         n => {
-            println!("{name}: {n} to mend");
+            println!("{name}: {n} violations");
             ExitCode::FAILURE
         }
     }

@@ -32,7 +32,7 @@ struct Run {
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
-    if !outside::answers(project.nightly_cargo().args(["fuzz", "--version"])) {
+    if !outside::is_available(project.nightly_cargo().args(["fuzz", "--version"])) {
         eprintln!("fuzz: no nightly toolchain with cargo-fuzz");
         eprintln!("  try: rustup toolchain install nightly && cargo install --locked cargo-fuzz");
         return ExitCode::FAILURE;

@@ -1,5 +1,6 @@
-//! The project's chores. `cargo xtask check` is exactly what CI runs beside
-//! the tests; the other commands are its steps alone, or too long for it.
+//! The project's chores. `cargo xtask check` is exactly what CI runs in
+//! addition to the tests; the other commands are single steps of it, or take
+//! too long for it.
 
 mod arrows;
 mod bench;
@@ -7,8 +8,8 @@ mod check;
 mod diagnostic;
 mod docs;
 mod fuzz;
+mod machines;
 mod miri;
-mod nested;
 mod outside;
 mod project;
 mod tidy;
@@ -29,18 +30,18 @@ pub(crate) struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Run all that CI runs beside the tests; says what each step took
+    /// Run everything that CI runs in addition to the tests
     Check(check::Args),
-    /// Hold the files to STYLE.md
+    /// Check the files against STYLE.md
     Tidy,
-    /// Hold the crates to their floors: who may use whom
+    /// Check the dependencies between the crates
     Arrows,
-    /// Run a benchmark: ours beside the peers', answers asserted
+    /// Run a benchmark: our clocks and others, with assertions
     Bench(bench::Args),
     /// Fuzz each target from its seeds, and count the executions
     Fuzz(fuzz::Args),
-    /// Test the program against the real thing
-    E2e(EndToEnd),
+    /// Test the program in virtual machines under QEMU
+    Machines(machines::Args),
     /// Run pvclock's tests under Miri
     Miri,
     /// Rewrite schemas, the table of rules and the C header, and build the API
@@ -48,28 +49,16 @@ enum Chore {
     Docs,
 }
 
-#[derive(Debug, clap::Args)]
-struct EndToEnd {
-    #[command(subcommand)]
-    against: RealThing,
-}
-
-#[derive(Debug, Subcommand)]
-enum RealThing {
-    /// A stock Debian kernel with KVM, in QEMU's software emulation
-    Nested(nested::Args),
-}
-
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let project = Project::here();
     match command_line.chore {
         Chore::Check(args) => check::run(&project, &args),
-        Chore::Tidy => diagnostic::tell("tidy", &tidy::check(&project)),
-        Chore::Arrows => diagnostic::tell("arrows", &arrows::check(&project)),
+        Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
+        Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => bench::run(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
-        Chore::E2e(EndToEnd { against: RealThing::Nested(args) }) => nested::run(&project, &args),
+        Chore::Machines(args) => machines::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Docs => docs::run(&project),
     }

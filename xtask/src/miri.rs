@@ -11,7 +11,7 @@ use crate::project::Project;
 const RUNS: [&[&str]; 2] = [&["--package", "pvclock"], &["--package", "parachron-clock", "--lib"]];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
-    if !outside::answers(project.nightly_cargo().args(["miri", "--version"])) {
+    if !outside::is_available(project.nightly_cargo().args(["miri", "--version"])) {
         eprintln!("miri: no nightly toolchain with Miri");
         eprintln!("  try: rustup toolchain install nightly --component miri,rust-src");
         return ExitCode::FAILURE;

@@ -1,20 +1,19 @@
-//! Running outside programs: quietly, and telling "not installed" from
-//! "failed".
+//! Other programs: run quietly; "not installed" is not "failed".
 
 use std::process::{Command, ExitCode, Stdio};
 
 /// How one step of a chore ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As it should.
+    /// It succeeded.
     Passed,
-    /// Not, with what was said about it.
+    /// It failed, with its output.
     Failed(String),
-    /// It could not be asked.
+    /// It could not run.
     Skipped {
-        /// What stood in the way.
+        /// What is missing.
         why: String,
-        /// What would clear it.
+        /// How to provide it.
         remedy: String,
     },
 }
@@ -25,9 +24,9 @@ impl Outcome {
         match command.stdin(Stdio::null()).output() {
             Ok(output) if output.status.success() => Self::Passed,
             Ok(output) => {
-                let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-                said.push_str(&String::from_utf8_lossy(&output.stderr));
-                Self::Failed(said)
+                let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+                text.push_str(&String::from_utf8_lossy(&output.stderr));
+                Self::Failed(text)
             }
             Err(error) => {
                 Self::Failed(format!("cannot run {:?}: {error}\n", command.get_program()))
@@ -41,8 +40,8 @@ impl Outcome {
     }
 }
 
-/// Whether a command answers at all: `cargo deny --version`.
-pub(crate) fn answers(command: &mut Command) -> bool {
+/// Whether a command runs at all: `cargo deny --version`.
+pub(crate) fn is_available(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -51,10 +50,10 @@ pub(crate) fn answers(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs a command whose output the person should see, and hands on its code.
+/// Runs a command with its output on the terminal, and returns its exit code.
 pub(crate) fn pass_through(command: &mut Command) -> ExitCode {
     match command.status() {
-        // Ended by a signal: no code to hand on.
+        // A program that a signal ended has no exit code.
         Ok(status) => status
             .code()
             .and_then(|code| u8::try_from(code).ok())
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_keeps_what_was_said() {
+    fn a_failure_keeps_the_output() {
         let outcome =
             Outcome::of(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
         assert_eq!(outcome, Outcome::Failed("out\nerr\n".to_owned()));
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_code_is_handed_on() {
+    fn an_exit_code_is_returned() {
         let ended = |how: &str| pass_through(Command::new("sh").args(["-c", how]));
         assert_eq!(ended("exit 0"), ExitCode::SUCCESS);
         assert_eq!(ended("exit 2"), ExitCode::from(2));
@@ -87,11 +86,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_does_not_answer() {
-        assert!(!answers(&mut Command::new("no-such-program-here")));
-        let Outcome::Failed(said) = Outcome::of(&mut Command::new("no-such-program-here")) else {
+    fn a_missing_program_is_not_available() {
+        assert!(!is_available(&mut Command::new("no-such-program-here")));
+        let Outcome::Failed(text) = Outcome::of(&mut Command::new("no-such-program-here")) else {
             panic!("a missing program cannot pass");
         };
-        assert!(said.contains("no-such-program-here"), "{said}");
+        assert!(text.contains("no-such-program-here"), "{text}");
     }
 }

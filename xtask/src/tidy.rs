@@ -1,18 +1,14 @@
-//! STYLE.md as a program. One file a rule; each complaint says what to do.
+//! STYLE.md as a program. One file per rule; each violation names its remedy.
 
 mod commands;
-mod length;
 mod links;
-mod pure;
-mod source;
+mod rust;
 mod text;
-mod unsafety;
 
 use std::fs;
 
 use crate::diagnostic::Diagnostic;
 use crate::project::Project;
-use crate::tidy::source::RustSource;
 
 /// One of the project's files.
 #[derive(Debug)]
@@ -47,7 +43,7 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
                 &path,
                 1,
                 format!("not readable: {error}"),
-                "mend or remove it",
+                "fix its permissions or remove it",
             )),
         }
     }
@@ -57,27 +53,14 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
 }
 
 fn judge(files: &[File], machine: &text::Machine) -> Vec<Diagnostic> {
-    let (sources, mut diagnostics) = source::parse(files);
-    for source in &sources {
-        diagnostics.extend(length::check(source));
-        diagnostics.extend(pure::check(source));
-        diagnostics.extend(unsafety::check(source));
-    }
+    let mut diagnostics = Vec::new();
     for file in files {
+        diagnostics.extend(rust::check(file));
         diagnostics.extend(text::check(file, machine));
     }
     diagnostics.extend(links::check(files));
-    diagnostics.extend(commands::check(files, &parachron_commands(&sources)));
+    diagnostics.extend(commands::check(files));
     diagnostics
-}
-
-/// The names after `parachron`, from the enum that defines them.
-fn parachron_commands(sources: &[RustSource<'_>]) -> Vec<String> {
-    sources
-        .iter()
-        .filter(|source| source.path == "crates/cli/src/commands.rs")
-        .flat_map(|source| source.variants_of("Command"))
-        .collect()
 }
 
 #[cfg(test)]
@@ -85,20 +68,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_of_all_rules_come_together() {
+    fn violations_of_all_rules_are_collected() {
         let file = |path: &str, text: &str| File { path: path.to_owned(), bytes: text.into() };
         let files = [
-            file("crates/pvclock/src/lib.rs", "fn now() { let _ = std::time::Instant::now(); }\n"),
+            file("crates/pvclock/src/lib.rs", "#![no_std]\n"),
             file("crates/cli/src/commands.rs", "enum Command { Doctor(u8) }\n"),
             file("README.md", "[gone](docs/gone.md) and `parachron dokter`\n"),
         ];
-        let said: Vec<String> = judge(&files, &text::Machine { places: Vec::new() })
+        let found: Vec<String> = judge(&files, &text::Machine { folders: Vec::new() })
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(said.len(), 3, "{said:#?}");
-        assert!(said[0].starts_with("crates/pvclock/src/lib.rs:1: "), "{said:#?}");
-        assert!(said[1].contains("docs/gone.md"), "{said:#?}");
-        assert!(said[2].contains("dokter"), "{said:#?}");
+        assert_eq!(found.len(), 3, "{found:#?}");
+        assert!(found[0].starts_with("crates/pvclock/src/lib.rs:1: "), "{found:#?}");
+        assert!(found[1].contains("docs/gone.md"), "{found:#?}");
+        assert!(found[2].contains("dokter"), "{found:#?}");
     }
 }

@@ -6,6 +6,10 @@
 //! time of day ([`realtime`]) and its error ([`bound`]), and [`published`]
 //! hands the result to readers. It is public for those who bring a counter
 //! and a system of their own.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 pub mod bound;
 pub mod maintenance;

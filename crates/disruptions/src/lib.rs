@@ -6,6 +6,11 @@
 //! gathered as [`Evidence`] until it can be said what happened, and told as a
 //! [`Disruption`]. What counts as which kind stands in `classify`.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
 mod classify;
 mod disruption;
 mod event;

@@ -6,6 +6,11 @@
 //! unknown is never a finding by itself: it is listed among the things
 //! checked, with its reason.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
 pub mod finding;
 pub mod report;
 pub mod rule;

@@ -3,7 +3,12 @@
 //!
 //! A parser is a pure function that never fails: what it cannot make out is
 //! an [`Unknown`] fact with a reason, and the reason reaches the person.
+
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 pub mod clocksource;
 pub mod cpu;

@@ -5,6 +5,10 @@
 //! hosts without KVM, where it is a model of one.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 pub mod clocks;
 pub mod cost;

@@ -15,6 +15,10 @@
 //! `docs/protocols/host.md` tells the rules to who writes a host of their own.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 extern crate alloc;
 

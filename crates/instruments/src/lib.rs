@@ -4,6 +4,11 @@
 //! arguments, so that a simulated clock of known error calibrates each
 //! instrument.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
 pub mod cost;
 pub mod distribution;
 pub mod drift;

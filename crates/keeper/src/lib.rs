@@ -23,6 +23,10 @@
 //! Times are CLOCK_MONOTONIC: nobody sets it, the keeper neither.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod action;
 mod allowance;

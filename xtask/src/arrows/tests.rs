@@ -1,91 +1,161 @@
-//! The table against made-up workspaces.
+//! The table, and the checks on made-up workspaces.
 
 use serde_json::json;
 
 use super::*;
 
-/// A workspace of one package with one dependency.
-fn verdict(package: &str, dependency: &str, kind: Option<&str>) -> Vec<String> {
-    let member = |name: &str, dependencies: Value| {
-        json!({
-            "name": name,
-            "manifest_path": format!("/w/crates/{name}/Cargo.toml"),
-            "dependencies": dependencies,
-        })
+/// Metadata of the whole table without dependencies, then with these: from,
+/// to, kind. What has no row is a crate from outside.
+fn metadata(arrows: &[(&str, &str, Option<&str>)]) -> Value {
+    let mut names: Vec<String> = CRATES.iter().map(Row::package).collect();
+    let inside = names.len();
+    for (from, to, _) in arrows {
+        for name in [from, to] {
+            if !names.iter().any(|known| known == name) {
+                names.push((*name).to_owned());
+            }
+        }
+    }
+    let of = |name: &String| arrows.iter().filter(|(from, _, _)| from == name).collect::<Vec<_>>();
+    let package = |name: &String| {
+        let folder = match name.as_str() {
+            "parachron" => "crates/cli".to_owned(),
+            "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => name.clone(),
+            name => format!("crates/{}", name.trim_start_matches("parachron-")),
+        };
+        let dependencies: Vec<Value> =
+            of(name).iter().map(|(_, to, kind)| json!({ "name": to, "kind": kind })).collect();
+        let manifest = format!("/w/{folder}/Cargo.toml");
+        let kind = if name.ends_with("-derive") { "proc-macro" } else { "lib" };
+        json!({ "name": name, "id": name, "manifest_path": manifest,
+            "dependencies": dependencies, "targets": [{ "kind": [kind] }] })
     };
-    let all = [
-        "pvclock",
-        "parachron-instruments",
-        "parachron-platform",
-        "parachron-doctor",
-        "parachron",
-        "xtask",
-    ];
-    let mut packages = vec![member(package, json!([{"name": dependency, "kind": kind}]))];
-    packages
-        .extend(all.iter().filter(|name| **name != package).map(|name| member(name, json!([]))));
-    let metadata = json!({"workspace_root": "/w", "packages": packages});
-    judge(&metadata).iter().map(ToString::to_string).collect()
+    let node = |name: &String| {
+        let deps: Vec<Value> = of(name)
+            .iter()
+            .map(|(_, to, kind)| json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] }))
+            .collect();
+        json!({ "id": name, "deps": deps })
+    };
+    json!({
+        "workspace_root": "/w",
+        "workspace_members": names[..inside],
+        "packages": names.iter().map(package).collect::<Vec<_>>(),
+        "resolve": { "nodes": names.iter().map(node).collect::<Vec<_>>() },
+    })
+}
+
+fn found(arrows: &[(&str, &str, Option<&str>)]) -> Vec<String> {
+    violations(&metadata(arrows)).iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn arrows_down_are_fine() {
-    for (from, to) in [
-        ("parachron-pvclock-c", "pvclock"),
-        ("parachron-instruments", "pvclock"),
-        ("parachron-platform", "pvclock"),
-        ("parachron-platform", "rustix"),
-        ("parachron-doctor", "parachron-platform"),
-        ("parachron-doctor", "serde"),
-        ("parachron", "parachron-doctor"),
-        ("parachron", "clap"),
-    ] {
-        assert_eq!(verdict(from, to, None), Vec::<String>::new(), "{from} -> {to}");
+fn every_arrow_of_the_table_goes_down() {
+    for row in CRATES {
+        let (Uses::Only(folders) | Uses::AllBelowBut(folders)) = row.uses;
+        for folder in folders {
+            let used = CRATES.iter().find(|row| row.folder == *folder);
+            let used = used.unwrap_or_else(|| panic!("{}: {folder} has no row", row.folder));
+            assert!(used.floor < row.floor, "{} is not above {folder}", row.folder);
+            assert!(!used.is_top, "{}: nothing may use {folder}", row.folder);
+        }
     }
 }
 
 #[test]
-fn an_arrow_up_or_sideways_is_refused() {
+fn a_pure_crate_of_the_table_uses_pure_crates() {
+    for row in CRATES.iter().filter(|row| row.is_pure) {
+        let impure = CRATES.iter().find(|other| row.may_use(other) && !other.is_pure);
+        assert!(impure.is_none(), "{} may use {:?}", row.folder, impure.map(|row| row.folder));
+    }
+}
+
+#[test]
+fn arrows_down_are_allowed() {
+    let arrows = [
+        ("parachron-pvclock-c", "pvclock", None),
+        ("parachron-linux", "rustix", None),
+        ("parachron-doctor", "parachron-facts", None),
+        ("parachron-doctor", "serde", None),
+        ("parachron-lab", "parachron-records", None),
+        ("parachron", "parachron-daemon", None),
+        ("parachron", "clap", None),
+        ("pvclock", "proptest", Some("dev")),
+        ("pvclock", "parachron-linux", Some("dev")),
+    ];
+    assert_eq!(found(&arrows), Vec::<String>::new());
+}
+
+#[test]
+fn an_arrow_up_or_sideways_is_a_violation() {
     assert_eq!(
-        verdict("pvclock", "parachron-platform", None),
-        ["crates/pvclock/Cargo.toml:1: pvclock may not use platform: arrows only go down; \
+        found(&[("pvclock", "parachron-linux", None)]),
+        ["crates/pvclock/Cargo.toml:1: pvclock may not use linux: arrows only go down; \
              move the shared part to a lower floor"]
     );
     for (from, to) in [
-        ("parachron-instruments", "parachron-platform"),
-        ("parachron-platform", "parachron-doctor"),
-        ("parachron-doctor", "parachron"),
+        ("parachron-instruments", "parachron-facts"),
+        ("parachron-linux", "parachron-doctor"),
+        ("parachron-lab", "parachron-doctor"),
+        ("parachron-daemon", "parachron-vmm"),
+        ("parachron-daemon", "parachron-lab"),
     ] {
-        assert_eq!(verdict(from, to, None).len(), 1, "{from} -> {to}");
-        assert_eq!(verdict(from, to, Some("build")).len(), 1, "{from} -> {to}, build");
+        assert_eq!(found(&[(from, to, None)]).len(), 1, "{from} -> {to}");
+        assert_eq!(found(&[(from, to, Some("build"))]).len(), 1, "{from} -> {to}, build");
     }
 }
 
 #[test]
-fn a_pure_crate_takes_nothing_impure_from_outside() {
-    for (from, to) in
-        [("pvclock", "serde"), ("parachron-instruments", "rand"), ("parachron-doctor", "rustix")]
-    {
-        let said = verdict(from, to, None);
-        assert_eq!(said.len(), 1, "{from} -> {to}");
-        assert!(said[0].contains("to stay pure"), "{said:?}");
-    }
-    assert_eq!(verdict("pvclock", "proptest", Some("dev")), Vec::<String>::new());
-}
-
-#[test]
-fn tests_may_reach_anything_but_the_top() {
-    assert_eq!(verdict("pvclock", "parachron-platform", Some("dev")), Vec::<String>::new());
+fn nothing_uses_the_top_and_tests_neither() {
     assert_eq!(
-        verdict("parachron-platform", "parachron", Some("dev")),
-        ["crates/platform/Cargo.toml:1: tests of platform use parachron, the top floor; \
-             move the test to e2e"]
+        found(&[("parachron-linux", "parachron", Some("dev"))]),
+        ["crates/linux/Cargo.toml:1: linux uses cli, which nothing may use; \
+             move the shared part to a lower floor, a test to e2e"]
+    );
+    assert_eq!(found(&[("e2e", "zoo", None)]).len(), 1);
+}
+
+#[test]
+fn a_pure_crate_uses_few_crates_from_outside() {
+    assert_eq!(
+        found(&[("parachron-doctor", "regex", None)]),
+        ["crates/doctor/Cargo.toml:1: parachron-doctor uses regex and must stay pure; \
+             do without, or move the code to a crate that is not pure"]
     );
 }
 
 #[test]
-fn a_crate_without_a_row_is_asked_for_one() {
-    let said = verdict("newcomer", "serde", None);
-    assert_eq!(said.len(), 1);
-    assert!(said[0].starts_with("crates/newcomer/Cargo.toml:1: crate newcomer has no row"));
+fn a_pure_crate_links_no_system_library_however_far_away() {
+    let arrows = [
+        ("parachron-doctor", "serde", None),
+        ("serde", "parking", None),
+        ("parking", "libc", None),
+    ];
+    assert_eq!(
+        found(&arrows),
+        ["crates/doctor/Cargo.toml:1: parachron-doctor is pure and links a system library: \
+             parachron-doctor -> serde -> parking -> libc; \
+             remove the first dependency of this path, or its feature"]
+    );
+    // Neither tests and build scripts nor a macro's own dependencies count.
+    let unlinked = [
+        ("parachron-doctor", "serde", None),
+        ("serde", "libc", Some("build")),
+        ("serde", "nix", Some("dev")),
+        ("serde", "serde-derive", None),
+        ("serde-derive", "rustix", None),
+    ];
+    assert_eq!(found(&unlinked), Vec::<String>::new());
+}
+
+#[test]
+fn a_crate_without_a_row_or_with_another_name_is_a_violation() {
+    let mut metadata = metadata(&[]);
+    let path = "/w/crates/stranger/Cargo.toml";
+    metadata["packages"][0]["manifest_path"] = json!(path);
+    metadata["packages"][1]["name"] = json!("chronyd");
+    let found: Vec<String> = violations(&metadata).iter().map(ToString::to_string).collect();
+    assert!(found[0].starts_with("crates/chronyd/Cargo.toml:1: package chronyd in"), "{found:?}");
+    assert!(found[1].starts_with("crates/stranger/Cargo.toml:1: crate parachron-units has no row"));
+    assert_eq!(found.len(), 2, "{found:?}");
 }

@@ -40,7 +40,7 @@ fn check(project: &Project, what: &[&str]) -> Outcome {
 }
 
 fn missing(project: &Project) -> Option<Outcome> {
-    let there = outside::answers(project.cargo().args(["deny", "--version"]));
+    let there = outside::is_available(project.cargo().args(["deny", "--version"]));
     (!there).then(|| {
         Outcome::skipped("cargo-deny is not installed", "cargo install --locked cargo-deny")
     })

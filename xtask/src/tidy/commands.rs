@@ -1,4 +1,4 @@
-//! Commands that the documents tell people to type exist.
+//! Commands in the documents exist.
 
 use clap::CommandFactory;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use crate::diagnostic::Diagnostic;
 use crate::tidy::File;
 
-/// What stands before a command of ours, and whose it is.
+/// What precedes a command, and whose command it is.
 const BEGINNINGS: &[(&str, Whose)] = &[
     ("cargo xtask ", Whose::Xtask),
     ("parachron ", Whose::Parachron),
@@ -20,8 +20,12 @@ enum Whose {
     Parachron,
 }
 
-/// Checks all documents; `parachron` are the names of its commands.
-pub(crate) fn check(files: &[File], parachron: &[String]) -> Vec<Diagnostic> {
+/// The enum whose variants are parachron's commands.
+const COMMANDS: (&str, &str) = ("crates/cli/src/commands.rs", "enum Command {");
+
+pub(crate) fn check(files: &[File]) -> Vec<Diagnostic> {
+    let commands = files.iter().find(|file| file.path == COMMANDS.0).and_then(File::text);
+    let parachron = variants(commands.unwrap_or_default());
     let xtask = crate::CommandLine::command();
     let xtask: Vec<String> =
         xtask.get_subcommands().map(|chore| chore.get_name().to_owned()).collect();
@@ -30,7 +34,7 @@ pub(crate) fn check(files: &[File], parachron: &[String]) -> Vec<Diagnostic> {
         for (line, command) in file.text().map(typed).unwrap_or_default() {
             for (beginning, whose) in BEGINNINGS {
                 let Some(name) = name_after(&command, beginning) else { continue };
-                let known = if *whose == Whose::Xtask { &xtask } else { parachron };
+                let known = if *whose == Whose::Xtask { &xtask } else { &parachron };
                 if name != "help" && !known.iter().any(|known| known == name) {
                     diagnostics.push(Diagnostic::new(
                         &file.path,
@@ -45,8 +49,8 @@ pub(crate) fn check(files: &[File], parachron: &[String]) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// The command's name, when this line is one of ours: a metavariable or an
-/// option in its place is none.
+/// The command's name, if this line is one of our commands: a metavariable or
+/// an option is not a name.
 fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
     let command = command.trim_start_matches(['$', '#', ' ']);
     let command = command.strip_prefix("sudo ").unwrap_or(command);
@@ -57,7 +61,7 @@ fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
     (!name.starts_with('-') && !name.is_empty() && name.chars().all(lower)).then_some(name)
 }
 
-/// Lines of code blocks for a shell, and code among words, with their lines.
+/// Lines of code blocks and inline code, with their line numbers.
 fn typed(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -76,31 +80,57 @@ fn typed(text: &str) -> Vec<(usize, String)> {
     found
 }
 
+/// The variants of parachron's enum of commands, as typed. A variant that clap
+/// flattens into others is not a command.
+fn variants(source: &str) -> Vec<String> {
+    let from = source.lines().skip_while(|line| !line.contains(COMMANDS.1));
+    let body: Vec<&str> = from.take_while(|line| *line != "}").collect();
+    let variant = |pair: &[&str]| {
+        let name = pair[1].strip_prefix("    ")?.split(['(', ' ', ',']).next()?;
+        let is_variant = name.starts_with(|c: char| c.is_ascii_uppercase());
+        (is_variant && !pair[0].contains("flatten")).then(|| kebab_case(name))
+    };
+    body.windows(2).filter_map(variant).collect()
+}
+
+fn kebab_case(name: &str) -> String {
+    let mut spelled = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !spelled.is_empty() {
+            spelled.push('-');
+        }
+        spelled.extend(letter.to_lowercase());
+    }
+    spelled
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Vec<String> {
-        let files = [File { path: "README.md".to_owned(), bytes: text.into() }];
-        let commands = ["doctor".to_owned(), "bench".to_owned()];
-        check(&files, &commands).iter().map(ToString::to_string).collect()
+    fn found(text: &str) -> Vec<String> {
+        let source = "enum Command {\n    /// Checks.\n    Doctor(u8),\n    EachSource,\n    \
+                      #[command(flatten)]\n    Hidden(u8),\n}\n";
+        let files = [("README.md", text), (COMMANDS.0, source)];
+        let files = files.map(|(path, text)| File { path: path.to_owned(), bytes: text.into() });
+        check(&files).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn commands_that_exist_are_fine() {
+    fn commands_that_exist_are_accepted() {
         let text = "Run `cargo xtask check` or `parachron doctor --verbose`, `parachron --help`,\n\
                     `parachron COMMAND`, `parachron help`:\n\n\
-                    ```sh\n$ sudo parachron bench\ncargo run --release -- doctor\n```\n\n\
-                    parachron walks over the page.\n";
-        assert_eq!(said(text), Vec::<String>::new());
+                    ```sh\n$ sudo parachron each-source\ncargo run --release -- doctor\n```\n\n\
+                    parachron is not a command here.\n";
+        assert_eq!(found(text), Vec::<String>::new());
     }
 
     #[test]
     fn commands_that_do_not_exist_are_found_with_their_line() {
         assert_eq!(
-            said("text\n\n```sh\n$ true\n# parachron dokter\n```\n"),
-            ["README.md:5: no such command: parachron dokter; one of doctor, bench"]
+            found("text\n\n```sh\n$ true\n# parachron dokter\n```\n"),
+            ["README.md:5: no such command: parachron dokter; one of doctor, each-source"]
         );
-        assert_eq!(said("`cargo xtask chek`").len(), 1);
+        assert_eq!(found("`cargo xtask chek`").len(), 1);
     }
 }

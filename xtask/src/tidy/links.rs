@@ -1,4 +1,4 @@
-//! Links between the documents lead somewhere.
+//! Links between the documents have targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// What a document points at, and can be pointed at by.
+/// The links of a document, and their possible targets.
 struct Document {
     /// Line and target.
     links: Vec<(usize, String)>,
@@ -62,7 +62,7 @@ fn read(text: &str) -> Document {
     Document { links, anchors }
 }
 
-/// A heading's name in links, as forges make it.
+/// A heading's name in links, as GitHub forms it.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()
@@ -89,14 +89,11 @@ fn dead(
         || paths.contains(to.as_str())
         || paths.range(folder.as_str()..).next().is_some_and(|path| path.starts_with(&folder));
     if !is_there {
-        return Some((
-            format!("link to {target}: no file {to}"),
-            "mend the link or write the file",
-        ));
+        return Some((format!("link to {target}: no file {to}"), "fix the link or write the file"));
     }
     let document = documents.get(to.as_str())?;
     (!fragment.is_empty() && !document.anchors.contains(fragment)).then(|| {
-        (format!("link to {target}: no such heading in {to}"), "mend the link or the heading")
+        (format!("link to {target}: no such heading in {to}"), "fix the link or the heading")
     })
 }
 
@@ -120,7 +117,7 @@ fn resolve(from: &str, target: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(links: &str) -> Vec<String> {
+    fn found(links: &str) -> Vec<String> {
         let file = |path: &str, text: &str| File { path: path.to_owned(), bytes: text.into() };
         let files = [
             file("docs/guide/a.md", links),
@@ -132,26 +129,26 @@ mod tests {
     }
 
     #[test]
-    fn live_links_are_fine() {
+    fn working_links_are_accepted() {
         let text = "# Here\n\n[a](b.md) [b](b.md#the-pvclock-page-twice) [c](b.md#more-1)\n\
                     [d](../../README.md) [e](..) [f](#here) ![g](plot.svg)\n\
                     [h](https://example.org/x) `[i](gone.md)`\n\n```\n[j](gone.md)\n```\n";
-        assert_eq!(said(text), Vec::<String>::new());
+        assert_eq!(found(text), Vec::<String>::new());
     }
 
     #[test]
     fn dead_links_are_found_with_their_line() {
         assert_eq!(
-            said("text\n\n[a](gone.md)\n"),
+            found("text\n\n[a](gone.md)\n"),
             ["docs/guide/a.md:3: link to gone.md: no file docs/guide/gone.md; \
-             mend the link or write the file"]
+             fix the link or write the file"]
         );
         assert_eq!(
-            said("[a](b.md#gone)\n"),
+            found("[a](b.md#gone)\n"),
             ["docs/guide/a.md:1: link to b.md#gone: no such heading in docs/guide/b.md; \
-             mend the link or the heading"]
+             fix the link or the heading"]
         );
-        assert_eq!(said("[a][x]\n\n[x]: ../gone/\n").len(), 1);
-        assert_eq!(said("# Here\n\n[a](#there)\n").len(), 1);
+        assert_eq!(found("[a][x]\n\n[x]: ../gone/\n").len(), 1);
+        assert_eq!(found("# Here\n\n[a](#there)\n").len(), 1);
     }
 }

@@ -1,0 +1,58 @@
+//! The libraries can be packaged for crates.io: they have the metadata, their
+//! dependencies have versions, and nothing that is published needs a crate
+//! that is not.
+
+use serde_json::Value;
+
+use crate::outside::Outcome;
+use crate::project::Project;
+
+pub(super) fn check(project: &Project) -> Outcome {
+    let metadata =
+        project.cargo().args(["metadata", "--no-deps", "--format-version", "1"]).output();
+    let metadata = match metadata {
+        Ok(output) if output.status.success() => output.stdout,
+        Ok(output) => return Outcome::Failed(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => return Outcome::Failed(format!("cannot run cargo metadata: {error}\n")),
+    };
+    let metadata = serde_json::from_slice(&metadata).unwrap_or_default();
+    let mut command = project.cargo();
+    // Building each crate from its package would take as long as all tests.
+    // Offline: whoever has built the workspace has all that it needs.
+    command.args([
+        "package",
+        "--workspace",
+        "--no-verify",
+        "--allow-dirty",
+        "--offline",
+        "--quiet",
+    ]);
+    for name in unpublished(&metadata) {
+        command.args(["--exclude", name]);
+    }
+    Outcome::of(&mut command)
+}
+
+/// The packages with `publish = false`.
+fn unpublished(metadata: &Value) -> Vec<&str> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let nowhere = |package: &&Value| package["publish"].as_array().is_some_and(Vec::is_empty);
+    packages.filter(nowhere).filter_map(|package| package["name"].as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn packages_that_are_published_nowhere_are_left_out() {
+        let metadata = json!({ "packages": [
+            { "name": "a", "publish": null },
+            { "name": "b", "publish": [] },
+            { "name": "c", "publish": ["crates-io"] },
+        ] });
+        assert_eq!(unpublished(&metadata), ["b"]);
+    }
+}

@@ -1,0 +1,322 @@
+//! `parachron keep` in a guest whose clock it may set: after each disruption
+//! the guest's time of day is compared with this machine's, tick by tick.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::channel::{Line, now_ns};
+use super::retry::{Attempt, retry_if_late};
+use super::session::{Gap, Generation, Session};
+use super::ticks::{self, Tick, seconds};
+use super::watch::object;
+use crate::checks::Check;
+use crate::expected::keep as names;
+
+/// How long the guest is stopped.
+pub(super) const PAUSE: Duration = Duration::from_secs(10);
+
+/// How long its clock is observed afterwards.
+const OBSERVATION: Duration = Duration::from_secs(3);
+
+/// How long to wait for an event of keep.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long ticks are collected to measure an offset.
+const SAMPLING: Duration = Duration::from_millis(500);
+
+/// The clock must be correct within this time, s.
+const LIMIT_S: f64 = 1.0;
+
+/// The offset of a correct clock, at most, s: ticks are delayed while this
+/// machine is busy.
+pub(super) const CORRECT_S: f64 = 0.05;
+
+/// A slew moves the clock by 500 µs a second at most (adjtimex(2)), far less
+/// than this between two ticks, s.
+const SLEW_S: f64 = 0.005;
+
+/// The NTP server on the host, with this machine's time. It ends when its
+/// standard input is closed.
+pub(super) struct Server {
+    child: Child,
+    /// Its port on the guest's 10.0.2.2.
+    pub(super) port: u16,
+}
+
+impl Server {
+    pub(super) fn start(program: &Path) -> Result<Self, String> {
+        let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
+        let mut child = Command::new(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| cannot(&error))?;
+        let mut line = String::new();
+        let out = child.stdout.as_mut().map(BufReader::new);
+        let read = out.map(|mut out| out.read_line(&mut line)).transpose();
+        read.map_err(|error| cannot(&error))?;
+        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        Ok(Self { child, port: port.ok_or_else(|| cannot(&format!("no port in {line:?}")))? })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // Its exit code does not matter.
+        let _ = self.child.wait();
+    }
+}
+
+/// Every correction, one after another.
+pub(super) fn run(
+    session: &mut Session,
+    server: &Server,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let keep = format!("{}{}", names::COMMAND, server.port);
+    pauses(session, &keep, checks)?;
+    small(session, &keep, checks)?;
+    ahead(session, &keep, checks)?;
+    checks.push(dry_run(session, &keep)?);
+    Ok(())
+}
+
+/// Sets the clock to an offset from this machine's time, s.
+pub(super) fn set_ahead(session: &mut Session, wanted_s: f64) -> Result<(), String> {
+    let from_ns = now_ns();
+    thread::sleep(SAMPLING);
+    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ahead_s = ticks::ahead_s(&ticks, 0).ok_or("the guest printed no clock readings")?;
+    session.execute("set", &format!("guest-clock step {:.6}", wanted_s - ahead_s)).map(drop)
+}
+
+/// Starts keep, and waits until it states the offset; the index of its first
+/// line.
+pub(super) fn start(session: &mut Session, keep: &str) -> Result<usize, String> {
+    let from = session.output.lines().len();
+    session.execute("keep", &format!("{keep} >$OUTPUT 2>/tmp/keep.err & echo $! >/tmp/keep"))?;
+    let judged = |line: &Line| {
+        let event = object(line)?;
+        names::JUDGED.iter().any(|name| event[names::EVENT] == **name).then_some(())
+    };
+    match session.output.wait_for(from, TIMEOUT, judged) {
+        Some(_) => Ok(from),
+        None => {
+            let errors = session.execute("keep-errors", "cat /tmp/keep.err")?;
+            let events = events(session, from).join(", ");
+            Err(format!("keep did not state the offset; its output: {events} {errors}"))
+        }
+    }
+}
+
+/// Ends it with a signal.
+pub(super) fn end(session: &mut Session, signal: &str) -> Result<(), String> {
+    session.execute("keep-ends", &format!("kill -{signal} $(cat /tmp/keep)"))?;
+    thread::sleep(SAMPLING);
+    Ok(())
+}
+
+/// A pause, and a restored snapshot.
+fn pauses(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+    let keep = format!("{keep} {}", names::OFTEN);
+    start(session, &keep)?;
+    checks.push(retry_if_late(|| {
+        let gap = session.pause(PAUSE)?;
+        Ok(corrected(session, "stop, cont", gap))
+    })?);
+    checks.push(retry_if_late(|| {
+        let gap = session.migrate(PAUSE, Generation::Other)?;
+        Ok(corrected(session, "restored from a snapshot", gap))
+    })?);
+    end(session, "TERM")
+}
+
+/// The clock is correct soon after the guest resumed.
+fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
+    let from = session.output.lines().len();
+    thread::sleep(OBSERVATION);
+    let ticks = ticks::between(session.output.lines(), gap.resumed_ns, now_ns());
+    let what = format!("keep: {what}: correct within {LIMIT_S} s, to {CORRECT_S} s");
+    let pause_s = seconds(gap.resumed_ns - gap.stopped_ns);
+    let first_s = ticks.first().map_or(f64::NAN, Tick::ahead_s);
+    let reported = events(session, from.saturating_sub(20)).join(", ");
+    let Some(correct) = ticks::correct_from(&ticks, CORRECT_S) else {
+        let found = format!(
+            "paused for {pause_s:.3} s, then {first_s:.3} s ahead, never correct: {reported}"
+        );
+        return Attempt { check: Check { what, found, passed: false }, only_late: false };
+    };
+    let after_s = seconds(correct.at_ns - gap.resumed_ns);
+    let left_s = ticks::ahead_s(&ticks[ticks.len().saturating_sub(50)..], 0).unwrap_or(f64::NAN);
+    let found = format!(
+        "paused for {pause_s:.3} s, {first_s:.3} s ahead at first; correct after {after_s:.3} s, \
+         {:.1} ms ahead at the end; {reported}",
+        left_s * 1e3
+    );
+    let passed = after_s <= LIMIT_S;
+    // A wrong step that a second one repaired is wrong, not late.
+    let is_step = |event: &&String| event.split(' ').next() == Some(names::STEP);
+    let steps = events(session, from).iter().filter(is_step).count();
+    Attempt { check: Check { what, found, passed }, only_late: !passed && steps <= 1 }
+}
+
+/// A small offset is slewed; a keep that is killed meanwhile changes nothing
+/// permanently.
+fn small(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+    set_ahead(session, -0.05)?;
+    let from_ns = now_ns();
+    let from = start(session, keep)?;
+    thread::sleep(OBSERVATION);
+    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let what = "keep: 50 ms behind: slewed, not stepped".to_owned();
+    checks.push(slews(session, what, from, &ticks, 1.0));
+    end(session, "KILL")?;
+    let from_ns = now_ns();
+    thread::sleep(OBSERVATION);
+    let after = ticks::between(session.output.lines(), from_ns, now_ns());
+    let steered = session.execute("adjtimex", "adjtimex")?;
+    let setting = |name: &str| {
+        let mut lines = steered.lines().map(str::trim);
+        lines.find(|line| line.contains(name)).unwrap_or("not printed").to_owned()
+    };
+    let (frequency, tick) = (setting("freq.adjust:"), setting("tick:"));
+    let step_s = ticks::largest_step_s(&after);
+    let ends = |line: &str, value: &str| line.split_whitespace().any(|word| word == value);
+    checks.push(Check {
+        what: "keep: killed during a slew: no step, and the kernel's frequency is unchanged"
+            .to_owned(),
+        found: format!("a step of at most {:.3} ms; {frequency}; {tick}", step_s * 1e3),
+        passed: step_s <= SLEW_S && ends(&frequency, "0") && ends(&tick, "10000"),
+    });
+    Ok(())
+}
+
+/// A slew in the right direction: `sign` is 1 if the clock must gain.
+fn slews(session: &mut Session, what: String, from: usize, ticks: &[Tick], sign: f64) -> Check {
+    let gained_s = match (ticks.first(), ticks.last()) {
+        (Some(first), Some(last)) => {
+            let on_raw = |tick: &Tick| tick.clocks_ns[0] - tick.clocks_ns[3];
+            seconds(on_raw(last) - on_raw(first))
+        }
+        _ => f64::NAN,
+    };
+    let step_s = ticks::largest_step_s(ticks);
+    let reported = events(session, from);
+    let found = format!(
+        "a step of at most {:.3} ms; gained {:.3} ms in {:.1} s; {}",
+        step_s * 1e3,
+        gained_s * 1e3,
+        ticks.len() as f64 * 0.02,
+        reported.join(", ")
+    );
+    let passed = step_s <= SLEW_S
+        && gained_s * sign > 0.0
+        && reported.iter().any(|s| s.contains(names::SLEW));
+    Check { what, found, passed }
+}
+
+/// Far ahead: set back, unless that is forbidden.
+fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+    set_ahead(session, 0.0)?;
+    let from = start(session, &format!("{keep} {}", names::NEVER_BACKWARD))?;
+    set_ahead(session, 2.0)?;
+    let from_ns = now_ns();
+    let slewed = |line: &Line| object(line).filter(|event| event[names::HOW] == names::SLEW);
+    session.output.wait_for(from, TIMEOUT, slewed);
+    thread::sleep(OBSERVATION);
+    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let backward_s = ticks::backward_s(&ticks);
+    let what = "keep --never-backward: 2 s ahead: slowed, never set back".to_owned();
+    let mut check = slews(session, what, from, &ticks, -1.0);
+    check.found = format!("{} ticks, {backward_s} s back; {}", ticks.len(), check.found);
+    check.passed &= backward_s == 0.0 && !ticks.is_empty();
+    checks.push(check);
+    end(session, "TERM")?;
+    // 2 s ahead at its start, and allowed to set the clock back.
+    let from = start(session, keep)?;
+    let from_ns = now_ns();
+    thread::sleep(SAMPLING);
+    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ahead_s = ticks::ahead_s(&ticks, 0).unwrap_or(f64::NAN);
+    checks.push(Check {
+        what: format!("keep: 2 s ahead at its start: set back, correct to {CORRECT_S} s"),
+        found: format!("{:.1} ms ahead; {}", ahead_s * 1e3, events(session, from).join(", ")),
+        passed: ahead_s.abs() <= CORRECT_S,
+    });
+    end(session, "TERM")
+}
+
+/// Reports what it would do, and changes nothing.
+fn dry_run(session: &mut Session, keep: &str) -> Result<Check, String> {
+    set_ahead(session, -3.0)?;
+    let from_ns = now_ns();
+    let from = start(session, &format!("{keep} {}", names::DRY_RUN))?;
+    thread::sleep(OBSERVATION);
+    end(session, "TERM")?;
+    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ahead_s = ticks::ahead_s(&ticks, 0).unwrap_or(f64::NAN);
+    let step_s = ticks::largest_step_s(&ticks);
+    let reported = events(session, from).join(", ");
+    Ok(Check {
+        what: "keep --dry-run: 3 s behind: reports it, changes nothing".to_owned(),
+        found: format!("{ahead_s:.3} s ahead, a step of {:.3} ms; {reported}", step_s * 1e3),
+        passed: (ahead_s + 3.0).abs() <= CORRECT_S && step_s <= SLEW_S,
+    })
+}
+
+/// The events of keep from a line on, without its first and last.
+pub(super) fn events(session: &mut Session, from: usize) -> Vec<String> {
+    let objects = session.output.lines()[from..].iter().filter_map(object);
+    objects
+        .filter_map(|event| {
+            let word = |key: &str| event.get(key).and_then(Value::as_str);
+            let ms = event.get(names::BY_NS).and_then(Value::as_f64).map(|ns| ns / 1e6);
+            let by = ms.map_or(String::new(), |ms| format!(" by {ms:.1} ms"));
+            let name = match word(names::EVENT)? {
+                frame if names::FRAME.contains(&frame) => return None,
+                names::CORRECTED => word(names::HOW)?,
+                other => other,
+            };
+            let source = word(names::SOURCE).map_or(String::new(), |source| format!(" ({source})"));
+            let cause = event.get(names::CAUSE).map_or(String::new(), cause_of);
+            Some(format!("{name}{by}{source}{cause}"))
+        })
+        .collect()
+}
+
+/// A cause in JSON is a word, or a word with its object.
+fn cause_of(cause: &Value) -> String {
+    let parts = cause.to_string();
+    let words = parts.split(['{', '}', '"', ':']).filter(|word| !word.is_empty());
+    match cause {
+        Value::Null => String::new(),
+        _ => format!("; {}", words.collect::<Vec<_>>().join(": ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_printed_as_words() {
+        let printed = |text: &str| cause_of(&serde_json::from_str(text).unwrap());
+        assert_eq!(printed(r#""start""#), "; start");
+        assert_eq!(printed(r#"{"source-moved": "rtc"}"#), "; source-moved: rtc");
+        assert_eq!(printed("null"), "");
+    }
+
+    #[test]
+    fn a_server_that_prints_no_port_is_an_error() {
+        let error = Server::start(Path::new("/bin/true")).err().unwrap();
+        assert_eq!(error, "/bin/true: no port in \"\"");
+        let missing = Server::start(Path::new("/no/such/program")).err().unwrap();
+        assert!(missing.starts_with("/no/such/program: "), "{missing}");
+    }
+}

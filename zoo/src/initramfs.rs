@@ -1,0 +1,140 @@
+//! The guest's files: busybox, kernel modules, our programs, and the commands
+//! to run; as a cpio archive, which the kernel unpacks (Linux:
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use cpio::newc::{Builder, trailer};
+
+use crate::commands::Command;
+
+/// The first program: a busybox script.
+const INIT: &str = include_str!("init.sh");
+
+/// Kinds and permissions of entries, as in `stat`.
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const DEVICE: u32 = 0o020_600;
+
+/// What goes into the guest.
+#[derive(Debug)]
+pub(crate) struct Contents<'a> {
+    /// Static programs by name, busybox among them.
+    pub(crate) programs: &'a [(&'a str, Vec<u8>)],
+    /// Dynamic programs and the libraries they need, with their paths in the
+    /// guest.
+    pub(crate) files: &'a [(PathBuf, Vec<u8>)],
+    /// Modules in the order to load them.
+    pub(crate) modules: &'a [(String, Vec<u8>)],
+    /// The commands to run.
+    pub(crate) commands: &'a [Command],
+}
+
+/// The archive that the kernel unpacks, and whose `/init` it starts.
+pub(crate) fn build(contents: &Contents<'_>) -> io::Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    for folder in ["bin", "dev", "modules", "proc", "sys", "tmp"] {
+        archive.add(Builder::new(folder).mode(FOLDER), &[])?;
+    }
+    // The kernel opens it for /init before anything is mounted
+    // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
+    archive.add(Builder::new("dev/console").mode(DEVICE).rdev_major(5).rdev_minor(1), &[])?;
+    archive.file("init", INIT.as_bytes())?;
+    for (name, bytes) in contents.programs {
+        archive.file(&format!("bin/{name}"), bytes)?;
+    }
+    let paths = contents.files.iter().map(|(path, bytes)| (path.to_string_lossy(), bytes));
+    let mut folders = BTreeSet::from(["bin".to_owned()]);
+    for (path, bytes) in paths {
+        let path = path.trim_start_matches('/');
+        for (end, _) in path.match_indices('/') {
+            if folders.insert(path[..end].to_owned()) {
+                archive.add(Builder::new(&path[..end]).mode(FOLDER), &[])?;
+            }
+        }
+        archive.file(path, bytes)?;
+    }
+    let mut order = String::new();
+    for (name, bytes) in contents.modules {
+        archive.file(&format!("modules/{name}.ko"), bytes)?;
+        order.push_str(&format!("{name}.ko\n"));
+    }
+    archive.file("modules/order", order.as_bytes())?;
+    archive.file("commands", lines(contents.commands).as_bytes())?;
+    trailer(archive.bytes)
+}
+
+/// An archive under construction.
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    entries: u32,
+}
+
+impl Archive {
+    fn file(&mut self, path: &str, content: &[u8]) -> io::Result<()> {
+        self.add(Builder::new(path).mode(PROGRAM), content)
+    }
+
+    fn add(&mut self, entry: Builder, content: &[u8]) -> io::Result<()> {
+        self.entries += 1;
+        let size = u32::try_from(content.len()).map_err(io::Error::other)?;
+        let mut writer = entry.ino(self.entries).write(&mut self.bytes, size);
+        writer.write_all(content)?;
+        writer.finish().map(drop)
+    }
+}
+
+/// One line per command, as `init.sh` reads them.
+fn lines(commands: &[Command]) -> String {
+    let line =
+        |command: &Command| format!("{} {} {}\n", command.name, command.limit_s, command.line);
+    commands.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cpio::NewcReader;
+
+    use super::*;
+
+    #[test]
+    fn the_archive_has_every_file_below_its_folders() {
+        let library = (PathBuf::from("/usr/lib/libc.so"), b"elf".to_vec());
+        let contents = Contents {
+            programs: &[("busybox", b"box".to_vec())],
+            files: &[library],
+            modules: &[("kvm".to_owned(), b"ko".to_vec())],
+            commands: &[Command { name: "date", limit_s: 5, line: "date +%s" }],
+        };
+        let bytes = build(&contents).unwrap();
+        assert_eq!(bytes.len() % 4, 0);
+        let (mut rest, mut found) = (bytes.as_slice(), Vec::new());
+        loop {
+            let mut reader = NewcReader::new(rest).unwrap();
+            if reader.entry().is_trailer() {
+                break;
+            }
+            let (name, mode) = (reader.entry().name().to_owned(), reader.entry().mode());
+            let mut text = String::new();
+            io::Read::read_to_string(&mut reader, &mut text).unwrap();
+            found.push(format!("{name} {mode:o} {text}"));
+            rest = reader.finish().unwrap();
+        }
+        for expected in [
+            "dev/console 20600 ",
+            "bin/busybox 100755 box",
+            "usr/lib/libc.so 100755 elf",
+            "modules/kvm.ko 100755 ko",
+            "modules/order 100755 kvm.ko\n",
+            "commands 100755 date 5 date +%s\n",
+        ] {
+            assert!(found.iter().any(|entry| entry == expected), "{expected:?}: {found:?}");
+        }
+        let place = |name: &str| found.iter().position(|entry| entry.starts_with(name)).unwrap();
+        assert!(place("usr 40755") < place("usr/lib 40755"));
+        assert!(place("usr/lib 40755") < place("usr/lib/libc.so"));
+    }
+}
