@@ -44,6 +44,7 @@ const LIBRARIES: &[&str] = &[
     "parachron-guest",
     "parachron-instruments",
     "parachron-keeper",
+    "parachron-kvm",
     "parachron-vmm",
     "parachron-facts",
     "parachron-units",
@@ -98,8 +99,20 @@ const FLOORS: &[Floor] = &[
         Outside::Only(&[]),
     ),
     floor(
+        "parachron-kvm",
+        &["parachron-units", "pvclock", "parachron-host"],
+        Outside::Only(&["kvm-bindings", "kvm-ioctls", "libc", "thiserror", "vmm-sys-util"]),
+    ),
+    floor(
         "parachron-vmm",
-        &["parachron-guest", "parachron-platform", "parachron-host", "pvclock"],
+        &[
+            "parachron-guest",
+            "parachron-kvm",
+            "parachron-platform",
+            "parachron-host",
+            "parachron-units",
+            "pvclock",
+        ],
         Outside::Any,
     ),
     floor(
@@ -107,6 +120,7 @@ const FLOORS: &[Floor] = &[
         &[
             "parachron-guest",
             "parachron-instruments",
+            "parachron-kvm",
             "parachron-vmm",
             "parachron-platform",
             "parachron-host",
