@@ -107,7 +107,8 @@ impl Vm {
     }
 
     fn kvm(host_clocksource_is_tsc: bool) -> Result<Self, String> {
-        let settings = Settings { host_clocksource_is_tsc, ..Settings::new(Kind::Kvm, TSC) };
+        let settings = Settings::new(Kind::Kvm, TSC);
+        let settings = settings.with(|new| new.host_clocksource_is_tsc = host_clocksource_is_tsc);
         Self::new(settings, &[(KVM_SYSTEM_TIME, PlainMemory::time(0).0 | 1)])
     }
 

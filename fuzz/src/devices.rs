@@ -1,35 +1,34 @@
-//! The devices of `machine` under a guest that does anything, as time goes on.
+//! The devices of `vmm` under a guest that does anything, as time passes.
 //!
 //! The bytes are a program: operations and their operands, one after the
 //! other. Two machines run it, and one is saved and restored in between: a
-//! guest must not be able to tell. All waiting ends; counters say what time
-//! it is.
+//! guest must not see a difference. All waiting ends; counters show the time.
 
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
-use vmm::devices::{AcpiPmTimer, Devices, Hpet, Interrupt, LocalTimer, Moment, Present, Rate};
+use vmm::devices::{AcpiPmTimer, Devices, Hpet, LocalTimer, Moment, Present, Rate};
 
 use crate::bytes::Bytes;
 use rig::{Machine, Step};
 
-/// The machine of `machine`'s own tests.
+/// The machine of `vmm`'s own tests.
 #[path = "../../crates/vmm/src/devices/tests/rig.rs"]
 mod rig;
 
-/// Ports that mean something, and some beside them; other values of the byte
-/// are followed by the port.
+/// Ports of devices, and some near them; other values of the byte are followed
+/// by the port.
 const PORTS: &[u16] = &[
     0x40, 0x41, 0x42, 0x43, 0x61, 0x70, 0x71, 0x3f8, 0x3f9, 0x3fa, 0x3fb, 0x3fc, 0x3fd, 0x3fe,
     0x3ff, 0x608, 0x60b, 0x3f, 0x6f, 0xffff,
 ];
 
-/// MSRs likewise.
+/// MSRs in the same way.
 const MSRS: &[u32] = &[0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838, 0x839, 0x83e];
 
-/// How long an access is.
+/// The length of an access.
 const LENGTHS: [usize; 8] = [1, 2, 4, 8, 0, 3, 16, 17];
 
-/// A guest that runs for ever is no news: this is hours.
+/// A longer run finds nothing new: this is hours of guest time.
 const STEPS: usize = 10_000;
 
 /// Runs the program on both machines.
@@ -41,7 +40,7 @@ pub(crate) fn devices(data: &[u8]) {
         let Some(operation) = bytes.next() else { break };
         let step = step(operation, &mut bytes);
         assert_eq!(restored.step(&step), whole.step(&step));
-        assert_eq!(restored.interrupts(), whole.interrupts());
+        assert_eq!(restored.interrupt(), whole.interrupt());
         if operation & 0x80 != 0 {
             restored = restored.restored();
         }
@@ -74,7 +73,7 @@ fn step(operation: u8, operands: &mut Bytes<'_>) -> Step {
     }
 }
 
-/// What the program left cannot disturb the simplest clock.
+/// Whatever the program did, the simplest clock is right.
 fn check_counter(machine: &mut Machine) {
     let mut count = [0; 4];
     machine.bus.port_read(AcpiPmTimer::PORT, &mut count, &machine.now);

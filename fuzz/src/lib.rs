@@ -8,10 +8,10 @@
 
 mod bytes;
 mod devices;
+mod host_msr;
+mod host_saved;
 mod ntp;
 mod pages;
-mod provider_msr;
-mod provider_saved;
 mod records;
 mod replies;
 mod texts;
@@ -31,12 +31,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "chronyd_reply", run: replies::chronyd },
     Target { name: "devices", run: devices::devices },
     Target { name: "drift_records", run: records::drift_records },
+    Target { name: "host_msr", run: host_msr::host_msr },
+    Target { name: "host_saved", run: host_saved::host_saved },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
-    Target { name: "provider_msr", run: provider_msr::provider_msr },
-    Target { name: "provider_saved", run: provider_saved::provider_saved },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },
     Target { name: "text_cpuid", run: texts::cpuid },

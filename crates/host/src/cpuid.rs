@@ -1,8 +1,7 @@
-//! What CPUID says of each provider.
+//! The CPUID leaves of each provider.
 //!
-//! The leaves are for the hypervisor's range alone. That there is a
-//! hypervisor at all (leaf 1, ECX bit 31) the VMM says, for the leaf is its
-//! own: [`Kind::has_cpuid`](crate::Kind::has_cpuid).
+//! They are those of the hypervisor's range. The VMM itself sets leaf 1, ECX
+//! bit 31 (a hypervisor is present): see [`Kind::has_cpuid`](crate::Kind::has_cpuid).
 
 use pvclock::Hertz;
 
@@ -40,8 +39,8 @@ const HV_VERSION: u32 = 0x4000_0002;
 const HV_FEATURES: u32 = 0x4000_0003;
 const HV_RECOMMENDATIONS: u32 = 0x4000_0004;
 const HV_LIMITS: u32 = 0x4000_0005;
-/// TSC and APIC frequency in kHz: VMware's, shown by some KVM hosts and by
-/// VirtualBox's minimal provider.
+/// TSC and APIC frequency in kHz: VMware's leaf, which some KVM hosts and
+/// VirtualBox's minimal provider have.
 const FREQUENCIES: u32 = 0x4000_0010;
 
 /// CLOCKSOURCE, CLOCKSOURCE2, STEAL_TIME, CLOCKSOURCE_STABLE.
@@ -49,7 +48,7 @@ const KVM_FEATURES: u32 = 1 | 1 << 3 | 1 << 5 | 1 << 24;
 /// Reference counter, VP index, reference TSC page, frequency MSRs,
 /// re-enlightenment.
 const HV_PRIVILEGES: u32 = 1 << 1 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 13;
-/// Frequency MSRs are there.
+/// The frequency MSRs exist.
 const HV_FREQUENCY_MSRS: u32 = 1 << 8;
 
 /// The leaves of a provider.
@@ -69,7 +68,7 @@ pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
         return None;
     }
     let leaf = match (settings.kind, function) {
-        // A signature names an interface: this one is VirtualBox's.
+        // A signature identifies an interface: this one is VirtualBox's.
         (Kind::Minimal, SIGNATURE) => signature(FREQUENCIES, b"VBoxVBoxVBox"),
         (Kind::Kvm, SIGNATURE) => signature(FREQUENCIES, b"KVMKVMKVM\0\0\0"),
         (Kind::HyperV, SIGNATURE) => signature(HV_LIMITS, b"Microsoft Hv"),
@@ -81,7 +80,7 @@ pub(crate) fn leaf(settings: &Settings, function: u32) -> Option<Leaf> {
         (_, FREQUENCIES) => {
             Leaf { eax: khz(settings.advertised_tsc), ebx: khz(settings.apic), ..Leaf::default() }
         }
-        // Version, recommendations and limits: nothing to say.
+        // Version, recommendations and limits are 0.
         _ => Leaf::default(),
     };
     Some(leaf)

@@ -1,101 +1,102 @@
-//! What happens to a virtual machine that its clock must know of.
+//! The events of a virtual machine that affect its clock.
 
 use pvclock::{Hertz, Nanos};
 
-/// A virtual CPU by its index, 0 is the boot vCPU.
+/// A virtual CPU by its index; 0 is the boot vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VcpuId(pub u32);
 
-/// What happened. MSR accesses are not events but calls, for they have an
-/// answer.
+/// What happened. MSR accesses are not events but calls, because they have a
+/// result.
 ///
 /// ```
 /// use host::{Event, VcpuId};
-/// // Everyone's line changes with one vCPU's TSC; a move is that vCPU's affair.
+/// // One vCPU's new TSC changes the snapshot of all; a move concerns that vCPU alone.
 /// assert!(Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 5 }.stops_all());
 /// assert!(!Event::VcpuMoved { vcpu: VcpuId(1), physical_cpu: 3 }.stops_all());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A vCPU was added; its TSC is the host's plus `tsc_offset`.
     VcpuCreated {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// It was put on another physical CPU, its first run included.
+    /// It was moved to another physical CPU, or runs for the first time.
     VcpuMoved {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Where it runs now.
         physical_cpu: u32,
     },
-    /// Its TSC was written, or its offset changed by the host.
+    /// Its TSC was written, or the host changed its offset.
     TscOffsetChanged {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// The guest is told another rate of its TSC from now on: because the CPUs
-    /// have changed theirs (without constant TSC), or because the VMM says so
+    /// Another TSC frequency is advertised from now on: because the CPUs have
+    /// changed theirs (without constant TSC), or because the VMM set it
     /// (KVM_SET_TSC_KHZ).
     TscFrequencyChanged {
-        /// The new rate.
+        /// The new frequency.
         frequency: Hertz,
     },
     /// The VM's clock is set (KVM_SET_CLOCK), forward or back.
     ClockSet {
-        /// What it says now.
+        /// Its new value.
         clock: Nanos,
     },
     /// A vCPU was reset: its pages are switched off.
     VcpuReset {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
     },
-    /// The host is about to sleep, and no vCPU runs until it has woken: the
-    /// TSC that guests go on from. A host that does not say so leaves them at
-    /// their last entry's, which they may have read beyond.
+    /// The host is about to sleep, and no vCPU runs until it has woken. Guests
+    /// continue from the TSC of this event. Without the event they continue
+    /// from that of their last entry, and may have read a later one.
     HostSuspended,
-    /// The host woke; a TSC that went back is seen from the reading, and made
-    /// up for by new offsets ([`GuestClock::tsc_offset`](crate::Host::tsc_offset)).
+    /// The host woke. The reading shows whether its TSC went back; new offsets
+    /// compensate ([`GuestClock::tsc_offset`](crate::GuestClock::tsc_offset)).
     HostResumed,
     /// The host's own clocksource is TSC-based now, or no longer.
     HostClocksource {
         /// Whether it is.
         is_tsc: bool,
     },
-    /// A physical CPU came up, whose TSC may be behind the others'.
+    /// A physical CPU came online; its TSC may be behind the others'.
     PhysicalCpuAdded {
         /// Whether its TSC agrees with the others'.
         tsc_agrees: bool,
     },
-    /// The VM was stopped by its host.
+    /// The host paused the VM.
     Paused,
-    /// It is about to run again: GUEST_STOPPED is raised, if it was paused.
+    /// It is about to run again: GUEST_STOPPED is raised if it was paused.
     Resumed,
-    /// The deadline last given has come.
+    /// The current deadline has come.
     Timer,
     /// A vCPU that had work was taken off its physical CPU.
     VcpuPreempted {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
     },
     /// The host measured how long a vCPU waited for a physical one.
     StealMeasured {
-        /// Which.
+        /// The vCPU.
         vcpu: VcpuId,
-        /// In all, since its thread began here.
+        /// In total, since its thread started on this host.
         stolen: Nanos,
     },
 }
 
 impl Event {
-    /// Whether all pages may get a new line by it: no vCPU runs guest code
-    /// while it is handled, so that none reads the old line while another
-    /// reads the new one (KVM: KVM_REQ_MCLOCK_INPROGRESS).
+    /// Whether all pages may get a new snapshot: then no vCPU may run guest
+    /// code while the event is handled, or one reads the old snapshot while
+    /// another reads the new one (KVM: KVM_REQ_MCLOCK_INPROGRESS).
     pub const fn stops_all(&self) -> bool {
         match self {
             Self::VcpuCreated { .. }

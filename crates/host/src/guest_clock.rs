@@ -1,14 +1,14 @@
-//! One VM's clock: its state, and how a line is drawn.
+//! One VM's clock: its state, and how a snapshot of it is taken.
 //!
-//! The VM's clock counts the host's boot time, from a zero of its own. What a
-//! guest reads is a *line* through that clock: a TSC value, the time at it,
-//! and the rate told. Between two updates the guest follows the line, not the
-//! host's clock; an update draws a new line from the clock (KVM:
-//! kvm_guest_time_update, arch/x86/kvm/x86.c).
+//! The VM's clock counts the host's boot time, from a zero of its own. A guest
+//! reads a *snapshot* of that clock: a TSC value, the time at it, and the
+//! advertised frequency. Between two updates the guest extrapolates from the
+//! snapshot and does not follow the host's clock; an update takes a new
+//! snapshot (KVM: kvm_guest_time_update, arch/x86/kvm/x86.c).
 //!
-//! Lines are kept in terms of the TSC's *base*, which all vCPUs share; a page
-//! gets the same line moved by its vCPU's offset. So a changed offset changes
-//! no line, and with equal offsets all pages are equal.
+//! Snapshots are kept in terms of the TSC's *base*, which all vCPUs share; a
+//! page gets the same snapshot moved by its vCPU's offset. So a changed offset
+//! changes no snapshot, and with equal offsets all pages are equal.
 
 mod entry;
 mod events;
@@ -25,7 +25,7 @@ use pvclock::{Hertz, Nanos, Scale};
 use self::hyperv::HyperV;
 use crate::cpuid;
 use crate::log::Log;
-use crate::tsc::{Source, along};
+use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;
 use crate::{
     GuestMemory, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Reading, Settings,
@@ -34,10 +34,10 @@ use crate::{
 
 /// One VM's clock.
 ///
-/// The VMM calls it from one thread at a time. While an event is handled that
-/// says so ([`Event::stops_all`](crate::Event::stops_all)) no vCPU runs guest
-/// code, and each is given its [`before_entry`](Host::before_entry) before it
-/// does again.
+/// The VMM calls it from one thread at a time. While it handles an event with
+/// [`Event::stops_all`](crate::Event::stops_all) no vCPU runs guest code, and
+/// each gets its [`before_entry`](GuestClock::before_entry) before it runs
+/// again.
 ///
 /// ```
 /// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
@@ -57,7 +57,7 @@ use crate::{
 /// let vcpu = VcpuId(0);
 /// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(5_000), &memory);
 ///
-/// // The guest registers its page, and enters again.
+/// // The guest registers its page and enters again.
 /// let address = PlainMemory::time(0);
 /// host.write_msr(vcpu, KVM_SYSTEM_TIME, address.0 | 1, at(5_100), &memory)?;
 /// host.before_entry(vcpu, at(5_200), &memory);
@@ -68,17 +68,17 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct GuestClock {
     settings: Settings,
-    /// Of the rate told.
+    /// Of the advertised TSC frequency.
     scale: Scale,
     source: Source,
     /// The VM's clock less the host's boot clock, wrapping.
     clock_offset: u64,
     physical_tscs_agree: bool,
-    /// The line of all vCPUs, or why there is none.
+    /// The snapshot of all vCPUs, or why there is none.
     master: Result<TimeUpdate, PerVcpu>,
     vcpus: BTreeMap<VcpuId, Vcpu>,
     /// The latest time that any vCPU can have read when this was last set.
-    told: Nanos,
+    latest_read: Nanos,
     boot_vcpu_uses_old_msr: bool,
     wall_clock: u64,
     hyperv: HyperV,
@@ -86,14 +86,14 @@ pub struct GuestClock {
     /// When all pages are to be written after one was registered.
     all_due_at: Option<Nanos>,
     sync_due_at: Option<Nanos>,
-    /// The last reading seen, at an event or an entry: whether the TSC went
-    /// back in a sleep, and from where.
+    /// The reading of the latest event or entry: it shows whether the TSC
+    /// went back during a sleep, and from where.
     latest: Reading,
     log: Log,
 }
 
 impl GuestClock {
-    /// A new VM's clock, which says 0 now.
+    /// A new VM's clock, at 0 now.
     ///
     /// # Errors
     /// [`SettingsError`].
@@ -113,7 +113,7 @@ impl GuestClock {
             physical_tscs_agree: true,
             master: Err(PerVcpu::NoVcpu),
             vcpus: BTreeMap::new(),
-            told: Nanos(0),
+            latest_read: Nanos(0),
             boot_vcpu_uses_old_msr: false,
             wall_clock: 0,
             hyperv: HyperV::default(),
@@ -123,18 +123,18 @@ impl GuestClock {
             latest: now,
             log: Log::default(),
         };
-        host.log_told(now);
+        host.log_advertised(now);
         Ok(host)
     }
 
-    /// What it is made from; the rate told and the host's clocksource are as
-    /// events have left them.
+    /// Its settings; events change the advertised TSC frequency and the host's
+    /// clocksource.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// A CPUID leaf of the provider's; `None` is the VMM's to answer. No leaf
-    /// here depends on its index.
+    /// A CPUID leaf of the provider; `None` for those that the VMM defines. No
+    /// leaf here depends on its index.
     pub fn cpuid(&self, function: u32, _index: u32) -> Option<Leaf> {
         cpuid::leaf(&self.settings, function)
     }
@@ -146,12 +146,12 @@ impl GuestClock {
             .filter_map(|&function| Some((function, cpuid::leaf(&self.settings, function)?)))
     }
 
-    /// The MSRs that it answers, for KVM_X86_SET_MSR_FILTER.
+    /// The MSRs that it handles, for KVM_X86_SET_MSR_FILTER.
     pub const fn msrs(&self) -> &'static [MsrRange] {
         self.settings.kind.msrs()
     }
 
-    /// Whether all vCPUs share one line, with TSC_STABLE.
+    /// Whether all vCPUs share one snapshot, with TSC_STABLE.
     pub const fn master_clock(&self) -> bool {
         self.master.is_ok()
     }
@@ -161,9 +161,9 @@ impl GuestClock {
         self.master.err()
     }
 
-    /// Whether RDTSC is to be trapped now, and answered by
-    /// [`GuestClock::guest_tsc`]. It can change with a restore, and with a write to
-    /// the MSR that ends an emulation after one.
+    /// Whether RDTSC must be trapped now and return [`GuestClock::guest_tsc`].
+    /// A restore can change it, and so can the MSR write that ends an emulation
+    /// after one.
     pub const fn traps_tsc(&self) -> bool {
         matches!(self.source, Source::Emulated { .. })
     }
@@ -173,14 +173,14 @@ impl GuestClock {
         self.tsc_offset(vcpu).map(|offset| self.source.base(now).wrapping_add(offset))
     }
 
-    /// What the VMM has to set as a vCPU's TSC offset (TSC less host TSC, or
-    /// less the scaled one), while the TSC is not trapped.
+    /// The TSC offset that the VMM must set for a vCPU (its TSC less the host's,
+    /// or less the scaled one), while the TSC is not trapped.
     pub fn tsc_offset(&self, vcpu: VcpuId) -> Option<u64> {
         self.vcpus.get(&vcpu).map(|vcpu| vcpu.tsc_offset)
     }
 
-    /// The vCPUs that have an update to come at their next entry. Who wants
-    /// it done soon brings them out of the guest.
+    /// The vCPUs with an update due at their next entry. To have it done soon,
+    /// bring them out of the guest.
     pub fn due(&self) -> impl Iterator<Item = VcpuId> {
         self.vcpus.iter().filter(|(_, vcpu)| !vcpu.due.is_nothing()).map(|(&id, _)| id)
     }
@@ -194,58 +194,60 @@ impl GuestClock {
         }
     }
 
-    /// What the guest's clock says on this vCPU, as it would read it now; the
-    /// VM's clock where it has no page. For Hyper-V cut to 100 ns.
+    /// The time that the guest reads on this vCPU now; the VM's clock where it
+    /// has no page. For Hyper-V cut to 100 ns.
     pub fn time(&self, vcpu: VcpuId, now: Reading) -> Nanos {
         if self.settings.kind == Kind::HyperV {
             return Nanos(self.reference_units(vcpu, now).saturating_mul(100));
         }
         match self.vcpus.get(&vcpu) {
-            Some(Vcpu { line: Some(line), system_time, .. }) if system_time.page().is_some() => {
-                along(line, self.source.base(now))
+            Some(Vcpu { snapshot: Some(snapshot), system_time, .. })
+                if system_time.page().is_some() =>
+            {
+                time_at(snapshot, self.source.base(now))
             }
             _ => self.clock(now),
         }
     }
 
-    /// Which rate the guest was told and why its pages are as they are, the
-    /// latest 256 entries, oldest first.
-    pub fn calibration_log(&self) -> impl Iterator<Item = &LogEntry> {
+    /// Advertised frequencies, and why the pages are as they are: the latest
+    /// 256 entries, oldest first.
+    pub fn log(&self) -> impl Iterator<Item = &LogEntry> {
         self.log.iter()
     }
 
-    /// The VM's clock as its guest has it: along the common line, if there is
-    /// one (KVM: get_kvmclock).
+    /// The VM's clock as its guest reads it: from the common snapshot, if
+    /// there is one (KVM: get_kvmclock).
     fn clock(&self, now: Reading) -> Nanos {
         match &self.master {
-            Ok(line) => along(line, self.source.base(now)),
-            Err(_) if self.settings.never_back => self.clock_of_host(now).max(self.told),
+            Ok(snapshot) => time_at(snapshot, self.source.base(now)),
+            Err(_) if self.settings.never_back => self.clock_of_host(now).max(self.latest_read),
             Err(_) => self.clock_of_host(now),
         }
     }
 
-    /// The VM's clock as the host has it.
+    /// The VM's clock as the host computes it.
     #[inline]
     const fn clock_of_host(&self, now: Reading) -> Nanos {
         Nanos(now.boot.0.wrapping_add(self.clock_offset))
     }
 
     /// The latest time that any vCPU can have read.
-    fn furthest(&self, now: Reading) -> Nanos {
+    fn latest_readable(&self, now: Reading) -> Nanos {
         let base = self.source.base(now);
-        let lines = self.vcpus.values().filter_map(|vcpu| vcpu.line.as_ref());
-        let read = lines.chain(self.master.as_ref().ok()).map(|line| along(line, base));
-        read.chain(self.hyperv.time_told(base)).fold(self.told, Nanos::max)
+        let snapshots = self.vcpus.values().filter_map(|vcpu| vcpu.snapshot.as_ref());
+        let read =
+            snapshots.chain(self.master.as_ref().ok()).map(|snapshot| time_at(snapshot, base));
+        read.chain(self.hyperv.time_published(base)).fold(self.latest_read, Nanos::max)
     }
 
-    /// The line from the clock now, at `told` at the least where time must
-    /// not go back.
+    /// The clock now, and at least `floor` where time must not go back.
     #[inline]
-    fn draw(&self, now: Reading, told: Nanos, stable: bool) -> TimeUpdate {
+    fn take_snapshot(&self, now: Reading, floor: Nanos, stable: bool) -> TimeUpdate {
         let clock = self.clock_of_host(now);
         TimeUpdate {
             tsc_timestamp: self.source.base(now),
-            system_time: if self.settings.never_back { clock.max(told) } else { clock },
+            system_time: if self.settings.never_back { clock.max(floor) } else { clock },
             scale: self.scale,
             stable,
         }
@@ -270,22 +272,23 @@ impl GuestClock {
         }
     }
 
-    /// Draws the line anew, or finds that there can be none; all pages are
-    /// due. No vCPU runs.
+    /// Takes a new common snapshot, or finds that there can be none; all pages
+    /// are due. No vCPU runs.
     fn recompute(&mut self, now: Reading, memory: &impl GuestMemory) {
-        self.told = self.furthest(now);
-        self.redraw(now, memory);
+        self.latest_read = self.latest_readable(now);
+        self.republish(now, memory);
     }
 
-    fn redraw(&mut self, now: Reading, memory: &impl GuestMemory) {
-        self.draw_master(now);
+    fn republish(&mut self, now: Reading, memory: &impl GuestMemory) {
+        self.update_master(now);
         self.all_are_due();
         self.publish_reference(memory);
     }
 
-    fn draw_master(&mut self, now: Reading) {
+    fn update_master(&mut self, now: Reading) {
         let before = self.why_per_vcpu();
-        self.master = self.master_clock_rule().map(|()| self.draw(now, self.told, true));
+        self.master =
+            self.master_clock_rule().map(|()| self.take_snapshot(now, self.latest_read, true));
         let after = self.why_per_vcpu();
         if before != after {
             let what = after.map_or(LogEvent::MasterClock, LogEvent::PerVcpu);
@@ -306,40 +309,42 @@ impl GuestClock {
     }
 
     /// Another source of the TSC, or the same after a jump: the base moved by
-    /// `by`, wrapping. No vCPU's TSC and no line does.
+    /// `by`, wrapping. The vCPUs' TSCs and the snapshots do not move.
     fn rebase(&mut self, by: u64) {
-        let moved = |line: &mut TimeUpdate| {
-            line.tsc_timestamp = line.tsc_timestamp.wrapping_add(by);
+        let moved = |snapshot: &mut TimeUpdate| {
+            snapshot.tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(by);
         };
         for vcpu in self.vcpus.values_mut() {
             vcpu.tsc_offset = vcpu.tsc_offset.wrapping_sub(by);
-            vcpu.line.iter_mut().for_each(moved);
+            vcpu.snapshot.iter_mut().for_each(moved);
         }
         self.master.iter_mut().for_each(moved);
         self.hyperv.rebase(by);
     }
 
-    fn tell(&mut self, told: Hertz, now: Reading) {
-        let settings = Settings { advertised_tsc: told, ..self.settings };
+    fn advertise(&mut self, advertised_tsc: Hertz, now: Reading) {
+        let settings = Settings { advertised_tsc, ..self.settings };
         match settings.scale() {
             Ok(scale) => {
                 if let Source::Emulated { .. } = self.source {
                     let at = self.source.base(now);
-                    self.source = Source::Emulated { since: now.boot, at, rate: told };
+                    self.source = Source::Emulated { since: now.boot, at, rate: advertised_tsc };
                 }
                 (self.settings, self.scale) = (settings, scale);
-                self.log_told(now);
+                self.log_advertised(now);
             }
-            Err(SettingsError::Told(error)) => self.log.push(now.boot, LogEvent::Refused(error)),
-            // The rest of the settings stood up before.
+            Err(SettingsError::AdvertisedTsc(error)) => {
+                self.log.push(now.boot, LogEvent::FrequencyRefused(error))
+            }
+            // The other settings were checked when the clock was created.
             Err(_) => {}
         }
     }
 
-    fn log_told(&mut self, now: Reading) {
-        let Settings { advertised_tsc: told, host_tsc: host, frequency_from: by, .. } =
+    fn log_advertised(&mut self, now: Reading) {
+        let Settings { advertised_tsc: advertised, host_tsc: host, frequency_from: from, .. } =
             self.settings;
-        self.log.push(now.boot, LogEvent::Told { told, host, by });
+        self.log.push(now.boot, LogEvent::TscAdvertised { advertised, host, from });
     }
 }
 

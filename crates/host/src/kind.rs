@@ -1,13 +1,14 @@
-//! The kinds of provider, by the names that VirtualBox users know.
+//! The kinds of provider, with the names that VirtualBox users know.
 
 use core::fmt;
 
-/// What paravirtual clock a guest is given.
+/// The paravirtual clock that a guest gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
-    /// Nothing: the guest sees no hypervisor.
+    /// None: the guest sees no hypervisor.
     None,
-    /// As none; what machines made before there were providers have.
+    /// The same as none; VirtualBox's machines from before it had providers.
     Legacy,
     /// The TSC's and the APIC's frequency in CPUID, nothing else.
     Minimal,
@@ -21,7 +22,8 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::None, Self::Legacy, Self::Minimal, Self::Kvm, Self::HyperV];
 
-    /// What `default` means for a guest: the clock its kernel reads best.
+    /// The provider that `default` stands for: the clock that the guest's
+    /// kernel reads best.
     pub const fn default_for(system: GuestSystem) -> Self {
         match system {
             GuestSystem::Linux => Self::Kvm,
@@ -46,8 +48,8 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether CPUID has leaves of this provider, and so has to announce a
-    /// hypervisor (leaf 1, ECX bit 31).
+    /// Whether this provider has CPUID leaves, so that the VMM has to set the
+    /// hypervisor bit (leaf 1, ECX bit 31).
     pub const fn has_cpuid(self) -> bool {
         !matches!(self, Self::None | Self::Legacy)
     }
@@ -70,10 +72,11 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What runs in the guest, as far as the choice of a provider goes.
+/// The guest's operating system, for the choice of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GuestSystem {
-    /// Linux 2.6.26 and later, and what else knows kvm-clock.
+    /// Linux 2.6.26 and later, and others that know kvm-clock.
     Linux,
     /// Windows 7 and later.
     Windows,

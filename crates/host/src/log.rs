@@ -1,5 +1,5 @@
-//! What a person wants to know of a clock's life: which rate the guest is
-//! told and by whom, and why its pages are as they are.
+//! The log of one VM's clock: which TSC frequency the guest was given, where it
+//! came from, and why its pages are as they are.
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -8,10 +8,10 @@ use pvclock::{Hertz, Nanos, ScaleError};
 
 use crate::{FrequencyFrom, PerVcpu};
 
-/// Entries kept: a guest can cause them, so the oldest go.
+/// Entries kept: a guest can cause them, so the oldest are dropped.
 const KEPT: usize = 256;
 
-/// Something that happened, and when by the host's boot clock.
+/// One event, with the host's boot clock.
 ///
 /// ```
 /// use host::{LogEntry, LogEvent};
@@ -19,55 +19,56 @@ const KEPT: usize = 256;
 /// let entry = LogEntry { at: Nanos(12_000_000_034), what: LogEvent::Reenlightened };
 /// assert_eq!(
 ///     entry.to_string(),
-///     "     12.000000034 s  the guest has taken note of its TSC's new rate"
+///     "     12.000000034 s  TSC: the guest acknowledged the new rate"
 /// );
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When.
+    /// When it happened.
     pub at: Nanos,
-    /// What.
+    /// What happened.
     pub what: LogEvent,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogEvent {
-    /// The guest is told a rate.
-    Told {
-        /// Which.
-        told: Hertz,
-        /// What the host's TSC runs at.
+    /// The guest was given a TSC frequency.
+    TscAdvertised {
+        /// The frequency.
+        advertised: Hertz,
+        /// The rate of the host's TSC.
         host: Hertz,
-        /// Who says so.
-        by: FrequencyFrom,
+        /// Where the frequency comes from.
+        from: FrequencyFrom,
     },
-    /// A rate was to be told that no page can express; the old one stands.
-    Refused(ScaleError),
-    /// All vCPUs share one line.
+    /// No page can express the frequency; the old one stays.
+    FrequencyRefused(ScaleError),
+    /// All vCPUs share one snapshot.
     MasterClock,
     /// Each has its own.
     PerVcpu(PerVcpu),
-    /// The host's TSC had gone back by so much when it woke: made up for.
+    /// The host's TSC went back while the host slept; the offsets compensate.
     TscWentBack {
-        /// Cycles of the guest's.
+        /// By how many guest cycles.
         cycles: u64,
     },
     /// The clock was set.
     ClockSet {
-        /// What it said.
+        /// The clock before.
         from: Nanos,
-        /// What it says.
+        /// The clock after.
         to: Nanos,
     },
-    /// The clock of a saved VM goes on.
+    /// A saved VM's clock continues.
     Restored {
-        /// What it says.
+        /// The clock now.
         clock: Nanos,
-        /// Time passed while away, as far as it was added.
+        /// The time away that was added.
         away: Nanos,
     },
-    /// The guest has taken note of its TSC's new rate.
+    /// The guest acknowledged the new rate of its TSC.
     Reenlightened,
 }
 
@@ -81,32 +82,37 @@ impl fmt::Display for LogEntry {
 impl fmt::Display for LogEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Told { told, host, by } => {
-                write!(f, "the guest is told a TSC of {told}, ")?;
-                match by {
-                    FrequencyFrom::GuestClock => f.write_str("the host's own figure")?,
-                    FrequencyFrom::User => f.write_str("as the user says")?,
-                    FrequencyFrom::Calibration { error } => write!(f, "measured within ±{error}")?,
-                }
-                let ppm = (told.0 as f64 / host.0 as f64 - 1.0) * 1e6;
-                write!(f, "; the host's runs at {host} ({ppm:+.3} ppm)")
+            Self::TscAdvertised { advertised, host, from } => {
+                let from = match from {
+                    FrequencyFrom::Host => "the host's own",
+                    FrequencyFrom::User => "set by the user",
+                };
+                let ppm = (advertised.0 as f64 / host.0 as f64 - 1.0) * 1e6;
+                write!(f, "TSC: advertised as {advertised}, {from}; ")?;
+                write!(f, "the host's runs at {host} ({ppm:+.3} ppm)")
             }
-            Self::Refused(error) => write!(f, "the rate told stays as it was: {error}"),
-            Self::MasterClock => f.write_str("master clock: all vCPUs share one line, TSC_STABLE"),
-            Self::PerVcpu(why) => write!(f, "no master clock, each vCPU has its own line: {why}"),
+            Self::FrequencyRefused(error) => {
+                write!(f, "TSC: the advertised frequency is unchanged: {error}")
+            }
+            Self::MasterClock => {
+                f.write_str("master clock: all vCPUs share one snapshot, TSC_STABLE")
+            }
+            Self::PerVcpu(why) => {
+                write!(f, "no master clock, each vCPU has its own snapshot: {why}")
+            }
             Self::TscWentBack { cycles } => {
-                write!(f, "the host's TSC went back by {cycles} guest cycles; offsets make up")
+                write!(f, "TSC: went back by {cycles} guest cycles; the offsets compensate")
             }
-            Self::ClockSet { from, to } => write!(f, "the clock was set from {from} to {to}"),
+            Self::ClockSet { from, to } => write!(f, "clock: set from {from} to {to}"),
             Self::Restored { clock, away } => {
-                write!(f, "restored: the clock goes on at {clock}, of which {away} passed away")
+                write!(f, "restored: the clock continues at {clock}, with {away} away added")
             }
-            Self::Reenlightened => f.write_str("the guest has taken note of its TSC's new rate"),
+            Self::Reenlightened => f.write_str("TSC: the guest acknowledged the new rate"),
         }
     }
 }
 
-/// The last of them.
+/// The latest of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(VecDeque<LogEntry>);
 

@@ -1,8 +1,8 @@
-//! Whether one line serves all vCPUs.
+//! Whether one snapshot serves all vCPUs.
 
 use core::fmt;
 
-/// Why each vCPU's page holds a line of its own, without TSC_STABLE
+/// Why each vCPU's page holds a snapshot of its own, without TSC_STABLE
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
@@ -20,17 +20,18 @@ use core::fmt;
 /// # Ok::<(), host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PerVcpu {
     /// There is no vCPU yet.
     NoVcpu,
-    /// The host's clock is not TSC-based: no pair of both can be had at one
-    /// moment.
+    /// The host's clock is not TSC-based: clock and TSC cannot be read as one
+    /// pair.
     HostClocksource,
     /// The physical CPUs' TSCs differ.
     PhysicalTscs,
     /// The vCPUs' TSCs have different offsets.
     TscOffsets,
-    /// The boot vCPU uses the old MSRs, whose guests know of no TSC_STABLE.
+    /// The boot vCPU uses the old MSRs; such guests do not know TSC_STABLE.
     OldMsr,
 }
 

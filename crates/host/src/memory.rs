@@ -1,4 +1,4 @@
-//! The guest's memory, as far as clock pages are in it.
+//! The guest's memory, where the clock pages are.
 
 use pvclock::shared::Page;
 
@@ -8,11 +8,12 @@ pub struct GuestAddress(pub u64);
 
 /// Why there is no page at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Misplaced {
-    /// No memory of the guest's, wholly or in part.
+    /// Not guest memory, wholly or in part.
     #[error("{length} bytes at guest address {address:#x} are not all memory")]
     Outside {
-        /// The address asked for.
+        /// The requested address.
         address: u64,
         /// The page's size.
         length: usize,
@@ -20,14 +21,14 @@ pub enum Misplaced {
     /// Not aligned for the page.
     #[error("guest address {address:#x} is not aligned to {alignment} bytes")]
     Unaligned {
-        /// The address asked for.
+        /// The requested address.
         address: u64,
-        /// What the page needs.
+        /// The alignment that the page needs.
         alignment: usize,
     },
 }
 
-/// Guest memory, which the guest reads and writes while we do. A VMM
+/// Guest memory, which the guest reads and writes at the same time. A VMM
 /// implements this over its mapping; [`PlainMemory`](crate::PlainMemory) is
 /// one for tests.
 ///

@@ -1,6 +1,6 @@
-//! The model-specific registers of each provider, and what may be written to
-//! them. An address is checked when it is given, not when it is used: the
-//! guest's fault is then the guest's #GP.
+//! The model-specific registers of each provider, and which writes they take.
+//! An address is checked when it is written, not when it is used: then the
+//! guest's error is the guest's #GP.
 
 use crate::{GuestAddress, Kind, Misplaced, VcpuId};
 
@@ -14,9 +14,10 @@ pub const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
 pub const KVM_SYSTEM_TIME_OLD: u32 = 0x12;
 /// Steal time page of a vCPU.
 pub const KVM_STEAL_TIME: u32 = 0x4b56_4d03;
-/// Hyper-V: what the guest says it is. Not 0 before anything else is used.
+/// Hyper-V: the guest's OS id. It must be nonzero before the other registers are
+/// used.
 pub const HV_GUEST_OS_ID: u32 = 0x4000_0000;
-/// Hyper-V: which virtual processor this is.
+/// Hyper-V: the index of this virtual processor.
 pub const HV_VP_INDEX: u32 = 0x4000_0002;
 /// Hyper-V: reference counter, 100 ns.
 pub const HV_TIME_REF_COUNT: u32 = 0x4000_0020;
@@ -26,19 +27,19 @@ pub const HV_REFERENCE_TSC: u32 = 0x4000_0021;
 pub const HV_TSC_FREQUENCY: u32 = 0x4000_0022;
 /// Hyper-V: APIC timer frequency, Hz.
 pub const HV_APIC_FREQUENCY: u32 = 0x4000_0023;
-/// Hyper-V: how to interrupt a guest whose TSC has another rate now.
+/// Hyper-V: which interrupt notifies the guest of another TSC rate.
 pub const HV_REENLIGHTENMENT_CONTROL: u32 = 0x4000_0106;
-/// Hyper-V: whether the old rate is to be emulated until it has taken note.
+/// Hyper-V: whether to emulate the old rate until the guest acknowledges.
 pub const HV_TSC_EMULATION_CONTROL: u32 = 0x4000_0107;
-/// Hyper-V: whether it is being emulated; the guest writes 0 to end it.
+/// Hyper-V: whether the old rate is being emulated; the guest writes 0 to end it.
 pub const HV_TSC_EMULATION_STATUS: u32 = 0x4000_0108;
 
-/// What the addresses in them are multiples of. (The wall clock's register
-/// has no bit to switch it on: writing it is the request.)
+/// The alignment of the addresses in them. (The wall clock's register has no
+/// enable bit: writing it is the request.)
 pub(crate) const TIME_ALIGNMENT: u64 = 4;
 pub(crate) const STEAL_ALIGNMENT: u64 = 64;
 
-/// Neighbouring registers.
+/// Consecutive registers.
 ///
 /// ```
 /// use host::Kind;
@@ -47,7 +48,7 @@ pub(crate) const STEAL_ALIGNMENT: u64 = 64;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MsrRange {
-    /// The first's number.
+    /// The number of the first.
     pub first: u32,
     /// How many.
     pub count: u32,
@@ -70,7 +71,7 @@ const KVM: &[MsrRange] = &[
     MsrRange::new(KVM_STEAL_TIME, 1),
 ];
 
-/// Not 0x4000_0001, the hypercall page: hypercalls are the VMM's.
+/// Not 0x4000_0001, the hypercall page: the VMM handles hypercalls.
 const HYPERV: &[MsrRange] = &[
     MsrRange::new(HV_GUEST_OS_ID, 1),
     MsrRange::new(HV_VP_INDEX, 1),
@@ -79,7 +80,7 @@ const HYPERV: &[MsrRange] = &[
 ];
 
 impl Kind {
-    /// The registers this provider answers for.
+    /// The registers that this provider handles.
     pub const fn msrs(self) -> &'static [MsrRange] {
         match self {
             Self::None | Self::Legacy | Self::Minimal => &[],
@@ -89,7 +90,7 @@ impl Kind {
     }
 }
 
-/// Why an access failed: #GP for the guest, all of them.
+/// Why an access failed. Each is #GP for the guest.
 ///
 /// ```
 /// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
@@ -109,11 +110,12 @@ impl Kind {
 /// # Ok::<(), host::SettingsError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MsrError {
-    /// Not a register of this provider's: the VMM's, or nobody's.
-    #[error("MSR {msr:#x} is none of provider {kind}'s")]
+    /// Not a register of this provider: the VMM handles it, or it does not exist.
+    #[error("MSR {msr:#x} does not belong to provider {kind}")]
     NotOurs {
-        /// Which.
+        /// The register.
         msr: u32,
         /// The provider in use.
         kind: Kind,
@@ -121,62 +123,63 @@ pub enum MsrError {
     /// It can only be read.
     #[error("MSR {msr:#x} is read-only; {value:#x} was written")]
     ReadOnly {
-        /// Which.
+        /// The register.
         msr: u32,
-        /// What was written.
+        /// The value written.
         value: u64,
     },
-    /// Bits that mean nothing were set.
-    #[error("MSR {msr:#x}: {value:#x} has bits set that are reserved: {reserved:#x}")]
+    /// Reserved bits were set.
+    #[error("MSR {msr:#x}: {value:#x} sets reserved bits (mask {reserved:#x})")]
     Reserved {
-        /// Which.
+        /// The register.
         msr: u32,
-        /// What was written.
+        /// The value written.
         value: u64,
-        /// The mask of what must be 0.
+        /// The bits that must be 0.
         reserved: u64,
     },
-    /// There is no page there.
+    /// There is no page at the address.
     #[error("MSR {msr:#x}: {value:#x} was written, and {why}")]
     Misplaced {
-        /// Which.
+        /// The register.
         msr: u32,
-        /// What was written.
+        /// The value written.
         value: u64,
-        /// Why not.
+        /// The reason.
         why: Misplaced,
     },
-    /// Hyper-V: the guest has not said yet what it is.
+    /// Hyper-V: the guest has not written its OS id yet.
     #[error("MSR {msr:#x}: {value:#x} was written before a guest OS id")]
     NoGuestOs {
-        /// Which.
+        /// The register.
         msr: u32,
-        /// What was written.
+        /// The value written.
         value: u64,
     },
-    /// No such vCPU was created.
+    /// The vCPU was never created.
     #[error("MSR {msr:#x} of vCPU {}, which was never created", .vcpu.0)]
     NoSuchVcpu {
-        /// Which register.
+        /// The register.
         msr: u32,
-        /// Whose.
+        /// The vCPU.
         vcpu: VcpuId,
     },
 }
 
-/// A page's address with bit 0 for 'on', as most of these registers hold it.
+/// A page's address with bit 0 to enable it, as in most of these registers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PageMsr(pub(crate) u64);
 
 impl PageMsr {
-    /// The page, while it is switched on.
+    /// The page, while it is enabled.
     #[inline]
     pub(crate) const fn page(self) -> Option<GuestAddress> {
         if self.0 & 1 == 1 { Some(GuestAddress(self.0 & !1)) } else { None }
     }
 
-    /// The same register, its bits below `alignment` (but bit 0) checked. Off
-    /// is off, whatever address is left in it: so a guest switches off.
+    /// The same register, its bits below `alignment` (except bit 0) checked. A
+    /// clear bit 0 disables the page, whatever the address: a guest may leave
+    /// one there.
     pub(crate) const fn checked(msr: u32, value: u64, alignment: u64) -> Result<Self, MsrError> {
         let reserved = (alignment - 1) & !1;
         if value & 1 == 1 && value & reserved != 0 {

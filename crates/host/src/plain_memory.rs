@@ -1,5 +1,5 @@
-//! Guest memory without a guest: clock pages of our own at fixed addresses,
-//! for tests, fuzzers, and guests that run in the host's own process.
+//! Guest memory without a guest: clock pages at fixed addresses, for tests,
+//! fuzzers and guests that run in the host's own process.
 
 use alloc::vec::Vec;
 use core::any::Any;
@@ -19,7 +19,7 @@ const WALL_CLOCK: u64 = 0xc0;
 const STEAL: u64 = 0x100;
 
 /// Frames of 4096 bytes from address 0 on, each with one clock page of each
-/// type; between those there is nothing.
+/// type and no memory between those.
 ///
 /// ```
 /// use host::{GuestMemory, PlainMemory};
@@ -62,32 +62,32 @@ const fn address(frame: u32, offset: u64) -> GuestAddress {
 }
 
 impl PlainMemory {
-    /// That many frames of zeros.
+    /// So many frames of zeros.
     pub fn new(frames: u32) -> Self {
         Self { frames: (0..frames).map(|_| Frame::new()).collect() }
     }
 
-    /// Where a frame has its Hyper-V page.
+    /// The address of a frame's Hyper-V page.
     pub const fn reference(frame: u32) -> GuestAddress {
         address(frame, REFERENCE)
     }
 
-    /// Where a frame has its kvm-clock page.
+    /// The address of a frame's kvm-clock page.
     pub const fn time(frame: u32) -> GuestAddress {
         address(frame, TIME)
     }
 
-    /// Where a frame has another kvm-clock page, only 4-byte aligned.
+    /// The address of a frame's other kvm-clock page, only 4-byte aligned.
     pub const fn time_split(frame: u32) -> GuestAddress {
         address(frame, TIME_SPLIT)
     }
 
-    /// Where a frame has its wall clock.
+    /// The address of a frame's wall clock.
     pub const fn wall_clock(frame: u32) -> GuestAddress {
         address(frame, WALL_CLOCK)
     }
 
-    /// Where a frame has its steal time.
+    /// The address of a frame's steal time page.
     pub const fn steal(frame: u32) -> GuestAddress {
         address(frame, STEAL)
     }

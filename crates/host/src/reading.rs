@@ -3,18 +3,18 @@
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
-/// The host's clocks at one moment. Two clocks read one after the other are
-/// apart by whatever came between; who reads them keeps that small, or says
-/// how large it was.
+/// The host's clocks at one moment. Two clocks that are read one after the
+/// other differ by the time between the reads; whoever reads them keeps that
+/// short, or states how long it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// The host's TSC.
     pub tsc: Ticks,
-    /// Since the host booted, its sleep included. Which clock of the host's it
-    /// is decides what the VM's follows: KVM takes one that no NTP daemon
-    /// steers, CLOCK_MONOTONIC_RAW and the time slept
-    /// (`get_kvmclock_base_ns`, arch/x86/kvm/x86.c). With CLOCK_BOOTTIME,
-    /// each new line steps by what was steered since the last.
+    /// Time since the host booted, including its sleep. The VM's clock follows
+    /// whichever clock this is: KVM takes one that no NTP daemon steers,
+    /// CLOCK_MONOTONIC_RAW plus the time slept (`get_kvmclock_base_ns`,
+    /// arch/x86/kvm/x86.c). With CLOCK_BOOTTIME, each new snapshot steps by
+    /// what was steered since the last.
     pub boot: Nanos,
     /// Time of day.
     pub real: UnixTime,

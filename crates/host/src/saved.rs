@@ -1,4 +1,4 @@
-//! A VM's clock at rest: what is kept of it, and as which bytes.
+//! A saved clock: what it contains, and its bytes.
 //!
 //! The bytes, little-endian:
 //!
@@ -6,16 +6,16 @@
 //! | --- | --- |
 //! | 8 | `PVCLOCK` and a zero |
 //! | 4 | version, 1 |
-//! | 4 | kind, by its place in [`Kind::ALL`] |
-//! | 8 × 7 | rate told, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
+//! | 4 | provider, its index in [`Kind::ALL`] |
+//! | 8 × 7 | advertised TSC frequency, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
 //! | 4, 4 | whether the boot vCPU uses the old MSRs; Hyper-V sequence |
-//! | 8 × 5 | Hyper-V: OS id, page, re-enlightenment, emulation control, rate not taken note of (0: none) |
-//! | 4 | how many vCPUs |
+//! | 8 × 5 | Hyper-V: OS id, page, re-enlightenment, emulation control, rate not yet acknowledged (0: none) |
+//! | 4 | number of vCPUs |
 //! | 28 each | index (4), TSC, system time MSR, steal time MSR |
 //!
-//! They come from a file, so nothing in them is trusted: registers pass the
-//! checks that a guest's own writes pass, and addresses are looked up in the
-//! guest's memory again when they are used.
+//! They come from a file and are not trusted: registers pass the checks that a
+//! guest's own writes pass, and addresses are looked up in the guest's memory
+//! again when they are used.
 
 use alloc::vec::Vec;
 
@@ -32,8 +32,8 @@ use units::UnixTime;
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
 const VERSION: u32 = 1;
 
-/// A VM's clock at rest. [`GuestClock::save`](crate::Host::save) makes it,
-/// [`GuestClock::restore`](crate::Host::restore) takes it.
+/// A saved clock. [`GuestClock::save`](crate::GuestClock::save) creates it,
+/// [`GuestClock::restore`](crate::GuestClock::restore) takes it.
 ///
 /// ```
 /// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Saved, Settings, VcpuId};
@@ -52,13 +52,13 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub(crate) kind: Kind,
-    pub(crate) told: Hertz,
-    /// What the guest's TSC truly ran at.
+    pub(crate) advertised_tsc: Hertz,
+    /// The true rate of the guest's TSC.
     pub(crate) tsc_rate: Hertz,
     pub(crate) taken_at: UnixTime,
     pub(crate) real_time_error: Option<Nanos>,
     pub(crate) clock: Nanos,
-    /// How far the vCPUs' clocks lay apart.
+    /// The largest difference between two vCPUs' clocks.
     pub(crate) spread: Nanos,
     pub(crate) wall_clock: u64,
     pub(crate) boot_vcpu_uses_old_msr: bool,
@@ -75,52 +75,53 @@ pub(crate) struct SavedVcpu {
     pub(crate) steal_time: PageMsr,
 }
 
-/// Bytes that are no saved clock.
+/// Why bytes are not a saved clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// They end too early.
-    #[error("{length} bytes, where {needed} more are needed at byte {at}")]
+    #[error("the saved clock ends after {length} bytes; {needed} are needed at byte {at}")]
     Truncated {
-        /// Where.
+        /// Where bytes are missing.
         at: usize,
-        /// How many.
+        /// How many are needed there.
         needed: usize,
-        /// How many there are in all.
+        /// The number of bytes.
         length: usize,
     },
-    /// They go on.
+    /// There are too many.
     #[error("{extra} bytes follow the saved clock")]
     Trailing {
         /// How many.
         extra: usize,
     },
-    /// Something else.
-    #[error("the first 8 bytes are {found:#018x}, not a saved clock's")]
+    /// They begin with another magic number.
+    #[error("the first 8 bytes are {found:#018x}, not those of a saved clock")]
     Magic {
         /// What is there.
         found: u64,
     },
-    /// Of a version that is not known here.
-    #[error("version {found} of a saved clock; 1 is known")]
+    /// The version is unknown here.
+    #[error("the saved clock has version {found}; only version 1 is known")]
     Version {
         /// What is there.
         found: u32,
     },
-    /// No such provider, or no such answer to yes or no.
+    /// A number that is not among the possible ones.
     #[error("{found} where {what} is expected")]
     Choice {
         /// What is there.
         found: u32,
-        /// What it should be.
+        /// The possible values.
         what: &'static str,
     },
     /// A rate that no page can express.
-    #[error("a TSC's rate: {0}")]
+    #[error("TSC frequency: {0}")]
     Rate(ScaleError),
     /// A register holds what no guest could have written.
-    #[error("a register: {0}")]
+    #[error("saved register: {0}")]
     Register(MsrError),
-    /// vCPUs not in order, or one twice.
+    /// vCPUs are not in order, or one appears twice.
     #[error("vCPU {} follows vCPU {}", .after.0, .before.0)]
     Order {
         /// The one before.
@@ -131,7 +132,7 @@ pub enum DecodeError {
 }
 
 impl Saved {
-    /// Which provider's.
+    /// The provider that saved it.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
@@ -141,14 +142,14 @@ impl Saved {
         self.taken_at
     }
 
-    /// What the guest's clock said: the latest of its vCPUs.
+    /// The guest's clock: the latest of its vCPUs.
     pub const fn clock(&self) -> Nanos {
         self.clock
     }
 
-    /// The rate the guest was told.
-    pub const fn told(&self) -> Hertz {
-        self.told
+    /// The advertised TSC frequency.
+    pub const fn advertised_tsc(&self) -> Hertz {
+        self.advertised_tsc
     }
 
     /// Its vCPUs, and their TSCs.
@@ -156,7 +157,7 @@ impl Saved {
         self.vcpus.iter().map(|vcpu| (vcpu.id, vcpu.tsc))
     }
 
-    /// As bytes, for a file.
+    /// Its bytes, for a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut put = |value: u64, size: usize| {
@@ -165,9 +166,11 @@ impl Saved {
         put(MAGIC, 8);
         put(u64::from(VERSION), 4);
         put(Kind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default() as u64, 4);
-        let Self { told, tsc_rate, taken_at, clock, spread, wall_clock, hyperv, .. } = self;
+        let Self { advertised_tsc, tsc_rate, taken_at, clock, spread, wall_clock, hyperv, .. } =
+            self;
         let error = self.real_time_error.map_or(u64::MAX, |error| error.0);
-        for value in [told.0, tsc_rate.0, taken_at.0.0, error, clock.0, spread.0, *wall_clock] {
+        let clocks = [taken_at.0.0, error, clock.0, spread.0, *wall_clock];
+        for value in [advertised_tsc.0, tsc_rate.0].into_iter().chain(clocks) {
             put(value, 8);
         }
         put(u64::from(self.boot_vcpu_uses_old_msr), 4);
@@ -187,14 +190,14 @@ impl Saved {
         bytes
     }
 
-    /// From bytes, of any origin.
+    /// From bytes of any origin.
     ///
     /// # Errors
     /// [`DecodeError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder { bytes, at: 0 };
         let kind = from.header()?;
-        let (told, tsc_rate) = (from.rate()?, from.rate()?);
+        let (advertised_tsc, tsc_rate) = (from.rate()?, from.rate()?);
         let taken_at = UnixTime(Nanos(from.u64()?));
         let real_time_error = Some(from.u64()?).filter(|&error| error != u64::MAX).map(Nanos);
         let (clock, spread) = (Nanos(from.u64()?), Nanos(from.u64()?));
@@ -217,7 +220,7 @@ impl Saved {
         }
         Ok(Self {
             kind,
-            told,
+            advertised_tsc,
             tsc_rate,
             taken_at,
             real_time_error,
@@ -266,7 +269,7 @@ impl Decoder<'_> {
         }
         let found = self.u32()?;
         let kind = usize::try_from(found).ok().and_then(|index| Kind::ALL.get(index));
-        kind.copied().ok_or(DecodeError::Choice { found, what: "a provider, 0 to 4" })
+        kind.copied().ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })
     }
 
     fn yes_or_no(&mut self) -> Result<bool, DecodeError> {
@@ -306,7 +309,7 @@ impl Decoder<'_> {
             reenlightenment,
             emulation_control,
             unacknowledged,
-            line: None,
+            snapshot: None,
         })
     }
 

@@ -1,53 +1,37 @@
-//! Moving a clock: from a saved VM, and the readings of the host it is
-//! restored on, to what that host must set.
+//! A saved clock on the host that restores it: what that host must set, and
+//! how large a step the guest can see.
 //!
-//! The guest's clock and its TSC both go on from where they stopped, by the
-//! same span: none by [`Policy::Freeze`], the real time that passed by
-//! [`Policy::Advance`].
+//! The guest's clock and its TSC both continue from where they stopped, by the
+//! same span: none with [`Policy::Freeze`], the real time that passed with
+//! [`Policy::Advance`]. The sums are those of `plan.rs`.
 //!
-//! ```text
-//! away   = real now − real at save                    Advance, else 0
-//! clock  = clock at save + away
-//! tsc    = tsc at save + away · rate / 10^9           of each vCPU
-//! offset = tsc − (host's tsc now · ratio)             wrapping
-//! ratio  = rate / host's rate                         where hardware scales
-//! ```
-//!
-//! `rate` is what the guest's TSC truly ran at. Where the new host's differs
-//! and hardware does not scale, the TSC runs at the new rate from here on and
-//! the guest is told so: kvm-clock's page says it; a guest on Hyper-V's is
-//! interrupted and may have the old rate emulated until it has taken note.
+//! Where the new host's TSC has another rate and hardware does not scale, the
+//! guest's TSC runs at the new rate from here on and the advertised frequency
+//! changes: kvm-clock's page states it; a guest that uses Hyper-V's page is
+//! interrupted, and may have the old rate emulated until it acknowledges.
 //!
 //! # The step
 //!
-//! A guest can tell that it was away by what its clock did: the time after
+//! A guest can detect that it was away by what its clock did: the time after
 //! less the time before, less what truly passed. That is bounded by the sum of
-//! what the two hosts' real time is off by (`Advance`), how far the vCPUs'
-//! clocks lay apart, and the roundings of two lines.
+//! the errors of the two hosts' real time (`Advance`), the spread of the vCPUs'
+//! clocks, and the rounding of two snapshots.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use pvclock::{Hertz, Nanos};
 
-use crate::tsc::{Source, cycles};
+use crate::plan::{ClockPlan, Policy, RestoredVcpu, TscPlan};
+use crate::tsc::Source;
 use crate::{Kind, RatioError, Reading, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId};
 
-/// Rates this near are one rate to a Hyper-V guest: what KVM takes for one
+/// Rates that differ by no more are the same to a Hyper-V guest, as to KVM
 /// (`tsc_tolerance_ppm`, arch/x86/kvm/x86.c).
 const SAME_RATE_PPM: u64 = 250;
 
-/// How the time while the VM was away counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Policy {
-    /// It passed for the guest too.
-    Advance,
-    /// It did not.
-    Freeze,
-}
-
-/// What a restore does, and what its VMM has to do: set the ratio, then each
-/// vCPU's offset, then run. [`Restored`]'s text is for the log.
+/// The result of a restore, and what its VMM has to do: set the ratio, then
+/// each vCPU's offset, then run. Its text is for the log.
 ///
 /// ```
 /// use host::{Event, GuestClock, Kind, PlainMemory, Policy, Reading, Settings, VcpuId};
@@ -61,7 +45,7 @@ pub enum Policy {
 /// host.handle(Event::VcpuCreated { vcpu, tsc_offset: 0 }, at(0), &PlainMemory::new(0));
 /// let saved = host.save(at(1_000));
 ///
-/// // A minute later, and none of it the guest's: its TSC is to be set back.
+/// // A minute later, none of which passes for the guest: its TSC is set back.
 /// let now = at(60_000_001_000);
 /// let (host, restored) = GuestClock::restore(&saved, settings, Policy::Freeze, now)?;
 /// assert_eq!(host.time(vcpu, now), Nanos(1_000));
@@ -70,108 +54,97 @@ pub enum Policy {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Restored {
-    /// As asked for.
+    /// As requested.
     pub policy: Policy,
-    /// What the hardware is to scale the TSC by; [`TscRatio::ONE`] if nothing.
+    /// By which factor the hardware must scale the TSC; [`TscRatio::ONE`] if
+    /// it must not.
     pub ratio: TscRatio,
-    /// What the guest is told of its TSC's rate from now on.
-    pub told: Hertz,
+    /// The TSC frequency that the guest is given from now on.
+    pub advertised_tsc: Hertz,
     /// Whether RDTSC has to be trapped now.
     pub traps_tsc: bool,
     /// Each vCPU's TSC.
     pub vcpus: Vec<RestoredVcpu>,
-    /// What the clock says now.
+    /// The guest's clock now.
     pub clock: Nanos,
-    /// What it said when it was saved.
+    /// The guest's clock when it was saved.
     pub clock_before: Nanos,
     /// Time that passed for the guest while it was away.
     pub away: Nanos,
-    /// Where this host's real time is before that of the save: by how much.
-    /// Nothing passed, then.
+    /// How far this host's real time is behind that of the save, if it is:
+    /// then no time passed.
     pub real_time_back: Nanos,
-    /// How large a step its clock can show.
+    /// How large a step the guest's clock can show.
     pub step: StepBound,
-    /// An interrupt to give: the TSC has another rate (Hyper-V).
+    /// An interrupt to inject: the TSC has another rate (Hyper-V).
     pub interrupt: Option<Reenlightenment>,
     pub(crate) source: Source,
     pub(crate) unacknowledged: Option<Hertz>,
 }
 
-/// A vCPU's TSC after a restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestoredVcpu {
-    /// Which.
-    pub vcpu: VcpuId,
-    /// Its TSC when it was saved.
-    pub tsc_before: u64,
-    /// Its TSC at the reading.
-    pub tsc: u64,
-    /// That less the host's (scaled) TSC, wrapping: what to set. Where RDTSC is
-    /// trapped there is nothing to set.
-    pub tsc_offset: u64,
-}
-
 /// How large a step can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepBound {
-    /// As far as is known.
+    /// As far as it is known.
     pub bound: Nanos,
-    /// By `Advance`, and a host does not know how far its real time is off:
-    /// that comes on top.
+    /// With `Advance`, where a host does not know the error of its real time:
+    /// that error adds to the bound.
     pub without_real_time: bool,
 }
 
-/// The interrupt by which a Hyper-V guest learns that its TSC has another rate.
+/// The interrupt that notifies a Hyper-V guest of another TSC rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reenlightenment {
     /// Its vector.
     pub vector: u8,
-    /// For whom.
+    /// The vCPU that gets it.
     pub vcpu: VcpuId,
 }
 
-/// A saved clock that cannot be restored here.
+/// Why a saved clock cannot be restored here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestoreError {
-    /// Saved of another provider.
-    #[error("saved by provider {saved}, to be restored by {asked}")]
+    /// Another provider saved it.
+    #[error("the clock was saved by provider {saved} and cannot be restored by provider {asked}")]
     Kind {
-        /// Which saved it.
+        /// The provider that saved it.
         saved: Kind,
-        /// Which was asked for.
+        /// The provider that is to restore it.
         asked: Kind,
     },
-    /// The settings make no clock here.
+    /// The settings are invalid here.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Hardware cannot scale so far.
+    /// The hardware cannot scale so far.
     #[error(transparent)]
     Ratio(#[from] RatioError),
-    /// The clock would leave its 64 bits.
+    /// The clock would exceed its 64 bits.
     #[error("a clock of {clock} and {away} away exceed 64 bits of nanoseconds")]
     Clock {
         /// As saved.
         clock: Nanos,
-        /// Since.
+        /// Time since then.
         away: Nanos,
     },
-    /// More cycles passed than a TSC has.
+    /// More cycles passed than a TSC can count.
     #[error("vCPU {}: {away} away at {rate} are more than 2^64 cycles", .vcpu.0)]
     Tsc {
-        /// Whose.
+        /// The vCPU.
         vcpu: VcpuId,
-        /// Since.
+        /// Time since the save.
         away: Nanos,
-        /// What its TSC runs at.
+        /// The rate of its TSC.
         rate: Hertz,
     },
 }
 
 impl Restored {
-    /// What is to be done to restore `saved` on a host with `settings`, whose
-    /// clocks read `now`. Of the settings, the rate told is the saved VM's to
-    /// say.
+    /// What to do to restore `saved` on a host with `settings`, whose clocks
+    /// read `now`. The advertised TSC frequency is the saved VM's, not that of
+    /// the settings.
     ///
     /// # Errors
     /// [`RestoreError`].
@@ -184,40 +157,28 @@ impl Restored {
         if saved.kind != settings.kind {
             return Err(RestoreError::Kind { saved: saved.kind, asked: settings.kind });
         }
-        let real_time_back = Nanos(saved.taken_at.0.0.saturating_sub(now.real.0.0));
-        let away = match policy {
-            Policy::Advance => Nanos(now.real.0.0.saturating_sub(saved.taken_at.0.0)),
-            Policy::Freeze => Nanos(0),
-        };
-        let clock = saved.clock.0.checked_add(away.0).map(Nanos);
-        let clock = clock.ok_or(RestoreError::Clock { clock: saved.clock, away })?;
-        let Rate { source, ratio, told, unacknowledged } = Rate::of(saved, settings, now)?;
-        // What it is told now, and what it is once it has taken note.
-        for told in [Some(told), unacknowledged].into_iter().flatten() {
-            Settings { advertised_tsc: told, ..*settings }.scale()?;
+        let plan = ClockPlan::new(saved.clock, saved.taken_at, policy, now.real)?;
+        let Rate { source, ratio, advertised_tsc, unacknowledged } =
+            Rate::of(saved, settings, now)?;
+        // The frequency now, and the one after the guest has acknowledged.
+        for advertised_tsc in [Some(advertised_tsc), unacknowledged].into_iter().flatten() {
+            Settings { advertised_tsc, ..*settings }.scale()?;
         }
         let base = source.base(now);
-        let place = |vcpu: &crate::saved::SavedVcpu| {
-            let passed = u64::try_from(cycles(away, saved.tsc_rate));
-            let rate = saved.tsc_rate;
-            let passed = passed.map_err(|_| RestoreError::Tsc { vcpu: vcpu.id, away, rate })?;
-            let tsc = vcpu.tsc.wrapping_add(passed);
-            let tsc_offset = tsc.wrapping_sub(base);
-            Ok(RestoredVcpu { vcpu: vcpu.id, tsc_before: vcpu.tsc, tsc, tsc_offset })
-        };
-        let vcpus = saved.vcpus.iter().map(place).collect::<Result<_, RestoreError>>()?;
+        let vcpus = saved.vcpus.iter();
+        let vcpus = vcpus.map(|vcpu| plan.tsc(vcpu.id, vcpu.tsc, saved.tsc_rate, base));
         let interrupt = saved.hyperv.wants_interrupt().filter(|_| unacknowledged.is_some());
         Ok(Self {
             policy,
             ratio,
-            told,
+            advertised_tsc,
             traps_tsc: matches!(source, Source::Emulated { .. }),
-            vcpus,
-            clock,
-            clock_before: saved.clock,
-            away,
-            real_time_back,
-            step: step_bound(saved, settings, policy, real_time_back),
+            vcpus: vcpus.collect::<Result<_, _>>()?,
+            clock: plan.clock,
+            clock_before: plan.clock_before,
+            away: plan.away,
+            real_time_back: plan.real_time_back,
+            step: step_bound(saved, settings, &plan),
             interrupt: interrupt.map(|(vector, vcpu)| Reenlightenment { vector, vcpu }),
             source,
             unacknowledged,
@@ -225,21 +186,19 @@ impl Restored {
     }
 }
 
-fn step_bound(
-    saved: &Saved,
-    settings: &Settings,
-    policy: Policy,
-    real_time_back: Nanos,
-) -> StepBound {
-    // Two lines, each cut to its unit at its beginning and at its reading.
+/// For example, with `Advance`: 300 ns and 50 ns of real-time error, vCPUs that
+/// agree, kvm-clock: 300 + 50 + 0 + 4 = 354 ns.
+fn step_bound(saved: &Saved, settings: &Settings, plan: &ClockPlan) -> StepBound {
+    // Two snapshots, each cut to its unit when it is taken and when it is read.
     let roundings = if saved.kind == Kind::HyperV { 400 } else { 4 };
     let known = saved.spread.0.saturating_add(roundings);
-    let errors = match (policy, saved.real_time_error, settings.real_time_error) {
-        (Policy::Freeze, _, _) => Some(0),
-        (Policy::Advance, Some(then), Some(now)) => Some(then.0.saturating_add(now.0)),
-        (Policy::Advance, _, _) => None,
+    let (errors, back) = match (plan.policy, saved.real_time_error, settings.real_time_error) {
+        (Policy::Freeze, _, _) => (Some(0), 0),
+        (Policy::Advance, Some(then), Some(now)) => {
+            (Some(then.0.saturating_add(now.0)), plan.real_time_back.0)
+        }
+        (Policy::Advance, _, _) => (None, plan.real_time_back.0),
     };
-    let back = if policy == Policy::Advance { real_time_back.0 } else { 0 };
     let bound = Nanos(known.saturating_add(errors.unwrap_or(0)).saturating_add(back));
     StepBound { bound, without_real_time: errors.is_none() }
 }
@@ -248,7 +207,7 @@ fn step_bound(
 struct Rate {
     source: Source,
     ratio: TscRatio,
-    told: Hertz,
+    advertised_tsc: Hertz,
     unacknowledged: Option<Hertz>,
 }
 
@@ -256,32 +215,38 @@ impl Rate {
     fn of(saved: &Saved, settings: &Settings, now: Reading) -> Result<Self, RestoreError> {
         let (before, here) = (saved.tsc_rate, settings.host_tsc);
         let emulated = Source::Emulated { since: now.boot, at: 0, rate: before };
-        // A guest that was waiting for its page to be switched on still does.
-        let unacknowledged = saved.hyperv.unacknowledged.filter(|&rate| rate == saved.told);
-        let kept = |source, ratio| Self { source, ratio, told: saved.told, unacknowledged };
+        // A guest that waited for its page to be switched on still waits.
+        let unacknowledged =
+            saved.hyperv.unacknowledged.filter(|&rate| rate == saved.advertised_tsc);
+        let kept = |source, ratio| Self {
+            source,
+            ratio,
+            advertised_tsc: saved.advertised_tsc,
+            unacknowledged,
+        };
         if settings.tsc_mode == TscMode::Emulated {
             return Ok(kept(emulated, TscRatio::ONE));
-        } else if before == here {
-            return Ok(kept(Source::unscaled(here), TscRatio::ONE));
-        } else if let Some(fraction_bits) = settings.tsc_scaling {
-            let ratio = TscRatio::new(before, here, fraction_bits)?;
-            return Ok(kept(Source::Real { ratio, rate: before }, ratio));
         }
-        // What the guest was told may have been off: it stays off as far.
-        let told = u128::from(saved.told.0) * u128::from(here.0) / u128::from(before.0.max(1));
-        let told = Hertz(u64::try_from(told).unwrap_or(u64::MAX));
-        let source = Source::unscaled(here);
-        let ratio = TscRatio::ONE;
+        let TscPlan { ratio, rate } = TscPlan::new(before, here, settings.tsc_scaling)?;
+        let source = Source::Real { ratio, rate };
+        if rate == before {
+            return Ok(kept(source, ratio));
+        }
+        // An error of the advertised frequency stays, in proportion.
+        let advertised = u128::from(saved.advertised_tsc.0) * u128::from(here.0);
+        let advertised = advertised / u128::from(before.0.max(1));
+        let advertised_tsc = Hertz(u64::try_from(advertised).unwrap_or(u64::MAX));
         let differs = u128::from(before.0.abs_diff(here.0)) * 1_000_000
             > u128::from(before.0) * u128::from(SAME_RATE_PPM);
         if !differs || saved.hyperv.wants_interrupt().is_none() {
-            return Ok(Self { source, ratio, told, unacknowledged: None });
+            return Ok(Self { source, ratio, advertised_tsc, unacknowledged: None });
         }
-        let unacknowledged = Some(told);
+        let unacknowledged = Some(advertised_tsc);
         if saved.hyperv.wants_emulation() && settings.tsc_trapping {
-            return Ok(Self { source: emulated, ratio, told: saved.told, unacknowledged });
+            let advertised_tsc = saved.advertised_tsc;
+            return Ok(Self { source: emulated, ratio, advertised_tsc, unacknowledged });
         }
-        Ok(Self { source, ratio, told, unacknowledged })
+        Ok(Self { source, ratio, advertised_tsc, unacknowledged })
     }
 }
 
@@ -289,7 +254,7 @@ impl fmt::Display for StepBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at most {}", self.bound)?;
         if self.without_real_time {
-            f.write_str(", and what the two hosts' real time is off by, which they do not know")?;
+            f.write_str(" plus the real-time errors of the two hosts, which are unknown")?;
         }
         Ok(())
     }
@@ -304,16 +269,16 @@ impl fmt::Display for Restored {
         writeln!(f, "policy {policy}")?;
         if self.real_time_back.0 > 0 {
             let back = self.real_time_back;
-            writeln!(f, "this host's real time is {back} before that of the save")?;
+            writeln!(f, "this host's real time is {back} behind that of the save")?;
         }
         writeln!(f, "clock: {} + {} away = {}", self.clock_before, self.away, self.clock)?;
         writeln!(f, "step of the clock: {}", self.step)?;
-        writeln!(f, "TSC: the guest is told {}", self.told)?;
+        writeln!(f, "TSC: advertised as {}", self.advertised_tsc)?;
         if self.ratio != TscRatio::ONE {
             writeln!(f, "TSC: scaled by {:#x} · 2^-48", self.ratio.raw())?;
         }
         if self.traps_tsc {
-            writeln!(f, "TSC: RDTSC is trapped and answered from the host's clock")?;
+            writeln!(f, "TSC: RDTSC is trapped and emulated from the host's clock")?;
         }
         for RestoredVcpu { vcpu, tsc_before, tsc, tsc_offset } in &self.vcpus {
             let passed = tsc.wrapping_sub(*tsc_before);
@@ -325,7 +290,7 @@ impl fmt::Display for Restored {
             )?;
         }
         if let Some(Reenlightenment { vector, vcpu }) = self.interrupt {
-            writeln!(f, "the guest is told of the new rate: vector {vector:#x}, vCPU {}", vcpu.0)?;
+            writeln!(f, "TSC: new rate, interrupt vector {vector:#x} on vCPU {}", vcpu.0)?;
         }
         Ok(())
     }

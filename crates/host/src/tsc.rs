@@ -7,23 +7,24 @@ use crate::Reading;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Guest cycles for each cycle of the host's, with 48 bits of fraction: all of
-/// them where Intel's hardware scales, the upper 32 where AMD's does.
+/// Guest cycles for each cycle of the host's TSC, with 48 bits of fraction.
+/// Intel's hardware uses all of them, AMD's the upper 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TscRatio(u64);
 
 impl TscRatio {
-    /// Bits of the fraction, of which hardware may have fewer.
+    /// Bits of the fraction; hardware may have fewer.
     pub const FRACTION_BITS: u32 = 48;
     /// Not scaled.
     pub const ONE: Self = Self(1 << Self::FRACTION_BITS);
 
-    /// What makes a guest's TSC run at `guest` on a host whose own runs at
-    /// `host`, by hardware whose ratio has so many bits of fraction: 48 on
+    /// The ratio for a guest's TSC at `guest` on a host whose own runs at
+    /// `host`, with hardware whose ratio has so many bits of fraction: 48 on
     /// Intel's, 32 on AMD's (APM vol. 2, 15.30.5, "TSC Ratio MSR"), which
-    /// takes `raw() >> 16`. Cut to those: slow by less than 2^−bits · host
-    /// cycles a second. With bits that the hardware has not, the TSC would be
-    /// computed otherwise than it runs.
+    /// takes `raw() >> 16`. It is cut to those bits, so the TSC is slow by less
+    /// than 2^−bits · host cycles a second, and the computed TSC is the one
+    /// that the hardware has. For example, 2.6 GHz on 3.9 GHz with 32 bits:
+    /// 2/3 · 2^32 = 2,863,311,530 (.67 is cut).
     ///
     /// # Errors
     /// [`RatioError`], at 2^16 and above, and where it is cut to 0.
@@ -35,7 +36,7 @@ impl TscRatio {
     /// let intel = TscRatio::new(guest, host, 48)?;
     /// assert_eq!(intel.apply(3_900_000_000), 2_599_999_999); // never ahead
     /// let amd = TscRatio::new(guest, host, 32)?;
-    /// assert_eq!(amd.raw() >> 16, (2 << 32) / 3);
+    /// assert_eq!(amd.raw() >> 16, 2_863_311_530);
     /// # Ok::<(), host::RatioError>(())
     /// ```
     pub const fn new(guest: Hertz, host: Hertz, fraction_bits: u32) -> Result<Self, RatioError> {
@@ -51,35 +52,35 @@ impl TscRatio {
         Ok(Self(raw as u64))
     }
 
-    /// As hardware with all 48 bits takes it.
+    /// The value for hardware with all 48 bits.
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// A host's TSC value, scaled; wraps as the TSC does.
+    /// A host's TSC value, scaled; it wraps as the TSC does.
     #[inline]
     pub const fn apply(self, host_tsc: u64) -> u64 {
         ((host_tsc as u128 * self.0 as u128) >> Self::FRACTION_BITS) as u64
     }
 }
 
-/// Two frequencies that no hardware brings together.
+/// Two frequencies whose ratio no hardware can apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a guest's TSC of {guest} on a host's of {host}: the ratio does not fit 16.48 bits")]
+#[error("TSC scaling from {host} to {guest}: the ratio does not fit 16.48 bits")]
 pub struct RatioError {
-    /// What the guest's is to be.
+    /// The guest's TSC frequency.
     pub guest: Hertz,
-    /// What the host's is.
+    /// The host's TSC frequency.
     pub host: Hertz,
 }
 
-/// Where a guest's TSC comes from. What it gives is the *base*; a vCPU's TSC
-/// is the base plus its offset, wrapping.
+/// Where a guest's TSC comes from. Its value is the *base*; a vCPU's TSC is the
+/// base plus its offset, wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The host's, scaled to run at `rate`.
     Real { ratio: TscRatio, rate: Hertz },
-    /// The host's boot clock at some rate: `at` when that was `since`.
+    /// Computed from the host's boot clock: `at` when that was `since`.
     Emulated { since: Nanos, at: u64, rate: Hertz },
 }
 
@@ -89,7 +90,7 @@ impl Source {
         Self::Real { ratio: TscRatio::ONE, rate: host }
     }
 
-    /// What it truly runs at.
+    /// Its true rate.
     pub(crate) const fn rate(self) -> Hertz {
         match self {
             Self::Real { rate, .. } | Self::Emulated { rate, .. } => rate,
@@ -113,15 +114,15 @@ pub(crate) const fn cycles(time: Nanos, rate: Hertz) -> u128 {
     time.0 as u128 * rate.0 as u128 / NANOS_PER_SECOND
 }
 
-/// The time at `tsc` on the line that an update describes: as a guest reads
-/// it, but that a TSC before the line's beginning counts back from there.
+/// The time at `tsc` by a snapshot: as a guest reads it, except that a TSC
+/// before the snapshot's counts back from there.
 #[inline]
-pub(crate) fn along(line: &TimeUpdate, tsc: u64) -> Nanos {
-    let delta = tsc.wrapping_sub(line.tsc_timestamp);
-    let nanos = |cycles| line.scale.nanos(cycles).map_or(u64::MAX, |nanos| nanos.0);
+pub(crate) fn time_at(snapshot: &TimeUpdate, tsc: u64) -> Nanos {
+    let delta = tsc.wrapping_sub(snapshot.tsc_timestamp);
+    let nanos = |cycles| snapshot.scale.nanos(cycles).map_or(u64::MAX, |nanos| nanos.0);
     Nanos(if delta.cast_signed() >= 0 {
-        line.system_time.0.saturating_add(nanos(delta))
+        snapshot.system_time.0.saturating_add(nanos(delta))
     } else {
-        line.system_time.0.saturating_sub(nanos(delta.wrapping_neg()))
+        snapshot.system_time.0.saturating_sub(nanos(delta.wrapping_neg()))
     })
 }

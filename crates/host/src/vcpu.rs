@@ -1,4 +1,4 @@
-//! What the host keeps of one vCPU.
+//! One vCPU's state in the host.
 
 use pvclock::Nanos;
 use pvclock::kvm_clock::{TimePage, TimeUpdate, TimeWriter};
@@ -8,7 +8,7 @@ use pvclock::steal_time::{StealPage, StealReader, StealWriter};
 use crate::msr::PageMsr;
 use crate::{GuestAddress, GuestMemory, Misplaced};
 
-/// What is to be written before the vCPU enters the guest again.
+/// The updates due before the vCPU enters the guest again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Due {
     /// Its time page.
@@ -33,16 +33,16 @@ impl Due {
 pub(crate) struct Vcpu {
     /// Its TSC less the base, wrapping.
     pub(crate) tsc_offset: u64,
-    /// Where it last ran.
+    /// Where it ran last.
     pub(crate) physical_cpu: Option<u32>,
     pub(crate) system_time: PageMsr,
     pub(crate) steal_time: PageMsr,
     pub(crate) due: Due,
-    /// What its time page says, in terms of the base.
-    pub(crate) line: Option<TimeUpdate>,
-    /// Time stolen in all, as last measured, and as its page has it.
+    /// The content of its time page, in terms of the base.
+    pub(crate) snapshot: Option<TimeUpdate>,
+    /// Total stolen time, as last measured, and as published in its page.
     pub(crate) stolen: Nanos,
-    pub(crate) stolen_told: Nanos,
+    pub(crate) stolen_published: Nanos,
 }
 
 impl Vcpu {
@@ -53,19 +53,19 @@ impl Vcpu {
             system_time: PageMsr::default(),
             steal_time: PageMsr::default(),
             due: Due::default(),
-            line: None,
+            snapshot: None,
             stolen: Nanos(0),
-            stolen_told: Nanos(0),
+            stolen_published: Nanos(0),
         }
     }
 
-    /// Its time page is to be written, if it has one.
+    /// Its time page is due, if it has one.
     #[inline]
     pub(crate) fn time_is_due(&mut self) {
         self.due.time = self.system_time.page().is_some();
     }
 
-    /// GUEST_STOPPED is to be raised, if it has a page for it.
+    /// GUEST_STOPPED is due, if it has a page for it.
     pub(crate) fn stop_is_due(&mut self) {
         self.due.stopped = self.system_time.page().is_some();
         self.time_is_due();
@@ -76,47 +76,47 @@ impl Vcpu {
         self.system_time = PageMsr::default();
         self.steal_time = PageMsr::default();
         self.due = Due::default();
-        self.line = None;
+        self.snapshot = None;
     }
 
-    /// Writes its time page: `line` in terms of the base.
+    /// Writes its time page: `snapshot` is in terms of the base.
     #[inline]
-    pub(crate) fn write_time(&mut self, line: TimeUpdate, memory: &impl GuestMemory) {
+    pub(crate) fn write_time(&mut self, snapshot: TimeUpdate, memory: &impl GuestMemory) {
         let stopped = self.due.stopped;
         (self.due.time, self.due.stopped) = (false, false);
         let Some(address) = self.system_time.page() else { return };
-        let tsc_timestamp = line.tsc_timestamp.wrapping_add(self.tsc_offset);
-        let update = TimeUpdate { tsc_timestamp, ..line };
+        let tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(self.tsc_offset);
+        let update = TimeUpdate { tsc_timestamp, ..snapshot };
         let written = if address.0.is_multiple_of(8) {
             put::<Aligned, _>(address, &update, stopped, memory)
         } else {
             put::<Split, _>(address, &update, stopped, memory)
         };
-        // The address was good when it was given. Memory that the VMM has
-        // taken away since is not written, and the page tells nothing.
-        self.line = written.is_ok().then_some(line);
+        // The address was valid when it was registered. If the VMM has removed
+        // that memory since, there is nothing to write.
+        self.snapshot = written.is_ok().then_some(snapshot);
     }
 
-    /// Adds to its steal time page what was stolen since the last time: the
-    /// sum goes on from what the page holds, so that it survives a migration.
+    /// Adds the time stolen since the last update to its steal time page: the
+    /// sum continues from the page's value, so that it survives a migration.
     pub(crate) fn write_steal(&mut self, memory: &impl GuestMemory) {
         self.due.steal = false;
         let Some(address) = self.steal_time.page() else { return };
         let Ok(page) = memory.page::<StealPage>(address) else { return };
-        // A page caught or left in mid-update holds no sum.
+        // A page in the middle of an update holds no sum.
         let held = StealReader::new(page).with_tries(1).read().map_or(0, |info| info.steal.0);
-        let more = self.stolen.0.saturating_sub(self.stolen_told.0);
-        self.stolen_told = self.stolen;
-        // A flush of the TLB cannot have been asked for: CPUID does not offer it.
+        let more = self.stolen.0.saturating_sub(self.stolen_published.0);
+        self.stolen_published = self.stolen;
+        // No TLB flush can have been requested: CPUID does not offer it.
         StealWriter::new(page).write(Nanos(held.wrapping_add(more)));
     }
 
-    /// Says that it was taken off its physical CPU.
+    /// Sets the flag that it was taken off its physical CPU.
     pub(crate) fn write_preempted(&mut self, memory: &impl GuestMemory) {
         let Some(address) = self.steal_time.page() else { return };
         if let Ok(page) = memory.page::<StealPage>(address) {
             StealWriter::new(page).set_preempted();
-            // The flag is taken back before it runs again.
+            // The flag is cleared before it runs again.
             self.due.steal = true;
         }
     }
@@ -141,7 +141,7 @@ where
     Ok(())
 }
 
-/// That a guest's time page lies in its memory.
+/// Checks that a guest's time page lies in its memory.
 pub(crate) fn check_time_page(
     address: GuestAddress,
     memory: &impl GuestMemory,

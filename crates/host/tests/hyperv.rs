@@ -116,18 +116,18 @@ fn the_hypercall_page_is_the_vmms() {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Two VMs with one host, one on each page: their times differ by
-    /// Hyper-V's unit and by what kvm-clock's mul is cut.
+    /// Two VMs on one host, one for each page: their times differ by
+    /// Hyper-V's unit and by the cut of kvm-clock's mul.
     #[test]
     fn hyperv_and_kvm_clock_agree(
         host_hz in 100_000_000u64..6_000_000_000,
-        told_ppm in 900_000u64..1_100_000,
+        advertised_ppm in 900_000u64..1_100_000,
         start in 0u64..1 << 50,
         elapsed in 0u64..1 << 46,
     ) {
-        let told = Hertz(host_hz / 1_000_000 * told_ppm);
+        let advertised = Hertz(host_hz / 1_000_000 * advertised_ppm);
         let at = |ns| common::at_rate(ns, Hertz(host_hz));
-        let settings = |kind| Settings::new(kind, Hertz(host_hz)).told(told);
+        let settings = |kind| Settings::new(kind, Hertz(host_hz)).advertise(advertised);
         let kvm = Rig::kvm(settings(Kind::Kvm), 1, at(start));
         let hyperv = Rig::hyperv(settings(Kind::HyperV), 1, at(start));
         let by_kvm = kvm.guest_reads(0, at(start + elapsed)).unwrap().0;

@@ -21,9 +21,9 @@ const MOVE_0: Event = Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 7 };
 /// Which vCPUs' pages an event is followed by an update of, at their next
 /// entries and, where that is later, after the deadline.
 #[test]
-fn an_event_updates_the_pages_that_the_table_says() {
-    let per_vcpu = Settings { host_clocksource_is_tsc: false, ..KVM };
-    let synced = Settings { sync_period: Some(Nanos(300 * SECOND)), ..KVM };
+fn an_event_updates_the_pages_of_the_table() {
+    let per_vcpu = KVM.with(|new| new.host_clocksource_is_tsc = false);
+    let synced = KVM.with(|new| new.sync_period = Some(Nanos(300 * SECOND)));
     let offset = |vcpu| Event::TscOffsetChanged { vcpu: VcpuId(vcpu), tsc_offset: 9 };
     let none: &[u32] = &[];
     let (all, first): (&[u32], &[u32]) = (&[0, 1, 2], &[0]);
@@ -174,10 +174,10 @@ fn the_wall_clock_is_written_once_at_each_write() {
 }
 
 #[test]
-fn a_told_frequency_that_is_too_high_makes_a_slow_guest() {
-    let (host, told) = (Hertz(3_400_109_000), Hertz(3_478_274_491));
+fn an_advertised_frequency_that_is_too_high_makes_a_slow_guest() {
+    let (host, advertised) = (Hertz(3_400_109_000), Hertz(3_478_274_491));
     let at = |ns| common::at_rate(ns, host);
-    let mut rig = Rig::kvm(Settings::new(Kind::Kvm, host).told(told), 1, at(0));
+    let mut rig = Rig::kvm(Settings::new(Kind::Kvm, host).advertise(advertised), 1, at(0));
     let read = rig.guest_reads(0, at(300 * SECOND)).unwrap().0;
     assert!(read.abs_diff(293_258_239_000) < 1_000_000, "300 s are 293.26 s: {read}");
     // An update takes the time from the host's clock.
@@ -189,9 +189,9 @@ fn a_told_frequency_that_is_too_high_makes_a_slow_guest() {
 #[test]
 fn an_update_sets_no_fast_guest_back_unless_it_may() {
     let host = HOST_TSC;
-    let fast = Settings::new(Kind::Kvm, host).told(Hertz(2_500_000_000));
+    let fast = Settings::new(Kind::Kvm, host).advertise(Hertz(2_500_000_000));
     let update = Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 1 };
-    for (settings, goes_back) in [(fast, false), (Settings { never_back: false, ..fast }, true)] {
+    for (settings, goes_back) in [(fast, false), (fast.with(|new| new.never_back = false), true)] {
         let mut rig = Rig::kvm(settings, 1, at(0));
         let before = rig.guest_reads(0, at(100 * SECOND)).unwrap();
         assert!(before > Nanos(103 * SECOND));
@@ -249,7 +249,7 @@ fn a_page_that_is_switched_off_has_nothing_due() {
 /// the VM's clock goes on.
 #[test]
 fn a_page_whose_memory_is_gone_tells_nothing() {
-    let mut rig = Rig::kvm(KVM.told(Hertz(5_200_000_000)), 1, at(0));
+    let mut rig = Rig::kvm(KVM.advertise(Hertz(5_200_000_000)), 1, at(0));
     rig.event(Event::HostClocksource { is_tsc: false }, at(2 * SECOND));
     rig.memory = PlainMemory::new(0);
     rig.enter_all(at(2 * SECOND));
@@ -339,17 +339,16 @@ fn a_reset_switches_the_pages_off() {
 }
 
 #[test]
-fn an_emulated_tsc_is_the_hosts_clock_at_the_rate_told() {
-    let settings = Settings {
-        tsc_mode: host::TscMode::Emulated,
-        host_clocksource_is_tsc: false,
-        ..KVM.told(Hertz(1_000_000_000))
-    };
+fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
+    let settings = KVM.advertise(Hertz(1_000_000_000)).with(|new| {
+        new.tsc_mode = host::TscMode::Emulated;
+        new.host_clocksource_is_tsc = false;
+    });
     let mut rig = Rig::kvm(settings, 2, at(5 * SECOND));
     assert!(rig.host.traps_tsc() && rig.host.master_clock());
     assert_eq!(rig.host.guest_tsc(VcpuId(0), at(7 * SECOND)), Some(2 * SECOND));
     assert_eq!(rig.guest_reads(1, at(7 * SECOND)), Ok(Nanos(2 * SECOND)));
-    // Another rate: the TSC goes on from where it is, and so does the time.
+    // Another rate: the TSC continues from its value, and so does the time.
     let frequency = Hertz(2_000_000_000);
     rig.event(Event::TscFrequencyChanged { frequency }, at(7 * SECOND));
     rig.enter_all(at(7 * SECOND));
@@ -363,17 +362,17 @@ fn a_rate_that_no_page_can_express_is_refused_and_logged() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
     rig.event(Event::TscFrequencyChanged { frequency: Hertz(999) }, at(SECOND));
     assert_eq!(rig.host.settings().advertised_tsc, HOST_TSC);
-    let log: Vec<String> = rig.host.calibration_log().map(ToString::to_string).collect();
+    let log: Vec<String> = rig.host.log().map(ToString::to_string).collect();
     assert_eq!(
         log,
         [
-            "      1.000000000 s  the guest is told a TSC of 2600000000 Hz, the host's own figure; \
+            "      1.000000000 s  TSC: advertised as 2600000000 Hz, the host's own; \
              the host's runs at 2600000000 Hz (+0.000 ppm)",
-            "      1.000000000 s  master clock: all vCPUs share one line, TSC_STABLE",
-            "      1.000000000 s  the rate told stays as it was: no scale for 999 Hz: it must be \
-             from 1000 Hz to 1099511627776 Hz",
+            "      1.000000000 s  master clock: all vCPUs share one snapshot, TSC_STABLE",
+            "      1.000000000 s  TSC: the advertised frequency is unchanged: no scale for \
+             999 Hz: it must be from 1000 Hz to 1099511627776 Hz",
         ]
     );
-    assert!(GuestClock::new(KVM.told(Hertz(0)), at(0)).is_err());
+    assert!(GuestClock::new(KVM.advertise(Hertz(0)), at(0)).is_err());
     assert!(GuestClock::new(Settings::new(Kind::HyperV, Hertz(10_000_000)), at(0)).is_err());
 }

@@ -80,11 +80,12 @@ fn lives_on() -> impl Strategy<Value = Step> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let told = prop_oneof![Just(HOST_TSC.0), 2_400_000_000u64..2_800_000_000];
-    (told, any::<bool>(), any::<bool>()).prop_map(|(told, emulated, synced)| Settings {
-        tsc_mode: if emulated { TscMode::Emulated } else { TscMode::Real },
-        sync_period: synced.then_some(Nanos(SECOND)),
-        ..Settings::new(Kind::Kvm, HOST_TSC).told(Hertz(told))
+    let frequency = prop_oneof![Just(HOST_TSC.0), 2_400_000_000u64..2_800_000_000];
+    (frequency, any::<bool>(), any::<bool>()).prop_map(|(frequency, emulated, synced)| {
+        Settings::new(Kind::Kvm, HOST_TSC).advertise(Hertz(frequency)).with(|new| {
+            new.tsc_mode = if emulated { TscMode::Emulated } else { TscMode::Real };
+            new.sync_period = synced.then_some(Nanos(SECOND));
+        })
     })
 }
 
@@ -153,7 +154,7 @@ proptest! {
         told in 2_400_000_000u64..2_800_000_000,
         steps in prop::collection::vec((event(), 0u64..2 * SECOND, any::<u8>()), 1..60),
     ) {
-        let settings = Settings::new(Kind::HyperV, HOST_TSC).told(Hertz(told));
+        let settings = Settings::new(Kind::HyperV, HOST_TSC).advertise(Hertz(told));
         let mut ns = SECOND;
         let mut rig = Rig::hyperv(settings, 2, at(ns));
         let mut last = 0;
@@ -175,7 +176,7 @@ proptest! {
     /// Told the truth, KVM's own rule steps nobody back either.
     #[test]
     fn a_true_rate_needs_no_guard(steps in prop::collection::vec(lives_on(), 1..60)) {
-        let settings = Settings { never_back: false, ..Settings::new(Kind::Kvm, HOST_TSC) };
+        let settings = Settings::new(Kind::Kvm, HOST_TSC).with(|new| new.never_back = false);
         let mut ns = SECOND;
         let mut rig = Rig::kvm(settings, 1, at(ns));
         let mut last = Nanos(0);

@@ -67,7 +67,7 @@ fn advance_and_freeze_do_what_they_say_to_clock_and_tsc() {
         rig.enter_all(to);
         let read = rig.guest_reads(1, to).unwrap().0;
         assert!(read.abs_diff(10 * SECOND + away) <= 4, "{policy:?}: {read}");
-        let log: Vec<_> = rig.host.calibration_log().map(|entry| entry.what).collect();
+        let log: Vec<_> = rig.host.log().map(|entry| entry.what).collect();
         let expected = LogEvent::Restored { clock: restored.clock, away: Nanos(away) };
         assert_eq!(log.last(), Some(&expected));
     }
@@ -94,27 +94,27 @@ fn guest_stopped_is_seen_exactly_once_after_a_restore() {
 }
 
 #[test]
-fn what_a_restore_does_can_be_read() {
+fn a_restore_describes_itself() {
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(at(SECOND));
     let scaling =
-        Settings { tsc_scaling: Some(48), ..Settings::new(Kind::Kvm, Hertz(2_000_000_000)) };
+        Settings::new(Kind::Kvm, Hertz(2_000_000_000)).with(|new| new.tsc_scaling = Some(48));
     let to = elsewhere(61 * SECOND, scaling.host_tsc);
     let restored = Restored::plan(&saved, &scaling, Policy::Advance, to).unwrap();
     assert_eq!(
         restored.to_string(),
         "policy advance: the time away passed for the guest\n\
          clock: 999999999 ns + 60000000000 ns away = 60999999999 ns\n\
-         step of the clock: at most 4 ns, and what the two hosts' real time is off by, which \
-         they do not know\n\
-         TSC: the guest is told 2600000000 Hz\n\
+         step of the clock: at most 4 ns plus the real-time errors of the two hosts, which are \
+         unknown\n\
+         TSC: advertised as 2600000000 Hz\n\
          TSC: scaled by 0x14ccccccccccc · 2^-48\n\
          TSC of vCPU 0: 2600000000 + 156000000000 = 158600000000; offset -113\n"
     );
     // The host's TSC is 61.000000005 s · 2 GHz + 77 = 122000000087; times 1.3
     // it is 158600000113, the ratio being cut.
-    let known = |error| Settings { real_time_error: Some(Nanos(error)), ..scaling };
-    let mut rig = Rig::kvm(Settings { real_time_error: Some(Nanos(300)), ..KVM }, 1, at(0));
+    let known = |error| scaling.with(|new| new.real_time_error = Some(Nanos(error)));
+    let mut rig = Rig::kvm(KVM.with(|new| new.real_time_error = Some(Nanos(300))), 1, at(0));
     let saved = rig.host.save(at(SECOND));
     let step = Restored::plan(&saved, &known(50), Policy::Advance, to).unwrap().step;
     assert_eq!((step.bound, step.without_real_time), (Nanos(354), false));
@@ -126,14 +126,14 @@ fn what_a_restore_does_can_be_read() {
 }
 
 #[test]
-fn a_told_frequency_stays_off_as_far_as_it_was() {
-    let told = KVM.told(Hertz(2_860_000_000));
-    let rig = Rig::kvm(told, 1, at(0));
+fn an_advertised_frequency_keeps_its_error() {
+    let advertised = KVM.advertise(Hertz(2_860_000_000));
+    let rig = Rig::kvm(advertised, 1, at(0));
     let here = Settings::new(Kind::Kvm, Hertz(1_300_000_000));
     let (from, to) = (at(SECOND), elsewhere(2 * SECOND, here.host_tsc));
     let (rig, restored) = moved(rig, here, Policy::Advance, from, to);
-    assert_eq!(restored.told, Hertz(1_430_000_000), "still 10 % too much");
-    assert_eq!(rig.host.settings().advertised_tsc, restored.told);
+    assert_eq!(restored.advertised_tsc, Hertz(1_430_000_000), "still 10 % too much");
+    assert_eq!(rig.host.settings().advertised_tsc, restored.advertised_tsc);
     let leaf = rig.host.cpuid(0x4000_0010, 0).unwrap();
     assert_eq!((leaf.eax, leaf.ebx), (1_430_000, 1_000_000));
 }
@@ -152,7 +152,7 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     assert_eq!(restore(KVM, at(11)), Err(clock));
     let slow = Settings::new(Kind::Kvm, Hertz(5));
     assert!(matches!(restore(slow, at(0)), Err(RestoreError::Settings(_))));
-    let scaling = Settings { tsc_scaling: Some(48), ..Settings::new(Kind::Kvm, Hertz(1_000)) };
+    let scaling = Settings::new(Kind::Kvm, Hertz(1_000)).with(|new| new.tsc_scaling = Some(48));
     assert!(matches!(restore(scaling, at(0)), Err(RestoreError::Ratio(_))));
     let mut rig = Rig::kvm(KVM, 1, at(0));
     let saved = rig.host.save(Reading { real: UnixTime(Nanos(0)), ..at(0) });
@@ -182,21 +182,24 @@ fn a_vcpu_that_was_preempted_when_it_was_saved_runs_when_it_is_restored() {
     assert_eq!((read(&rig).preempted, read(&rig).steal), (false, Nanos(500)));
     rig.event(stolen(7), to);
     rig.enter(0, to);
-    assert_eq!(read(&rig).steal, Nanos(507), "the sum goes on");
+    assert_eq!(read(&rig).steal, Nanos(507), "the sum continues");
 }
 
-/// The rate a guest is to take note of is one that its page must express.
+/// The rate that a guest is to acknowledge must be one that its page can express.
 #[test]
-fn a_rate_that_no_page_can_express_is_refused_before_the_guest_is_told() {
+fn a_rate_that_no_page_can_express_is_refused_before_the_restore() {
     let mut rig = Rig::hyperv(HYPERV, 1, at(0));
     rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16, at(0)).unwrap();
     rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
     let saved = rig.host.save(at(SECOND));
     let slow = Hertz(9_000_000);
-    let here = Settings { tsc_trapping: true, ..Settings::new(Kind::HyperV, slow) };
+    let here = Settings::new(Kind::HyperV, slow).with(|new| new.tsc_trapping = true);
     let refused =
         GuestClock::restore(&saved, here, Policy::Freeze, at_rate(SECOND, slow)).map(|_| ());
-    assert!(matches!(refused, Err(RestoreError::Settings(SettingsError::Told(_)))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(RestoreError::Settings(SettingsError::AdvertisedTsc(_)))),
+        "{refused:?}"
+    );
 }
 
 fn hyperv_reads(rig: &Rig, now: Reading) -> Result<u64, ReadError> {
@@ -205,13 +208,13 @@ fn hyperv_reads(rig: &Rig, now: Reading) -> Result<u64, ReadError> {
     ReferenceReader::new(page).units_100ns(&|| tsc)
 }
 
-/// A guest that wants re-enlightenment, moved to a host of another rate.
+/// A guest that requested re-enlightenment, moved to a host of another rate.
 fn reenlightened(traps: bool, emulation: u64) -> (Rig, Restored, Reading, Hertz) {
     let mut rig = Rig::hyperv(HYPERV, 1, at(0));
     rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
     rig.write(0, HV_TSC_EMULATION_CONTROL, emulation, at(0)).unwrap();
     let slower = Hertz(2_000_000_000);
-    let here = Settings { tsc_trapping: traps, ..Settings::new(Kind::HyperV, slower) };
+    let here = Settings::new(Kind::HyperV, slower).with(|new| new.tsc_trapping = traps);
     let to = elsewhere(3 * SECOND, slower);
     let (mut rig, restored) = moved(rig, here, Policy::Advance, at(SECOND), to);
     rig.enter_all(to);
@@ -227,11 +230,11 @@ fn later(now: Reading, seconds: u64, tsc: Hertz) -> Reading {
 }
 
 #[test]
-fn a_hyperv_guest_has_the_old_rate_emulated_until_it_takes_note() {
+fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
     let (mut rig, restored, to, rate) = reenlightened(true, 1);
     assert!(restored.traps_tsc && rig.host.traps_tsc());
     assert_eq!(restored.interrupt, Some(Reenlightenment { vector: 0xee, vcpu: VcpuId(0) }));
-    assert_eq!(restored.told, HOST_TSC);
+    assert_eq!(restored.advertised_tsc, HOST_TSC);
     let now = later(to, 1, rate);
     let tsc = |rig: &Rig, at| rig.host.guest_tsc(VcpuId(0), at).unwrap();
     assert_eq!(tsc(&rig, now) - tsc(&rig, to), HOST_TSC.0, "the old rate");
@@ -274,7 +277,7 @@ fn a_hyperv_guest_that_wants_no_notice_gets_a_new_page_at_once() {
     let here = Settings::new(Kind::HyperV, Hertz(2_000_000_000));
     let to = elsewhere(3 * SECOND, here.host_tsc);
     let (mut rig, restored) = moved(rig, here, Policy::Advance, at(SECOND), to);
-    assert_eq!((restored.interrupt, restored.told), (None, here.host_tsc));
+    assert_eq!((restored.interrupt, restored.advertised_tsc), (None, here.host_tsc));
     rig.enter_all(to);
     assert!(hyperv_reads(&rig, later(to, 1, here.host_tsc)).unwrap().abs_diff(40_000_000) <= 4);
 }
@@ -306,7 +309,7 @@ fn bytes_that_are_no_saved_clock_are_refused() {
     };
     assert!(matches!(changed(0, 0), DecodeError::Magic { .. }));
     assert_eq!(changed(8, 2), DecodeError::Version { found: 2 });
-    assert_eq!(changed(12, 5).to_string(), "5 where a provider, 0 to 4 is expected");
+    assert_eq!(changed(12, 5).to_string(), "5 where a provider from 0 to 4 is expected");
     assert!(matches!(changed(23, 0xff), DecodeError::Rate(_)));
     assert_eq!(changed(72, 2), DecodeError::Choice { found: 2, what: "0 or 1" });
     assert_eq!(changed(124 + 28, 0), DecodeError::Order { before: VcpuId(0), after: VcpuId(0) });
@@ -331,11 +334,10 @@ proptest! {
         per_vcpu in any::<bool>(),
         offset in any::<u64>(),
     ) {
-        let settings = Settings {
-            host_clocksource_is_tsc: !per_vcpu,
-            real_time_error: Some(Nanos(0)),
-            ..Settings::new(Kind::Kvm, Hertz(from_hz))
-        };
+        let settings = Settings::new(Kind::Kvm, Hertz(from_hz)).with(|new| {
+            new.host_clocksource_is_tsc = !per_vcpu;
+            new.real_time_error = Some(Nanos(0));
+        });
         let from = |ns| common::at_rate(ns, Hertz(from_hz));
         let mut rig = Rig::kvm(settings, 2, from(0));
         for index in 0..2 {
@@ -345,7 +347,10 @@ proptest! {
         }
         let before = [0, 1].map(|vcpu| rig.guest_reads(vcpu, from(ran)).unwrap().0);
         let tsc = rig.host.guest_tsc(VcpuId(1), from(ran)).unwrap();
-        let here = Settings { host_tsc: Hertz(to_hz), tsc_scaling: scales.then_some(48), ..settings };
+        let here = settings.with(|new| {
+            new.host_tsc = Hertz(to_hz);
+            new.tsc_scaling = scales.then_some(48);
+        });
         let policy = if advances { Policy::Advance } else { Policy::Freeze };
         let to = elsewhere(ran + away, Hertz(to_hz));
         let (mut rig, restored) = moved(rig, here, policy, from(ran), to);

@@ -54,7 +54,7 @@ impl Bench<'_> {
     pub(crate) fn provider(&self, kind: Kind) -> host::Settings {
         let honest = host::Settings::new(kind, self.host_tsc);
         let told = self.settings.told(self.host_tsc);
-        if told == self.host_tsc { honest } else { honest.told(told) }
+        if told == self.host_tsc { honest } else { honest.advertise(told) }
     }
 
     /// What a maker's guests are told of their TSC's rate, over the true one:

@@ -13,8 +13,9 @@ mod time;
 
 use std::time::Duration;
 
-use host::{Sample, calibrate};
-use pvclock::{Hertz, Nanos};
+use instruments::rate::{Pair, rate};
+use pvclock::Hertz;
+use pvclock::counter::{Counter, Tsc};
 use vmm::host_clock;
 
 use crate::bench::Bench;
@@ -22,9 +23,9 @@ use crate::results::Outcome;
 use crate::run::{Found, timed};
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
-/// Samples of the host's clocks, and from one to the next: 50 ms in all.
-const SAMPLES: u32 = 50;
-const APART: Duration = Duration::from_millis(1);
+/// Tries of which the tightest counts, and the span between the two ends.
+const TRIES: u32 = 25;
+const SPAN: Duration = Duration::from_millis(50);
 
 /// The experiments that are made here, in the order they run.
 pub const IN_PROCESS: [Experiment; 3] =
@@ -58,19 +59,21 @@ fn make(
     }
 }
 
-/// The rate of this host's TSC by its own clock, where there is no KVM to say.
+/// The rate of this host's TSC by its own clock, for a host without KVM.
 ///
 /// # Errors
-/// The clocks make no rate.
+/// [`LabError::NoTscRate`].
 pub fn measure_host_tsc() -> Result<Hertz, LabError> {
-    let mut samples = Vec::new();
-    for _ in 0..SAMPLES {
-        let (reading, cycles) = host_clock::read_with_width();
-        // In ns at 1 GHz: an upper bound for every TSC there is.
-        samples.push(Sample { reading, width: Nanos(cycles) });
-        std::thread::sleep(APART);
-    }
-    Ok(calibrate(&samples)?.frequency)
+    let pair = || Pair {
+        before_ns: host_clock::boot().0,
+        tsc: Tsc.read_ordered(),
+        after_ns: host_clock::boot().0,
+    };
+    let first = Pair::tightest(TRIES, pair);
+    std::thread::sleep(SPAN);
+    let last = Pair::tightest(TRIES, pair);
+    let measured = rate(first, last, 1).ok_or(LabError::NoTscRate { first, last })?;
+    Ok(Hertz(measured.hz.round() as u64))
 }
 
 #[cfg(test)]

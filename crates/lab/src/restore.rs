@@ -3,8 +3,7 @@
 use guest::request::Request;
 use guest::source::Source;
 use host::{Kind, Policy};
-use vmm::clock_state::RestoredClock;
-use vmm::{Machine, MachineError, host_clock};
+use vmm::{Machine, MachineError, RestoredClock, host_clock};
 
 use crate::bench::{Bench, Maker};
 use crate::results::{Check, Findings, Restore, Verdict};

@@ -115,9 +115,17 @@ pub enum LabError {
     /// The machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The host's clocks make no rate.
-    #[error("this host's TSC: {0}")]
-    Calibration(#[from] host::CalibrationError),
+    /// A vCPU's TSC offset.
+    #[error(transparent)]
+    TscOffset(#[from] kvm::Error),
+    /// The host's clocks gave no TSC rate.
+    #[error("the rate of this host's TSC could not be measured: {first:?}, {last:?}")]
+    NoTscRate {
+        /// At the beginning.
+        first: instruments::rate::Pair,
+        /// At the end.
+        last: instruments::rate::Pair,
+    },
     /// It is about what a virtual machine does.
     #[error("it is about virtual machines, and needs /dev/kvm")]
     NeedsKvm,

@@ -57,9 +57,12 @@ pub enum MachineError {
     /// The provider does not take its settings.
     #[error(transparent)]
     Provider(#[from] host::SettingsError),
-    /// A saved clock that this host cannot take on.
+    /// The saved clock cannot continue on this host.
     #[error(transparent)]
     Restore(#[from] host::RestoreError),
+    /// KVM's clock was not saved or restored.
+    #[error(transparent)]
+    Clock(#[from] kvm::Error),
     /// Saved devices that make none here.
     #[error("devices do not come back: {0:?}")]
     Devices(crate::devices::Unrestorable),
@@ -86,14 +89,6 @@ pub enum MachineError {
         vcpu: usize,
         /// What was to be asked.
         asked: String,
-    },
-    /// A saved clock is put back on a VM of another size.
-    #[error("the clock of {saved} vCPUs does not fit {here}")]
-    OtherVcpus {
-        /// How many were saved.
-        saved: usize,
-        /// How many there are.
-        here: usize,
     },
     /// State that KVM keeps and we do not know how to take.
     #[error("a machine with {what} cannot be saved")]

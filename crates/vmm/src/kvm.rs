@@ -1,4 +1,4 @@
-//! KVM: what is asked of it to make a machine.
+//! The calls to KVM that create a machine.
 
 mod boot;
 mod calls;
@@ -6,6 +6,9 @@ mod cpuid;
 mod msr_filter;
 mod vcpu_state;
 
+use std::sync::OnceLock;
+
+use ::kvm::HostTsc;
 use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
@@ -19,12 +22,14 @@ use crate::error::MachineError;
 use crate::memory::GuestRam;
 use crate::settings::Backend;
 
+pub use ::kvm::{set_tsc_offset, tsc_offset};
+
 pub(crate) use boot::{set_entry, write_tables};
-pub use calls::{interrupt, set_tsc_offset, tsc_offset};
+pub use calls::interrupt;
 pub(crate) use cpuid::leaves;
 pub(crate) use vcpu_state::VcpuState;
 
-/// Capabilities without which there is no machine.
+/// Capabilities that a machine needs.
 const NEEDED: [(Cap, &str); 4] = [
     (Cap::UserMemory, "KVM_CAP_USER_MEMORY"),
     (Cap::ImmediateExit, "KVM_CAP_IMMEDIATE_EXIT (Linux 4.11)"),
@@ -32,7 +37,7 @@ const NEEDED: [(Cap, &str); 4] = [
     (Cap::X86MsrFilter, "KVM_CAP_X86_MSR_FILTER (Linux 5.10)"),
 ];
 
-/// /dev/kvm, if it is there, open to us, and can do what we need.
+/// Opens /dev/kvm, and checks that it has what a machine needs.
 ///
 /// # Errors
 /// [`MachineError::NoKvm`], [`MachineError::Lacks`].
@@ -41,14 +46,14 @@ pub fn open() -> Result<Kvm, MachineError> {
     if let Some((_, what)) = NEEDED.iter().find(|(known, _)| !kvm.check_extension(*known)) {
         return Err(MachineError::Lacks { what });
     }
-    // For the TSC's offset.
+    // For the TSC offset.
     if kvm.check_extension_raw(KVM_CAP_VCPU_ATTRIBUTES.into()) <= 0 {
         return Err(MachineError::Lacks { what: "KVM_CAP_VCPU_ATTRIBUTES (Linux 5.16)" });
     }
     Ok(kvm)
 }
 
-/// A VM over `ram`, whose MSRs come to us where `backend` wants them.
+/// A VM over `ram`, with the exits on MSRs that `backend` needs.
 pub(crate) fn create_vm(
     kvm: &Kvm,
     ram: &GuestRam,
@@ -84,13 +89,21 @@ pub(crate) fn create_vcpu(
     Ok(fd)
 }
 
-/// The rate of this host's TSC, as KVM has it.
+/// The rate of this host's TSC, from KVM.
 ///
 /// # Errors
-/// KVM does not say.
+/// [`open`]'s, or KVM's own.
 pub fn host_tsc() -> Result<Hertz, MachineError> {
-    let vm = open()?.create_vm().map_err(MachineError::kvm("KVM_CREATE_VM"))?;
-    let vcpu = vm.create_vcpu(0).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
-    let khz = vcpu.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
-    Ok(Hertz(u64::from(khz) * 1000))
+    Ok(query_host(&open()?)?.frequency)
+}
+
+/// This host's TSC. KVM is queried once: it takes milliseconds, and a machine
+/// is restored while its guest's time stands still.
+pub(crate) fn query_host(kvm: &Kvm) -> Result<HostTsc, MachineError> {
+    static KNOWN: OnceLock<HostTsc> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
+    let queried = HostTsc::query(kvm)?;
+    Ok(*KNOWN.get_or_init(|| queried))
 }

@@ -2,11 +2,9 @@
 
 mod alarm;
 mod barrier;
-pub mod clock_state;
 pub mod devices;
 mod error;
 pub mod guest_fault;
-pub mod host_clock;
 pub mod image;
 pub mod kvm;
 mod machine;
@@ -16,6 +14,7 @@ mod settings;
 mod shared;
 mod vcpu;
 
+pub use ::kvm::{ClockState, RestoredClock, host_clock};
 pub use error::MachineError;
 pub use machine::{Machine, Saved};
 pub use memory::GuestRam;

@@ -99,7 +99,7 @@ impl Machine {
             kvm::set_entry(&fd, id, entry)?;
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
-            let timer = LocalTimer::new(id.0, settings.apic(), tsc);
+            let timer = LocalTimer::new(id.0, tsc);
             machine.add(Start {
                 id,
                 fd,

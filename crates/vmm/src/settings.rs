@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use guest::layout;
-use host::TscMode;
-use pvclock::Hertz;
-
 use crate::devices::Present;
 use crate::error::MachineError;
+use guest::layout;
+use host::TscMode;
 
 /// Who makes the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,20 +63,12 @@ impl Settings {
             patience: Duration::from_secs(10),
         }
     }
-
-    /// The rate the guest's APIC timer is told to have.
-    pub(crate) fn apic(&self) -> Hertz {
-        match &self.backend {
-            Backend::Own(settings) => settings.apic,
-            // APIC_BUS_CYCLE_NS is 1 (arch/x86/kvm/lapic.h).
-            Backend::Kernel | Backend::KernelHyperV => Hertz(1_000_000_000),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use host::Kind;
+    use pvclock::Hertz;
 
     use super::*;
 
@@ -87,12 +77,12 @@ mod tests {
         let usual = host::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
         let refused = |settings| Backend::Own(settings).check().err().map(|e| e.to_string());
         assert_eq!(refused(usual), None);
-        let emulated = host::Settings { tsc_mode: TscMode::Emulated, ..usual };
-        let trapping = host::Settings { tsc_trapping: true, ..usual };
+        let emulated = usual.with(|new| new.tsc_mode = TscMode::Emulated);
+        let trapping = usual.with(|new| new.tsc_trapping = true);
         for settings in [emulated, trapping] {
             assert_eq!(refused(settings).as_deref(), Some("KVM here lacks trapping of RDTSC"));
         }
-        let scaled = host::Settings { tsc_scaling: Some(48), ..usual };
+        let scaled = usual.with(|new| new.tsc_scaling = Some(48));
         assert_eq!(refused(scaled).as_deref(), Some("KVM here lacks scaling of the TSC"));
     }
 }

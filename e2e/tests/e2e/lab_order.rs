@@ -15,7 +15,6 @@ use lab::{Experiment, Settings};
 use pvclock::kvm_clock::{TimePage, TimeReader};
 use pvclock::shared::Split;
 use pvclock::{Hertz, Nanos};
-use vmm::clock_state::{self, TscState};
 use vmm::{Backend, Machine, MachineError};
 
 const KVM: &[Need] = &[Need::Kvm];
@@ -111,7 +110,7 @@ fn lab_time_is_monotonic(_: &Program) {
     }
 }
 
-/// Its clock is ours.
+/// Its clock is our provider's.
 fn own_machine(settings: host::Settings) -> Machine {
     let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(Backend::Own(settings)) };
     let machine = Machine::start(&settings).expect("a machine");
@@ -122,18 +121,18 @@ fn own_machine(settings: host::Settings) -> Machine {
 }
 
 fn usual() -> host::Settings {
-    let host_tsc = vmm::kvm::host_tsc().expect("KVM tells its TSC's rate");
+    let host_tsc = vmm::kvm::host_tsc().expect("KVM returns its TSC's rate");
     host::Settings::new(host::Kind::Kvm, host_tsc)
 }
 
-/// A guest that is told 100 ppm too little or too much is on a line that
-/// leaves the host's clock: each new one begins elsewhere. No vCPU may stay
-/// behind on the old one.
+/// With a frequency that is advertised 100 ppm too low or too high the guest
+/// leaves the host's clock: each new snapshot begins elsewhere. No vCPU may
+/// keep using the old one.
 fn lab_a_new_line_takes_no_time_back(_: &Program) {
     let usual = usual();
     let off = usual.host_tsc.0 / 10_000;
-    for told in [usual.host_tsc.0 - off, usual.host_tsc.0 + off] {
-        let machine = own_machine(usual.told(Hertz(told)));
+    for advertised in [usual.host_tsc.0 - off, usual.host_tsc.0 + off] {
+        let machine = own_machine(usual.advertise(Hertz(advertised)));
         let offset = machine.with_host(|host, _, _| host.tsc_offset(VcpuId(0))).flatten();
         let offset = offset.expect("the provider knows its vCPUs");
         let shared = machine.ram().shared();
@@ -154,13 +153,16 @@ fn lab_a_new_line_takes_no_time_back(_: &Program) {
             .map(|vcpu| Order::decode(&machine.answer(vcpu, request).expect("it answers")))
             .collect();
         assert!(orders.iter().all(|order| order.reads == reads), "{orders:?}");
-        assert!(orders.iter().all(|order| order.backward == 0), "told {told} Hz: {orders:?}");
+        assert!(
+            orders.iter().all(|order| order.backward == 0),
+            "advertised {advertised} Hz: {orders:?}"
+        );
     }
 }
 
 /// It never leaves the guest by itself; its page is written each period.
 fn lab_deadlines_reach_a_busy_guest(_: &Program) {
-    let machine = own_machine(host::Settings { sync_period: Some(Nanos(20_000_000)), ..usual() });
+    let machine = own_machine(usual().with(|new| new.sync_period = Some(Nanos(20_000_000))));
     let version = |vcpu| {
         let page = machine.ram().page(GuestAddress(Pages::time_address(vcpu)));
         let page: &TimePage<Split> = page.expect("the guest's page is in its memory");
@@ -184,9 +186,11 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
 fn lab_clock_of_another_size_is_refused(_: &Program) {
     let vm = vmm::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
     let vm = vm.expect("a VM");
-    let mut saved = clock_state::save(&vm, &[]).expect("KVM tells its clock");
-    saved.tscs.push(TscState { khz: 1, offset: 0 });
-    let restored = clock_state::restore(&vm, &[], &saved, host::Policy::Freeze);
+    let host = kvm::HostTsc::unscaled(Hertz(2_600_000_000));
+    let mut saved = kvm::save(&vm, &[], host).expect("KVM returns its clock");
+    saved.tscs.push(kvm::SavedTsc { frequency: Hertz(1_000), tsc: 0 });
+    let now = kvm::host_clock::read();
+    let restored = kvm::restore(&vm, &[], &saved, host, host::Policy::Freeze, now);
     let why = restored.expect_err("there is no vCPU to take it").to_string();
-    assert_eq!(why, "the clock of 1 vCPUs does not fit 0");
+    assert_eq!(why, "the saved clock has 1 vCPUs, this VM has 0");
 }

@@ -4,12 +4,12 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::TimeUpdate;
 
 use super::GuestClock;
-use crate::tsc::along;
+use crate::tsc::time_at;
 use crate::{GuestMemory, Reading, VcpuId};
 
 impl GuestClock {
-    /// Writes what is due on this vCPU's pages. The VMM calls it each time
-    /// before the vCPU enters the guest; with nothing due it costs a look.
+    /// Writes the due updates of this vCPU's pages. The VMM calls it each time
+    /// before the vCPU enters the guest; with nothing due it only checks that.
     #[inline]
     pub fn before_entry(&mut self, vcpu: VcpuId, now: Reading, memory: &impl GuestMemory) {
         self.latest = now;
@@ -20,28 +20,28 @@ impl GuestClock {
 
     fn write_due(&mut self, id: VcpuId, now: Reading, memory: &impl GuestMemory) {
         let Some(vcpu) = self.vcpus.get(&id) else { return };
-        let line = match self.master {
-            Ok(line) => line,
-            Err(_) => self.own_line(vcpu.line.as_ref(), now),
+        let snapshot = match self.master {
+            Ok(snapshot) => snapshot,
+            Err(_) => self.own_snapshot(vcpu.snapshot.as_ref(), now),
         };
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
         let reference = core::mem::take(&mut vcpu.due.reference);
         if vcpu.due.time {
-            vcpu.write_time(line, memory);
+            vcpu.write_time(snapshot, memory);
         }
         if vcpu.due.steal {
             vcpu.write_steal(memory);
         }
         if reference {
-            // The first vCPU that enters after a restore has it written for all.
+            // The first vCPU that enters after a restore writes it for all.
             self.vcpus.values_mut().for_each(|vcpu| vcpu.due.reference = false);
             self.publish_reference(memory);
         }
     }
 
-    /// A line of the vCPU's own, not behind the one it is on.
-    fn own_line(&self, current: Option<&TimeUpdate>, now: Reading) -> TimeUpdate {
-        let told = current.map_or(Nanos(0), |line| along(line, self.source.base(now)));
-        self.draw(now, told, false)
+    /// A snapshot of the vCPU's own, not behind its current one.
+    fn own_snapshot(&self, current: Option<&TimeUpdate>, now: Reading) -> TimeUpdate {
+        let floor = current.map_or(Nanos(0), |snapshot| time_at(snapshot, self.source.base(now)));
+        self.take_snapshot(now, floor, false)
     }
 }

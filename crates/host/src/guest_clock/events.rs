@@ -12,10 +12,10 @@ use crate::{Event, GuestMemory, LogEvent, Reading, VcpuId};
 const ALL_AFTER: Nanos = Nanos(100_000_000);
 
 impl GuestClock {
-    /// Takes note of an event. Time pages are written at each vCPU's next
-    /// [`before_entry`](Host::before_entry), Hyper-V's page and the mark of a
-    /// preempted vCPU at once. Events of a vCPU that was never created are
-    /// ignored.
+    /// Handles an event. Time pages are written at each vCPU's next
+    /// [`before_entry`](GuestClock::before_entry), Hyper-V's page and the flag
+    /// of a preempted vCPU at once. Events of a vCPU that was never created
+    /// are ignored.
     pub fn handle(&mut self, event: Event, now: Reading, memory: &impl GuestMemory) {
         match event {
             Event::VcpuCreated { vcpu, tsc_offset } => {
@@ -29,12 +29,12 @@ impl GuestClock {
                 }
             }
             Event::TscFrequencyChanged { frequency } => {
-                self.tell(frequency, now);
+                self.advertise(frequency, now);
                 self.recompute(now, memory);
             }
             Event::ClockSet { clock } => self.clock_set(clock, now, memory),
             Event::VcpuReset { vcpu } => self.vcpu_reset(vcpu, now, memory),
-            // The guest stands still while its host sleeps (KVM:
+            // The guest does not run while its host sleeps (KVM:
             // kvm_arch_suspend_notifier).
             Event::HostSuspended => self.stop_is_due(),
             Event::HostResumed => self.host_resumed(now, memory),
@@ -70,7 +70,7 @@ impl GuestClock {
         self.latest = now;
     }
 
-    /// A vCPU that is there already has its offset changed.
+    /// For a vCPU that exists already, only its offset changes.
     fn vcpu_created(
         &mut self,
         id: VcpuId,
@@ -114,19 +114,19 @@ impl GuestClock {
         }
     }
 
-    /// The one event after which time may have gone back: nothing told before
-    /// counts.
+    /// The one event that may set time back: what the guest read before does
+    /// not count.
     fn clock_set(&mut self, clock: Nanos, now: Reading, memory: &impl GuestMemory) {
         self.log.push(now.boot, LogEvent::ClockSet { from: self.clock(now), to: clock });
         self.clock_offset = clock.0.wrapping_sub(now.boot.0);
         for vcpu in self.vcpus.values_mut() {
-            vcpu.line = None;
+            vcpu.snapshot = None;
         }
-        self.told = Nanos(0);
-        self.redraw(now, memory);
+        self.latest_read = Nanos(0);
+        self.republish(now, memory);
     }
 
-    /// A host's TSC may begin anew when it wakes; the guest's must not.
+    /// A host's TSC may restart when the host wakes; the guest's must not.
     fn host_resumed(&mut self, now: Reading, memory: &impl GuestMemory) {
         if let Source::Real { .. } = self.source
             && now.tsc < self.latest.tsc
@@ -152,8 +152,7 @@ impl GuestClock {
         }
     }
 
-    /// One page was written; the others follow, so that they do not drift
-    /// apart.
+    /// One page was written; the others follow, so that they do not diverge.
     pub(super) fn all_are_due_soon(&mut self, now: Reading) {
         self.all_due_at.get_or_insert(after(now.boot, ALL_AFTER));
     }

@@ -1,14 +1,13 @@
 //! Hyper-V's MSRs and its page.
 //!
-//! The reference counter and the page tell one time: while the page is good
-//! the counter is computed from it (as in KVM: get_time_ref_counter,
+//! The reference counter and the page give the same time: while the page is
+//! valid the counter is computed from it (as in KVM: get_time_ref_counter,
 //! arch/x86/kvm/hyperv.c), and otherwise from the VM's clock.
 //!
-//! A guest that keeps the TSC's rate for itself has to be told when a
-//! migration changes it. It sets up *re-enlightenment*: a vector to be
-//! interrupted by, and the wish to have the old rate emulated until it writes
-//! 0 to the emulation status. Where the VMM cannot trap RDTSC, the page is
-//! switched off until then instead.
+//! A guest that caches the TSC's rate must be notified when a migration changes
+//! it. It sets up *re-enlightenment*: an interrupt vector, and the request to
+//! emulate the old rate until it writes 0 to the emulation status. Where the
+//! VMM cannot trap RDTSC, the page is switched off until then instead.
 
 use pvclock::hyperv::{ReferencePage, ReferenceScale, ReferenceWriter};
 use pvclock::{Hertz, Nanos};
@@ -28,33 +27,33 @@ const PAGE_ALIGNMENT: u64 = 4096;
 const REENLIGHTENMENT_RESERVED: u64 = 0xfffe_ff00;
 const REENLIGHTENMENT_ENABLED: u64 = 1 << 16;
 
-/// The VM's registers, and what its page says.
+/// The VM's registers and the content of its page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HyperV {
     pub(crate) guest_os_id: u64,
     pub(crate) reference: PageMsr,
     /// Of the page's last update.
     pub(crate) sequence: u32,
-    /// What the page says, while it is good.
-    pub(crate) line: Option<ReferenceLine>,
+    /// The content of the page, while it is valid.
+    pub(crate) snapshot: Option<ReferenceSnapshot>,
     pub(crate) reenlightenment: u64,
     pub(crate) emulation_control: u64,
-    /// The TSC's rate here, which the guest has not taken note of.
+    /// The TSC's rate here, which the guest has not acknowledged yet.
     pub(crate) unacknowledged: Option<Hertz>,
 }
 
-/// What a good page says.
+/// The content of a valid page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReferenceLine {
+pub(crate) struct ReferenceSnapshot {
     scale: ReferenceScale,
     /// At TSC 0, in units of 100 ns.
     offset_100ns: i64,
-    /// Of the vCPUs' TSCs, when it was drawn.
+    /// The vCPUs' TSC offset when it was taken.
     tsc_offset: u64,
 }
 
-impl ReferenceLine {
-    /// The line of this scale that says `units` at the base `base`.
+impl ReferenceSnapshot {
+    /// The snapshot of this scale that gives `units` at the base `base`.
     const fn through(base: u64, tsc_offset: u64, units: u64, scale: ReferenceScale) -> Self {
         let at_zero = units.wrapping_sub(scaled(base.wrapping_add(tsc_offset), scale));
         Self { scale, offset_100ns: at_zero.cast_signed(), tsc_offset }
@@ -70,31 +69,31 @@ const fn scaled(tsc: u64, scale: ReferenceScale) -> u64 {
 }
 
 impl HyperV {
-    /// The time its page tells at the base `base`, if it tells any.
-    pub(super) fn time_told(&self, base: u64) -> Option<Nanos> {
-        let line = self.line?;
-        let units = line.units(base.wrapping_add(line.tsc_offset));
+    /// The time that its page gives at the base `base`, if the page is valid.
+    pub(super) fn time_published(&self, base: u64) -> Option<Nanos> {
+        let snapshot = self.snapshot?;
+        let units = snapshot.units(base.wrapping_add(snapshot.tsc_offset));
         Some(Nanos(units.saturating_mul(NANOS_PER_UNIT)))
     }
 
     /// As [`GuestClock::rebase`]: no guest's TSC changes, so the page does not.
     pub(super) fn rebase(&mut self, by: u64) {
-        if let Some(line) = &mut self.line {
-            line.tsc_offset = line.tsc_offset.wrapping_sub(by);
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.tsc_offset = snapshot.tsc_offset.wrapping_sub(by);
         }
     }
 
-    pub(crate) const fn forget_line(&mut self) {
-        self.line = None;
+    pub(crate) const fn forget_snapshot(&mut self) {
+        self.snapshot = None;
     }
 
-    /// As a partition that was just made; the page's sequence goes on.
+    /// As in a new partition; the page's sequence continues.
     pub(super) fn reset(&mut self) {
         *self = Self { sequence: self.sequence, ..Self::default() };
     }
 
-    /// The vector and the virtual processor to interrupt, if the guest wants
-    /// it.
+    /// The vector and the virtual processor to interrupt, if the guest
+    /// requested it.
     pub(crate) const fn wants_interrupt(&self) -> Option<(u8, VcpuId)> {
         if self.reenlightenment & REENLIGHTENMENT_ENABLED == 0 {
             return None;
@@ -102,12 +101,12 @@ impl HyperV {
         Some((self.reenlightenment as u8, VcpuId((self.reenlightenment >> 32) as u32)))
     }
 
-    /// Whether the guest wants the old rate emulated meanwhile.
+    /// Whether the guest requested emulation of the old rate meanwhile.
     pub(crate) const fn wants_emulation(&self) -> bool {
         self.wants_interrupt().is_some() && self.emulation_control & 1 == 1
     }
 
-    /// What may be in the registers, for a guest and for a saved VM alike.
+    /// Checks a register, of a guest's write or of a saved VM.
     pub(crate) const fn check(msr: u32, value: u64) -> Result<(), MsrError> {
         let reserved = match msr {
             HV_REFERENCE_TSC => (PAGE_ALIGNMENT - 1) & !1,
@@ -167,7 +166,7 @@ impl GuestClock {
             HV_REFERENCE_TSC => self.register_reference_page(value, now, memory)?,
             HV_REENLIGHTENMENT_CONTROL => self.hyperv.reenlightenment = value,
             HV_TSC_EMULATION_CONTROL => self.hyperv.emulation_control = value,
-            // Only the host says that it emulates.
+            // Only the host sets it.
             HV_TSC_EMULATION_STATUS if value != 0 => {
                 return Err(MsrError::Reserved { msr, value, reserved: u64::MAX });
             }
@@ -196,19 +195,18 @@ impl GuestClock {
         Ok(())
     }
 
-    /// Reference time in units of 100 ns, as the page tells it while it is
-    /// good.
+    /// Reference time in units of 100 ns, from the page while it is valid.
     pub(super) fn reference_units(&self, vcpu: VcpuId, now: Reading) -> u64 {
-        match (self.hyperv.line, self.guest_tsc(vcpu, now)) {
-            (Some(line), Some(tsc)) => line.units(tsc),
+        match (self.hyperv.snapshot, self.guest_tsc(vcpu, now)) {
+            (Some(snapshot), Some(tsc)) => snapshot.units(tsc),
             _ => self.clock(now).0 / NANOS_PER_UNIT,
         }
     }
 
-    /// Writes the page from the common line, or switches it off: the TSC is
-    /// then no clock, or not yet again.
+    /// Writes the page from the common snapshot, or switches it off where the
+    /// TSC cannot be used, or not yet.
     pub(super) fn publish_reference(&mut self, memory: &impl GuestMemory) {
-        self.hyperv.forget_line();
+        self.hyperv.forget_snapshot();
         let Some(address) = self.hyperv.reference.page() else { return };
         let Ok(page) = memory.page::<ReferencePage>(address) else { return };
         let mut writer = ReferenceWriter::resume(page, self.hyperv.sequence);
@@ -220,20 +218,20 @@ impl GuestClock {
         };
         let offset = self.vcpus.values().next().map_or(0, |vcpu| vcpu.tsc_offset);
         let units = common.system_time.0 / NANOS_PER_UNIT;
-        let line = ReferenceLine::through(common.tsc_timestamp, offset, units, scale);
-        writer.write(line.scale, line.offset_100ns);
+        let snapshot = ReferenceSnapshot::through(common.tsc_timestamp, offset, units, scale);
+        writer.write(snapshot.scale, snapshot.offset_100ns);
         self.hyperv.sequence = writer.sequence();
-        self.hyperv.line = Some(line);
+        self.hyperv.snapshot = Some(snapshot);
     }
 
-    /// Whether the old rate is emulated until the guest has taken note.
+    /// Whether the old rate is emulated until the guest acknowledges.
     pub(super) fn emulates_for_guest(&self) -> bool {
         self.hyperv.unacknowledged.is_some()
             && self.settings.tsc_mode == TscMode::Real
             && matches!(self.source, Source::Emulated { .. })
     }
 
-    /// The guest knows the new rate: the TSC runs at it from here on.
+    /// The guest knows the new rate: the TSC runs at it from now on.
     fn acknowledged(&mut self, now: Reading, memory: &impl GuestMemory) {
         let Some(rate) = self.hyperv.unacknowledged else { return };
         if self.emulates_for_guest() {
@@ -242,7 +240,7 @@ impl GuestClock {
             self.rebase(self.source.base(now).wrapping_sub(emulated));
         }
         self.hyperv.unacknowledged = None;
-        self.tell(rate, now);
+        self.advertise(rate, now);
         self.log.push(now.boot, LogEvent::Reenlightened);
         self.recompute(now, memory);
     }

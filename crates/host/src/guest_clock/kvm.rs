@@ -44,18 +44,18 @@ impl GuestClock {
         }
     }
 
-    /// The register for a page that `look` finds in memory, and whose it is.
+    /// The register for a page that `check` finds in memory, and its vCPU.
     fn register_page(
         &mut self,
         id: VcpuId,
         msr: u32,
         value: u64,
         alignment: u64,
-        look: impl FnOnce(GuestAddress) -> Result<(), Misplaced>,
+        check: impl FnOnce(GuestAddress) -> Result<(), Misplaced>,
     ) -> Result<(PageMsr, &mut Vcpu), MsrError> {
         let register = PageMsr::checked(msr, value, alignment)?;
         if let Some(address) = register.page() {
-            look(address).map_err(|why| MsrError::Misplaced { msr, value, why })?;
+            check(address).map_err(|why| MsrError::Misplaced { msr, value, why })?;
         }
         let vcpu = self.vcpus.get_mut(&id).ok_or(MsrError::NoSuchVcpu { msr, vcpu: id })?;
         Ok((register, vcpu))
@@ -97,8 +97,8 @@ impl GuestClock {
             memory.page::<StealPage>(address).map(|_| ())
         })?;
         vcpu.steal_time = register;
-        // The page says nothing of the time before it was registered.
-        vcpu.stolen_told = vcpu.stolen;
+        // The page does not cover the time before it was registered.
+        vcpu.stolen_published = vcpu.stolen;
         vcpu.due.steal = register.page().is_some();
         Ok(())
     }
@@ -111,7 +111,7 @@ impl GuestClock {
         now: Reading,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
-        // KVM takes 0 for no request (kvm_write_wall_clock).
+        // 0 is no request, as for KVM (kvm_write_wall_clock).
         if value != 0 {
             let page = memory
                 .page::<WallClockPage>(GuestAddress(value))

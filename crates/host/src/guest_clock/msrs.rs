@@ -4,10 +4,10 @@ use super::GuestClock;
 use crate::{GuestMemory, Kind, MsrError, Reading, VcpuId};
 
 impl GuestClock {
-    /// Answers RDMSR.
+    /// Handles RDMSR.
     ///
     /// # Errors
-    /// [`MsrError`]: #GP for the guest, or the VMM's own MSR.
+    /// [`MsrError`]: #GP for the guest, or an MSR that the VMM handles.
     pub fn read_msr(
         &mut self,
         vcpu: VcpuId,
@@ -23,10 +23,10 @@ impl GuestClock {
         }
     }
 
-    /// Performs WRMSR. Nothing has changed when it fails.
+    /// Handles WRMSR. An error changes nothing.
     ///
     /// # Errors
-    /// [`MsrError`]: #GP for the guest, or the VMM's own MSR.
+    /// [`MsrError`]: #GP for the guest, or an MSR that the VMM handles.
     pub fn write_msr(
         &mut self,
         vcpu: VcpuId,

@@ -10,8 +10,8 @@ use crate::vcpu::Vcpu;
 use crate::{LogEvent, Policy, Reading, RestoreError, Restored, Saved, Settings};
 
 impl GuestClock {
-    /// The clock as it is now. No vCPU runs. What is due is not in it: a
-    /// restored clock writes all pages anew.
+    /// The clock now. No vCPU may run. Due updates are not part of it: a
+    /// restored clock writes all pages again.
     pub fn save(&mut self, now: Reading) -> Saved {
         self.latest = now;
         let times: Vec<_> = self.vcpus.keys().map(|&vcpu| self.time(vcpu, now)).collect();
@@ -24,10 +24,10 @@ impl GuestClock {
             steal_time: vcpu.steal_time,
         });
         let mut hyperv = self.hyperv;
-        hyperv.forget_line();
+        hyperv.forget_snapshot();
         Saved {
             kind: self.settings.kind,
-            told: self.settings.advertised_tsc,
+            advertised_tsc: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
             taken_at: now.real,
             real_time_error: self.settings.real_time_error,
@@ -40,11 +40,11 @@ impl GuestClock {
         }
     }
 
-    /// The clock of a saved VM goes on, and what its VMM has to do before it
-    /// runs a vCPU. Each page is written, and GUEST_STOPPED raised in it, at
-    /// its vCPU's first entry: no [`Event::Resumed`](crate::Event::Resumed) is
-    /// needed, nor an [`Event::VcpuCreated`](crate::Event::VcpuCreated) of a
-    /// vCPU that was saved.
+    /// Continues a saved VM's clock, and returns what its VMM has to do before
+    /// it runs a vCPU. Each page is written, with GUEST_STOPPED raised, at its
+    /// vCPU's first entry: neither [`Event::Resumed`](crate::Event::Resumed)
+    /// nor [`Event::VcpuCreated`](crate::Event::VcpuCreated) of a saved vCPU is
+    /// needed.
     ///
     /// # Errors
     /// [`RestoreError`].
@@ -55,7 +55,8 @@ impl GuestClock {
         now: Reading,
     ) -> Result<(Self, Restored), RestoreError> {
         let restored = Restored::plan(saved, &settings, policy, now)?;
-        let mut host = Self::new(Settings { advertised_tsc: restored.told, ..settings }, now)?;
+        let mut host =
+            Self::new(Settings { advertised_tsc: restored.advertised_tsc, ..settings }, now)?;
         host.source = restored.source;
         host.clock_offset = restored.clock.0.wrapping_sub(now.boot.0);
         host.wall_clock = saved.wall_clock;
@@ -66,13 +67,13 @@ impl GuestClock {
             let mut live = Vcpu::new(place.tsc_offset);
             live.system_time = vcpu.system_time;
             live.steal_time = vcpu.steal_time;
-            // The snapshot may say that it was off its physical CPU.
+            // The saved page may state that the vCPU was off its physical CPU.
             live.due.steal = live.steal_time.page().is_some();
             live.due.reference = true;
             live.stop_is_due();
             host.vcpus.insert(vcpu.id, live);
         }
-        host.draw_master(now);
+        host.update_master(now);
         let Restored { clock, away, .. } = restored;
         host.log.push(now.boot, LogEvent::Restored { clock, away });
         Ok((host, restored))

@@ -1,22 +1,20 @@
-//! Which device answers to which port and address.
-
-use pvclock::Nanos;
+//! The ports and addresses of the devices.
 
 use super::{
-    AcpiPmTimer, Hpet, HpetState, Interrupt, Moment, Pit, PitState, PmWidth, Rtc, RtcSettings,
-    RtcState, SerialPort, SerialPortState,
+    AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, Rtc, RtcSettings, RtcState,
+    SerialPort, SerialPortState,
 };
 
 /// Which devices a machine has; a serial port is always there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
-    /// The ACPI PM timer, and how wide.
+    /// The ACPI PM timer, and its width.
     pub pm_timer: Option<PmWidth>,
     /// The HPET.
     pub hpet: bool,
     /// The PIT and its gate.
     pub pit: bool,
-    /// The real-time clock, and what it shows.
+    /// The real-time clock, and its zone.
     pub rtc: Option<RtcSettings>,
 }
 
@@ -33,26 +31,8 @@ impl Present {
     pub const NONE: Self = Self { pm_timer: None, hpet: false, pit: false, rtc: None };
 }
 
-/// Accesses that no device answered, or not in full. Each counts once,
-/// whatever its length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Strays {
-    /// Reads of ports.
-    pub port_reads: u64,
-    /// Writes to ports.
-    pub port_writes: u64,
-    /// Reads of memory.
-    pub mmio_reads: u64,
-    /// Writes to memory.
-    pub mmio_writes: u64,
-    /// The port of the last of them.
-    pub last_port: Option<u16>,
-    /// The address of the last of them.
-    pub last_address: Option<u64>,
-}
-
-/// What of all devices is saved. The machine's own time has to go on from
-/// where it was: registers are kept relative to it.
+/// The saved state of all devices. The machine's own time must continue where
+/// it was: registers are relative to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicesState {
     /// The PM timer.
@@ -65,17 +45,13 @@ pub struct DevicesState {
     pub rtc: Option<RtcState>,
     /// The serial port.
     pub serial: SerialPortState,
-    /// What went astray so far.
-    pub strays: Strays,
 }
 
-/// Why a state is none of ours.
+/// Why devices cannot be restored from a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unrestorable {
-    /// More in the receive buffer than there is room for.
-    #[error(
-        "the saved serial port has received {bytes} bytes, more than a 16550 of rust-vmm holds"
-    )]
+    /// The receive buffer is longer than that of the device.
+    #[error("the saved serial port received {bytes} bytes, more than a 16550 of rust-vmm holds")]
     SerialInput {
         /// How many.
         bytes: usize,
@@ -90,7 +66,6 @@ pub struct Devices {
     pit: Option<Pit>,
     rtc: Option<Rtc>,
     serial: SerialPort,
-    strays: Strays,
 }
 
 impl Devices {
@@ -102,7 +77,6 @@ impl Devices {
             pit: present.pit.then(Pit::new),
             rtc: present.rtc.map(|settings| Rtc::new(&settings)),
             serial: SerialPort::new(),
-            strays: Strays::default(),
         }
     }
 
@@ -119,7 +93,6 @@ impl Devices {
             rtc: state.rtc.clone().map(Rtc::restore),
             serial: SerialPort::restore(&state.serial)
                 .ok_or(Unrestorable::SerialInput { bytes })?,
-            strays: state.strays,
         })
     }
 
@@ -131,37 +104,26 @@ impl Devices {
             pit: self.pit.as_ref().map(Pit::save),
             rtc: self.rtc.as_ref().map(Rtc::save),
             serial: self.serial.save(),
-            strays: self.strays,
         }
     }
 
     /// One IN instruction; a string of them is a call for each element. Wide
     /// accesses reach the ports that follow, as on the ISA bus, all at one
-    /// moment. Where no device is, all bits are ones.
+    /// moment. A port without a device reads as ones.
     pub fn port_read(&mut self, port: u16, data: &mut [u8], now: &Moment) {
-        let mut stray = false;
         for (i, byte) in data.iter_mut().enumerate() {
             let read = nth_port(port, i).and_then(|port| self.read_byte(port, now));
-            stray |= read.is_none();
             *byte = read.unwrap_or(0xff);
-        }
-        if stray {
-            self.strays.port_reads += 1;
-            self.strays.last_port = Some(port);
         }
     }
 
-    /// One OUT instruction, as [`port_read`](Self::port_read). Where no device
-    /// is, nothing happens.
+    /// One OUT instruction, as [`port_read`](Self::port_read). A port without a
+    /// device ignores it.
     pub fn port_write(&mut self, port: u16, data: &[u8], now: &Moment) {
-        let mut stray = false;
         for (i, byte) in data.iter().enumerate() {
-            let done = nth_port(port, i).is_some_and(|port| self.write_byte(port, *byte, now));
-            stray |= !done;
-        }
-        if stray {
-            self.strays.port_writes += 1;
-            self.strays.last_port = Some(port);
+            if let Some(port) = nth_port(port, i) {
+                self.write_byte(port, *byte, now);
+            }
         }
     }
 
@@ -170,36 +132,14 @@ impl Devices {
         let hpet = self.hpet.as_ref().zip(in_hpet(address, data.len()));
         if !hpet.is_some_and(|(hpet, offset)| hpet.read(offset, data, now)) {
             data.fill(0xff);
-            self.strays.mmio_reads += 1;
-            self.strays.last_address = Some(address);
         }
     }
 
     /// A write to memory that is not RAM.
     pub fn mmio_write(&mut self, address: u64, data: &[u8], now: &Moment) {
-        let hpet = self.hpet.as_mut().zip(in_hpet(address, data.len()));
-        if !hpet.is_some_and(|(hpet, offset)| hpet.write(offset, data, now)) {
-            self.strays.mmio_writes += 1;
-            self.strays.last_address = Some(address);
+        if let Some((hpet, offset)) = self.hpet.as_mut().zip(in_hpet(address, data.len())) {
+            hpet.write(offset, data, now);
         }
-    }
-
-    /// When to ask [`due`](Self::due) next, on the machine's own time: now or
-    /// in the past when something is due already. Ask anew after each access.
-    pub fn next_deadline(&self, now: &Moment) -> Option<Nanos> {
-        if self.serial.interrupt() {
-            return Some(now.since_start);
-        }
-        self.pit.as_ref()?.next_deadline()
-    }
-
-    /// An interrupt that is to be raised now, once; ask until there is none.
-    pub fn due(&mut self, now: &Moment) -> Option<Interrupt> {
-        if self.serial.take_interrupt() {
-            return Some(Interrupt::Serial);
-        }
-        let edges = self.pit.as_mut()?.due(now)?;
-        Some(Interrupt::Pit { edges })
     }
 
     /// What the guest has sent over the serial port since the last call.
@@ -207,14 +147,9 @@ impl Devices {
         self.serial.take_output()
     }
 
-    /// Bytes of serial output that were not taken in time.
+    /// Bytes of serial output that were dropped before anybody read them.
     pub fn serial_lost_bytes(&self) -> u64 {
         self.serial.lost_bytes()
-    }
-
-    /// Accesses that nobody answered.
-    pub fn strays(&self) -> &Strays {
-        &self.strays
     }
 
     fn read_byte(&mut self, port: u16, now: &Moment) -> Option<u8> {
@@ -237,22 +172,17 @@ impl Devices {
         }
     }
 
-    /// Whether there is a device, though it may ignore what is written.
-    fn write_byte(&mut self, port: u16, value: u8, now: &Moment) -> bool {
-        if let Some(register) = Pit::register(port) {
-            return self.pit.as_mut().map(|pit| pit.write(register, value, now)).is_some();
-        }
-        match port {
-            Rtc::PORT | Rtc::DATA_PORT => {
-                self.rtc.as_mut().map(|rtc| rtc.write(port, value, now)).is_some()
+    fn write_byte(&mut self, port: u16, value: u8, now: &Moment) {
+        match (Pit::register(port), &mut self.pit, &mut self.rtc) {
+            (Some(register), Some(pit), _) => pit.write(register, value, now),
+            (None, _, Some(rtc)) if matches!(port, Rtc::PORT | Rtc::DATA_PORT) => {
+                rtc.write(port, value, now);
             }
-            _ => match offset_in(port, SerialPort::PORT, 8) {
-                Some(register) => {
+            _ => {
+                if let Some(register) = offset_in(port, SerialPort::PORT, 8) {
                     self.serial.write(register, value);
-                    true
                 }
-                None => self.pm_timer.is_some() && offset_in(port, AcpiPmTimer::PORT, 4).is_some(),
-            },
+            }
         }
     }
 }
@@ -266,7 +196,7 @@ fn offset_in(port: u16, first: u16, ports: u8) -> Option<u8> {
     (offset < ports).then_some(offset)
 }
 
-/// Where in the HPET an access lies that is wholly inside.
+/// The offset in the HPET of an access that is wholly inside.
 fn in_hpet(address: u64, bytes: usize) -> Option<u64> {
     let offset = address.checked_sub(Hpet::ADDRESS)?;
     let end = offset.checked_add(u64::try_from(bytes).ok()?)?;

@@ -1,5 +1,5 @@
-//! The HPET's main counter. Its one comparator can be routed nowhere, which
-//! its registers say: a guest uses it as a clock only (IA-PC HPET 1.0a).
+//! The HPET's main counter. By its registers its one comparator cannot be
+//! routed: a guest uses it as a clock only (IA-PC HPET 1.0a).
 
 use pvclock::Nanos;
 
@@ -10,13 +10,13 @@ const CONFIGURATION: u64 = 0x10;
 const MAIN_COUNTER: u64 = 0xf0;
 
 /// Capabilities, low word: revision 1, one comparator (the field holds the
-/// number of the last), 64-bit counter, vendor 0x8086 as all emulations say.
+/// number of the last), 64-bit counter, vendor 0x8086 as in all emulations.
 const CAPABILITIES_LOW: u64 = 0x8086_2001;
-/// Configuration: the counter runs. Bit 1, legacy routing of comparators that
-/// are not there, stays 0.
+/// Configuration: the counter runs. Bit 1, legacy routing of comparators, stays
+/// 0: there are none.
 const ENABLED: u64 = 1;
 
-/// What of it is saved, and all there is.
+/// Its saved state, which is all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HpetState {
     /// The counter when it was last halted, written or started.
@@ -32,11 +32,11 @@ pub struct Hpet {
 }
 
 impl Hpet {
-    /// Where every PC has it.
+    /// Its address in every PC.
     pub const ADDRESS: u64 = 0xfed0_0000;
-    /// How much of memory its registers take.
+    /// The size of its registers.
     pub const BYTES: u64 = 0x400;
-    /// Its period, that of QEMU's: 10 ns. At most 100 ns are allowed.
+    /// Its period, as in QEMU: 10 ns. At most 100 ns are allowed.
     pub const PERIOD_FS: u32 = 10_000_000;
 
     /// Halted at 0, as after a reset.
@@ -54,8 +54,8 @@ impl Hpet {
         self.state
     }
 
-    /// Reads 4 or 8 aligned bytes at an offset; false when that is not what
-    /// was asked for, as the specification leaves every other access undefined.
+    /// Reads 4 or 8 aligned bytes at an offset; `false` for other accesses,
+    /// which the specification leaves undefined.
     pub fn read(&self, offset: u64, data: &mut [u8], now: &Moment) -> bool {
         if !is_whole(offset, data.len()) {
             return false;
@@ -66,10 +66,10 @@ impl Hpet {
         true
     }
 
-    /// Writes 4 or 8 aligned bytes; false as for [`read`](Self::read).
-    pub fn write(&mut self, offset: u64, data: &[u8], now: &Moment) -> bool {
+    /// Writes 4 or 8 aligned bytes, and ignores other writes.
+    pub fn write(&mut self, offset: u64, data: &[u8], now: &Moment) {
         if !is_whole(offset, data.len()) {
-            return false;
+            return;
         }
         let register = offset & !7;
         let mut value = self.register(register, now).to_le_bytes();
@@ -78,11 +78,10 @@ impl Hpet {
         let value = u64::from_le_bytes(value);
         match register {
             CONFIGURATION => self.configure(value & ENABLED != 0, now),
-            // A running counter is not to be written, and QEMU's is not either.
+            // A running counter ignores writes, as in QEMU.
             MAIN_COUNTER if self.state.running_since.is_none() => self.state.counter = value,
             _ => {}
         }
-        true
     }
 
     fn configure(&mut self, enable: bool, now: &Moment) {

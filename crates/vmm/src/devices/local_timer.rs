@@ -1,56 +1,38 @@
-//! A vCPU's own timer: what of an x2APIC a guest needs to sleep and be woken,
-//! reached by MSR (Intel SDM volume 3, 12.5.4 and 12.12). Everything else of
-//! an APIC is refused.
+//! A vCPU's own timer: the parts of an x2APIC that a guest needs to sleep until
+//! a TSC value, by MSR (Intel SDM volume 3, 12.5.4.1 and 12.12). It has no
+//! one-shot or periodic mode; in those the timer never fires. All other parts
+//! of an APIC are refused.
 
 mod registers;
 
 use pvclock::{Hertz, Nanos};
 
-use super::{MIN_PERIOD, Moment, Rate};
+use super::{Moment, Rate};
 pub use registers::Refused;
-use registers::{Lvt, Mode, Register, divisor};
+use registers::{Lvt, Register};
 
 /// After a reset every entry of the vector table is masked.
 const LVT_RESET: u32 = 0x1_0000;
-/// Spurious vector 0xff, and the APIC switched off by software.
+/// Spurious vector 0xff, and the APIC disabled by software.
 const SPURIOUS_RESET: u32 = 0xff;
 const SPURIOUS_ENABLED: u32 = 0x100;
 /// Version 0x14, and six entries of the vector table (the last is number 5).
 const VERSION: u64 = 5 << 16 | 0x14;
-/// Vectors below are exceptions' or none; an APIC does not deliver them.
+/// Lower vectors belong to exceptions; an APIC does not deliver them.
 const FIRST_VECTOR: u8 = 16;
 
-/// A count that runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Countdown {
-    /// Since when.
-    pub since: Nanos,
-    /// Ticks to the first expiry; later ones are a period apart.
-    pub first: u32,
-    /// Expiries that were acted on.
-    pub expired: u64,
-}
-
-/// What of it is saved, and all there is.
+/// Its saved state, which is all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalTimerState {
     /// The APIC's id.
     pub id: u32,
-    /// What the timer counts, before its divider.
-    pub bus: Hertz,
-    /// How fast the guest's TSC counts.
+    /// The rate of the guest's TSC.
     pub tsc: Hertz,
     /// The spurious interrupt register.
     pub spurious: u32,
     /// The timer's entry in the local vector table.
     pub lvt: u32,
-    /// The divide configuration.
-    pub divide: u32,
-    /// The initial count.
-    pub initial: u32,
-    /// The count in the two modes that count.
-    pub countdown: Option<Countdown>,
-    /// The TSC value to wait for in the mode that waits; 0 for none.
+    /// The TSC value at which it fires; 0 for none.
     pub tsc_deadline: u64,
     /// A vector that is to be delivered.
     pub requested: Option<u8>,
@@ -65,18 +47,14 @@ pub struct LocalTimer {
 }
 
 impl LocalTimer {
-    /// As after a reset, in x2APIC mode. `bus` is what the guest is told of
-    /// the APIC's frequency (KVM: 1 GHz), `tsc` the real rate of its TSC.
-    pub const fn new(id: u32, bus: Hertz, tsc: Hertz) -> Self {
+    /// As after a reset, in x2APIC mode. `tsc` is the true rate of the guest's
+    /// TSC.
+    pub const fn new(id: u32, tsc: Hertz) -> Self {
         Self::restore(LocalTimerState {
             id,
-            bus,
             tsc,
             spurious: SPURIOUS_RESET,
             lvt: LVT_RESET,
-            divide: 0,
-            initial: 0,
-            countdown: None,
             tsc_deadline: 0,
             requested: None,
             in_service: false,
@@ -93,7 +71,7 @@ impl LocalTimer {
         self.state
     }
 
-    /// Whether an MSR is one of the timer's: others are somebody else's.
+    /// Whether an MSR belongs to the timer.
     pub fn has(msr: u32) -> bool {
         Register::of(msr).is_some()
     }
@@ -112,9 +90,6 @@ impl LocalTimer {
             Register::EndOfInterrupt => return Err(Refused::WriteOnly { msr }),
             Register::Spurious => state.spurious.into(),
             Register::Lvt => state.lvt.into(),
-            Register::InitialCount => state.initial.into(),
-            Register::CurrentCount => self.current_count(now).into(),
-            Register::Divide => state.divide.into(),
         })
     }
 
@@ -131,28 +106,24 @@ impl LocalTimer {
         }
         let word = value as u32;
         match register {
-            Register::TscDeadline => self.write_tsc_deadline(value),
-            Register::Id | Register::Version | Register::CurrentCount => {}
+            // In the other modes the write is ignored (SDM 12.5.4.1).
+            Register::TscDeadline if self.lvt().by_tsc => self.state.tsc_deadline = value,
+            Register::TscDeadline | Register::Id | Register::Version => {}
             Register::EndOfInterrupt => self.state.in_service = false,
             Register::Spurious => self.write_spurious(word),
             Register::Lvt if Lvt::is_reserved(word) => {
                 let allowed = allowed & !Lvt::TSC_DEADLINE;
                 return Err(Refused::Reserved { msr, value, allowed });
             }
-            Register::Lvt => self.write_lvt(word, now),
-            Register::InitialCount => self.write_initial_count(word, now),
-            Register::Divide => {
-                self.count_on_from(now);
-                self.state.divide = word;
-            }
+            Register::Lvt => self.write_lvt(word),
         }
         self.advance(now);
         Ok(())
     }
 
-    /// When to ask [`due`](Self::due) next, on the machine's own time: now or
-    /// in the past when it is due already. None while nothing can come: not
-    /// armed, masked, switched off, or the last interrupt not ended. Ask anew
+    /// When to call [`due`](Self::due) next, on the machine's own time: now or
+    /// in the past when it is due already. `None` while nothing can come: not
+    /// armed, masked, disabled, or the last interrupt not ended. Query it again
     /// after each access.
     pub fn deadline(&self, now: &Moment) -> Option<Nanos> {
         if self.state.in_service || !self.enabled() {
@@ -161,23 +132,16 @@ impl LocalTimer {
         if self.state.requested.is_some() {
             return Some(now.since_start);
         }
-        if self.lvt().masked {
+        if self.lvt().masked || !self.lvt().by_tsc || self.state.tsc_deadline == 0 {
             return None;
         }
-        if self.lvt().mode == Mode::TscDeadline {
-            let ticks = self.state.tsc_deadline.saturating_sub(now.guest_tsc.0);
-            let wait = Rate::hertz(self.state.tsc).first_at(ticks);
-            let armed = self.state.tsc_deadline != 0;
-            return armed.then(|| Nanos(now.since_start.0.saturating_add(wait.0)));
-        }
-        let countdown = self.state.countdown?;
-        let periods = countdown.expired.saturating_mul(self.period());
-        let wait = self.rate().first_at(periods.saturating_add(countdown.first.into()));
-        Some(Nanos(countdown.since.0.saturating_add(wait.0)))
+        let ticks = self.state.tsc_deadline.saturating_sub(now.guest_tsc.0);
+        let wait = Rate::hertz(self.state.tsc).first_at(ticks);
+        Some(Nanos(now.since_start.0.saturating_add(wait.0)))
     }
 
-    /// The vector to inject, once. It counts as delivered: ask only while the
-    /// vCPU can take an interrupt.
+    /// The vector to inject, once. It counts as delivered: call this only while
+    /// the vCPU can take an interrupt.
     pub fn due(&mut self, now: &Moment) -> Option<u8> {
         self.advance(now);
         if self.state.in_service || !self.enabled() {
@@ -196,74 +160,14 @@ impl LocalTimer {
         self.state.spurious & SPURIOUS_ENABLED != 0
     }
 
-    fn rate(&self) -> Rate {
-        Rate::hertz(self.state.bus).divided_by(divisor(self.state.divide))
-    }
-
-    /// Ticks since a countdown began.
-    fn elapsed(&self, countdown: &Countdown, now: &Moment) -> u64 {
-        self.rate().ticks(Nanos(now.since_start.0.saturating_sub(countdown.since.0)))
-    }
-
-    /// Expiries come one by one in hardware; those that were missed merge,
-    /// for an interrupt can be requested only once.
     fn advance(&mut self, now: &Moment) {
-        if self.lvt().mode == Mode::TscDeadline {
-            let deadline = self.state.tsc_deadline;
-            if deadline != 0 && now.guest_tsc.0 >= deadline {
-                self.state.tsc_deadline = 0;
-                self.expire();
-            }
+        let (lvt, deadline) = (self.lvt(), self.state.tsc_deadline);
+        if deadline == 0 || now.guest_tsc.0 < deadline {
             return;
         }
-        let Some(mut countdown) = self.state.countdown else { return };
-        let after_first = self.elapsed(&countdown, now).checked_sub(countdown.first.into());
-        let Some(after_first) = after_first else { return };
-        if self.lvt().mode == Mode::OneShot {
-            self.state.countdown = None;
-            self.expire();
-            return;
-        }
-        let expiries = after_first / self.period() + 1;
-        if expiries > countdown.expired {
-            countdown.expired = expiries;
-            self.state.countdown = Some(countdown);
-            self.expire();
-        }
-    }
-
-    fn expire(&mut self) {
-        let lvt = self.lvt();
+        self.state.tsc_deadline = 0;
         if !lvt.masked && lvt.vector >= FIRST_VECTOR {
             self.state.requested = Some(lvt.vector);
-        }
-    }
-
-    fn current_count(&self, now: &Moment) -> u32 {
-        let Some(countdown) = self.state.countdown else { return 0 };
-        let elapsed = self.elapsed(&countdown, now);
-        let first = u64::from(countdown.first);
-        let left = match elapsed.checked_sub(first) {
-            None => first - elapsed,
-            Some(_) if self.lvt().mode != Mode::Periodic => 0,
-            Some(after_first) => self.period() - after_first % self.period(),
-        };
-        left as u32
-    }
-
-    /// Before the counting changes its pace or mode: what is left is counted
-    /// from now on, a part of a tick is dropped.
-    fn count_on_from(&mut self, now: &Moment) {
-        let left = self.current_count(now);
-        if let Some(countdown) = &mut self.state.countdown {
-            *countdown = Countdown { since: now.since_start, first: left, expired: 0 };
-        }
-    }
-
-    fn write_tsc_deadline(&mut self, value: u64) {
-        // In the other modes the write is ignored (SDM 12.5.4.1).
-        if self.lvt().mode == Mode::TscDeadline {
-            self.state.tsc_deadline = value;
         }
     }
 
@@ -274,39 +178,14 @@ impl LocalTimer {
         }
     }
 
-    fn write_lvt(&mut self, value: u32, now: &Moment) {
-        let (old, new) = (self.lvt().mode, Lvt::of(value).mode);
-        if old != new {
-            self.count_on_from(now);
-        }
-        // Into or out of the mode that waits for the TSC, the timer stops.
-        if (old == Mode::TscDeadline) != (new == Mode::TscDeadline) {
-            self.state.countdown = None;
+    fn write_lvt(&mut self, value: u32) {
+        // Leaving the TSC deadline mode disarms the timer.
+        if !Lvt::of(value).by_tsc {
             self.state.tsc_deadline = 0;
         }
-        // A switched off APIC's entries stay masked.
+        // The entries of a disabled APIC stay masked.
         let masked = u32::from(!self.enabled()) * Lvt::MASKED;
         self.state.lvt = value & !Lvt::PENDING | masked;
-    }
-
-    fn write_initial_count(&mut self, value: u32, now: &Moment) {
-        if self.lvt().mode == Mode::TscDeadline {
-            return;
-        }
-        self.state.initial = value;
-        let first = match self.lvt().mode {
-            Mode::Periodic => self.period() as u32,
-            _ => value,
-        };
-        let begun = Countdown { since: now.since_start, first, expired: 0 };
-        self.state.countdown = (value != 0).then_some(begun);
-    }
-
-    /// Ticks between expiries; a period under [`MIN_PERIOD`] is made longer,
-    /// as KVM does.
-    fn period(&self) -> u64 {
-        let least = self.rate().ticks(MIN_PERIOD).clamp(1, u32::MAX.into());
-        u64::from(self.state.initial).max(least)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The 8254 interval timer and the PC's gate for its third channel (Intel
-//! 8254 data sheet, order 231164).
+//! 8254 data sheet, order 231164). It has no interrupt line: a guest uses it as
+//! a clock only.
 
 mod channel;
 
-use pvclock::Nanos;
-
-use super::{MIN_PERIOD, Moment, Rate};
+use super::{Moment, Rate};
 pub use channel::{Access, Channel, Run};
 
 /// 105/88 MHz: a third of the colour subcarrier's 315/88.
@@ -17,7 +16,7 @@ const CONTROL: u8 = 3;
 const GATE: u8 = 4;
 
 const GATE_2: u8 = 0x01;
-/// Port 0x61: what is kept as written: gate, speaker, two checks' enables.
+/// Port 0x61, the bits kept as written: gate, speaker, two checks' enables.
 const GATE_KEPT: u8 = 0x0f;
 const GATE_REFRESH: u8 = 0x10;
 const GATE_OUTPUT_2: u8 = 0x20;
@@ -26,17 +25,13 @@ const GATE_OUTPUT_2: u8 = 0x20;
 const REFRESH_TICKS: u16 = 18;
 const MODE_RATE: u8 = 2;
 
-/// What of it is saved, and all there is.
+/// Its saved state, which is all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PitState {
     /// Timer, memory refresh, speaker.
     pub channels: [Channel; 3],
-    /// What was written to port 0x61, as far as it is kept.
-    pub barrier: u8,
-    /// Edges of channel 0 that were given to the machine already.
-    pub edges_taken: u64,
-    /// When the last were.
-    pub last_taken: Option<Nanos>,
+    /// The bits kept of port 0x61.
+    pub gate: u8,
 }
 
 /// The device.
@@ -51,11 +46,11 @@ impl Pit {
     /// Channel 2's gate and output.
     pub const GATE_PORT: u16 = 0x61;
 
-    /// Only memory refresh runs, as before a firmware programs the rest.
+    /// Only memory refresh runs, as before firmware programs the rest.
     pub fn new() -> Self {
         let mut channels = [Channel::new(true), Channel::new(true), Channel::new(false)];
         channels[1] = Channel::counting(MODE_RATE, REFRESH_TICKS);
-        Self::restore(PitState { channels, barrier: 0, edges_taken: 0, last_taken: None })
+        Self::restore(PitState { channels, gate: 0 })
     }
 
     /// As it was saved.
@@ -86,7 +81,7 @@ impl Pit {
                 let [_, refresh, speaker] = &self.state.channels;
                 let toggled = if refresh.edges(tick) % 2 == 1 { GATE_REFRESH } else { 0 };
                 let output = if speaker.output(tick) { GATE_OUTPUT_2 } else { 0 };
-                self.state.barrier | toggled | output
+                self.state.gate | toggled | output
             }
             _ => 0xff, // The control word cannot be read.
         }
@@ -96,61 +91,26 @@ impl Pit {
     pub fn write(&mut self, register: u8, value: u8, now: &Moment) {
         let tick = RATE.ticks(now.since_start);
         match register {
-            0..=2 => self.program(register, |channel| channel.write(value, tick)),
+            0..=2 => self.state.channels[usize::from(register)].write(value, tick),
             CONTROL => self.control(value, tick),
             GATE => {
-                self.state.channels[2].set_barrier(value & GATE_2 != 0, tick);
-                self.state.barrier = value & GATE_KEPT;
+                self.state.channels[2].set_gate(value & GATE_2 != 0, tick);
+                self.state.gate = value & GATE_KEPT;
             }
             _ => {}
         }
     }
 
-    /// When channel 0's output rises next. A period shorter than
-    /// [`MIN_PERIOD`] lets edges gather meanwhile.
-    pub fn next_deadline(&self) -> Option<Nanos> {
-        let channel = &self.state.channels[0];
-        let edge = RATE.first_at(channel.edge(self.state.edges_taken.saturating_add(1))?);
-        let not_before = match self.state.last_taken {
-            Some(last) if channel.is_periodic() => Nanos(last.0.saturating_add(MIN_PERIOD.0)),
-            _ => Nanos(0),
-        };
-        Some(edge.max(not_before))
-    }
-
-    /// How often channel 0's output has risen since this was asked last, when
-    /// it has and the deadline has come.
-    pub fn due(&mut self, now: &Moment) -> Option<u64> {
-        if self.next_deadline()? > now.since_start {
-            return None;
-        }
-        let edges = self.state.channels[0].edges(RATE.ticks(now.since_start));
-        let fresh = edges.checked_sub(self.state.edges_taken).filter(|fresh| *fresh > 0)?;
-        self.state.edges_taken = edges;
-        self.state.last_taken = Some(now.since_start);
-        Some(fresh)
-    }
-
-    /// A control word is for one channel, or reads several back.
+    /// A control word programs one channel, or reads several back.
     fn control(&mut self, word: u8, tick: u64) {
         let selected = word >> 6;
         if selected < CONTROL {
-            return self.program(selected, |channel| channel.control(word, tick));
+            return self.state.channels[usize::from(selected)].control(word, tick);
         }
         for (i, channel) in self.state.channels.iter_mut().enumerate() {
             if word & 2 << i != 0 {
                 channel.read_back(word, tick);
             }
-        }
-    }
-
-    /// A channel 0 that begins anew has its edges counted anew.
-    fn program(&mut self, channel: u8, write: impl FnOnce(&mut Channel)) {
-        let programmed = &mut self.state.channels[usize::from(channel)];
-        let before = programmed.run;
-        write(programmed);
-        if channel == 0 && programmed.run != before {
-            self.state.edges_taken = 0;
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use pvclock::{Hertz, Nanos};
 
-/// So many ticks in so many ns. Every value is computed from the whole time
-/// in 128 bits, never added up from rounded parts.
+/// So many ticks in so many ns. Every value is computed from the whole time in
+/// 128 bits, not summed from rounded parts. For example, the PIT's 105 ticks in
+/// 88,000 ns: after 1 s, 105 · 10^9 / 88,000 = 1,193,181 (.8 is cut).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     ticks: u64,
@@ -22,11 +23,6 @@ impl Rate {
         Self { ticks, nanos }
     }
 
-    /// The rate behind a divider.
-    pub(super) fn divided_by(self, divisor: u32) -> Self {
-        Self { ticks: self.ticks, nanos: self.nanos.saturating_mul(u64::from(divisor.max(1))) }
-    }
-
     /// Whole ticks after `time`; the counter is 64 bits wide and wraps.
     pub fn ticks(self, time: Nanos) -> u64 {
         let ticks = u128::from(time.0) * u128::from(self.ticks) / u128::from(self.nanos);
@@ -34,7 +30,7 @@ impl Rate {
     }
 
     /// The first ns at which [`ticks`](Self::ticks) is at least `ticks`; the
-    /// end of time for a counter that does not run or does not get there.
+    /// largest for a counter that does not run or does not reach it.
     pub fn first_at(self, ticks: u64) -> Nanos {
         if self.ticks == 0 && ticks > 0 {
             return Nanos(u64::MAX);

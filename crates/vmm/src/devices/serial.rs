@@ -1,7 +1,6 @@
 //! The first serial port: rust-vmm's 16550 in front of a buffer that a guest
-//! cannot grow.
+//! cannot grow. It has no interrupt line.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -9,43 +8,40 @@ use std::io;
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, SerialState, Trigger};
 
-/// What of it is saved.
+/// Its saved state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SerialPortState {
     /// The UART's registers and what it has received.
     pub registers: SerialState,
-    /// What the guest sent and nobody has taken yet.
+    /// What the guest sent and nobody has read yet.
     pub output: Vec<u8>,
-    /// Bytes that were pushed out of a full buffer.
+    /// Bytes dropped from a full buffer.
     pub lost_bytes: u64,
-    /// Whether its interrupt is still to be raised.
-    pub interrupt: bool,
 }
 
 /// The port.
 #[derive(Debug)]
 pub struct SerialPort {
-    uart: Serial<Line, NoEvents, Output>,
+    uart: Serial<NoInterrupt, NoEvents, Output>,
 }
 
 impl SerialPort {
     /// COM1: eight ports.
     pub const PORT: u16 = 0x3f8;
-    /// What it keeps of the output until somebody takes it. When a guest sends
-    /// more, its last words stay and the first are lost: they say why it died.
+    /// How much output it keeps until it is read. When a guest sends more, the
+    /// oldest bytes are dropped: the last ones show why it stopped.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
 
     /// As after a reset.
     pub fn new() -> Self {
-        Self { uart: Serial::new(Line::default(), Output::default()) }
+        Self { uart: Serial::new(NoInterrupt, Output::default()) }
     }
 
-    /// As it was saved; none when more was received than a 16550 holds.
+    /// As it was saved; `None` when more was received than a 16550 holds.
     pub fn restore(state: &SerialPortState) -> Option<Self> {
         let mut output = Output { bytes: VecDeque::new(), lost: state.lost_bytes };
         output.keep(&state.output);
-        let uart = Serial::from_state(&state.registers, Line::default(), NoEvents, output).ok()?;
-        uart.interrupt_evt().raised.set(state.interrupt);
+        let uart = Serial::from_state(&state.registers, NoInterrupt, NoEvents, output).ok()?;
         Some(Self { uart })
     }
 
@@ -56,7 +52,6 @@ impl SerialPort {
             registers: self.uart.state(),
             output: output.bytes.iter().copied().collect(),
             lost_bytes: output.lost,
-            interrupt: self.interrupt(),
         }
     }
 
@@ -67,7 +62,7 @@ impl SerialPort {
 
     /// Writes a register, 0 to 7.
     pub fn write(&mut self, register: u8, value: u8) {
-        // Neither the line nor the buffer can fail.
+        // The buffer cannot fail.
         let _ = self.uart.write(register, value);
     }
 
@@ -76,19 +71,9 @@ impl SerialPort {
         self.uart.writer_mut().bytes.drain(..).collect()
     }
 
-    /// Bytes of output that nobody took in time.
+    /// Bytes of output that were dropped before anybody read them.
     pub fn lost_bytes(&self) -> u64 {
         self.uart.writer().lost
-    }
-
-    /// Whether its interrupt is to be raised.
-    pub fn interrupt(&self) -> bool {
-        self.uart.interrupt_evt().raised.get()
-    }
-
-    /// As [`interrupt`](Self::interrupt), and it is lowered.
-    pub fn take_interrupt(&mut self) -> bool {
-        self.uart.interrupt_evt().raised.take()
     }
 }
 
@@ -98,22 +83,19 @@ impl Default for SerialPort {
     }
 }
 
-/// The interrupt line, as far as it is an edge.
-#[derive(Debug, Default)]
-struct Line {
-    raised: Cell<bool>,
-}
+/// The interrupt line that it does not have.
+#[derive(Debug)]
+struct NoInterrupt;
 
-impl Trigger for Line {
+impl Trigger for NoInterrupt {
     type E = Infallible;
 
     fn trigger(&self) -> Result<(), Infallible> {
-        self.raised.set(true);
         Ok(())
     }
 }
 
-/// The end of the wire.
+/// What the guest sent.
 #[derive(Debug, Default)]
 struct Output {
     bytes: VecDeque<u8>,

@@ -1,5 +1,5 @@
-//! Whatever a guest does: no panic, time goes forward, and a machine that is
-//! saved and restored at any point cannot tell.
+//! Whatever a guest does, nothing panics, time goes forward, and a save and
+//! restore at any point changes nothing that the guest sees.
 
 mod rig;
 
@@ -28,7 +28,7 @@ fn address() -> impl Strategy<Value = u64> {
 }
 
 fn msr() -> impl Strategy<Value = u32> {
-    let known = [0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838, 0x839, 0x83e];
+    let known = [0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838];
     prop_oneof![8 => prop::sample::select(known.to_vec()), 1 => any::<u32>()]
 }
 
@@ -59,13 +59,13 @@ fn counters(machine: &mut Machine) -> (u32, u64) {
 
 proptest! {
     #[test]
-    fn a_restored_machine_goes_on_as_if_nothing_were(steps in vec(step(), 1..200)) {
+    fn a_restored_machine_continues_unchanged(steps in vec(step(), 1..200)) {
         let mut whole = Machine::new();
         let mut restored = Machine::new();
         for step in &steps {
             restored = restored.restored();
             prop_assert_eq!(whole.step(step), restored.step(step), "{:?}", step);
-            prop_assert_eq!(whole.interrupts(), restored.interrupts(), "after {:?}", step);
+            prop_assert_eq!(whole.interrupt(), restored.interrupt(), "after {:?}", step);
         }
         prop_assert_eq!(whole.bus.save(), restored.bus.save());
         prop_assert_eq!(whole.timer.save(), restored.timer.save());
@@ -93,26 +93,5 @@ proptest! {
                 prop_assert!(halted || ticks.abs_diff(waited / 10) <= 1, "{ticks}, {waited} ns");
             }
         }
-    }
-
-    #[test]
-    fn nobody_is_woken_more_often_than_the_least_period(
-        steps in vec(step(), 1..60),
-        run_ns in 1_000_000..20_000_000_u64,
-    ) {
-        let mut machine = Machine::new();
-        steps.iter().for_each(|step| {
-            machine.step(step);
-        });
-        machine.interrupts();
-        let end = machine.now.since_start.0 + run_ns;
-        let mut wakes = 0;
-        while let Some(next) = machine.bus.next_deadline(&machine.now).filter(|next| next.0 < end) {
-            machine.step(&Step::Wait(next.0 - machine.now.since_start.0));
-            machine.interrupts();
-            wakes += 1;
-        }
-        let most = run_ns / MIN_PERIOD.0 + 1;
-        prop_assert!(wakes <= most, "{wakes} wakes in {run_ns} ns, at most {most}");
     }
 }

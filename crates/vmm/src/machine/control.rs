@@ -7,7 +7,6 @@ use kvm_ioctls::VcpuFd;
 
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
-use crate::clock_state;
 use crate::error::MachineError;
 use crate::vcpu::{Control, Vcpu};
 
@@ -113,7 +112,7 @@ impl Machine {
         self.shared.tell(Event::Resumed);
         if !self.shared.has_host() {
             for vcpu in 0..self.vcpus() {
-                self.call_vcpu(vcpu, |fd| clock_state::announce(fd))??;
+                self.call_vcpu(vcpu, |fd| kvm::announce_stop(fd))??;
             }
         }
         self.shared.go_on();

@@ -1,24 +1,24 @@
-//! A machine saved whole, and made anew from that.
+//! A machine saved whole, and restored.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use ::kvm::{ClockState, RestoredClock, RestoredTsc, SavedTsc, host_clock};
 use host::{Event, GuestClock, Policy, VcpuId};
 use pvclock::Nanos;
 
 use super::{Machine, Start};
-use crate::clock_state::{self, ClockState, RestoredClock, RestoredTsc, TscState};
 use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
+use crate::kvm;
 use crate::kvm::VcpuState;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
 use crate::shared::{Inner, OwnTime};
 use crate::vcpu::Next;
-use crate::{host_clock, kvm};
 
-/// A machine as it was: memory, vCPUs, devices, clock.
+/// A saved machine: memory, vCPUs, devices, clock.
 #[derive(Debug, Clone)]
 pub struct Saved {
     settings: Settings,
@@ -26,7 +26,7 @@ pub struct Saved {
     vcpus: Vec<SavedVcpu>,
     devices: DevicesState,
     own_time: Nanos,
-    /// KVM's clock; the TSCs are in it for either backend.
+    /// KVM's clock; for each backend it contains the TSCs.
     clock: ClockState,
     host: Option<host::Saved>,
 }
@@ -42,25 +42,27 @@ struct SavedVcpu {
 }
 
 impl Machine {
-    /// Takes all of it. It is paused by this, and may be resumed or dropped.
+    /// Saves all of it. This pauses the machine; resume or drop it afterwards.
     ///
     /// # Errors
-    /// A thread is gone, KVM's own error, or [`MachineError::Unsaveable`]:
-    /// KVM's own Hyper-V clock lives in MSRs that are not taken here.
+    /// A thread has ended, KVM's own error, or [`MachineError::Unsaveable`]:
+    /// the MSRs of KVM's own Hyper-V clock are not saved here.
     pub fn save(&self) -> Result<Saved, MachineError> {
         if self.settings.backend == Backend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
+        let host_tsc = kvm::query_host(&kvm::open()?)?;
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
-        let (clock_ns, taken) = clock_state::save_clock(&self.vm)?;
+        let (clock, taken) = ::kvm::save_clock(&self.vm)?;
         let host = self.shared.with_host(|host, now, _| host.save(now));
         let (devices, own_time) = self.shared.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
-            let (state, tsc, timer, next) = self.on_vcpu(index, |vcpu| {
-                (VcpuState::save(&vcpu.fd), TscState::of(&vcpu.fd), vcpu.timer.save(), vcpu.next)
+            let (state, tsc, timer, next) = self.on_vcpu(index, move |vcpu| {
+                let tsc = SavedTsc::save(&vcpu.fd, host_tsc, taken);
+                (VcpuState::save(&vcpu.fd), tsc, vcpu.timer.save(), vcpu.next)
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedVcpu {
@@ -78,12 +80,12 @@ impl Machine {
             vcpus,
             devices,
             own_time,
-            clock: ClockState { clock_ns, taken, tscs },
+            clock: ClockState { clock, taken, tscs },
             host,
         })
     }
 
-    /// Makes the machine anew and lets it run; with it, what became of its
+    /// Restores the machine and lets it run; returns it with its restored
     /// clock.
     ///
     /// # Errors
@@ -95,8 +97,9 @@ impl Machine {
         ram.write(0, &saved.memory)?;
         let settings = &saved.settings;
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
+        let host_tsc = kvm::query_host(&kvm)?;
         let mut now = host_clock::read();
-        let away_ns = clock_state::away(saved.clock.taken, now, policy);
+        let away = saved.clock.plan(policy, now)?.away;
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
                 Some(GuestClock::restore(host, *settings, policy, now)?)
@@ -116,20 +119,20 @@ impl Machine {
             None => {
                 now = host_clock::read();
                 let fds: Vec<_> = fds.iter().collect();
-                clock_state::restore_at(&vm, &fds, &saved.clock, policy, now)?
+                ::kvm::restore(&vm, &fds, &saved.clock, host_tsc, policy, now)?
             }
             Some((_, restored)) => {
                 let mut tscs = Vec::new();
                 for (fd, vcpu) in fds.iter().zip(&restored.vcpus) {
-                    kvm::set_tsc_offset(fd, vcpu.tsc_offset)?;
-                    let offset = kvm::tsc_offset(fd)?;
-                    tscs.push(RestoredTsc { wanted: vcpu.tsc_offset, offset });
+                    let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
+                    let offset = kvm::set_tsc_offset(fd, wanted)?;
+                    tscs.push(RestoredTsc { frequency, wanted, offset });
                 }
-                RestoredClock { away_ns, clock_ns: restored.clock.0, tscs }
+                RestoredClock { away, clock: restored.clock, tscs }
             }
         };
         let mut own_time = OwnTime::starting(now);
-        own_time.go_on(Nanos(saved.own_time.0 + clock.away_ns), now);
+        own_time.go_on(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
         let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
@@ -144,7 +147,7 @@ impl Machine {
                 tail: vcpu.tail,
             })?;
         }
-        // Where KVM did not take an offset, our provider must know.
+        // Where KVM did not take an offset, the provider must know.
         for (index, tsc) in clock.tscs.iter().enumerate() {
             if tsc.offset != tsc.wanted {
                 let vcpu = VcpuId(index as u32);

@@ -40,8 +40,7 @@ impl Vcpu {
     pub(crate) fn set_tsc_offset(&mut self, offset: u64) -> Result<u64, MachineError> {
         // From before the TSC moves until the provider knows.
         let _out = self.shared.barrier.bring_all_out();
-        kvm::set_tsc_offset(&self.fd, offset)?;
-        self.tsc_offset = kvm::tsc_offset(&self.fd)?;
+        self.tsc_offset = kvm::set_tsc_offset(&self.fd, offset)?;
         let event = Event::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
         self.shared.tell(event);
         Ok(self.tsc_offset)

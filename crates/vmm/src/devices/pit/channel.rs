@@ -1,6 +1,9 @@
 //! One channel of the 8254: what it counts, and how it is read and written a
 //! byte at a time. Its input is the number of the clock's tick; a count takes
 //! effect at the tick after the one it was written in, as on the chip.
+//!
+//! It has the modes that PC software uses for timekeeping: 0, 2 and 3. Modes 1,
+//! 4 and 5 count like mode 0, and decimal counts are binary.
 
 /// Which bytes of the count go over the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,31 +16,29 @@ pub enum Access {
     Both,
 }
 
-/// Where the counting stands.
+/// The state of the counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// Waits for a count, or for the gate to rise.
+    /// Waits for a count.
     Idle,
     /// Counts since this tick.
     Since(u64),
-    /// Has counted so many ticks, and the gate holds it.
+    /// Has counted so many ticks, and the gate stops it.
     Held(u64),
 }
 
 /// A channel, which is its own saved state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channel {
-    /// 0 to 5 as in the data sheet; after power on it is not defined, 0 here.
+    /// 0, 2 or 3 as in the data sheet; after power on it is undefined, 0 here.
     pub mode: u8,
-    /// Whether it counts in decimal.
-    pub decimal: bool,
     /// How the port is used.
     pub access: Access,
     /// Whether it may count.
-    pub barrier: bool,
+    pub gate: bool,
     /// Ticks from count to terminal count, 1 to 65536; 0 before the first.
     pub count: u32,
-    /// Where the counting stands.
+    /// The state of the counting.
     pub run: Run,
     /// The low byte of a count whose high byte is still to come.
     pub half_written: Option<u8>,
@@ -51,12 +52,11 @@ pub struct Channel {
 
 impl Channel {
     /// One that waits to be programmed.
-    pub(super) const fn new(barrier: bool) -> Self {
+    pub(super) const fn new(gate: bool) -> Self {
         Self {
             mode: 0,
-            decimal: false,
             access: Access::Both,
-            barrier,
+            gate,
             count: 0,
             run: Run::Idle,
             half_written: None,
@@ -79,9 +79,12 @@ impl Channel {
             2 => Access::High,
             _ => Access::Both,
         };
-        // Modes 6 and 7 are 2 and 3.
-        let mode = if word >> 1 & 7 > 5 { word >> 1 & 3 } else { word >> 1 & 7 };
-        *self = Self { access, mode, decimal: word & 1 != 0, ..Self::new(self.barrier) };
+        let mode = match word >> 1 & 7 {
+            2 | 6 => 2,
+            3 | 7 => 3,
+            _ => 0,
+        };
+        *self = Self { access, mode, ..Self::new(self.gate) };
     }
 
     /// The read-back command, which latches count (bit 5 clear), status (bit
@@ -101,7 +104,7 @@ impl Channel {
         }
     }
 
-    /// Output, no count yet, access, mode, decimal.
+    /// Output, no count yet, access, mode; never decimal.
     fn status(&self, tick: u64) -> u8 {
         let access = match self.access {
             Access::Low => 1,
@@ -112,7 +115,6 @@ impl Channel {
             | u8::from(self.count == 0) << 6
             | access << 4
             | self.mode << 1
-            | u8::from(self.decimal)
     }
 
     /// The next byte of what is latched, or else of the running count.
@@ -151,44 +153,36 @@ impl Channel {
         self.load(count, tick);
     }
 
-    /// A whole new count begins at once in modes 2 and 3 too, where the chip
+    /// A whole new count starts at once in modes 2 and 3 too, where the chip
     /// would end its period first: as KVM does (arch/x86/kvm/i8254.c).
     fn load(&mut self, count: u16, tick: u64) {
-        let ticks = if self.decimal { from_decimal(count) } else { u32::from(count) };
-        self.count = match ticks {
-            0 if self.decimal => 10_000,
+        self.count = match u32::from(count) {
             0 => 0x1_0000,
-            // Not allowed in these modes, for there is nothing between edges.
+            // Not allowed in these modes: there would be nothing between edges.
             1 if self.is_periodic() => 2,
-            _ => ticks,
+            ticks => ticks,
         };
-        self.run = match (self.mode, self.barrier) {
-            (1 | 5, _) => Run::Idle,
-            (_, true) => Run::Since(tick.saturating_add(1)),
-            (_, false) => Run::Held(0),
-        };
+        self.run = if self.gate { Run::Since(tick.saturating_add(1)) } else { Run::Held(0) };
     }
 
-    /// The gate: a level in modes 0 and 4, a trigger in 1 and 5, both in 2
-    /// and 3.
-    pub(super) fn set_barrier(&mut self, barrier: bool, tick: u64) {
-        let rises = barrier && !self.barrier;
-        let falls = self.barrier && !barrier;
+    /// The gate: it stops the counting in mode 0, and restarts it in 2 and 3.
+    pub(super) fn set_gate(&mut self, gate: bool, tick: u64) {
+        let rises = gate && !self.gate;
+        let falls = self.gate && !gate;
         let next = tick.saturating_add(1);
         self.run = match (self.mode, self.run) {
             _ if self.count == 0 => self.run,
-            (1 | 5, _) if rises => Run::Since(next),
             (2 | 3, _) if rises => Run::Since(next),
             (2 | 3, Run::Since(_)) if falls => Run::Held(0),
-            (0 | 4, Run::Since(since)) if falls => Run::Held(tick.saturating_sub(since)),
-            (0 | 4, Run::Held(ticks)) if rises => Run::Since(next.saturating_sub(ticks)),
+            (0, Run::Since(since)) if falls => Run::Held(tick.saturating_sub(since)),
+            (0, Run::Held(ticks)) if rises => Run::Since(next.saturating_sub(ticks)),
             (_, run) => run,
         };
-        self.barrier = barrier;
+        self.gate = gate;
     }
 
-    /// Whether its edges come again and again.
-    pub(super) const fn is_periodic(&self) -> bool {
+    /// Whether its edges repeat.
+    const fn is_periodic(&self) -> bool {
         matches!(self.mode, 2 | 3)
     }
 
@@ -206,14 +200,13 @@ impl Channel {
     pub(super) fn output(&self, tick: u64) -> bool {
         let count = u64::from(self.count);
         let Some(elapsed) = self.elapsed(tick) else { return self.mode != 0 };
-        if self.is_periodic() && !self.barrier {
+        if self.is_periodic() && !self.gate {
             return true;
         }
         match self.mode {
-            0 | 1 => elapsed >= count,
             2 => elapsed % count != count - 1,
             3 => elapsed % count < count.div_ceil(2),
-            _ => elapsed != count,
+            _ => elapsed >= count,
         }
     }
 
@@ -222,24 +215,9 @@ impl Channel {
         let Some(elapsed) = self.elapsed(tick) else { return 0 };
         let count = u64::from(self.count);
         match self.mode {
-            0 | 1 => u64::from(elapsed >= count),
             2 | 3 => elapsed / count,
-            _ => u64::from(elapsed > count),
+            _ => u64::from(elapsed >= count),
         }
-    }
-
-    /// The tick of the `nth` of these edges, counted from 1.
-    pub(super) fn edge(&self, nth: u64) -> Option<u64> {
-        let Run::Since(since) = self.run else { return None };
-        let count = u64::from(self.count);
-        let after = match self.mode {
-            _ if count == 0 => return None,
-            2 | 3 => count.checked_mul(nth)?,
-            _ if nth > 1 => return None,
-            0 | 1 => count,
-            _ => count + 1,
-        };
-        since.checked_add(after)
     }
 
     /// The counting element, as the guest reads it.
@@ -249,31 +227,19 @@ impl Channel {
             (None, _) => count,
             (Some(elapsed), 2) => count - elapsed % count,
             (Some(elapsed), 3) => square_wave_count(count, elapsed % count),
-            // Counts on below 0, all the way round.
-            (Some(elapsed), _) => {
-                let round = if self.decimal { 10_000 } else { 0x1_0000 };
-                (count % round + round - elapsed % round) % round
-            }
+            // It continues below 0 and wraps.
+            (Some(elapsed), _) => count.wrapping_sub(elapsed),
         };
-        if self.decimal { to_decimal(left) } else { left as u16 }
+        left as u16
     }
 }
 
-/// Mode 3 counts down by two, twice a period; odd counts begin one lower and
-/// are one tick longer high than low.
+/// Mode 3 counts down by two, twice a period; odd counts start one lower and
+/// are high for one tick longer than low.
 fn square_wave_count(count: u64, phase: u64) -> u64 {
     let high = count.div_ceil(2);
     let in_half = if phase < high { phase } else { phase - high };
     (count & !1) - 2 * in_half
-}
-
-/// Four decimal digits; those above 9 count as what they are.
-fn from_decimal(digits: u16) -> u32 {
-    (0..4).rev().fold(0, |value, i| value * 10 + u32::from(digits >> (4 * i) & 0xf))
-}
-
-fn to_decimal(value: u64) -> u16 {
-    (0..4).fold(0, |digits, i| digits | ((value / 10u64.pow(i) % 10) as u16) << (4 * i))
 }
 
 #[cfg(test)]

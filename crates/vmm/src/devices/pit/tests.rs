@@ -1,3 +1,5 @@
+use pvclock::Nanos;
+
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -6,7 +8,7 @@ fn write(pit: &mut Pit, register: u8, values: &[u8], ns: u64) {
     values.iter().for_each(|value| pit.write(register, *value, &Moment::at(ns)));
 }
 
-/// A timer that interrupts, as Linux programs it: mode 2, low byte, high byte.
+/// A timer as Linux programs it: mode 2, low byte, high byte.
 fn ticking(count: u16) -> Pit {
     let mut pit = Pit::new();
     write(&mut pit, CONTROL, &[0x34], 0);
@@ -36,63 +38,6 @@ fn linux_measures_its_tsc_by_channel_2() {
     assert!((10_000_000..10_003_000).contains(&done.0), "{done}");
     assert_eq!(pit.read(GATE, &Moment::at(done.0 - 1)) & GATE_OUTPUT_2, 0);
     assert_eq!(pit.read(GATE, &Moment::at(done.0)) & GATE_OUTPUT_2, GATE_OUTPUT_2);
-    assert_eq!(pit.next_deadline(), None, "only channel 0 interrupts");
-}
-
-#[test]
-fn ticks_come_at_their_time_and_none_is_lost() {
-    // 100 Hz, as near as the PIT gets.
-    let mut pit = ticking(11_932);
-    let mut edges = 0;
-    for nth in 1..=1000 {
-        let deadline = pit.next_deadline().expect("it ticks");
-        assert_eq!(deadline, RATE.first_at(1 + nth * 11_932));
-        assert_eq!(pit.due(&Moment::at(deadline.0 - 1)), None);
-        edges += pit.due(&Moment::at(deadline.0)).expect("the deadline has come");
-        assert_eq!(pit.due(&Moment::at(deadline.0)), None);
-    }
-    assert_eq!(edges, 1000);
-    let late = Moment::at(pit.next_deadline().expect("it ticks").0 + 51_000_000);
-    assert_eq!(pit.due(&late), Some(5 + 1), "those that were missed");
-}
-
-#[test]
-fn an_absurd_rate_wakes_nobody_more_often_than_kvm_would() {
-    let mut pit = ticking(2);
-    let (mut edges, mut wakes) = (0, 0);
-    let mut deadline = pit.next_deadline().expect("it ticks");
-    while deadline.0 < SECOND {
-        edges += pit.due(&Moment::at(deadline.0)).expect("the deadline has come");
-        wakes += 1;
-        deadline = pit.next_deadline().expect("it ticks");
-    }
-    assert!((4_999..=5_001).contains(&wakes), "{wakes}");
-    let last = Nanos(deadline.0 - MIN_PERIOD.0);
-    assert_eq!(edges, (RATE.ticks(last) - 1) / 2, "every edge is told of");
-}
-
-#[test]
-fn one_shot_fires_once_for_each_count() {
-    let mut pit = Pit::new();
-    for mode in [0x30, 0x38] {
-        write(&mut pit, CONTROL, &[mode], 0);
-        assert_eq!(pit.next_deadline(), None);
-        for ns in [1_000, 40_000_000] {
-            write(&mut pit, 0, &[0x10, 0x00], ns);
-            let deadline = pit.next_deadline().expect("it is armed");
-            assert_eq!(pit.due(&Moment::at(deadline.0)), Some(1));
-            assert_eq!(pit.next_deadline(), None);
-        }
-    }
-}
-
-#[test]
-fn half_a_count_gives_no_edge_a_second_time() {
-    let mut pit = ticking(100);
-    let late = Moment::at(SECOND);
-    let first = pit.due(&late).expect("it ticks");
-    pit.write(0, 50, &late);
-    assert_eq!((first, pit.due(&late)), (11_931, None));
 }
 
 #[test]

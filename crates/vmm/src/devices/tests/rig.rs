@@ -1,10 +1,10 @@
 //! All devices of a machine with one vCPU, and what a guest or its host does
-//! with them: for the tests beside this, and for the fuzzer, which has this
-//! file as a module. Both bring the devices' names into scope above it.
+//! with them: for the sibling tests, and for the fuzzer, which includes this
+//! file as a module. Both import the devices' names above it.
 
-use super::{Devices, Hertz, Interrupt, LocalTimer, Moment, Nanos, Present, Ticks, UnixTime};
+use super::{Devices, Hertz, LocalTimer, Moment, Nanos, Present, Ticks, UnixTime};
 
-/// What a guest does, or its host.
+/// A step of the guest or its host.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Reads so many bytes of a port.
@@ -21,11 +21,11 @@ pub(crate) enum Step {
     Wrmsr(u32, u64),
     /// So many ns pass.
     Wait(u64),
-    /// The host takes what the serial port has sent.
+    /// The host reads the output of the serial port.
     TakeSerial,
 }
 
-/// The devices, and what time it is.
+/// The devices, and the time.
 pub(crate) struct Machine {
     pub(crate) bus: Devices,
     pub(crate) timer: LocalTimer,
@@ -37,12 +37,12 @@ impl Machine {
         let real = UnixTime(Nanos(1_795_273_445_000_000_000));
         Self {
             bus: Devices::new(&Present::ALL),
-            timer: LocalTimer::new(0, Hertz(1_000_000_000), Hertz(2_600_000_000)),
+            timer: LocalTimer::new(0, Hertz(2_600_000_000)),
             now: Moment { since_start: Nanos(0), real, guest_tsc: Ticks(0) },
         }
     }
 
-    /// Does a step; what is seen of it.
+    /// Makes a step; returns what the guest sees of it.
     pub(crate) fn step(&mut self, step: &Step) -> (Vec<u8>, Option<u64>) {
         let now = &self.now;
         match step {
@@ -80,23 +80,16 @@ impl Machine {
         };
     }
 
-    /// What interrupts now; afterwards nothing may be left to do.
-    pub(crate) fn interrupts(&mut self) -> (Vec<Interrupt>, Option<u8>) {
-        let mut raised = Vec::new();
-        while let Some(interrupt) = self.bus.due(&self.now) {
-            raised.push(interrupt);
-            assert!(raised.len() <= 2, "more than one of each: {raised:?}");
-        }
+    /// The vector that interrupts now; afterwards none may be due.
+    pub(crate) fn interrupt(&mut self) -> Option<u8> {
         let vector = self.timer.due(&self.now);
         assert_eq!(self.timer.due(&self.now), None, "a second before the end of {vector:?}");
-        for deadline in [self.bus.next_deadline(&self.now), self.timer.deadline(&self.now)] {
-            let now = self.now.since_start;
-            assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");
-        }
-        (raised, vector)
+        let (deadline, now) = (self.timer.deadline(&self.now), self.now.since_start);
+        assert!(deadline.is_none_or(|deadline| deadline > now), "{deadline:?} at {now}");
+        vector
     }
 
-    /// Another one, from what this one saves.
+    /// Another machine, restored from this one's state.
     pub(crate) fn restored(&self) -> Self {
         let state = self.bus.save();
         let bus = Devices::restore(&state).expect("it was saved");

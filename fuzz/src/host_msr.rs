@@ -1,16 +1,15 @@
-//! `provider` under a guest that writes anything to its MSRs, and a VMM that
-//! tells of anything.
+//! `host` under a guest that writes anything to its MSRs, and a VMM that reports
+//! any event.
 //!
 //! The bytes are the settings and then a program: an operation and its
 //! operands, see [`Vm::step`]. What is checked after each operation:
 //!
-//! - a refused write has changed nothing that can be read;
-//! - no page is written that no vCPU has switched on;
-//! - a page with nothing due tells the time that the host says it does;
-//! - with `never_back`, no vCPU that runs reads a time before an earlier one;
-//! - a saved VM is what its bytes say, and restored has its registers;
-//! - a deadline that has come and was told of is over, and after its entry a
-//!   vCPU has nothing due.
+//! - a refused write changes nothing that can be read;
+//! - no page is written that no vCPU has enabled;
+//! - a page with nothing due gives the time that the host computes;
+//! - with `never_back`, no running vCPU reads a time before an earlier one;
+//! - a saved VM equals its decoded bytes, and keeps its registers when restored;
+//! - a handled deadline is over, and after its entry a vCPU has nothing due.
 
 use host::msr::{
     HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME,
@@ -31,12 +30,12 @@ use crate::bytes::Bytes;
 /// One more than the vCPUs that are ever created.
 const VCPUS: u32 = 4;
 const FRAMES: u32 = 4;
-/// Everything is looked at after each; longer programs only slow the fuzzer.
+/// Everything is checked after each; longer programs only slow the fuzzer.
 const STEPS: usize = 300;
 const TSC_HZ: u64 = 2_600_000_000;
 
 /// Runs the program.
-pub(crate) fn provider_msr(data: &[u8]) {
+pub(crate) fn host_msr(data: &[u8]) {
     let mut bytes = Bytes(data);
     let Some(mut vm) = Vm::new(&mut bytes) else { return };
     for _ in 0..STEPS {
@@ -45,7 +44,7 @@ pub(crate) fn provider_msr(data: &[u8]) {
     }
 }
 
-/// A VM's clock, and what is around it.
+/// A VM's clock, its memory and its guests.
 struct Vm {
     host: GuestClock,
     memory: PlainMemory,
@@ -53,7 +52,7 @@ struct Vm {
     guests: [Guest; VCPUS as usize],
 }
 
-/// A vCPU as its guest has it.
+/// A vCPU as its guest uses it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Guest {
     /// It has entered since it was stopped.
@@ -63,7 +62,7 @@ struct Guest {
     read: Option<Nanos>,
 }
 
-/// What may not change by itself.
+/// State that may not change by itself.
 #[derive(Debug, Clone, PartialEq)]
 struct Seen {
     /// By vCPU: its page's register, and its time at this reading.
@@ -71,27 +70,25 @@ struct Seen {
     /// By frame: versions of the two time pages, and the sequence of the
     /// Hyper-V page.
     versions: Vec<[u32; 3]>,
-    /// Where the VM's Hyper-V page is.
+    /// The register of the VM's Hyper-V page.
     reference: u64,
 }
 
 impl Vm {
-    /// The settings are the first bytes; none when they make no clock.
+    /// The settings are the first bytes; `None` when they are invalid.
     fn new(bytes: &mut Bytes<'_>) -> Option<Self> {
         let kind = Kind::ALL[bytes.number(1) as usize % Kind::ALL.len()];
         let flags = bytes.number(1);
         let flag = |bit: u32| flags >> bit & 1 == 1;
-        let told = if flag(0) { bytes.number(5) } else { TSC_HZ };
-        let settings = Settings {
-            advertised_tsc: Hertz(told),
-            tsc_mode: if flag(1) { TscMode::Emulated } else { TscMode::Real },
-            tsc_scaling: flag(2).then_some(48),
-            tsc_trapping: flag(3),
-            host_clocksource_is_tsc: !flag(4),
-            sync_period: flag(5).then(|| Nanos(bytes.number(5))),
-            never_back: !flag(6),
-            ..Settings::new(kind, Hertz(TSC_HZ))
-        };
+        let settings = Settings::new(kind, Hertz(TSC_HZ)).with(|new| {
+            new.advertised_tsc = Hertz(if flag(0) { bytes.number(5) } else { TSC_HZ });
+            new.tsc_mode = if flag(1) { TscMode::Emulated } else { TscMode::Real };
+            new.tsc_scaling = flag(2).then_some(48);
+            new.tsc_trapping = flag(3);
+            new.host_clocksource_is_tsc = !flag(4);
+            new.sync_period = flag(5).then(|| Nanos(bytes.number(5)));
+            new.never_back = !flag(6);
+        });
         let now = Reading {
             tsc: Ticks(TSC_HZ),
             boot: Nanos(1_000_000_000),
@@ -112,7 +109,7 @@ impl Vm {
         self.check_pages();
     }
 
-    /// One operation; whether the clock was set by it.
+    /// One operation; whether it set the clock.
     fn step(&mut self, operation: u8, operands: &mut Bytes<'_>) -> bool {
         match operation % 8 {
             0 => self.read(operands),
@@ -120,7 +117,7 @@ impl Vm {
             3 => self.enter(VcpuId(operands.number(1) as u32 % VCPUS)),
             4 => self.wait(operands),
             5 => {
-                self.tell_deadline();
+                self.meet_deadline();
                 if operation & 0x80 != 0 {
                     self.migrate(operands);
                 }
@@ -158,7 +155,7 @@ impl Vm {
         }
     }
 
-    /// One that the provider says it has, or any.
+    /// One of the provider's, or any.
     fn msr(&self, operands: &mut Bytes<'_>) -> u32 {
         let chosen = operands.number(1) as u32;
         let mut ours =
@@ -168,7 +165,7 @@ impl Vm {
 
     fn enter(&mut self, vcpu: VcpuId) {
         self.host.before_entry(vcpu, self.now, &self.memory);
-        assert!(self.host.due().all(|due| due != vcpu), "{vcpu:?} has still something to be done");
+        assert!(self.host.due().all(|due| due != vcpu), "{vcpu:?} still has updates due");
         self.guests[vcpu.0 as usize].runs = true;
     }
 
@@ -187,7 +184,7 @@ impl Vm {
         };
     }
 
-    fn tell_deadline(&mut self) {
+    fn meet_deadline(&mut self) {
         let Some(deadline) = self.host.deadline() else { return };
         self.now.boot = self.now.boot.max(deadline);
         self.host.handle(Event::Timer, self.now, &self.memory);
@@ -196,7 +193,7 @@ impl Vm {
         assert!(over, "{deadline} has come, and {next:?} is next at {}", self.now.boot);
     }
 
-    /// To a host that may have another TSC, by way of its bytes.
+    /// To a host that may have another TSC, through the saved bytes.
     fn migrate(&mut self, operands: &mut Bytes<'_>) {
         let saved = self.host.save(self.now);
         let decoded = Saved::from_bytes(&saved.to_bytes());
@@ -204,12 +201,11 @@ impl Vm {
         let flags = operands.number(1);
         let policy = if flags & 1 == 0 { Policy::Advance } else { Policy::Freeze };
         let host_tsc = if flags & 2 == 0 { TSC_HZ } else { operands.number(5) };
-        let settings = Settings {
-            tsc_scaling: (flags & 4 != 0).then_some(48),
-            tsc_trapping: flags & 8 != 0,
-            host_tsc: Hertz(host_tsc),
-            ..*self.host.settings()
-        };
+        let settings = self.host.settings().with(|new| {
+            new.tsc_scaling = (flags & 4 != 0).then_some(48);
+            new.tsc_trapping = flags & 8 != 0;
+            new.host_tsc = Hertz(host_tsc);
+        });
         let registers = self.registers();
         match GuestClock::restore(&saved, settings, policy, self.now) {
             Ok((host, restored)) => {
@@ -222,7 +218,7 @@ impl Vm {
         }
     }
 
-    /// What a guest reads back that it once wrote.
+    /// The registers that a guest wrote, as it reads them back.
     fn registers(&mut self) -> Vec<Option<u64>> {
         let vcpus = (0..VCPUS).map(VcpuId);
         let kept =
@@ -266,13 +262,13 @@ impl Vm {
     fn check_readings(&mut self, seen: &Seen, clock_set: bool) {
         let may_step = clock_set || !self.host.settings().never_back;
         for (i, (guest, vcpu)) in self.guests.iter_mut().zip(&seen.vcpus).enumerate() {
-            let (page, tells) = vcpu.unwrap_or((0, Nanos(0)));
+            let (page, time) = vcpu.unwrap_or((0, Nanos(0)));
             if may_step || page != guest.page || page & 1 == 0 {
                 *guest = Guest { page, read: None, ..*guest };
             }
             if guest.runs && page & 1 == 1 {
-                assert!(Some(tells) >= guest.read, "vCPU {i}: {:?}, then {tells}", guest.read);
-                guest.read = Some(tells);
+                assert!(Some(time) >= guest.read, "vCPU {i}: {:?}, then {time}", guest.read);
+                guest.read = Some(time);
             }
         }
     }
@@ -303,12 +299,12 @@ impl Vm {
         }
     }
 
-    /// Pages tell what the host says they do.
+    /// Pages give the time that the host computes.
     fn check_pages(&mut self) {
         let seen = self.seen();
         let due: Vec<_> = self.host.due().collect();
         for (i, page) in (0..).zip(&seen.vcpus) {
-            let Some((page, told)) = page else { continue };
+            let Some((page, time)) = page else { continue };
             let shared = seen.vcpus.iter().flatten().filter(|(other, _)| other == page).count() > 1;
             if page & 1 == 0 || shared || due.contains(&VcpuId(i)) {
                 continue;
@@ -319,8 +315,8 @@ impl Vm {
                 Ok(page) => TimeReader::new(page).nanos(&|| tsc),
                 Err(_) => TimeReader::new(self.page::<TimePage<Split>>(address)).nanos(&|| tsc),
             };
-            // A TSC behind the page or far ahead of it is the reader's to refuse.
-            assert!(read.is_err() || read == Ok(*told), "vCPU {i} reads {read:?}, told {told}");
+            // A reader may refuse a TSC behind the page or far ahead of it.
+            assert!(read.is_err() || read == Ok(*time), "vCPU {i} reads {read:?}, not {time}");
         }
         if seen.reference & 1 == 1 && due.is_empty() {
             let page: &ReferencePage = self.page(GuestAddress(seen.reference & !1));
@@ -334,7 +330,7 @@ impl Vm {
     }
 }
 
-/// Any value, or a page, switched on or not.
+/// Any value, or a page, enabled or not.
 fn value(operands: &mut Bytes<'_>) -> u64 {
     let form = operands.number(1);
     let frame = operands.number(1) as u32;

@@ -2,25 +2,29 @@
 //!
 //! The boot clock is KVM's own: CLOCK_MONOTONIC_RAW and the time that the
 //! host slept (`get_kvmclock_base_ns`, arch/x86/kvm/x86.c, since commit
-//! 53fafdbb8b21 of 2019). CLOCK_BOOTTIME is steered by NTP: at 20 ppm of
-//! correction the two part by 200 µs in 10 s.
+//! 53fafdbb8b21 of 2019). CLOCK_BOOTTIME is steered by NTP: with 20 ppm of
+//! correction the two differ by 20 · 10^-6 · 10 s = 200 µs after 10 s.
+//!
+//! # Invariants
+//! 1. `clock_gettime` writes one `timespec` to the pointer that it is passed;
+//!    ours is a live local.
+#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use host::Reading;
-use platform::clock::Clock;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
-/// Tries of which the shortest counts: an interruption seldom hits them all.
+/// Tries, of which the shortest counts: an interruption seldom hits them all.
 const TRIES: u32 = 5;
 
-/// How long this host has slept since it booted, ns, as last found out.
+/// The time that this host has slept since it booted, ns, as last measured.
 static SLEPT: AtomicU64 = AtomicU64::new(0);
 
-/// A reading, and how many cycles it took: none of its clocks is further from
-/// its TSC than half of them.
+/// A reading, and how many cycles it took: none of its clocks differs from its
+/// TSC by more than half of them.
 pub fn read_with_width() -> (Reading, u64) {
     let slept = slept_ns();
     let mut best = once(slept);
@@ -41,16 +45,15 @@ pub fn read() -> Reading {
 /// The boot clock alone.
 pub fn boot() -> Nanos {
     let slept = slept_ns();
-    Nanos(ns(Clock::MonotonicRaw).wrapping_add(slept))
+    Nanos(ns(libc::CLOCK_MONOTONIC_RAW).wrapping_add(slept))
 }
 
 fn once(slept_ns: u64) -> (Reading, u64) {
     let before = Tsc.read_ordered();
-    let raw = ns(Clock::MonotonicRaw);
+    let raw = ns(libc::CLOCK_MONOTONIC_RAW);
     let between = Tsc.read_ordered();
-    // Read a moment later than the boot clock, some 30 ns: the wall clock
-    // is good for milliseconds.
-    let real = ns(Clock::Realtime);
+    // Read some 30 ns after the boot clock: the wall clock needs milliseconds.
+    let real = ns(libc::CLOCK_REALTIME);
     let width = between.wrapping_sub(before);
     let reading = Reading {
         tsc: Ticks(before.wrapping_add(width / 2)),
@@ -60,23 +63,26 @@ fn once(slept_ns: u64) -> (Reading, u64) {
     (reading, width)
 }
 
-/// Linux has all of those read here since 2.6.39.
-fn ns(clock: Clock) -> u64 {
-    clock.read_ns().unwrap_or(0)
+/// Linux has all of the clocks read here since 2.6.39: no call fails.
+fn ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: invariant 1.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 fn slept_ns() -> u64 {
-    let before = ns(Clock::Monotonic);
-    let boot = ns(Clock::Boottime);
-    let after = ns(Clock::Monotonic);
+    let before = ns(libc::CLOCK_MONOTONIC);
+    let boot = ns(libc::CLOCK_BOOTTIME);
+    let after = ns(libc::CLOCK_MONOTONIC);
     let slept = slept_by(SLEPT.load(Ordering::Relaxed), before, boot, after);
     SLEPT.store(slept, Ordering::Relaxed);
     slept
 }
 
-/// CLOCK_BOOTTIME less CLOCK_MONOTONIC, which only a sleep changes. What was
-/// known stands while both readings allow it: else what lies between them
-/// would be in every reading, and never the same.
+/// CLOCK_BOOTTIME less CLOCK_MONOTONIC, which only a sleep changes. The known
+/// value is kept while both readings allow it: else each reading would contain
+/// the time between the two, which is never the same.
 fn slept_by(known: u64, before: u64, boot: u64, after: u64) -> u64 {
     let (least, most) = (boot.saturating_sub(after), boot.saturating_sub(before));
     if (least..=most).contains(&known) { known } else { least + (most - least) / 2 }
@@ -90,16 +96,16 @@ mod tests {
     fn sleep_is_what_the_boot_clock_is_ahead_by() {
         // Never slept: 40 ns between the two readings are no sleep.
         assert_eq!(slept_by(0, 1_000, 1_020, 1_040), 0);
-        // 5 s, to be found out first, and kept when readings are wide.
+        // 5 s, found first, and kept when readings are wide.
         assert_eq!(slept_by(0, 1_000, 5_000_001_020, 1_040), 5_000_000_000);
         assert_eq!(slept_by(5_000_000_000, 1_000, 5_000_009_000, 10_000), 5_000_000_000);
-        // A sleep after the boot clock was read is found by the next look.
+        // A sleep after the boot clock was read is found by the next reading.
         assert_eq!(slept_by(0, 1_000, 1_010, 5_000_001_020), 0);
     }
 
     #[test]
     fn the_boot_clock_is_the_raw_one_and_sleep() {
-        let raw = || ns(Clock::MonotonicRaw);
+        let raw = || ns(libc::CLOCK_MONOTONIC_RAW);
         let slept = slept_ns();
         let before = raw() + slept;
         let (reading, now) = (read(), boot());

@@ -1,11 +1,11 @@
-//! Saved clocks of `provider` as arbitrary bytes, restored if they are one.
+//! Arbitrary bytes as a saved clock of `host`, restored if they decode.
 
 use host::{GuestClock, PlainMemory, Policy, Reading, Saved, Settings, TscMode, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
-/// What is one is encoded as it was; on any host it goes on or is refused.
-pub(crate) fn provider_saved(data: &[u8]) {
+/// A decoded clock encodes to the same bytes; any host continues it or refuses.
+pub(crate) fn host_saved(data: &[u8]) {
     let saved = match Saved::from_bytes(data) {
         Ok(saved) => saved,
         Err(error) => return assert!(!error.to_string().is_empty()),
@@ -20,12 +20,12 @@ pub(crate) fn provider_saved(data: &[u8]) {
     for choice in 0..32_u32 {
         let is = |bit: u32| choice >> bit & 1 == 1;
         let policy = if is(0) { Policy::Advance } else { Policy::Freeze };
-        let settings = Settings {
-            tsc_mode: if is(1) { TscMode::Emulated } else { TscMode::Real },
-            tsc_scaling: is(2).then_some(48),
-            tsc_trapping: is(3),
-            ..Settings::new(saved.kind(), Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 }))
-        };
+        let host_tsc = Hertz(if is(4) { 2_600_000_000 } else { 1_000_000_000 });
+        let settings = Settings::new(saved.kind(), host_tsc).with(|new| {
+            new.tsc_mode = if is(1) { TscMode::Emulated } else { TscMode::Real };
+            new.tsc_scaling = is(2).then_some(48);
+            new.tsc_trapping = is(3);
+        });
         let (mut host, restored) = match GuestClock::restore(&saved, settings, policy, now) {
             Ok(restored) => restored,
             Err(error) => {
