@@ -1,4 +1,4 @@
-//! One machine under examination: what rules ask of its facts and figures.
+//! One machine under examination: what rules read of its facts and figures.
 
 pub(crate) mod trust;
 
@@ -6,24 +6,24 @@ use facts::Facts;
 use facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
 use facts::hardware::Phc;
 use facts::kernel::{LogEvent, LogLine};
-use facts::steering::{TimeKeeper, TimeKeeperKind};
+use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
+use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
-use crate::rule::Skipped;
-use crate::text;
+use crate::outcome::Skipped;
 
-/// The call whose cost stands for reading the clock.
+/// The call whose cost is the cost of reading the clock.
 const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
 
 /// A machine's facts, and what was measured on it.
 pub(crate) struct Case<'a> {
-    /// What the machine says.
+    /// What the machine reports.
     pub(crate) facts: &'a Facts,
     measurements: Option<&'a Measurements>,
 }
 
 impl<'a> Case<'a> {
-    /// The case made of these.
+    /// A case of these facts and measurements.
     pub(crate) fn new(facts: &'a Facts, measurements: Option<&'a Measurements>) -> Self {
         Self { facts, measurements }
     }
@@ -45,7 +45,7 @@ impl<'a> Case<'a> {
         available.known().map(Vec::as_slice).ok_or_else(|| why_not(available))
     }
 
-    /// Whether the kernel offers a source; false where it cannot be told.
+    /// Whether the kernel offers a source; false where that is unknown.
     pub(crate) fn offers(&self, source: &str) -> bool {
         self.facts.clocksources.available.is_known_and(|all| all.iter().any(|one| one == source))
     }
@@ -55,32 +55,32 @@ impl<'a> Case<'a> {
         self.facts.cpu.flags.known().ok_or_else(|| why_not(&self.facts.cpu.flags))
     }
 
-    /// What the hypervisor announces.
+    /// What the hypervisor reports by CPUID.
     pub(crate) fn hypervisor(&self) -> Result<&'a Hypervisor, Skipped> {
         self.facts.cpu.hypervisor.known().ok_or_else(|| why_not(&self.facts.cpu.hypervisor))
     }
 
-    /// Which hypervisor, where it announces itself.
+    /// Which hypervisor, where it identifies itself.
     pub(crate) fn kind(&self) -> Option<HypervisorKind> {
         self.facts.cpu.hypervisor.known().map(|hypervisor| hypervisor.kind)
     }
 
-    /// Whether this is a virtual machine, where that can be told.
+    /// Whether this is a virtual machine, where that is known.
     pub(crate) fn is_guest(&self) -> Option<bool> {
         if self.is_virtualbox() || self.kind().is_some() {
             return Some(true);
         }
-        // Only x86 has the flag that tells.
+        // Only x86 has the flag.
         self.facts.cpu.flags.known().filter(|flags| flags.tsc).map(|flags| flags.hypervisor)
     }
 
-    /// Whether VirtualBox runs it: with some providers only DMI says so.
+    /// Whether VirtualBox runs it: with some providers only DMI shows it.
     pub(crate) fn is_virtualbox(&self) -> bool {
         self.kind() == Some(HypervisorKind::VirtualBox)
             || self.facts.system.product.is_known_and(|product| product == "VirtualBox")
     }
 
-    /// A platform that makes a habit of saving and restoring its guests.
+    /// The platform, if it saves and restores its guests as a rule.
     pub(crate) fn snapshots(&self) -> Option<&'static str> {
         let oem = self.facts.system.acpi_oem.known().map_or("", String::as_str);
         let product = self.facts.system.product.known().map_or("", String::as_str);
@@ -99,7 +99,7 @@ impl<'a> Case<'a> {
         log.known().map(Vec::as_slice).ok_or_else(|| why_not(log))
     }
 
-    /// Those of them that tell of a certain event; none where there is no log.
+    /// Those of a certain event; none where there is no log.
     pub(crate) fn logged(
         &self,
         wanted: impl Fn(&LogEvent) -> bool,
@@ -114,24 +114,24 @@ impl<'a> Case<'a> {
         words.known().map(Vec::as_slice).ok_or_else(|| why_not(words))
     }
 
-    /// The kernel's own words of it: what follows `--` is for init.
+    /// The kernel's own part of it: what follows `--` is for init.
     pub(crate) fn kernel_words(&self) -> impl Iterator<Item = &'a str> {
         let words = self.facts.kernel.command_line.known().map_or(&[][..], Vec::as_slice);
         words.iter().map(String::as_str).take_while(|word| *word != "--")
     }
 
-    /// The value of kernel parameter `name`: `` where it has none, the last
-    /// where it stands there more than once.
+    /// The value of kernel parameter `name`: empty where it has none, the last
+    /// one where it is set more than once.
     pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
         self.kernel_words().filter_map(|word| value_of(word, name)).last()
     }
 
-    /// Whether parameter `name` has this value, among others perhaps.
-    pub(crate) fn asks(&self, name: &str, value: &str) -> bool {
+    /// Whether parameter `name` has this value, perhaps among others.
+    pub(crate) fn sets(&self, name: &str, value: &str) -> bool {
         self.kernel_words().any(|word| value_of(word, name) == Some(value))
     }
 
-    /// Whether the kernel was built with an option, where that can be told.
+    /// Whether the kernel was built with an option, where that is known.
     pub(crate) fn configured(&self, option: &str) -> Option<bool> {
         self.facts.kernel.configuration.known().map(|options| options.contains_key(option))
     }
@@ -142,7 +142,7 @@ impl<'a> Case<'a> {
         keepers.iter().filter(|one| one.running && kinds.contains(&one.kind)).collect()
     }
 
-    /// PTP clocks that give a guest its host's time.
+    /// PTP clocks that show a guest its host's time.
     pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
         let phcs = self.facts.phcs.known().map_or(&[][..], Vec::as_slice);
         // drivers/ptp/ptp_kvm_common.c, drivers/hv/hv_util.c,
@@ -161,20 +161,20 @@ impl<'a> Case<'a> {
         self.measurements?.costs.iter().find(|cost| cost.call == call)
     }
 
-    /// Whether it booted less than five minutes ago, when daemons still look
-    /// for their servers.
+    /// Whether it booted less than five minutes ago, when daemons may not have
+    /// reached their servers yet.
     pub(crate) fn just_booted(&self) -> bool {
         self.facts.load.uptime_s.is_known_and(|uptime_s| *uptime_s < 300.0)
     }
 
-    /// Whether this runs in a container, where the machine's own processes
-    /// and boot loader are out of sight.
+    /// Whether this runs in a container, which hides the machine's own
+    /// processes and boot loader.
     pub(crate) fn in_container(&self) -> bool {
         self.facts.system.container.known().is_some()
     }
 }
 
-/// The value that `word` gives to parameter `name`, if it is about that.
+/// The value that `word` sets parameter `name` to, if it does.
 pub(crate) fn value_of<'w>(word: &'w str, name: &str) -> Option<&'w str> {
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     same_parameter(key, name).then_some(value)
@@ -187,16 +187,16 @@ fn same_parameter(word: &str, name: &str) -> bool {
     word.chars().map(plain).eq(name.chars().map(plain))
 }
 
-/// Why a fact is missing, as a rule's answer.
+/// Why a fact is missing, as a rule's result.
 pub(crate) fn why_not<T>(fact: &facts::Fact<T>) -> Skipped {
     match fact.unknown() {
         Some(unknown) => unknown.into(),
-        None => Skipped::CouldNot("known, and yet not usable".to_owned()),
+        None => Skipped::CouldNot("known, but not usable".to_owned()),
     }
 }
 
 /// `gettimeofday: 1.64 µs a call (median; 99 % within 2.1 µs; 500 samples), …`
-pub(crate) fn cost_line(cost: &CallCost) -> String {
+pub(crate) fn cost_evidence(cost: &CallCost) -> String {
     use instruments::measurements::ReadPath;
     let path = match cost.path {
         ReadPath::Counted { calls, entered } if entered == calls => {
@@ -213,9 +213,19 @@ pub(crate) fn cost_line(cost: &CallCost) -> String {
     format!(
         "{}: {} a call (median; 99 % within {}; {} samples){path}",
         cost.call,
-        text::duration_ns(cost.ns.median),
-        text::duration_ns(cost.ns.p99),
+        figures::time(cost.ns.median),
+        figures::time(cost.ns.p99),
         cost.samples,
+    )
+}
+
+/// adjtimex's status and error bound as evidence.
+pub(crate) fn adjtimex_evidence(state: &Adjtimex) -> String {
+    format!(
+        "adjtimex: status {:#06x}{}, maximum error {}",
+        state.status,
+        if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" },
+        figures::time(state.max_error_us as f64 * 1e3)
     )
 }
 

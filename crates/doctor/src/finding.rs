@@ -1,32 +1,31 @@
-//! What the doctor finds.
+//! What the doctor reports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rule::{Check, Outcome};
-
-/// One finding, complete: a person can act on it without looking further.
+/// One finding, complete: a person can act on it without further reading.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Finding {
     /// Stable name of the rule: `slow-clocksource`.
     pub rule: String,
-    /// How bad.
+    /// Its severity.
     pub severity: Severity,
-    /// What is so, in one line.
+    /// What is wrong, in one line.
     pub what: String,
-    /// The very lines or figures that show it.
+    /// The lines and figures that show it.
     pub evidence: Vec<String>,
     /// Why it matters to the person.
     pub why: String,
-    /// What to do about it, best first; empty when nothing need be done.
+    /// What to do about it, best first; empty when nothing is to be done.
     pub remedies: Vec<Remedy>,
-    /// Vendor document, kernel file or manual section.
+    /// The vendor document, kernel file or manual section it rests on.
     pub source: String,
 }
 
 impl Finding {
-    /// A finding without evidence yet; its rule's name and source are filled
-    /// in from the table of rules.
+    /// A finding without evidence; its rule's name and source are filled in
+    /// from the table of rules.
     pub(crate) fn new(severity: Severity, what: impl Into<String>) -> Self {
         Self {
             rule: String::new(),
@@ -45,54 +44,50 @@ impl Finding {
         self
     }
 
-    /// Says why it matters.
+    /// Sets why it matters.
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
         self
     }
 
-    /// Adds a way to mend it, after those already there.
+    /// Adds a remedy, after those already there.
     pub(crate) fn remedy(mut self, remedy: Remedy) -> Self {
         self.remedies.push(remedy);
         self
     }
-
-    /// The answer of a rule that found only this.
-    pub(crate) fn alone(self) -> Check {
-        Ok(Outcome::Found(vec![self]))
-    }
 }
 
-/// One way to mend it.
+/// One remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Remedy {
-    /// What to do, in words.
+    /// What to do, in a sentence.
     pub what: String,
     /// The command or setting, where there is one.
     pub command: Option<String>,
-    /// What it changes, and until when.
+    /// What the command changes, and until when.
     pub changes: Option<String>,
 }
 
 impl Remedy {
-    /// Something to do for which there is no command.
+    /// A remedy without a command.
     pub(crate) fn advice(what: impl Into<String>) -> Self {
         Self { what: what.into(), command: None, changes: None }
     }
 
-    /// Something to do by a command.
+    /// A remedy with a command.
     pub(crate) fn command(what: impl Into<String>, command: impl Into<String>) -> Self {
         Self { command: Some(command.into()), ..Self::advice(what) }
     }
 
-    /// Says what it changes, and until when.
+    /// Sets what it changes, and until when.
     pub(crate) fn changes(mut self, changes: impl Into<String>) -> Self {
         self.changes = Some(changes.into());
         self
     }
 }
 
-/// How bad a finding is, mildest first.
+/// The severity of a finding, mildest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -100,18 +95,19 @@ impl Remedy {
 pub enum Severity {
     /// Worth knowing; nothing is wrong.
     Note,
-    /// Will bite under circumstances that occur.
+    /// Goes wrong under circumstances that occur.
     Warning,
-    /// Time is wrong, or reading it is slow, now.
+    /// The clock is wrong, or slow to read, now.
     Error,
 }
 
-/// A thing the doctor checked and found fine, or could not check.
+/// A rule that found nothing, or could not check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Checked {
     /// Name of the rule.
     pub rule: String,
-    /// What was found in order, or why it could not be checked, in one line.
+    /// What it found in order, or why it could not check, in one line.
     pub outcome: String,
     /// False when a fact it needs is unknown.
     pub could_check: bool,
@@ -119,11 +115,12 @@ pub struct Checked {
 
 /// The whole diagnosis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Diagnosis {
-    /// One line for a person in a hurry.
+    /// The diagnosis in one line.
     pub verdict: String,
     /// Worst first.
     pub findings: Vec<Finding>,
-    /// Everything else that was looked at.
+    /// The rules without findings.
     pub checked: Vec<Checked>,
 }

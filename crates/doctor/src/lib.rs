@@ -1,10 +1,4 @@
-//! Rules: facts and measurements in, findings out.
-//!
-//! A rule is a small pure function with a row in [`rules::RULES`]: its name,
-//! what it checks, and the document it rests on. It answers with findings,
-//! with why all is well, or with the reason it could not tell. A fact that is
-//! unknown is never a finding by itself: it is listed among the things
-//! checked, with its reason.
+#![doc = include_str!("../README.md")]
 
 #![cfg_attr(
     not(test),
@@ -17,6 +11,7 @@ pub mod rule;
 pub mod rules;
 
 mod case;
+mod outcome;
 mod remedies;
 #[cfg(test)]
 mod testing;
@@ -27,7 +22,7 @@ use instruments::measurements::Measurements;
 
 use case::Case;
 use finding::{Checked, Diagnosis, Finding, Severity};
-use rule::{Outcome, Skipped};
+use outcome::{Outcome, Skipped};
 
 /// Applies every rule to a machine.
 pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis {
@@ -55,24 +50,24 @@ pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis
     Diagnosis { verdict: verdict(&findings, &checked), findings, checked }
 }
 
-/// One line for a person in a hurry.
+/// The diagnosis in one line.
 fn verdict(findings: &[Finding], checked: &[Checked]) -> String {
     let unknown = checked.iter().filter(|entry| !entry.could_check).count();
-    let looked = rules::RULES.len() - unknown;
+    let checks = rules::RULES.len() - unknown;
     let Some(worst) = findings.first() else {
-        return match (looked, unknown) {
+        return match (checks, unknown) {
             (0, _) => "Nothing could be checked.".to_owned(),
-            (_, 0) => format!("Time is in order: {looked} checks, nothing found."),
+            (_, 0) => format!("The clock is in order: {checks} checks, no findings."),
             _ => format!(
-                "Time is in order as far as could be checked: {looked} checks, nothing found; \
-                 {unknown} could not be made."
+                "The clock is in order as far as could be checked: {checks} checks, no findings; \
+                 {unknown} checks were not possible."
             ),
         };
     };
     let head = match worst.severity {
-        Severity::Error => "Time needs attention",
-        Severity::Warning => "Time works, with risks",
-        Severity::Note => "Time is in order, with notes",
+        Severity::Error => "The clock needs attention",
+        Severity::Warning => "The clock works, at risk",
+        Severity::Note => "The clock is in order",
     };
     format!("{head} ({}). {}.", counts(findings), worst.what)
 }

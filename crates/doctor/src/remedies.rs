@@ -1,4 +1,4 @@
-//! What to do, in the words and commands of the system at hand.
+//! What to do, in commands for this system.
 
 use facts::steering::TimeKeeperKind;
 
@@ -7,7 +7,6 @@ use crate::finding::Remedy;
 
 /// Switch the clock source now.
 pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
-    let until = "at once and for all programs, until the next boot";
     Remedy::command(
         format!("Switch to {source} now."),
         format!(
@@ -15,9 +14,10 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
              /sys/devices/system/clocksource/clocksource0/current_clocksource"
         ),
     )
-    .changes(match case.in_container() {
-        true => format!("{until}; done on the machine itself, not in this container"),
-        false => until.to_owned(),
+    .changes(if case.in_container() {
+        "all programs' clock, until the next boot; run it on the machine, not in this container"
+    } else {
+        "all programs' clock, at once and until the next boot"
     })
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn add_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
     .changes("from the next boot on")
 }
 
-/// Take a kernel parameter away.
+/// Remove a kernel parameter.
 pub(crate) fn remove_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
     match boot_loader(case) {
         BootLoader::Grubby => Remedy::command(
@@ -59,12 +59,12 @@ pub(crate) fn remove_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
     .changes("from the next boot on")
 }
 
-/// Have a program that steers the clock.
-pub(crate) fn have_time_daemon(case: &Case<'_>) -> Remedy {
-    let changes = "the clock is steered from then on, after a reboot too";
+/// Run a daemon that disciplines the clock.
+pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
+    let changes = "the daemon disciplines the clock from now on, after a reboot too";
     if case.in_container() {
         return Remedy::advice(
-            "Run a time daemon (chrony) on the machine itself: a container shares its clock.",
+            "Run a time daemon (chrony) on the machine itself: containers share its clock.",
         );
     }
     let installed = |kind: TimeKeeperKind| {
@@ -75,7 +75,7 @@ pub(crate) fn have_time_daemon(case: &Case<'_>) -> Remedy {
     };
     let start = |what: &str, unit: &str| {
         Remedy::command(
-            format!("Start {what}, which is installed."),
+            format!("Start {what}; it is installed."),
             format!("sudo systemctl enable --now {unit}"),
         )
         .changes(changes)
@@ -88,7 +88,7 @@ pub(crate) fn have_time_daemon(case: &Case<'_>) -> Remedy {
     if installed(TimeKeeperKind::SystemdTimesyncd) {
         return start("systemd-timesyncd", "systemd-timesyncd");
     }
-    let what = "Install chrony; it starts by itself.";
+    let what = "Install chrony; the package starts it.";
     match family {
         Some(Family::Debian) => Remedy::command(what, "sudo apt install chrony"),
         Some(Family::RedHat) => Remedy::command(
@@ -99,12 +99,12 @@ pub(crate) fn have_time_daemon(case: &Case<'_>) -> Remedy {
             "Install and start chrony.",
             "sudo zypper install chrony && sudo systemctl enable --now chronyd",
         ),
-        _ => Remedy::advice("Install chrony and start it at boot."),
+        _ => Remedy::advice("Install chrony and enable it at boot."),
     }
     .changes(changes)
 }
 
-/// Add a line to chrony's configuration and have it read.
+/// Add a line to chrony's configuration, and restart chrony.
 pub(crate) fn chrony_line(case: &Case<'_>, what: &str, line: &str) -> Remedy {
     let (conf, unit) = match family(case) {
         Some(Family::Debian) => ("/etc/chrony/chrony.conf", "chrony"),
@@ -116,48 +116,48 @@ pub(crate) fn chrony_line(case: &Case<'_>, what: &str, line: &str) -> Remedy {
     )
 }
 
-/// Let chrony take the time from the host, by its PTP device.
+/// Make chrony follow the host's clock by its PTP device.
 pub(crate) fn follow_host(case: &Case<'_>, device: &str) -> Remedy {
     chrony_line(
         case,
-        "Let chrony follow the host's clock.",
+        "Make chrony follow the host's clock.",
         &format!("refclock PHC {device} poll 2"),
     )
-    .changes("at once and from then on; no network is needed for it")
+    .changes("chrony's configuration; it needs no network for this source")
 }
 
 /// Debian's and Red Hat's chrony.conf allow steps in the first three updates
-/// only, which a pause comes long after.
+/// only, long before a pause.
 pub(crate) fn makestep(case: &Case<'_>) -> Remedy {
-    chrony_line(case, "Let chrony step the clock at any time.", "makestep 1 -1")
-        .changes("at once and from then on: offsets above 1 s are stepped when they appear")
+    chrony_line(case, "Allow chrony to step the clock at any time.", "makestep 1 -1")
+        .changes("chrony's configuration: it steps offsets above 1 s when they appear")
 }
 
-/// Have `parachron keep` see to the clock after each pause and restore.
+/// Run `parachron keep` to correct the clock after each pause and restore.
 pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     let has_chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
-    let (what, command) = match () {
-        () if has_chrony => (
-            "Or have chrony told of each pause and restore.",
+    let kept = "Or correct the clock within a second of each pause and restore.";
+    let (what, command) = if has_chrony {
+        (
+            "Or make chrony step after each pause and restore.",
             "sudo parachron keep --chrony makestep",
-        ),
-        () if case.host_phcs().next().is_some() => (KEPT, "sudo parachron keep"),
-        () => (KEPT, "sudo parachron keep --ntp ADDRESS"),
+        )
+    } else if case.host_phcs().next().is_some() {
+        (kept, "sudo parachron keep")
+    } else {
+        (kept, "sudo parachron keep --ntp ADDRESS")
     };
     Remedy::command(what, command)
-        .changes("the time of day, while it runs; docs/guide/keep.md has a unit for systemd")
+        .changes("the time of day, while it runs; docs/guide/keep.md has a systemd unit")
 }
-
-/// What `parachron keep` is for.
-const KEPT: &str = "Or have the clock set right within a second of each pause and restore.";
 
 /// The name of ntpd's unit.
 pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
     if family(case) == Some(Family::RedHat) { "ntpd" } else { "ntp" }
 }
 
-/// What a command that only looks changes.
-pub(crate) const LOOKS: &str = "nothing; it only looks";
+/// What a command that only reads changes.
+pub(crate) const READ_ONLY: &str = "nothing";
 
 /// How the kernel's command line is changed here.
 enum BootLoader {
@@ -169,7 +169,7 @@ enum BootLoader {
 
 fn boot_loader(case: &Case<'_>) -> BootLoader {
     match (case.snapshots(), family(case)) {
-        // A microVM boots a kernel its VMM names, without a boot loader.
+        // A microVM boots the kernel its VMM loads, without a boot loader.
         (Some("Firecracker"), _) => {
             BootLoader::Vmm("boot_args, where Firecracker's boot source is set")
         }
@@ -181,7 +181,7 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     }
 }
 
-/// Distributions by their ways.
+/// Distributions by boot loader and package manager.
 #[derive(PartialEq)]
 enum Family {
     Debian,

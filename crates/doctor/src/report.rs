@@ -5,6 +5,7 @@ use std::fmt;
 use facts::Fact;
 use facts::Facts;
 use facts::cpu::HypervisorKind;
+use instruments::figures;
 use instruments::measurements::{Measurements, Spread};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,14 +14,15 @@ use crate::case::Case;
 use crate::finding::Diagnosis;
 use crate::text;
 
-/// A machine's diagnosis with all it rests on.
+/// A machine's diagnosis, and the facts and figures behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct DoctorReport {
-    /// Which machine, in few words.
+    /// Which machine, in short.
     pub machine: MachineSummary,
-    /// What was found.
+    /// The findings, and the rules without one.
     pub diagnosis: Diagnosis,
-    /// What the machine said.
+    /// What the machine reports.
     pub facts: Facts,
     /// What was measured on it; `null` when nothing was.
     pub measurements: Option<Measurements>,
@@ -38,8 +40,9 @@ impl DoctorReport {
     }
 }
 
-/// Which machine was examined, for people; what is unknown is left out.
+/// Which machine was examined, for people; omits what is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct MachineSummary {
     /// `Firecracker guest (KVM), 2 CPUs, AMD EPYC`
     pub hardware: String,
@@ -47,40 +50,42 @@ pub struct MachineSummary {
     pub system: String,
     /// `tsc (offered: tsc kvm-clock)`
     pub clocksource: String,
-    /// What reading the clock costs; `null` when it was not measured.
-    pub reading: Option<Reading>,
+    /// What reading the clock costs; `null` when not measured.
+    pub read_cost: Option<ReadCost>,
 }
 
 /// What one reading of the clock costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Reading {
+pub struct ReadCost {
     /// Nanoseconds.
     pub ns: Spread,
     /// Samples taken.
     pub samples: u64,
 }
 
-impl fmt::Display for Reading {
+impl fmt::Display for ReadCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{} (median of {} samples, 99 % within {})",
-            text::duration_ns(self.ns.median),
+            figures::time(self.ns.median),
             self.samples,
-            text::duration_ns(self.ns.p99)
+            figures::time(self.ns.p99)
         )
     }
 }
 
 impl MachineSummary {
-    /// A machine in few words.
+    /// A machine in short.
     pub fn of(facts: &Facts, measurements: Option<&Measurements>) -> Self {
         let case = Case::new(facts, measurements);
         Self {
             hardware: hardware(&case),
             system: system(facts),
             clocksource: clocksource(facts),
-            reading: case.clock_cost().map(|cost| Reading { ns: cost.ns, samples: cost.samples }),
+            read_cost: case
+                .clock_cost()
+                .map(|cost| ReadCost { ns: cost.ns, samples: cost.samples }),
         }
     }
 }
@@ -125,11 +130,11 @@ fn system(facts: &Facts) -> String {
 }
 
 fn clocksource(facts: &Facts) -> String {
-    let say = |fact: &Fact<String>| match fact {
+    let name = |fact: &Fact<String>| match fact {
         Fact::Known(name) => name.clone(),
         Fact::Unknown(why) => format!("unknown ({why})"),
     };
-    let current = say(&facts.clocksources.current);
+    let current = name(&facts.clocksources.current);
     match facts.clocksources.available.known() {
         Some(available) => format!("{current} (offered: {})", available.join(" ")),
         None => current,
@@ -138,8 +143,5 @@ fn clocksource(facts: &Facts) -> String {
 
 fn joined(parts: [Option<String>; 3]) -> String {
     let known: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
-    match known.is_empty() {
-        true => "unknown".to_owned(),
-        false => known.join(", "),
-    }
+    if known.is_empty() { "unknown".to_owned() } else { known.join(", ") }
 }

@@ -16,13 +16,12 @@ mod unstable;
 
 use crate::rule::Rule;
 
-/// Every rule; within a severity, findings are told in this order, causes
+/// Every rule; within a severity, findings are reported in this order, causes
 /// before consequences.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "clock-sources-readable",
-        checks: "That the kernel says which clock sources it has: without that, most cannot be \
-                 checked.",
+        checks: "That the kernel lists its clock sources: without them most rules cannot check.",
         source: "Linux: kernel/time/clocksource.c (current_clocksource, available_clocksource)",
         check: clocksource::readable,
     },
@@ -34,103 +33,102 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "tsc-frequency",
-        checks: "That all who name the TSC's frequency agree: the kernel's log, CPUID, the \
-                 kvm-clock page, and a measurement where the clock source is not itself the TSC. \
-                 Speaks up from 100 ppm (page), 500 ppm (measured), 1 % (CPUID).",
+        checks: "That all sources of the TSC's frequency agree: the kernel's log, CPUID, the \
+                 kvm-clock page, and a measurement where the clock source is not the TSC. \
+                 Limits: 100 ppm (page), 500 ppm (measured), 1 % (CPUID).",
         source: "Linux: arch/x86/kernel/tsc.c, arch/x86/kernel/pvclock.c (pvclock_tsc_khz)",
         check: tsc::frequency,
     },
     Rule {
         name: "tsc-across-cpus",
-        checks: "That the CPUs' TSCs agree, to 100 ns beyond the measurement's own bound.",
+        checks: "That the CPUs' TSCs agree, to 100 ns beyond the measurement's bound.",
         source: "Linux: arch/x86/kernel/tsc_sync.c",
         check: tsc::across_cpus,
     },
     Rule {
         name: "slow-clocksource",
-        checks: "That the clock is not read through hpet, acpi_pm, pit, jiffies, Hyper-V's MSR, \
-                 or xen by system calls; whether something better is there, and whether it may \
-                 be used.",
+        checks: "That the clock source is not hpet, acpi_pm, pit, jiffies, Hyper-V's MSR, or xen \
+                 by system calls; whether a better one is available, and safe.",
         source: "Linux: kernel/time/clocksource.c, drivers/clocksource/acpi_pm.c, \
                  arch/x86/kernel/hpet.c, arch/x86/xen/time.c",
         check: clocksource::slow,
     },
     Rule {
         name: "tsc-marked-unstable",
-        checks: "Whether the kernel gave the TSC up, and by the log's own figures why: a wrong \
-                 rate, a counter set back, a pause, a wrapped or late comparison.",
+        checks: "Whether the kernel marked the TSC unstable, and why by the log's figures: a \
+                 wrong rate, a counter set back, a pause, a wrapped or late comparison.",
         source: "Linux: kernel/time/clocksource.c (clocksource_watchdog), arch/x86/kernel/tsc.c",
         check: unstable::marked,
     },
     Rule {
         name: "tsc-trapped",
-        checks: "That the CPU answers RDTSC, not the hypervisor: under 250 ns.",
+        checks: "That the CPU executes RDTSC and the hypervisor does not emulate it: under 250 ns.",
         source: "Linux: Documentation/virt/kvm/x86/timekeeping.rst; xen-tscmode(7)",
         check: cost::trapped,
     },
     Rule {
         name: "kvm-clock-not-stable",
-        checks: "That under kvm-clock the host vouches for its TSC, so that programs can read \
+        checks: "That under kvm-clock the host flags its TSC as stable, so that programs can read \
                  the page themselves.",
         source: "Linux: arch/x86/kernel/kvmclock.c, Documentation/virt/kvm/x86/msr.rst",
         check: kvm::not_stable,
     },
     Rule {
         name: "reads-enter-kernel",
-        checks: "That a source which needs no system call is read without one.",
+        checks: "That programs read a source that needs no system call without one.",
         source: "Linux: lib/vdso/gettimeofday.c; vdso(7)",
         check: cost::enter_kernel,
     },
     Rule {
         name: "frequency-correction",
-        checks: "How far the clock's rate must be corrected: from 200 ppm on something is wrong, \
-                 at 490 of the kernel's 500 ppm it cannot be held.",
+        checks: "The frequency correction of the clock: from 200 ppm the frequency is wrong, from \
+                 490 of the kernel's 500 ppm the daemon cannot hold it.",
         source: "Linux: include/linux/timex.h (MAXFREQ); adjtimex(2)",
         check: discipline::frequency,
     },
     Rule {
         name: "clock-offset",
-        checks: "How far off the clock is: from 0.1 s a warning, from 1 s an error.",
+        checks: "The clock's offset: from 0.1 s a warning, from 1 s an error.",
         source: "adjtimex(2), chronyc(1) tracking",
         check: discipline::offset,
     },
     Rule {
         name: "snapshot-restore",
         checks: "On platforms that save and restore their guests: what a restore does to this \
-                 clock, and what helps.",
+                 clock, and the remedy.",
         source: "Firecracker: docs/snapshotting; Linux: Documentation/virt/kvm/api.rst \
                  (KVM_SET_CLOCK)",
         check: restore::snapshots,
     },
     Rule {
         name: "clock-steered",
-        checks: "That a time daemon steers the clock, and has a source to steer it by.",
+        checks: "That a time daemon disciplines the clock, and has a time source.",
         source: "adjtimex(2) (STA_UNSYNC), chronyc(1) tracking",
         check: steering::steered,
     },
     Rule {
         name: "one-daemon",
-        checks: "That no two time daemons steer the same clock.",
+        checks: "That no two time daemons discipline the same clock.",
         source: "chrony FAQ; systemd-timesyncd.service(8)",
         check: steering::one_daemon,
     },
     Rule {
         name: "guest-tools",
-        checks: "That guest tools do not set the clock against a time daemon.",
+        checks: "That guest tools do not set the clock while a time daemon disciplines it.",
         source: "VirtualBox manual: Guest Additions time synchronization; Linux: \
                  drivers/hv/hv_util.c",
         check: steering::guest_tools,
     },
     Rule {
         name: "error-bound",
-        checks: "That the clock was corrected within the last 83 minutes: the kernel's error \
+        checks: "That a daemon corrected the clock within the last 83 minutes: the kernel's error \
                  bound is under 2.5 s.",
         source: "Linux: kernel/time/ntp.c (second_overflow)",
         check: discipline::error_bound,
     },
     Rule {
         name: "leap-second",
-        checks: "Whether a leap second is armed for the end of this day.",
+        checks: "Whether a leap second is scheduled for the end of this day.",
         source: "Linux: kernel/time/ntp.c (second_overflow); IERS Bulletin C",
         check: leap::armed,
     },
@@ -162,26 +160,26 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "hyperv-clock",
-        checks: "That under Hyper-V the reference TSC page is there.",
+        checks: "That under Hyper-V the reference TSC page is available.",
         source: "Hyper-V TLFS: Partition Reference TSC; Linux: \
                  drivers/clocksource/hyperv_timer.c",
         check: hypervisors::hyperv,
     },
     Rule {
         name: "software-emulation",
-        checks: "That the machine is not emulated instruction by instruction.",
+        checks: "That software does not emulate the CPU instruction by instruction.",
         source: "QEMU: system emulation, accelerators",
         check: hypervisors::emulated,
     },
     Rule {
-        name: "clocksource-asked-for",
-        checks: "That the clock source asked for on the kernel's command line is in use.",
+        name: "clocksource-not-used",
+        checks: "That the clock source requested on the kernel's command line is in use.",
         source: "Linux: Documentation/admin-guide/kernel-parameters.txt (clocksource=)",
-        check: clocksource::asked_for,
+        check: clocksource::requested,
     },
     Rule {
         name: "harmful-parameters",
-        checks: "Kernel parameters about time that do harm on a machine like this one: notsc, \
+        checks: "Kernel parameters about time that do harm on this kind of machine: notsc, \
                  tsc=, no-kvmclock, no-kvmclock-vsyscall, nopv, nohz=off, highres=off, idle=, \
                  lpj=, nolapic_timer.",
         source: "Linux: Documentation/admin-guide/kernel-parameters.txt, \
@@ -198,13 +196,13 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "steal-time",
-        checks: "How much CPU time the host gave to others: from 2 % a note, from 5 % a warning.",
+        checks: "CPU time stolen by the host: from 2 % a note, from 5 % a warning.",
         source: "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME); proc_stat(5)",
         check: steal::steal,
     },
     Rule {
         name: "stalls",
-        checks: "Whether the kernel saw its CPUs stand still: soft lockups, RCU stalls, a timer \
+        checks: "Whether the kernel reported stalled CPUs: soft lockups, RCU stalls, a timer \
                  interrupt of 0.1 s and more.",
         source: "Linux: kernel/watchdog.c, kernel/time/hrtimer.c (hrtimer_interrupt)",
         check: steal::stalls,
@@ -217,19 +215,19 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "rtc-local-time",
-        checks: "That the battery-backed clock holds UTC.",
+        checks: "That the RTC holds UTC.",
         source: "hwclock(8), /etc/adjtime",
         check: rtc::local_time,
     },
     Rule {
         name: "rtc-off",
-        checks: "That the battery-backed clock is within a minute of the system's.",
+        checks: "That the RTC is within a minute of the system clock.",
         source: "hwclock(8); Linux: drivers/rtc/class.c (rtc_hctosys)",
         check: rtc::off,
     },
     Rule {
         name: "rtc-missing",
-        checks: "That there is something to start the clock from at boot.",
+        checks: "That the machine has an RTC, or another time of day at boot.",
         source: "Linux: arch/x86/kernel/kvmclock.c (kvm_get_wallclock), drivers/rtc/class.c",
         check: rtc::missing,
     },
@@ -241,19 +239,19 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "vmclock-status",
-        checks: "That a VMClock page, where the host gives one, is of a clock it vouches for.",
+        checks: "That the status of a VMClock page, where the host offers one, is reliable.",
         source: "Linux: include/uapi/linux/vmclock-abi.h, drivers/ptp/ptp_vmclock.c",
         check: restore::vmclock,
     },
     Rule {
         name: "tsc-firmware",
-        checks: "Whether the kernel complained about how firmware set up the TSC.",
+        checks: "Whether the kernel log reports that the firmware set up the TSC wrongly.",
         source: "Linux: arch/x86/kernel/tsc_sync.c, arch/x86/kernel/cpu/amd.c",
         check: tsc::firmware,
     },
     Rule {
         name: "tai-offset",
-        checks: "That CLOCK_TAI knows the leap seconds, where a daemon runs that can set it.",
+        checks: "That the TAI offset is set, where a daemon runs that can set it.",
         source: "clock_gettime(2) (CLOCK_TAI), adjtimex(2)",
         check: leap::tai,
     },

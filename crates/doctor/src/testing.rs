@@ -1,6 +1,6 @@
 //! Machines for tests: healthy ones, to be made sick by small edits.
 
-mod asking;
+mod rule_text;
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use facts::system::{Load, System};
 use facts::{Fact, Unknown};
 use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
 
-pub(crate) use self::asking::{could_not, fine, found, told};
+pub(crate) use self::rule_text::{could_not, finding_text, fine, found};
 
 /// The frequency of the healthy machines' TSC.
 pub(crate) const TSC_HZ: u64 = 2_600_000_000;
 
-/// Why a test has made a fact unknown.
+/// Why a test makes a fact unknown.
 pub(crate) fn gone<T>(what: &str) -> Fact<T> {
     Fact::Unknown(Unknown::NotThere { what: what.into() })
 }
@@ -49,7 +49,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
             cpuid_tsc_hz: not_applicable("CPUID does not tell it"),
         },
         kernel: kernel(),
-        steering: steered_by_chrony(),
+        steering: disciplined_by_chrony(),
         rtc: rtc("rtc_cmos 00:04"),
         phcs: Fact::Known(Vec::new()),
         vmclock: gone("/dev/vmclock0"),
@@ -108,8 +108,8 @@ pub(crate) fn healthy_firecracker() -> Facts {
     facts
 }
 
-/// A machine that says nothing at all.
-pub(crate) fn silent() -> Facts {
+/// A machine whose facts are all unreadable.
+pub(crate) fn unreadable() -> Facts {
     Facts {
         clocksources: Clocksources {
             available: gone("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
@@ -227,7 +227,7 @@ pub(crate) fn tracking() -> ChronyTracking {
     }
 }
 
-fn steered_by_chrony() -> Steering {
+fn disciplined_by_chrony() -> Steering {
     Steering {
         adjtimex: Fact::Known(Adjtimex {
             offset_ns: 0,
@@ -286,7 +286,7 @@ pub(crate) fn boot_with(facts: &mut Facts, parameters: &str) {
 }
 
 /// Makes `source` the clock source, and offers `available`.
-pub(crate) fn use_source(facts: &mut Facts, source: &str, available: &str) {
+pub(crate) fn set_source(facts: &mut Facts, source: &str, available: &str) {
     facts.clocksources.current = Fact::Known(source.into());
     facts.clocksources.available = Fact::Known(words(available));
 }
@@ -304,8 +304,8 @@ pub(crate) fn use_kvm_clock(facts: &mut Facts, flags: u8) {
     });
 }
 
-/// Nobody steers: the kernel's own state after boot.
-pub(crate) fn unsteered(facts: &mut Facts) {
+/// No daemon: the kernel's state after boot.
+pub(crate) fn undisciplined(facts: &mut Facts) {
     if let Fact::Known(state) = &mut facts.steering.adjtimex {
         state.status |= Adjtimex::STA_UNSYNC;
         state.max_error_us = 16_000_000;

@@ -1,4 +1,4 @@
-//! The table as a whole: healthy machines, silent machines, the verdict.
+//! The table as a whole: healthy machines, unreadable machines, the verdict.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use facts::kernel::LogEvent;
 use crate::finding::Severity;
 use crate::rules::RULES;
 use crate::testing::{
-    healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, measured, measured_tsc, silent,
-    unsteered, use_source,
+    healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, measured, measured_tsc, set_source,
+    undisciplined, unreadable,
 };
 use crate::{diagnose, testing};
 
@@ -36,19 +36,19 @@ fn healthy_machines_have_no_findings() {
 }
 
 #[test]
-fn a_silent_machine_has_one_finding_and_every_rule_says_why_it_could_not_look() {
-    let diagnosis = diagnose(&silent(), None);
+fn an_unreadable_machine_has_one_finding_and_every_rule_gives_a_reason() {
+    let diagnosis = diagnose(&unreadable(), None);
     let rules: Vec<_> = diagnosis.findings.iter().map(|finding| finding.rule.as_str()).collect();
     assert_eq!(rules, ["clock-sources-readable"]);
-    let looked: Vec<_> = diagnosis.checked.iter().filter(|entry| entry.could_check).collect();
-    assert!(looked.iter().all(|entry| entry.outcome.contains("does not apply")), "{looked:#?}");
+    let checked: Vec<_> = diagnosis.checked.iter().filter(|entry| entry.could_check).collect();
+    assert!(checked.iter().all(|entry| entry.outcome.contains("does not apply")), "{checked:#?}");
     for entry in &diagnosis.checked {
         assert!(!entry.outcome.trim().is_empty(), "{} gives no reason", entry.rule);
     }
 }
 
 #[test]
-fn what_every_rule_says_of_a_healthy_guest_is_worth_reading() {
+fn every_rule_reports_a_healthy_guest() {
     let diagnosis = diagnose(&healthy_kvm_guest(), Some(&measured_tsc()));
     let lines: Vec<_> = diagnosis
         .checked
@@ -72,31 +72,33 @@ fn names_are_unique_and_every_rule_names_its_source() {
 #[test]
 fn the_worst_comes_first_and_gives_the_verdict() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     testing::boot_with(&mut facts, "divider=10");
-    use_source(&mut facts, "acpi_pm", "tsc kvm-clock acpi_pm");
+    set_source(&mut facts, "acpi_pm", "tsc kvm-clock acpi_pm");
     let diagnosis = diagnose(&facts, None);
     let severities: Vec<_> = diagnosis.findings.iter().map(|finding| finding.severity).collect();
     assert_eq!(severities, [Severity::Error, Severity::Warning, Severity::Note]);
     assert_eq!(
         diagnosis.verdict,
-        "Time needs attention (1 error, 1 warning, 1 note). Every clock reading is slow: acpi_pm \
+        "The clock needs attention (1 error, 1 warning, 1 note). Every clock read is slow: acpi_pm \
          instead of tsc."
     );
 }
 
 #[test]
-fn verdicts_of_healthy_and_silent_machines() {
+fn verdicts_of_healthy_and_unreadable_machines() {
     let healthy = diagnose(&healthy_bare_metal(), Some(&measured_tsc()));
     assert_eq!(
         healthy.verdict,
-        format!("Time is in order: {} checks, nothing found.", RULES.len())
+        format!("The clock is in order: {} checks, no findings.", RULES.len())
     );
     let mut facts = healthy_bare_metal();
     facts.kernel.log = testing::gone("kernel log");
     let partly = diagnose(&facts, Some(&measured_tsc()));
-    assert!(partly.verdict.contains("could not be made"), "{}", partly.verdict);
-    assert!(diagnose(&silent(), None).verdict.starts_with("Time works, with risks (1 warning)."));
+    assert!(partly.verdict.contains("were not possible"), "{}", partly.verdict);
+    assert!(
+        diagnose(&unreadable(), None).verdict.starts_with("The clock works, at risk (1 warning).")
+    );
 }
 
 #[test]

@@ -1,12 +1,21 @@
 //! Figures as people read them: three significant digits, and a unit.
 
-/// Names of powers of a thousand ns.
-const TIMES: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
+/// Units of time, longest first; each starts where it reads better than the
+/// next: `294 s`, but `15.0 min`.
+const TIMES: [(&str, f64, f64); 7] = [
+    ("days", 86_400e9, 172_800e9),
+    ("h", 3_600e9, 7_200e9),
+    ("min", 60e9, 600e9),
+    ("s", 1e9, 1e9),
+    ("ms", 1e6, 1e6),
+    ("µs", 1e3, 1e3),
+    ("ns", 1.0, 0.0),
+];
 
 /// Three significant digits, without a power of ten.
 pub fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
-        // What would be rounded up to the next power of ten has one less.
+        // What rounds up to the next power of ten has one decimal less.
         size if size < 9.995 => 2,
         size if size < 99.95 => 1,
         _ => 0,
@@ -14,11 +23,16 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A time in the unit that suits it: `20.8 ns`, `1.65 µs`.
+/// A time in the unit that suits it: `20.8 ns`, `1.65 µs`, `15.0 min`.
 pub fn time(ns: f64) -> String {
-    let (unit, factor) =
-        TIMES.into_iter().find(|(_, factor)| ns.abs() >= *factor * 0.9995).unwrap_or(("ns", 1.0));
+    let (unit, factor, _) =
+        TIMES.into_iter().find(|(.., from)| ns.abs() >= from * 0.9995).unwrap_or(TIMES[6]);
     format!("{} {unit}", three_digits(ns / factor))
+}
+
+/// As [`time`], of seconds.
+pub fn seconds(s: f64) -> String {
+    time(s * 1e9)
 }
 
 /// The size of a time: whole ns while it is small, then exact to the ns in µs,
@@ -31,13 +45,13 @@ pub fn exact_time(ns: f64) -> String {
     }
 }
 
-/// A figure with its sign, and none for nothing; `shown` makes text of its
-/// size: `+1.65 µs` of `signed(1645.2, time)`.
+/// A figure with its sign, and none for zero; `shown` formats its size:
+/// `signed(1645.2, time)` is `+1.65 µs`.
 pub fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
     let size = shown(value.abs());
-    let is_nothing = !size.contains(|c| matches!(c, '1'..='9'));
+    let is_zero = !size.contains(|c| matches!(c, '1'..='9'));
     let sign = match value {
-        _ if is_nothing => "",
+        _ if is_zero => "",
         value if value < 0.0 => "-",
         _ => "+",
     };
@@ -46,24 +60,38 @@ pub fn signed(value: f64, shown: impl Fn(f64) -> String) -> String {
 
 /// A whole time, exact where it is a round one: `1 ns`, `4 ms`.
 pub fn whole_time(ns: u64) -> String {
-    let round = TIMES.into_iter().find(|(_, factor)| ns > 0 && ns as f64 % factor == 0.0);
-    match round {
-        Some((unit, factor)) => format!("{} {unit}", ns as f64 / factor),
+    let mut units = TIMES.into_iter().skip(3);
+    match units.find(|(_, factor, _)| ns > 0 && ns as f64 % factor == 0.0) {
+        Some((unit, factor, _)) => format!("{} {unit}", ns as f64 / factor),
         None => "0 ns".into(),
     }
 }
 
-/// A count with its thousands apart by a narrow blank.
+/// A count in groups of three digits, separated by a narrow no-break space.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
-    let mut apart = String::new();
+    let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            apart.push('\u{202f}');
+            grouped.push('\u{202f}');
         }
-        apart.push(digit);
+        grouped.push(digit);
     }
-    apart
+    grouped
+}
+
+/// A frequency with all its digits.
+pub fn hz(hz: f64) -> String {
+    format!("{} Hz", count(hz.round() as u64))
+}
+
+/// Signed parts per million: `+3.44 ppm`, `-22988 ppm` in groups of three.
+pub fn ppm(ppm: f64) -> String {
+    let size = |ppm: f64| match ppm {
+        ppm if ppm < 999.5 => three_digits(ppm),
+        ppm => count(ppm.round() as u64),
+    };
+    format!("{} ppm", signed(ppm, size))
 }
 
 #[cfg(test)]
@@ -79,11 +107,12 @@ mod tests {
 
     #[test]
     fn times_have_their_unit() {
-        let shown = [0.0, 0.02, 20.84, 999.9, 1645.2, -2.5e6, 3e10].map(time);
+        let shown = [0.0, 0.02, 20.84, 999.9, 1645.2, -2.5e6, 3e10, 294e9].map(time);
         assert_eq!(
             shown,
-            ["0.00 ns", "0.02 ns", "20.8 ns", "1.00 µs", "1.65 µs", "-2.50 ms", "30.0 s"]
+            ["0.00 ns", "0.02 ns", "20.8 ns", "1.00 µs", "1.65 µs", "-2.50 ms", "30.0 s", "294 s"]
         );
+        assert_eq!([900.0, -7.5e3, 2e5].map(seconds), ["15.0 min", "-2.08 h", "2.31 days"]);
         assert_eq!(
             [0, 1, 70, 1000, 4_000_000].map(whole_time),
             ["0 ns", "1 ns", "70 ns", "1 µs", "4 ms"]
@@ -97,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_sign() {
+    fn zero_has_no_sign() {
         let exact = [0.0, -0.4, 7.0, -7.0].map(|ns| signed(ns, exact_time));
         assert_eq!(exact, ["0 ns", "0 ns", "+7 ns", "-7 ns"]);
         let short = [-0.0, 0.001, 1645.2, -4e10].map(|ns| signed(ns, time));
@@ -105,10 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn counts_and_frequencies_are_in_groups_of_three() {
         assert_eq!(
             [7, 1234, 1_234_567].map(count),
             ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]
+        );
+        assert_eq!(hz(3_478_274_491.2), "3\u{202f}478\u{202f}274\u{202f}491 Hz");
+        assert_eq!(
+            [-22_988.4, 3.44, 999.6, 500.0].map(ppm),
+            ["-22\u{202f}988 ppm", "+3.44 ppm", "+1\u{202f}000 ppm", "+500 ppm"]
         );
     }
 }

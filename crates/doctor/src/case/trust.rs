@@ -1,65 +1,65 @@
-//! Whether this machine's TSC can be trusted as its clock: asked before any
-//! rule advises to switch to it.
+//! Whether this machine's TSC can be trusted as its clock: checked before any
+//! rule advises a switch to it.
 
 use facts::cpu::HypervisorKind;
 use facts::kernel::LogEvent;
+use instruments::figures;
 
 use super::Case;
-use crate::text;
 
-/// A TSC further than this from a reference that does not depend on it runs
-/// at another rate than was announced; NTP can steer 500 ppm.
+/// A TSC further than this from an independent reference runs at another rate
+/// than advertised; NTP can correct 500 ppm.
 pub(crate) const WRONG_RATE_PPM: f64 = 500.0;
 
-/// An RDTSC above this was answered by the hypervisor, not by the CPU: the
-/// instruction takes 6–25 ns, an exit to the host 500 ns and more.
+/// An RDTSC above this was emulated by the hypervisor: the instruction takes
+/// 6–25 ns, an exit to the host 500 ns and more.
 pub(crate) const TRAPPED_NS: f64 = 250.0;
 
-/// TSCs further apart than this show in an ordered read across CPUs.
+/// A larger offset between TSCs shows in an ordered read across CPUs.
 const SKEW_NS: f64 = 500.0;
 
-/// What speaks against the TSC as a clock; empty when nothing does.
+/// Reasons against the TSC as a clock; empty when there are none.
 pub(crate) fn against_tsc(case: &Case<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     if marked_unstable(case) {
-        reasons.push("the kernel marked it unstable, which stands until the next boot".to_owned());
+        reasons.push("the kernel marked it unstable until the next boot".to_owned());
     }
-    if case.parameter("notsc").is_some() || case.asks("tsc", "unstable") {
+    if case.parameter("notsc").is_some() || case.sets("tsc", "unstable") {
         reasons.push("the kernel command line rules it out".to_owned());
     }
     if let Ok(flags) = case.flags() {
         if !flags.constant_tsc {
             reasons.push("its rate may follow the CPU's frequency (no constant_tsc)".to_owned());
         }
-        if !flags.nonstop_tsc && stops_unless_said(case) {
+        if !flags.nonstop_tsc && stops_unless_flagged(case) {
             reasons.push("it may stop in idle states (no nonstop_tsc)".to_owned());
         }
     }
-    reasons.extend(against_announced_rate(case));
+    reasons.extend(against_advertised_rate(case));
     reasons.extend(by_measurement(case));
     reasons
 }
 
-/// What speaks against everything VirtualBox derives from the TSC rate it
-/// announces, kvm-clock included: version 5.0 announced 3 478 274 491 Hz for
+/// The reason against all that VirtualBox derives from the TSC rate it
+/// advertises, kvm-clock included: version 5.0 advertised 3 478 274 491 Hz for
 /// a CPU of 3.40 GHz that ran at 3 400 109 000, and 300 s took 294.
-pub(crate) fn against_announced_rate(case: &Case<'_>) -> Option<String> {
+pub(crate) fn against_advertised_rate(case: &Case<'_>) -> Option<String> {
     if !case.is_virtualbox() {
         return None;
     }
     let named_hz = named_hz(case)?;
-    let announced_hz = kernel_tsc_hz(case)? as f64;
-    let off_ppm = (announced_hz / named_hz - 1.0) * 1e6;
+    let advertised_hz = kernel_tsc_hz(case)? as f64;
+    let off_ppm = (advertised_hz / named_hz - 1.0) * 1e6;
     (off_ppm.abs() > NAMED_RATE_PPM).then(|| {
         format!(
-            "VirtualBox announces {} for a CPU of {}",
-            text::hz(announced_hz),
-            text::hz(named_hz)
+            "VirtualBox advertises {} for a CPU of {}",
+            figures::hz(advertised_hz),
+            figures::hz(named_hz)
         )
     })
 }
 
-/// A desktop CPU's TSC keeps its marketed frequency to some 0.3 %.
+/// A desktop CPU's TSC runs within 0.3 % of its marketed frequency.
 pub(crate) const NAMED_RATE_PPM: f64 = 10_000.0;
 
 /// The frequency in the CPU's name: `… CPU @ 3.40GHz`.
@@ -70,21 +70,31 @@ pub(crate) fn named_hz(case: &Case<'_>) -> Option<f64> {
 }
 
 /// Whether a TSC without `nonstop_tsc` may stop. VMware, Xen and Hyper-V give
-/// a guest one that never does, and do not all say so
+/// a guest one that never does, and do not all flag it
 /// (arch/x86/kernel/cpu/vmware.c sets `constant_tsc` alone).
-pub(crate) fn stops_unless_said(case: &Case<'_>) -> bool {
+pub(crate) fn stops_unless_flagged(case: &Case<'_>) -> bool {
     !matches!(
         case.kind(),
         Some(HypervisorKind::Vmware | HypervisorKind::Xen | HypervisorKind::HyperV)
     )
 }
 
-/// Whether the kernel log says that the TSC was found unstable.
+/// Whether the kernel log reports that the TSC was found unstable.
 pub(crate) fn marked_unstable(case: &Case<'_>) -> bool {
     case.logged(|event| {
-        // For a parameter's sake is another reason, given by itself.
         matches!(event, LogEvent::MarkedUnstable { clocksource, because }
+            // Because of a parameter is another reason, reported by itself.
             if is_tsc(clocksource) && !because.contains("boot parameter"))
+    })
+    .next()
+    .is_some()
+}
+
+/// Whether the kernel log reports a clock source unstable for another reason
+/// than a parameter.
+pub(crate) fn found_unstable(case: &Case<'_>) -> bool {
+    case.logged(|event| {
+        matches!(event, LogEvent::MarkedUnstable { because, .. } if !because.contains("boot parameter"))
     })
     .next()
     .is_some()
@@ -100,39 +110,39 @@ fn by_measurement(case: &Case<'_>) -> Vec<String> {
     let Ok(measured) = case.measured() else { return reasons };
     if let Some(cost) = case.cost("rdtsc").filter(|cost| cost.ns.min > TRAPPED_NS) {
         reasons.push(format!(
-            "reading it costs {}: the hypervisor answers each read",
-            text::duration_ns(cost.ns.median)
+            "reading it costs {}: the hypervisor emulates each read",
+            figures::time(cost.ns.median)
         ));
     }
     if let Some(off) = rate_error_ppm(case).filter(|off| off.abs() > WRONG_RATE_PPM) {
-        reasons.push(format!("it runs {} off the rate it was taken for", text::ppm(off)));
+        reasons.push(format!("its rate is {} off the rate the kernel assumes", figures::ppm(off)));
     }
     if measured.skews.iter().any(|skew| skew.offset_ns.abs() - skew.bound_ns > SKEW_NS) {
-        reasons.push("its CPUs do not agree".to_owned());
+        reasons.push("its CPUs' counters disagree".to_owned());
     }
     reasons
 }
 
-/// By how much the TSC's measured rate differs from the rate the kernel took
-/// it for; only where the reference does not itself come from the TSC.
+/// By how much the TSC's measured rate differs from the rate the kernel
+/// assumes; only where the reference does not itself come from the TSC.
 pub(crate) fn rate_error_ppm(case: &Case<'_>) -> Option<f64> {
     let measured = case.measured().ok()?;
-    // CLOCK_MONOTONIC_RAW under these is the TSC times the announced rate: it
-    // would agree with itself.
+    // Under any other source CLOCK_MONOTONIC_RAW is the TSC times the advertised
+    // rate: it would agree with itself.
     let independent = ["hpet", "acpi_pm"].contains(&measured.clocksource.as_deref()?);
     let rate = measured.tsc_rate.filter(|_| independent)?;
-    let taken_for = kernel_tsc_hz(case)? as f64;
-    let off = (rate.hz / taken_for - 1.0) * 1e6;
+    let assumed = kernel_tsc_hz(case)? as f64;
+    let off = (rate.hz / assumed - 1.0) * 1e6;
     (off.abs() > rate.bound_ppm).then_some(off)
 }
 
-/// The TSC's rate as the kernel took it: refined where it refined it.
+/// The TSC's rate that the kernel assumes: the refined one where it refined it.
 pub(crate) fn kernel_tsc_hz(case: &Case<'_>) -> Option<u64> {
-    let mut taken_for = None;
+    let mut assumed = None;
     for line in case.logged(|event| matches!(event, LogEvent::TscFrequency { .. })) {
         if let LogEvent::TscFrequency { hz, .. } = line.event {
-            taken_for = Some(hz);
+            assumed = Some(hz);
         }
     }
-    taken_for.filter(|hz| *hz > 0)
+    assumed.filter(|hz| *hz > 0)
 }

@@ -1,11 +1,12 @@
-//! What reading the clock costs, against what it should.
+//! What reading the clock costs, and what it should cost.
+
+use instruments::figures;
 
 use crate::case::trust::TRAPPED_NS;
-use crate::case::{Case, cost_line};
+use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
-use crate::text;
 
 /// Sources that programs can read without the kernel (the vDSO's clock modes,
 /// arch/x86/include/asm/vdso/clocksource.h).
@@ -20,33 +21,33 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
     };
     if !IN_PROGRAM.contains(&current) {
         return Err(Skipped::DoesNotApply(format!(
-            "does not apply: {current} can only be read through the kernel"
+            "does not apply: {current} needs a system call"
         )));
     }
     if !cost.path.is_kernel() {
-        return Outcome::fine(cost_line(cost));
+        return Outcome::fine(cost_evidence(cost));
     }
     // Other rules name these causes.
-    let by_parameter = case.asks("vdso", "0")
+    let by_parameter = case.sets("vdso", "0")
         || current == "kvm-clock" && case.parameter("no-kvmclock-vsyscall").is_some();
     if by_parameter {
-        return Outcome::fine("they do, by a kernel parameter: see that finding");
+        return Outcome::fine("they do, because of a kernel parameter: see that finding");
     }
     if matches!(current, "kvm-clock" | "xen") {
         return Outcome::fine(format!("they do: see the finding about {current}"));
     }
     Finding::new(
         Severity::Error,
-        format!("Every reading of the clock is a system call, though {current} needs none"),
+        format!("Every clock read is a system call, though {current} needs none"),
     )
-    .evidence(cost_line(cost))
+    .evidence(cost_evidence(cost))
     .evidence(format!("current_clocksource: {current}"))
     .why(
-        "The kernel gives every program code and data to read the clock by itself (vDSO). Here \
-         that path is closed, and a reading costs several times as much.",
+        "The vDSO lets programs read the clock without the kernel. Here they do not use it, and a \
+         read costs several times as much.",
     )
     .remedy(Remedy::advice(
-        "Look for what runs programs here: gVisor, a tracer (strace, ptrace), or a program \
+        "Find out what runs programs here: gVisor, a tracer (strace, ptrace), or a program \
          linked without the vDSO.",
     ))
     .alone()
@@ -59,32 +60,32 @@ pub(crate) fn trapped(case: &Case<'_>) -> Check {
         return Err(Skipped::CouldNot("RDTSC was not measured".to_owned()));
     };
     if cost.ns.min <= TRAPPED_NS {
-        return Outcome::fine(cost_line(cost));
+        return Outcome::fine(cost_evidence(cost));
     }
     let bare_metal = case.is_guest() == Some(false);
-    let (what, who) = match bare_metal {
-        true => ("Each reading of the TSC is trapped", "the kernel answers it instead."),
-        false => (
-            "Each reading of the TSC leaves the virtual machine",
-            "the hypervisor answers it instead, as it does to hide that this host's TSC runs at \
-             another rate than the guest was told.",
-        ),
+    let (what, who) = if bare_metal {
+        ("Each TSC read traps into the kernel", "the kernel emulates it.")
+    } else {
+        (
+            "Each TSC read exits to the hypervisor",
+            "the hypervisor emulates it, mostly because the host's TSC runs at another rate than \
+             the one advertised to the guest.",
+        )
     };
     Finding::new(Severity::Error, what)
-        .evidence(cost_line(cost))
-        .why(format!("The CPU answers RDTSC in 6–25 ns. Here {who}"))
-        .remedy(Remedy::advice(match bare_metal {
-            true => "Look for what forbids it: prctl(PR_SET_TSC), or a tracer.",
-            false => {
-                "Ask the host for a TSC that is not emulated: hosts of one frequency, or TSC \
-                 scaling; Xen: tsc_mode=\"native\"; VirtualBox: TSCMode RealTSCOffset."
-            }
+        .evidence(cost_evidence(cost))
+        .why(format!("The CPU executes RDTSC in 6–25 ns. Here {who}"))
+        .remedy(Remedy::advice(if bare_metal {
+            "Find out what forbids RDTSC: prctl(PR_SET_TSC), or a tracer."
+        } else {
+            "Configure the host not to emulate the TSC: hosts of one frequency, or TSC scaling; \
+             Xen: tsc_mode=\"native\"; VirtualBox: TSCMode RealTSCOffset."
         }))
         .alone()
 }
 
 /// What reading each source costs on machines of the last ten years, ns: the
-/// fastest seen, and what is no longer explained by an old CPU.
+/// fastest seen, and the limit beyond which an old CPU is no explanation.
 const NORMS_NS: [(&str, f64, f64); 6] = [
     ("tsc", 10.0, 150.0),
     ("kvm-clock", 15.0, 200.0),
@@ -102,33 +103,33 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
         return Err(Skipped::CouldNot("clock_gettime was not measured".to_owned()));
     };
     let Some((_, low, high)) = NORMS_NS.into_iter().find(|(source, ..)| *source == current) else {
-        return Err(Skipped::CouldNot(format!("no norm is known for {current}")));
+        return Err(Skipped::CouldNot(format!("the usual cost of {current} is not known")));
     };
     // Other rules name those causes.
     let explained = (cost.path.is_kernel() && IN_PROGRAM.contains(&current))
         || case.cost("rdtsc").is_some_and(|cost| cost.ns.min > TRAPPED_NS);
     if cost.ns.median <= high || explained {
         return Outcome::fine(format!(
-            "{} with {current}, where {low:.0}–{high:.0} ns is usual",
-            text::duration_ns(cost.ns.median)
+            "{} with {current}; usual: {low:.0}–{high:.0} ns",
+            figures::time(cost.ns.median)
         ));
     }
     let mut finding = Finding::new(
         Severity::Warning,
         format!(
-            "Reading the clock costs {}, where {current} usually costs {low:.0}–{high:.0} ns",
-            text::duration_ns(cost.ns.median)
+            "A clock read costs {}; usual for {current}: {low:.0}–{high:.0} ns",
+            figures::time(cost.ns.median)
         ),
     )
-    .evidence(cost_line(cost));
+    .evidence(cost_evidence(cost));
     if let Some(rdtsc) = case.cost("rdtsc") {
-        finding = finding.evidence(cost_line(rdtsc));
+        finding = finding.evidence(cost_evidence(rdtsc));
     }
     finding
-        .why("Programs that read the clock often feel it; or the machine was busy just now.")
+        .why("It slows programs that read the clock often; or the machine was busy just now.")
         .remedy(
-            Remedy::command("Measure again, longer, when nothing else runs.", "parachron bench")
-                .changes(remedies::LOOKS),
+            Remedy::command("Measure again, for longer, on the idle machine.", "parachron bench")
+                .changes(remedies::READ_ONLY),
         )
         .alone()
 }
@@ -150,20 +151,22 @@ pub(crate) fn order(case: &Case<'_>) -> Check {
         findings.push(
             Finding::new(Severity::Error, format!("{} went backward", order.clock))
                 .evidence(format!(
-                    "{} of {} readings were smaller than the one before, by up to {}",
+                    "{} of {} readings were below the previous one, by up to {}",
                     order.backward,
                     order.readings,
-                    text::duration_ns(order.largest_backward_ns)
+                    figures::time(order.largest_backward_ns)
                 ))
                 .why(
-                    "Programs take it for granted that this clock never does: negative intervals \
-                     overflow, time-outs never end.",
+                    "Programs rely on this clock never going back: negative intervals overflow, \
+                     timeouts never expire.",
                 )
-                .remedy(match case.offers("kvm-clock") && case.current() != Ok("kvm-clock") {
-                    true => remedies::switch_to(case, "kvm-clock"),
-                    false => Remedy::advice(
-                        "Use another clock source; tell the host's keeper that its TSCs disagree.",
-                    ),
+                .remedy(if case.offers("kvm-clock") && case.current() != Ok("kvm-clock") {
+                    remedies::switch_to(case, "kvm-clock")
+                } else {
+                    Remedy::advice(
+                        "Use another clock source, and report to the host's operator that its \
+                         TSCs disagree.",
+                    )
                 }),
         );
     }

@@ -1,19 +1,18 @@
-//! How the steered clock stands: frequency, offset, error bound.
+//! The state of the discipline: frequency, offset, error bound.
 
 use facts::steering::{Adjtimex, TimeKeeperKind};
+use instruments::figures;
 
-use super::steering::status_line;
-use crate::case::{Case, why_not};
+use crate::case::{Case, adjtimex_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
-use crate::text;
 
-/// What the kernel, and so ntpd and timesyncd, can correct at most
+/// The largest correction of the kernel, and so of ntpd and timesyncd
 /// (include/linux/timex.h, MAXFREQ).
 const KERNEL_LIMIT_PPM: f64 = 500.0;
 
-/// So close to the limit nothing is left to follow a change with.
+/// So close to the limit, the daemon cannot follow a change.
 const AT_LIMIT_PPM: f64 = 490.0;
 
 /// A quartz is good to 100 ppm; more is a wrong frequency, not a bad quartz.
@@ -22,37 +21,39 @@ const SUSPECT_PPM: f64 = 200.0;
 /// `frequency-correction`
 pub(crate) fn frequency(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
-    // chrony goes beyond the kernel's limit by the length of the tick: one
+    // chrony exceeds the kernel's limit by the length of the tick: one
     // microsecond more in 10 000 is 100 ppm.
     let by_tick_ppm = (state.tick_us - 10_000) as f64 * 100.0;
     let correction_ppm = state.frequency_ppm + by_tick_ppm;
     if correction_ppm.abs() < SUSPECT_PPM {
-        return Outcome::fine(format!("{} of at most ±500 ppm", text::ppm(correction_ppm)));
+        return Outcome::fine(format!("{}; limit ±500 ppm", figures::ppm(correction_ppm)));
     }
     let chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty() || by_tick_ppm != 0.0;
     let error = correction_ppm.abs() >= if chrony { 2.0 * KERNEL_LIMIT_PPM } else { AT_LIMIT_PPM };
     let finding = Finding::new(
         if error { Severity::Error } else { Severity::Warning },
         format!(
-            "The clock must be corrected by {}: it runs too {}",
-            text::ppm(correction_ppm),
+            "The clock needs a correction of {}: it runs too {}",
+            figures::ppm(correction_ppm),
             if correction_ppm > 0.0 { "slow" } else { "fast" }
         ),
     )
     .evidence(format!(
         "adjtimex: frequency {}, tick {} µs",
-        text::ppm(state.frequency_ppm),
+        figures::ppm(state.frequency_ppm),
         state.tick_us
     ))
-    .why(match error && !chrony {
-        true => "The kernel can correct 500 ppm. At that limit the clock drifts in spite of the \
-                 daemon, and is stepped each time it has drifted too far."
-            .to_owned(),
-        false => format!(
-            "A quartz is off by less than 100 ppm. A correction this large means that the clock \
-             source's frequency was taken wrongly; unsteered, the clock is off by {} a day.",
-            text::duration_s(correction_ppm.abs() * 0.0864)
-        ),
+    .why(if error && !chrony {
+        "The kernel can correct 500 ppm. At that limit the clock drifts in spite of the daemon, \
+         which steps it again and again."
+            .to_owned()
+    } else {
+        format!(
+            "A quartz is off by less than 100 ppm. A correction this large means that the kernel \
+             assumes a wrong frequency of the clock source; uncorrected, the clock drifts by {} a \
+             day.",
+            figures::seconds(correction_ppm.abs() * 0.0864)
+        )
     });
     let finding = match case.current() {
         Ok(current) => finding.evidence(format!("current_clocksource: {current}")),
@@ -60,8 +61,7 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
     };
     finding
         .remedy(Remedy::advice(
-            "Look for the wrong frequency: the findings about the TSC name it if the log shows \
-             it; a reboot calibrates anew.",
+            "See the findings about the TSC's frequency. A reboot calibrates it again.",
         ))
         .alone()
 }
@@ -70,17 +70,19 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
 pub(crate) fn offset(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     let (who, offset_s) = match case.facts.steering.chrony.known() {
-        // The two are of opposite sign: what is still to be corrected, and
-        // what was last seen of it.
+        // Opposite signs: the correction still to come, and the offset last
+        // measured.
         Some(tracking) if tracking.stratum > 0 => ("chronyc tracking", tracking.system_offset_s),
         _ if state.has(Adjtimex::STA_UNSYNC) => {
-            return Err(Skipped::CouldNot("nobody knows it while nobody steers".to_owned()));
+            return Err(Skipped::CouldNot(
+                "unknown while no daemon disciplines the clock".to_owned(),
+            ));
         }
         _ => ("adjtimex", state.offset_ns as f64 / 1e9),
     };
     const LARGE_S: f64 = 0.1;
     const WRONG_S: f64 = 1.0;
-    let magnitude = text::duration_s(offset_s.abs());
+    let magnitude = figures::seconds(offset_s.abs());
     if offset_s.abs() < LARGE_S {
         return Outcome::fine(format!("{magnitude} left to correct"));
     }
@@ -92,19 +94,20 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
     )
     .evidence(format!("{who}: {magnitude} left to correct"))
     .why(
-        "The daemon slews it: at the kernel's 500 ppm, one second takes 33 minutes. Until then \
-         stamps from here and from other machines do not compare.",
+        "The daemon slews it: at the kernel's 500 ppm one second takes 33 minutes. Until then \
+         timestamps of this machine and of others do not compare.",
     );
-    match chrony {
-        true => finding
+    if chrony {
+        finding
             .remedy(
-                Remedy::command("Correct it at once.", "sudo chronyc makestep")
-                    .changes("steps the clock now; programs see a jump"),
+                Remedy::command("Step it now.", "sudo chronyc makestep")
+                    .changes("the time of day, at once; programs see a jump"),
             )
-            .remedy(remedies::makestep(case)),
-        false => finding.remedy(Remedy::advice(
+            .remedy(remedies::makestep(case))
+    } else {
+        finding.remedy(Remedy::advice(
             "Restart the time daemon: it steps a large offset when it starts.",
-        )),
+        ))
     }
     .alone()
 }
@@ -113,27 +116,27 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
 pub(crate) fn error_bound(case: &Case<'_>) -> Check {
     let state = adjtimex(case)?;
     if state.has(Adjtimex::STA_UNSYNC) {
-        return Err(Skipped::CouldNot("there is none while nobody steers".to_owned()));
+        return Err(Skipped::CouldNot("unknown while no daemon disciplines the clock".to_owned()));
     }
     let bound_s = state.max_error_us as f64 / 1e6;
-    // systemd-timesyncd asks every 34 minutes at the longest: 1.02 s.
+    // systemd-timesyncd polls every 34 minutes at the longest: 1.02 s.
     const GROWN_S: f64 = 2.5;
     if bound_s < GROWN_S {
-        return Outcome::fine(format!("the clock is within {}", text::duration_s(bound_s)));
+        return Outcome::fine(format!("error bound {}", figures::seconds(bound_s)));
     }
-    let silent_s = bound_s / 500e-6;
+    let age_s = bound_s / 500e-6;
     Finding::new(
         Severity::Warning,
-        format!("The clock was last corrected some {} ago", text::duration_s(silent_s)),
+        format!("The last correction of the clock was about {} ago", figures::seconds(age_s)),
     )
-    .evidence(status_line(state))
+    .evidence(adjtimex_evidence(state))
     .why(
-        "The kernel's error bound grows by 500 ppm from one correction to the next. At 16 s the \
-         kernel declares its clock unsynchronised.",
+        "The kernel's error bound grows by 500 ppm between corrections. At 16 s the kernel marks \
+         its clock unsynchronised.",
     )
     .remedy(
-        Remedy::command("See whether the time daemon still reaches its servers.", "timedatectl")
-            .changes(remedies::LOOKS),
+        Remedy::command("Check whether the time daemon still reaches its servers.", "timedatectl")
+            .changes(remedies::READ_ONLY),
     )
     .alone()
 }
@@ -141,17 +144,17 @@ pub(crate) fn error_bound(case: &Case<'_>) -> Check {
 fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
     let fact = &case.facts.steering.adjtimex;
     let state = fact.known().ok_or_else(|| why_not(fact))?;
-    // What kernel/time/ntp.c and timekeeping.c let through, and a little.
+    // The limits of kernel/time/ntp.c and timekeeping.c, and a little more.
     let possible = state.frequency_ppm.abs() <= KERNEL_LIMIT_PPM + 1.0
         && (9_000..=11_000).contains(&state.tick_us);
-    match possible {
-        true => Ok(state),
-        false => Err(Skipped::CouldNot(format!(
-            "no kernel has this: frequency {}, tick {} µs",
-            text::ppm(state.frequency_ppm),
-            state.tick_us
-        ))),
+    if possible {
+        return Ok(state);
     }
+    Err(Skipped::CouldNot(format!(
+        "impossible values: frequency {}, tick {} µs",
+        figures::ppm(state.frequency_ppm),
+        state.tick_us
+    )))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use facts::cpu::HypervisorKind;
 
 use crate::case::Case;
 use crate::finding::{Finding, Remedy, Severity};
-use crate::rule::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped};
 
 /// `virtualbox-provider`
 pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
@@ -24,12 +24,14 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
     };
     Finding::new(
         Severity::Warning,
-        format!("VirtualBox runs this Linux guest with provider {provider} instead of kvm"),
+        format!(
+            "VirtualBox runs this Linux guest with paravirtualisation provider {provider}, not kvm"
+        ),
     )
     .evidence(format!("hypervisor signature: {shown}"))
     .why(
-        "Without the kvm provider the guest has no kvm-clock and must measure the TSC itself. \
-         Switching between processes was 2.8 times as fast with it (UnixBench, 329 against 920).",
+        "Without provider kvm the guest has no kvm-clock and must measure the TSC itself. With it \
+         context switches were 2.8 times as fast (UnixBench, 920 against 329).",
     )
     .remedy(
         Remedy::command(
@@ -37,8 +39,8 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
             "VBoxManage modifyvm NAME --paravirtprovider kvm",
         )
         .changes(
-            "from the VM's next start on; then check the clock's rate against NTP, since some \
-             versions announce the TSC up to 2 % wrong",
+            "the VM from its next start on; then check its clock against NTP: some versions \
+             advertise a TSC rate up to 2 % wrong",
         ),
     )
     .alone()
@@ -54,9 +56,9 @@ pub(crate) fn hyperv(case: &Case<'_>) -> Check {
     let available = case.available()?;
     let page = "hyperv_clocksource_tsc_page";
     if available.iter().any(|source| source == page) {
-        return Outcome::fine("Hyper-V's reference TSC page is there");
+        return Outcome::fine("Hyper-V's reference TSC page is available");
     }
-    let finding = Finding::new(Severity::Warning, "Hyper-V's clock page is missing here")
+    let finding = Finding::new(Severity::Warning, "Hyper-V's reference TSC page is missing")
         .evidence(format!("available_clocksource: {}", available.join(" ")))
         .evidence(format!(
             "CPUID 0x40000003 EAX: {:#010x} (bit 9 reference TSC page {})",
@@ -64,36 +66,32 @@ pub(crate) fn hyperv(case: &Case<'_>) -> Check {
             u8::from(features.reference_tsc_page)
         ))
         .why(
-            "The page carries the clock over live migrations and is read inside the program. \
-             Without it Linux asks the hypervisor for each reading, or trusts a TSC that another \
-             host may run at another rate.",
+            "The page keeps the clock right over live migrations, and programs read it without a \
+             system call. Without it each read exits to the hypervisor, or Linux trusts a TSC \
+             that may run at another rate on another host.",
         );
-    match features.reference_tsc_page {
-        true => finding.remedy(Remedy::advice(
-            "Use a kernel with CONFIG_HYPERV and CONFIG_HYPERV_TIMER: the host offers the page.",
-        )),
-        false => finding.remedy(Remedy::advice(
-            "The host does not offer it. QEMU: -cpu host,hv-time; libvirt: <timer \
-             name='hypervclock' present='yes'/>.",
-        )),
-    }
-    .alone()
+    finding
+        .remedy(Remedy::advice(if features.reference_tsc_page {
+            "The host offers the page: use a kernel with CONFIG_HYPERV and CONFIG_HYPERV_TIMER."
+        } else {
+            "The host does not offer the page: enable it. QEMU: -cpu host,hv-time; libvirt: <timer \
+             name='hypervclock' present='yes'/>."
+        }))
+        .alone()
 }
 
 /// `software-emulation`
 pub(crate) fn emulated(case: &Case<'_>) -> Check {
     if case.hypervisor()?.kind != HypervisorKind::Tcg {
-        return Outcome::fine("programs run on the CPU itself");
+        return Outcome::fine("the CPU runs programs directly");
     }
-    Finding::new(Severity::Warning, "This machine is emulated in software (QEMU TCG)")
+    Finding::new(Severity::Warning, "Software emulates this machine's CPU (QEMU TCG)")
         .evidence("hypervisor signature: TCGTCGTCGTCG")
         .why(
-            "Every instruction is translated, the reading of a clock too: figures taken here say \
-             nothing about a real machine, and time-outs come early.",
+            "QEMU translates every instruction, clock reads too: figures measured here do not hold \
+             for a real machine, and timeouts expire early.",
         )
-        .remedy(Remedy::advice(
-            "Start QEMU with -accel kvm, on a host where /dev/kvm is open to it.",
-        ))
+        .remedy(Remedy::advice("Start QEMU with -accel kvm, on a host where it may open /dev/kvm."))
         .alone()
 }
 

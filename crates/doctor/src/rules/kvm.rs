@@ -1,17 +1,17 @@
-//! KVM: guests without kvm-clock, with an unstable one, and hosts that cannot
-//! give a stable one.
+//! KVM: guests without kvm-clock or with an unstable one, and hosts that cannot
+//! provide a stable one.
 
 use facts::cpu::{HypervisorKind, KvmFeatures};
 use facts::hardware::PvclockPage;
 use facts::{Fact, Unknown};
 
 use crate::case::trust::against_tsc;
-use crate::case::{Case, cost_line};
+use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
 
-/// The pvclock page's flag by which the host vouches for the TSC.
+/// The pvclock page's flag for a TSC that is stable across CPUs.
 const TSC_STABLE: u8 = 1;
 
 /// KVM_CLOCK_TSC_STABLE of `KVM_GET_CLOCK`.
@@ -22,12 +22,12 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
     let hypervisor = case.hypervisor()?;
     if hypervisor.kind != HypervisorKind::Kvm {
         return Err(Skipped::DoesNotApply(format!(
-            "does not apply: the hypervisor shows itself as {}",
+            "does not apply: the hypervisor is {}",
             hypervisor.signature
         )));
     }
     if case.available()?.iter().any(|source| source == "kvm-clock") {
-        return Outcome::fine("kvm-clock is there");
+        return Outcome::fine("kvm-clock is available");
     }
     let finding = Finding::new(Severity::Warning, "This KVM guest has no kvm-clock")
         .evidence(format!("available_clocksource: {}", case.available()?.join(" ")));
@@ -40,9 +40,9 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
         )),
         None => finding,
     };
-    let why = "kvm-clock tells the guest the TSC's frequency and the time of day at boot, and \
-               carries it over migrations. Without it the guest measures the TSC itself, while \
-               the host is busy with others.";
+    let why = "kvm-clock gives the guest the TSC's frequency and the time of day at boot, and stays \
+               right over migrations. Without it the guest measures the TSC itself, while other \
+               guests load the host.";
     with_cause(case, finding.why(why), hypervisor.kvm_features).alone()
 }
 
@@ -50,8 +50,8 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
     let offered = features.is_some_and(|bits| bits.clocksource || bits.clocksource2);
     if !offered {
         return finding.remedy(Remedy::advice(
-            "The host does not offer it. QEMU: -cpu host,kvmclock=on; libvirt: <timer \
-             name='kvmclock' present='yes'/> below <clock>.",
+            "The host does not offer it: enable it. QEMU: -cpu host,kvmclock=on; libvirt: <timer \
+             name='kvmclock' present='yes'/> in <clock>.",
         ));
     }
     if let Some(parameter) =
@@ -60,7 +60,7 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         return finding
             .evidence(format!("kernel command line: {parameter}"))
             .remedy(remedies::remove_parameter(case, parameter))
-            .remedy(Remedy::advice("To use tsc, clocksource=tsc is enough."));
+            .remedy(Remedy::advice("To use tsc, set clocksource=tsc instead."));
     }
     if case.configured("KVM_GUEST") == Some(false) {
         return finding.evidence("kernel configuration: CONFIG_KVM_GUEST is not set").remedy(
@@ -68,7 +68,7 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         );
     }
     finding.remedy(Remedy::command(
-        "The host offers it and the kernel did not take it: see what the log says.",
+        "The host offers it, but the kernel does not use it: check its log for the reason.",
         "sudo dmesg | grep -i kvm-clock",
     ))
 }
@@ -87,43 +87,43 @@ pub(crate) fn not_stable(case: &Case<'_>) -> Check {
         .and_then(|hypervisor| hypervisor.kvm_features)
         .map(|features| features.clocksource_stable);
     match by_page.or(by_count).or(offered.filter(|stable| !stable)) {
-        Some(true) => return Outcome::fine("the host vouches for its TSC (TSC_STABLE)"),
+        Some(true) => return Outcome::fine("the host flags its TSC as stable (TSC_STABLE)"),
         None => return Err(crate::case::why_not(&case.facts.pvclock_page)),
         Some(false) => {}
     }
-    // Read by every program through the kernel for another reason: that
-    // rule's business.
+    // A parameter also makes every read a system call: harmful-parameters
+    // reports that.
     if case.parameter("no-kvmclock-vsyscall").is_some() {
-        return Outcome::fine("programs are kept from the page by a kernel parameter");
+        return Outcome::fine("a kernel parameter keeps programs from reading the page");
     }
     let mut finding = Finding::new(
         Severity::Error,
-        "The host does not vouch for its TSC, so each reading of kvm-clock is a system call",
+        "The host does not flag its TSC as stable, so each read of kvm-clock is a system call",
     );
     if let Some(page) = page {
         finding = finding.evidence(flags_line(page));
     }
     if let Some(cost) = case.clock_cost() {
-        finding = finding.evidence(cost_line(cost));
+        finding = finding.evidence(cost_evidence(cost));
     }
     finding
         .why(
-            "Without TSC_STABLE the vCPUs' readings may differ, so the kernel hands out the \
-             largest seen and keeps programs from reading the page themselves: several times the \
-             cost, and all CPUs meet at one word of memory.",
+            "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest \
+             value so far and programs cannot read the page themselves: several times the cost, \
+             and all CPUs contend for one word of memory.",
         )
         .remedy(
             Remedy::command(
-                "On the host: see whether its own clock source is tsc, and why if it is not.",
+                "On the host: check that its own clock source is tsc; if not, run the doctor there.",
                 "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
             )
             .changes(
-                "nothing; once the host is on tsc again KVM sets the flag, and guests that were \
-                 booted without it use it from their next boot on",
+                "nothing; once the host uses tsc KVM sets the flag, and guests booted without it use \
+                 it from their next boot on",
             ),
         )
         .remedy(Remedy::advice(
-            "On the host: give all vCPUs of this guest one TSC frequency and offset.",
+            "On the host: set one TSC frequency and offset for all vCPUs of this guest.",
         ))
         .alone()
 }
@@ -142,28 +142,28 @@ pub(crate) fn host(case: &Case<'_>) -> Check {
         Fact::Unknown(why) => return Err(why.into()),
     };
     if host.flags & HOST_TSC_STABLE != 0 {
-        return Outcome::fine("as a KVM host: guests get one stable clock (master clock on)");
+        return Outcome::fine("guests of this host get one stable clock (master clock on)");
     }
     let current = case.current().unwrap_or("unknown");
     let mut finding =
-        Finding::new(Severity::Warning, "Guests of this KVM host do not get a stable kvm-clock")
+        Finding::new(Severity::Warning, "Guests of this KVM host get no stable kvm-clock")
             .evidence(format!("KVM_GET_CLOCK flags {:#x}: TSC_STABLE is not set", host.flags))
             .evidence(format!("current_clocksource of this host: {current}"))
             .why(
-                "KVM gives all vCPUs one clock only while the host itself keeps time by the TSC. \
-                 Otherwise each reading in each guest is a system call.",
+                "KVM gives all vCPUs one clock only while the host's own clock source is tsc. \
+                 Otherwise each clock read in each guest is a system call.",
             );
     if current != "tsc" && against_tsc(case).is_empty() && case.offers("tsc") {
         finding = finding.remedy(remedies::switch_to(case, "tsc"));
         if let Some(platform) = case.snapshots() {
             finding = finding.remedy(Remedy::advice(format!(
-                "Weigh it: this host is itself a guest of {platform}, and tsc falls behind when \
-                 it is restored from a snapshot."
+                "But this host is itself a guest of {platform}: under tsc its clock falls behind \
+                 when it is restored from a snapshot."
             )));
         }
     } else {
         finding = finding.remedy(Remedy::advice(
-            "See the findings about the TSC of this host; guests follow at once when it is mended.",
+            "See the findings about this host's TSC; once they are fixed, guests follow at once.",
         ));
     }
     finding.alone()

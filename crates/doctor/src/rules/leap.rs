@@ -1,11 +1,11 @@
-//! Leap seconds: one to come, and whether the kernel knows of those past.
+//! Leap seconds: one to come, and whether the kernel has the TAI offset.
 
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
 
 /// `leap-second`
 pub(crate) fn armed(case: &Case<'_>) -> Check {
@@ -22,21 +22,24 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     let inserted = state.has(Adjtimex::STA_INS) || leap_status == "Insert second";
     let deleted = state.has(Adjtimex::STA_DEL) || leap_status == "Delete second";
     if !inserted && !deleted {
-        return Outcome::fine("none armed");
+        return Outcome::fine("none scheduled");
     }
     if inserted && deleted {
-        return Err(Skipped::CouldNot("one inserted and one left out at once".to_owned()));
+        return Err(Skipped::CouldNot(
+            "contradiction: an insertion and a deletion at once".to_owned(),
+        ));
     }
-    let (what, effect) = match inserted {
-        true => (
-            "A leap second will be inserted at the end of this day (UTC)",
-            "CLOCK_REALTIME will repeat the last second before midnight UTC, and programs that \
-             take differences of it can see time go back.",
-        ),
-        false => (
-            "A leap second will be left out at the end of this day (UTC)",
+    let (what, effect) = if inserted {
+        (
+            "The kernel will insert a leap second at the end of this day (UTC)",
+            "CLOCK_REALTIME will repeat the last second before midnight UTC: programs that \
+             subtract its values can get negative intervals.",
+        )
+    } else {
+        (
+            "The kernel will delete a second at the end of this day (UTC)",
             "CLOCK_REALTIME will skip the last second before midnight UTC.",
-        ),
+        )
     };
     let mut finding = Finding::new(Severity::Warning, what)
         .evidence(format!("adjtimex: status {:#06x}", state.status));
@@ -45,13 +48,13 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     }
     finding
         .why(format!(
-            "{effect} The last leap second was at the end of 2016, so a false alarm from a time \
-             server is as likely."
+            "{effect} The last leap second was at the end of 2016: this may be a false alarm of a \
+             time server."
         ))
-        .remedy(Remedy::advice("Compare with the official announcement, IERS Bulletin C."))
+        .remedy(Remedy::advice("Check the official announcement, IERS Bulletin C."))
         .remedy(
-            remedies::chrony_line(case, "With chrony, have it spread instead.", "leapsecmode slew")
-                .changes("at once and from then on: the clock is slewed and does not jump"),
+            remedies::chrony_line(case, "With chrony: slew the clock instead.", "leapsecmode slew")
+                .changes("chrony's configuration: the clock slews and does not jump"),
         )
         .alone()
 }
@@ -62,10 +65,10 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
         return Err(why_not(&case.facts.steering.adjtimex));
     };
     if state.tai_s != 0 {
-        return Outcome::fine(format!("TAI − UTC is set: {} s", state.tai_s));
+        return Outcome::fine(format!("TAI minus UTC: {} s", state.tai_s));
     }
     if state.has(Adjtimex::STA_UNSYNC) {
-        return Outcome::fine("not set, and nobody steers the clock who could: CLOCK_TAI is UTC");
+        return Outcome::fine("not set, as no daemon disciplines the clock: CLOCK_TAI shows UTC");
     }
     let able = [
         TimeKeeperKind::Chrony,
@@ -74,21 +77,21 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
         TimeKeeperKind::LinuxPtp,
     ];
     if case.running(&able).is_empty() {
-        return Outcome::fine("not set, as systemd-timesyncd and its like leave it: it shows UTC");
+        return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI shows UTC");
     }
-    Finding::new(Severity::Note, "CLOCK_TAI is not set up: it shows UTC")
-        .evidence("adjtimex: tai 0 s, where 37 s has been right since 2017")
+    Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
+        .evidence("adjtimex: tai 0 s; right since 2017: 37 s")
         .why(
-            "Only programs that ask for CLOCK_TAI are concerned: PTP, some radio and media \
-             stacks, time-based packet schedulers (ETF, TAPRIO).",
+            "It affects only programs that read CLOCK_TAI: PTP, some radio and media stacks, \
+             time-based packet schedulers (ETF, TAPRIO).",
         )
         .remedy(
             remedies::chrony_line(
                 case,
-                "With chrony, name the table of leap seconds.",
+                "With chrony: name the table of leap seconds.",
                 "leapsectz right/UTC",
             )
-            .changes("at once and from then on"),
+            .changes("chrony's configuration; chronyd then sets the offset"),
         )
         .alone()
 }

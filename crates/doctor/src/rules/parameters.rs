@@ -2,17 +2,15 @@
 
 mod table;
 
-use facts::kernel::LogEvent;
-
-use self::table::{PARAMETERS, Parameter, Standing};
+use self::table::{Effect, PARAMETERS, Parameter};
 use crate::case::{Case, value_of};
 use crate::finding::{Finding, Severity};
+use crate::outcome::{Check, Outcome};
 use crate::remedies;
-use crate::rule::{Check, Outcome};
 
-/// A parameter that stands on this kernel's command line.
+/// A parameter on this kernel's command line.
 struct Set {
-    /// As it stands there: `tsc=unstable`.
+    /// As it is written there: `tsc=unstable`.
     word: String,
     row: &'static Parameter,
 }
@@ -33,8 +31,7 @@ fn set(case: &Case<'_>) -> Vec<Set> {
 /// `obsolete-parameters`
 pub(crate) fn obsolete(case: &Case<'_>) -> Check {
     case.command_line()?;
-    let obsolete =
-        set(case).into_iter().filter(|one| matches!(one.row.standing, Standing::Obsolete));
+    let obsolete = set(case).into_iter().filter(|one| matches!(one.row.effect, Effect::Obsolete));
     let findings = obsolete
         .map(|Set { word, row }| {
             Finding::new(Severity::Note, format!("The kernel parameter {word} is obsolete"))
@@ -52,22 +49,19 @@ pub(crate) fn harmful(case: &Case<'_>) -> Check {
     let set = set(case);
     let harmless: Vec<String> = set
         .iter()
-        .filter(|one| match one.row.standing {
-            Standing::Harmless => true,
-            Standing::HarmfulIf(applies, _) => !applies(case),
-            Standing::Obsolete => false,
+        .filter(|one| match one.row.effect {
+            Effect::Harmless => true,
+            Effect::HarmfulIf(applies, _) => !applies(case),
+            Effect::Obsolete => false,
         })
         .map(|one| format!("{}: {}", one.word, one.row.today))
         .collect();
     let findings = set
         .into_iter()
         .filter_map(|Set { word, row }| {
-            let Standing::HarmfulIf(applies, severity) = row.standing else { return None };
+            let Effect::HarmfulIf(applies, severity) = row.effect else { return None };
             applies(case).then(|| {
-                let effect = match severity {
-                    Severity::Note => "gains nothing",
-                    _ => "does harm",
-                };
+                let effect = if severity == Severity::Note { "has no use" } else { "does harm" };
                 Finding::new(severity, format!("The kernel parameter {word} {effect} here"))
                     .evidence(format!("kernel command line: {word}"))
                     .why(row.today)
@@ -79,15 +73,6 @@ pub(crate) fn harmful(case: &Case<'_>) -> Check {
         [] => "none on the kernel command line".to_owned(),
         some => some.join(" "),
     })
-}
-
-/// Whether the kernel log condemns the TSC for more than a parameter's sake.
-fn tsc_at_fault(case: &Case<'_>) -> bool {
-    case.logged(|event| {
-        matches!(event, LogEvent::MarkedUnstable { because, .. } if !because.contains("boot parameter"))
-    })
-    .next()
-    .is_some()
 }
 
 #[cfg(test)]

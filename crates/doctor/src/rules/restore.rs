@@ -1,15 +1,15 @@
-//! Guests that are saved and restored, and machines that sleep: what it does
-//! to their clocks.
+//! What a snapshot restore or a suspend does to a machine's clocks.
 
 use facts::cpu::HypervisorKind;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use facts::{Fact, Unknown};
+use instruments::figures;
 
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `snapshot-restore`
@@ -18,15 +18,15 @@ use crate::text;
 /// behind after the restore, one on kvm-clock 1 s, with `clock_realtime` set.
 pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     let restored: Vec<_> = case.logged(|event| *event == LogEvent::Restored).collect();
-    // Other hypervisors bring guest tools that set the clock.
+    // Other hypervisors have guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
     let Some(platform) = case.snapshots().or(restored_by_kvm.then_some("This platform")) else {
-        // The signs are in the kernel log and the ACPI tables.
+        // The evidence is in the kernel log and the ACPI tables.
         if case.is_guest() != Some(false) {
             case.log()?;
         }
         return Err(Skipped::DoesNotApply(
-            "does not apply: no sign that this machine is saved and restored".to_owned(),
+            "does not apply: no evidence that this machine is ever saved and restored".to_owned(),
         ));
     };
     let current = case.current()?;
@@ -34,17 +34,19 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
         && !case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::LinuxPtp]).is_empty();
     if follows_host {
         return Outcome::fine(
-            "a time daemon runs and the host's clock is at hand (PTP): restores are mended",
+            "a time daemon runs and the host's clock is available (PTP): it corrects a restore",
         );
     }
     if current == "kvm-clock" {
         return Outcome::fine(format!(
-            "kvm-clock, which a restore carries on if the host asks for it: {}",
+            "kvm-clock, which stays right over a restore if the host sets it: {}",
             host_setting(platform)
         ));
     }
     if current != "tsc" {
-        return Err(Skipped::CouldNot(format!("no figures for {current} after a restore")));
+        return Err(Skipped::CouldNot(format!(
+            "the effect of a restore on {current} is not known"
+        )));
     }
     finding(case, platform, &restored).alone()
 }
@@ -52,7 +54,7 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
 fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     let mut finding = Finding::new(
         Severity::Warning,
-        "After each restored snapshot this clock is behind by the length of the pause",
+        "After each snapshot restore this clock is behind by the length of the pause",
     )
     .evidence("current_clocksource: tsc");
     if let Some(oem) = case.facts.system.acpi_oem.known() {
@@ -62,10 +64,9 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
         finding = finding.evidence(log_evidence(last));
     }
     finding = finding.why(format!(
-        "A restore sets the TSC back to its saved value, so a clock on tsc goes on where it \
-         stopped, unless something in the guest then sets it. {platform} can carry on kvm-clock \
-         only: after a pause of 60 s a guest on tsc \
-         was 64 s behind, one on kvm-clock 1 s."
+        "A restore sets the TSC back to its saved value, so a clock on tsc continues where it \
+         stopped, unless a program in the guest then sets it. {platform} can only advance \
+         kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s."
     ));
     if case.offers("kvm-clock") {
         finding = finding
@@ -73,7 +74,7 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
             .remedy(remedies::add_parameter(case, "clocksource=kvm-clock"))
             .remedy(
                 Remedy::advice(format!("On the host: {}.", host_setting(platform)))
-                    .changes("kvm-clock is carried on; CLOCK_MONOTONIC jumps with it"),
+                    .changes("kvm-clock advances over the pause; CLOCK_MONOTONIC jumps with it"),
             );
     }
     let has_phc = case.host_phcs().next().is_some();
@@ -91,27 +92,26 @@ fn host_setting(platform: &str) -> &'static str {
     }
 }
 
-/// The host's own clock as PTP device mends a restore under any source; a
-/// VMClock page tells programs of it but sets no clock.
+/// The host's clock as a PTP device corrects a restore under any source; a
+/// VMClock page informs programs but sets no clock.
 fn with_phc(case: &Case<'_>, finding: Finding) -> Finding {
     if let Some(phc) = case.host_phcs().next() {
         return finding
             .remedy(remedies::follow_host(case, &phc.device))
             .remedy(remedies::makestep(case));
     }
-    match case.configured("PTP_1588_CLOCK_KVM") {
-        Some(false) => finding.remedy(Remedy::advice(
+    finding.remedy(if case.configured("PTP_1588_CLOCK_KVM") == Some(false) {
+        Remedy::advice(
             "Or build the guest's kernel with CONFIG_PTP_1588_CLOCK_KVM: /dev/ptp0 then shows \
              the host's time, and chrony can follow it.",
-        )),
-        _ => finding.remedy(
-            Remedy::command(
-                "Or load the host's clock as /dev/ptp0, for chrony to follow.",
-                "sudo modprobe ptp_kvm",
-            )
-            .changes("until the next boot; name ptp_kvm in /etc/modules-load.d to keep it"),
-        ),
-    }
+        )
+    } else {
+        Remedy::command(
+            "Or load the driver that shows the host's clock as /dev/ptp0, for chrony to follow.",
+            "sudo modprobe ptp_kvm",
+        )
+        .changes("the driver, until the next boot; name it in /etc/modules-load.d to keep it")
+    })
 }
 
 /// `pauses-seen`
@@ -121,20 +121,20 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
     let resumed = case.logged(|event| *event == LogEvent::Resumed).count();
     let Some(last) = restored.last() else {
         return Outcome::fine(match resumed {
-            0 => "the kernel log knows of no suspend and no restored snapshot".to_owned(),
+            0 => "no suspend and no snapshot restore in the kernel log".to_owned(),
             n => format!(
-                "{}; the kernel adds the time slept from the RTC",
+                "{}; the kernel adds the suspended time from the RTC",
                 text::count(n, "suspend", "suspends")
             ),
         });
     };
-    let steered =
+    let synchronised =
         case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
     let since = match (last.at_s, case.facts.load.uptime_s.known()) {
         (Some(at_s), Some(uptime_s)) => {
-            let ago = text::duration_s((uptime_s - at_s).max(0.0));
+            let ago = figures::seconds((uptime_s - at_s).max(0.0));
             let last = if restored.len() > 1 { "the last " } else { "" };
-            format!(", {last}{ago} ago by its own clock")
+            format!(", {last}{ago} ago by its clock")
         }
         _ => String::new(),
     };
@@ -142,8 +142,8 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
         1 => "once".to_owned(),
         n => format!("{n} times"),
     };
-    if steered {
-        return Outcome::fine(format!("restored {times}{since}; the clock is steered"));
+    if synchronised {
+        return Outcome::fine(format!("restored {times}{since}; the clock is synchronised"));
     }
     Finding::new(
         Severity::Note,
@@ -151,15 +151,15 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
     )
     .evidence(log_evidence(last))
     .why(
-        "Its time of day went on from the snapshot's, unless the host or a program set it since: \
-         nothing in the guest shows whether one did.",
+        "Its time of day continued from the snapshot's, unless the host or a program set it since; \
+         nothing in the guest shows which.",
     )
     .remedy(
         Remedy::command(
-            "Compare with a clock outside.",
+            "Compare it with a clock outside.",
             "curl --silent --head https://www.debian.org | grep -i ^date; date -u",
         )
-        .changes(remedies::LOOKS),
+        .changes(remedies::READ_ONLY),
     )
     .remedy(remedies::keep(case))
     .alone()
@@ -175,26 +175,27 @@ pub(crate) fn vmclock(case: &Case<'_>) -> Check {
         Fact::Unknown(why) => return Err(why.into()),
     };
     let status = match page.clock_status {
-        // Not vouched for yet, or by this version.
         0 => "unknown",
         1 => "initialising",
         2 => "synchronised",
         3 => "free running",
         4 => "unreliable",
         other => {
-            return Err(Skipped::CouldNot(format!("clock status {other} is in no specification")));
+            return Err(Skipped::CouldNot(format!(
+                "clock status {other} is not in the specification"
+            )));
         }
     };
     if page.clock_status < 3 {
         return Outcome::fine(format!(
-            "{}: {status}; it tells programs of restores, and sets no clock",
+            "{}: {status}; it informs programs of restores, and sets no clock",
             page.device
         ));
     }
-    Finding::new(Severity::Warning, format!("The host calls its VMClock {status}"))
+    Finding::new(Severity::Warning, format!("The host marks its VMClock {status}"))
         .evidence(format!("{}: clock status {}", page.device, page.clock_status))
-        .why("Whoever takes the time from that page, chrony by its PTP device too, takes it on trust.")
-        .remedy(Remedy::advice("Tell whoever runs the host; follow NTP servers meanwhile."))
+        .why("All that read the time from this page may have a wrong time: chrony by its PTP device too.")
+        .remedy(Remedy::advice("Follow NTP servers, and report it to the host's operator."))
         .alone()
 }
 

@@ -1,41 +1,38 @@
-//! The battery-backed clock: what the next boot starts from.
+//! The RTC (battery-backed clock): the time of day that a boot starts from.
 
 use facts::hardware::RtcConvention;
 use facts::steering::Adjtimex;
+use instruments::figures;
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::rule::{Check, Outcome, Skipped};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::text;
 
 /// `rtc-local-time`
 pub(crate) fn local_time(case: &Case<'_>) -> Check {
-    no_rtc(case)?;
+    needs_rtc(case)?;
     match case.facts.rtc.convention.known() {
         None => Err(why_not(&case.facts.rtc.convention)),
         Some(RtcConvention::Utc) => Outcome::fine("the RTC holds UTC"),
-        Some(RtcConvention::Local) => {
-            Finding::new(Severity::Warning, "The RTC is kept in local time")
-                .evidence("/etc/adjtime, line 3: LOCAL")
-                .why(
-                    "Until user space corrects it, each boot starts hours off; twice a year \
-                     nobody knows whether the hour was already changed. A hypervisor that gives \
-                     the guest an RTC in UTC makes it wrong all year.",
-                )
-                .remedy(
-                    Remedy::command("Keep it in UTC.", "sudo timedatectl set-local-rtc 0").changes(
-                        "rewrites the RTC and /etc/adjtime; another system that shares \
-                                  the RTC must be told too",
-                    ),
-                )
-                .alone()
-        }
+        Some(RtcConvention::Local) => Finding::new(Severity::Warning, "The RTC holds local time")
+            .evidence("/etc/adjtime, line 3: LOCAL")
+            .why(
+                "Until user space corrects it, each boot starts hours off; after a change to \
+                     or from summer time the hour is ambiguous. A hypervisor whose RTC is in UTC \
+                     makes it wrong all year.",
+            )
+            .remedy(
+                Remedy::command("Set it to UTC.", "sudo timedatectl set-local-rtc 0")
+                    .changes("the RTC and /etc/adjtime; change another system on this machine too"),
+            )
+            .alone(),
     }
 }
 
 /// `rtc-off`
 pub(crate) fn off(case: &Case<'_>) -> Check {
-    no_rtc(case)?;
+    needs_rtc(case)?;
     let Some(&minus_system_s) = case.facts.rtc.minus_system_s.known() else {
         return Err(why_not(&case.facts.rtc.minus_system_s));
     };
@@ -44,54 +41,51 @@ pub(crate) fn off(case: &Case<'_>) -> Check {
     const FAR_S: u64 = 60;
     let off_s = minus_system_s.unsigned_abs();
     if off_s < FAR_S {
-        return Outcome::fine(format!("the RTC is {minus_system_s:+} s from the system's clock"));
+        return Outcome::fine(format!("the RTC minus the system clock: {minus_system_s:+} s"));
     }
     let by_zone = whole_quarter_hours(off_s);
     if local && by_zone {
-        return Outcome::fine("the RTC differs by a time zone, as its convention says");
+        return Outcome::fine("the RTC differs by the time zone, as it holds local time");
     }
     let direction = if minus_system_s > 0 { "ahead of" } else { "behind" };
-    let shown = text::duration_s(off_s as f64);
-    let finding = Finding::new(
-        Severity::Warning,
-        format!("The RTC is {shown} {direction} the system's clock"),
-    )
-    .evidence(format!("RTC minus system time: {minus_system_s:+} s (resolution 1 s)"));
-    let unsteered =
+    let shown = figures::seconds(off_s as f64);
+    let finding =
+        Finding::new(Severity::Warning, format!("The RTC is {shown} {direction} the system clock"))
+            .evidence(format!("RTC minus system clock: {minus_system_s:+} s (resolution 1 s)"));
+    let unsynchronised =
         case.facts.steering.adjtimex.is_known_and(|state| state.has(Adjtimex::STA_UNSYNC));
     let why = if by_zone {
-        "That is a whole number of quarter hours, so the RTC likely holds local time while the \
-         system takes it for UTC: each boot starts off by as much."
-    } else if case.is_guest() == Some(true) && unsteered {
-        "A guest's RTC follows the host's clock, which is mostly steered. Nobody steers the \
-         system's clock here, so that is likely the one that is wrong: after a pause or a \
-         restored snapshot, say."
+        "That is a whole number of quarter hours: the RTC probably holds local time while the \
+         system reads it as UTC, so each boot starts off by as much."
+    } else if case.is_guest() == Some(true) && unsynchronised {
+        "A guest's RTC follows the host's clock, which mostly has a time daemon. This system \
+         clock has none, so it is probably the wrong one: after a pause or a snapshot restore, \
+         for example."
     } else {
-        "The next boot starts from the RTC, and is wrong by that much until the time daemon has \
-         found its servers; certificates may fail until then."
+        "The next boot starts from the RTC, so the clock is wrong by that much until the time \
+         daemon reaches its servers; certificates may fail until then."
     };
     let finding = finding.why(why);
-    match case.is_guest() == Some(true) && unsteered && !by_zone {
-        true => finding.remedy(
+    let set_system = case.is_guest() == Some(true) && unsynchronised && !by_zone;
+    finding
+        .remedy(if set_system {
             Remedy::command(
-                "If the RTC is right, set the clock from it.",
+                "If the RTC is right, set the system clock from it.",
                 "sudo hwclock --hctosys",
             )
-            .changes("steps the system's clock now"),
-        ),
-        false => finding.remedy(
+            .changes("the system clock, which steps now")
+        } else {
             Remedy::command(
-                "If the system's clock is right, set the RTC from it.",
+                "If the system clock is right, set the RTC from it.",
                 "sudo hwclock --systohc --utc",
             )
-            .changes("writes the RTC; a steered kernel keeps it right from then on"),
-        ),
-    }
-    .alone()
+            .changes("the RTC; a synchronised kernel keeps it right from then on")
+        })
+        .alone()
 }
 
-/// Time zones differ by quarters of an hour; the RTC resolves a second and is
-/// allowed a few of drift.
+/// Time zones differ by quarters of an hour; the RTC resolves a second and may
+/// drift by a few.
 fn whole_quarter_hours(off_s: u64) -> bool {
     const QUARTER_S: u64 = 900;
     const SLACK_S: u64 = 10;
@@ -117,32 +111,32 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
     // arch/x86/kernel/kvmclock.c sets get_wallclock whenever the page is set
     // up, whichever source is in use.
     if case.offers("kvm-clock") {
-        return Outcome::fine("none, and none is needed: kvm-clock gives the time of day at boot");
+        return Outcome::fine("none, and none needed: kvm-clock gives the time of day at boot");
     }
     match case.is_guest() {
         Some(false) => {}
         Some(true) => return Outcome::fine("none: the hypervisor gives the time of day at boot"),
-        None => return Err(Skipped::CouldNot("none seen; a guest may do without".to_owned())),
+        None => return Err(Skipped::CouldNot("none found; a guest may not need one".to_owned())),
     }
-    Finding::new(Severity::Note, "This machine has no battery-backed clock")
-        .evidence("no device below /sys/class/rtc")
-        .why("Each boot starts at a made-up time until a time daemon has found its servers.")
+    Finding::new(Severity::Note, "This machine has no RTC")
+        .evidence("no device in /sys/class/rtc")
+        .why("Each boot starts at an arbitrary time, until a time daemon reaches its servers.")
         .remedy(Remedy::advice(
-            "Have a time daemon that steps at start (chrony: makestep 1 3), or add an RTC.",
+            "Run a time daemon that steps at start (chrony: makestep 1 3), or add an RTC.",
         ))
         .alone()
 }
 
 /// Rules about an RTC's time do not apply where there is none.
-fn no_rtc(case: &Case<'_>) -> Result<(), Skipped> {
+fn needs_rtc(case: &Case<'_>) -> Result<(), Skipped> {
     use facts::Unknown;
     let devices = &case.facts.rtc.devices;
     let none = devices.known().is_some_and(Vec::is_empty)
         || matches!(devices.unknown(), Some(Unknown::NotThere { .. }));
-    match none {
-        true => Err(Skipped::DoesNotApply("does not apply: there is no RTC".to_owned())),
-        false => Ok(()),
+    if none {
+        return Err(Skipped::DoesNotApply("does not apply: no RTC".to_owned()));
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What the host takes from this machine: CPU time, and moments.
+//! CPU time stolen by the host, and stalls.
 
 use facts::kernel::LogEvent;
+use instruments::figures;
 
 use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
-use crate::rule::{Check, Outcome, Skipped};
-use crate::text;
+use crate::outcome::{Check, Outcome, Skipped};
 
 /// `steal-time`
 pub(crate) fn steal(case: &Case<'_>) -> Check {
@@ -18,18 +18,18 @@ pub(crate) fn steal(case: &Case<'_>) -> Check {
     const HIGH_PERCENT: f64 = 5.0;
     const NOTABLE_PERCENT: f64 = 2.0;
     if percent < NOTABLE_PERCENT {
-        return Outcome::fine(format!("{percent:.2} % of CPU time since boot"));
+        return Outcome::fine(format!("{percent:.2} % of CPU time stolen since boot"));
     }
     let severity = if percent >= HIGH_PERCENT { Severity::Warning } else { Severity::Note };
-    Finding::new(severity, format!("The host took {percent:.1} % of this machine's CPU time"))
+    Finding::new(severity, format!("The host stole {percent:.1} % of this machine's CPU time"))
         .evidence(format!("/proc/stat: steal {percent:.1} % of all CPU time since boot"))
         .why(
-            "While the host runs others this machine stands still and does not notice: timers \
-             fire late, the clock is read late, and time-outs run out early.",
+            "While the host runs other guests this machine stalls without notice: timers fire late, \
+             clock reads are late, and timeouts expire early.",
         )
         .remedy(Remedy::advice(
-            "On the host: fewer vCPUs than CPUs, or CPUs of its own for this guest; in a cloud, \
-             an instance that is not burstable.",
+            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest; in a cloud, use \
+             an instance type that is not burstable.",
         ))
         .alone()
 }
@@ -37,7 +37,7 @@ pub(crate) fn steal(case: &Case<'_>) -> Check {
 /// `stalls`
 pub(crate) fn stalls(case: &Case<'_>) -> Check {
     case.log()?;
-    // Below, an ordinary interrupt storm or a busy host; a tenth of a second
+    // Less is an ordinary interrupt storm or a busy host; a tenth of a second
     // is a pause.
     const PAUSE_NS: u64 = 100_000_000;
     let stalls: Vec<_> = case
@@ -57,32 +57,30 @@ pub(crate) fn stalls(case: &Case<'_>) -> Check {
             .max();
         return Outcome::fine(match longest {
             Some(ns) => format!(
-                "a timer interrupt took {} once, which a busy host explains",
-                text::duration_ns(ns as f64)
+                "longest timer interrupt {}, which a busy host explains",
+                figures::time(ns as f64)
             ),
-            None => "the kernel log has no pause".to_owned(),
+            None => "no stall in the kernel log".to_owned(),
         });
     };
     let guest = case.is_guest() == Some(true);
-    let mut finding = Finding::new(Severity::Warning, "The kernel saw CPUs stand still")
+    let mut finding = Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
         .evidence(log_evidence(first));
     for line in stalls.iter().skip(1).take(3) {
         finding = finding.evidence(log_evidence(line));
     }
     finding
-        .why(match guest {
-            true => {
-                "In a guest that is mostly a pause: the host saved, moved or starved it. Leases \
-                 and time-outs ran out meanwhile."
-            }
-            false => "Something kept a CPU from its timers: a driver, firmware, or a fault.",
+        .why(if guest {
+            "In a guest that is mostly a pause: the host saved, migrated or starved it. Leases and \
+             timeouts expired meanwhile."
+        } else {
+            "A driver, the firmware or a fault kept a CPU from its timers."
         })
-        .remedy(Remedy::advice(match guest {
-            true => {
-                "Ask whoever runs the host what it did then. A host that announces its pauses \
-                 (KVM_KVMCLOCK_CTRL) keeps the guest's watchdogs quiet."
-            }
-            false => "Look at the stack trace that follows the line in the kernel log.",
+        .remedy(Remedy::advice(if guest {
+            "Ask the host's operator what it did then. A host that flags its pauses \
+             (KVM_KVMCLOCK_CTRL) avoids false alarms of the guest's watchdogs."
+        } else {
+            "Read the stack trace that follows the line in the kernel log."
         }))
         .alone()
 }

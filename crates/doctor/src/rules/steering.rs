@@ -1,15 +1,15 @@
-//! Who steers the clock: nobody, one, or several.
+//! Which daemons discipline the clock: none, one, or several.
 
 use facts::kernel::LogEvent;
 use facts::steering::{Adjtimex, ChronyTracking, TimeKeeper, TimeKeeperKind};
 
-use crate::case::{Case, log_evidence, why_not};
+use crate::case::{Case, adjtimex_evidence, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
-use crate::rule::{Check, Outcome, Skipped};
 use crate::text;
 
-/// Programs that keep the system's clock by a network or a reference clock.
+/// Daemons that discipline the system clock by a network or a reference clock.
 const DAEMONS: [TimeKeeperKind; 5] = [
     TimeKeeperKind::Chrony,
     TimeKeeperKind::Ntpd,
@@ -38,7 +38,7 @@ fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
     keepers.iter().map(|one| name(one.kind)).collect()
 }
 
-/// Whether chronyd itself says that it follows a source.
+/// Whether chronyd reports that it follows a source.
 fn follows(tracking: &ChronyTracking) -> bool {
     tracking.stratum > 0 && tracking.leap_status != "Not synchronised"
 }
@@ -49,7 +49,7 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     let synchronised = adjtimex.map(|state| !state.has(Adjtimex::STA_UNSYNC));
     let tracking = case.facts.steering.chrony.known();
     if let Some(tracking) = tracking.filter(|tracking| follows(tracking)) {
-        // A captured tree keeps no server's name.
+        // A capture keeps no server's name.
         let reference = match tracking.reference.as_str() {
             "" | "withheld" => "a server",
             name => name,
@@ -60,29 +60,29 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
         ));
     }
     if synchronised == Some(true) {
-        return Outcome::fine("the kernel was told within the last hours that its clock is right");
+        return Outcome::fine("a daemon synchronised the kernel's clock within the last hours");
     }
     let Some(keepers) = case.facts.steering.keepers.known() else {
         return Err(why_not(&case.facts.steering.keepers));
     };
     let running = case.running(&DAEMONS);
     let Some(daemon) = running.first() else {
-        // Guest tools and PTP steer without telling the kernel.
+        // Guest tools and PTP do not clear STA_UNSYNC.
         let others = case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]);
         if let Some(other) = others.first() {
-            return Outcome::fine(format!("{} is there and sets the clock", name(other.kind)));
+            return Outcome::fine(format!("{} runs and sets the clock", name(other.kind)));
         }
         if synchronised.is_none() && case.in_container() {
             return Err(Skipped::CouldNot(
-                "a container does not see the machine's time daemon".to_owned(),
+                "a container cannot see the machine's time daemon".to_owned(),
             ));
         }
-        return nobody(case, adjtimex, keepers).alone();
+        return undisciplined(case, adjtimex, keepers).alone();
     };
     if daemon.kind == TimeKeeperKind::Chrony && tracking.is_none() {
         // Without `rtcsync` chronyd leaves STA_UNSYNC set (chrony.conf(5)).
         return Err(Skipped::CouldNot(format!(
-            "chronyd runs, and does not say how it fares ({})",
+            "chronyd runs, but does not report its state ({})",
             case.facts.steering.chrony.unknown().map_or_else(String::new, ToString::to_string)
         )));
     }
@@ -96,10 +96,10 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     searching(daemon.kind, adjtimex, tracking).alone()
 }
 
-fn nobody(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
-    let mut finding = Finding::new(Severity::Warning, "Nobody steers this machine's clock");
+fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
+    let mut finding = Finding::new(Severity::Warning, "No time daemon disciplines this clock");
     if let Some(state) = adjtimex {
-        finding = finding.evidence(status_line(state));
+        finding = finding.evidence(adjtimex_evidence(state));
     }
     let installed: Vec<_> = keepers
         .iter()
@@ -107,8 +107,8 @@ fn nobody(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) 
         .map(|one| name(one.kind))
         .collect();
     finding = finding.evidence(match installed.as_slice() {
-        [] if case.in_container() => "no time daemon is seen from this container".to_owned(),
-        [] => "no time daemon is installed or running".to_owned(),
+        [] if case.in_container() => "no time daemon visible in this container".to_owned(),
+        [] => "no time daemon installed or running".to_owned(),
         some => format!("installed, not running: {}", some.join(", ")),
     });
     if let Some(line) = case.logged(|event| *event == LogEvent::Restored).last() {
@@ -116,33 +116,33 @@ fn nobody(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) 
     }
     finding
         .why(
-            "A free-running clock is off by seconds a week, and by the whole pause after a \
-             suspend, a snapshot or a migration. Certificates, logs of several machines and \
-             databases rest on it.",
+            "A free-running clock drifts by seconds a week, and loses the whole pause at a suspend, \
+             a snapshot restore or a migration. Certificates, databases and the logs of several \
+             machines depend on it.",
         )
-        .remedy(remedies::have_time_daemon(case))
+        .remedy(remedies::run_time_daemon(case))
         .remedies_by_phc(case)
         .remedies_by_tools(case)
 }
 
 impl Finding {
-    /// Where the host's own clock is at hand, it is the best source.
+    /// Where the host's clock is available, it is the best source.
     fn remedies_by_phc(self, case: &Case<'_>) -> Self {
         let Some(phc) = case.host_phcs().next() else { return self };
         self.remedy(remedies::follow_host(case, &phc.device))
     }
 
-    /// VMware's tools steer when told to, and do not say so.
+    /// VMware Tools set the clock if configured to, and do not report it.
     fn remedies_by_tools(self, case: &Case<'_>) -> Self {
         if case.running(&[TimeKeeperKind::VmwareTools]).is_empty() {
             return self;
         }
         self.remedy(
             Remedy::command(
-                "See whether VMware Tools set the clock; if so, all is well but for accuracy.",
+                "Check whether VMware Tools set the clock; if so, only its accuracy is at risk.",
                 "vmware-toolbox-cmd timesync status",
             )
-            .changes(remedies::LOOKS),
+            .changes(remedies::READ_ONLY),
         )
     }
 }
@@ -153,12 +153,10 @@ fn searching(
     tracking: Option<&ChronyTracking>,
 ) -> Finding {
     let daemon_name = name(daemon);
-    let mut finding = Finding::new(
-        Severity::Warning,
-        format!("{daemon_name} runs, and has no source to steer the clock by"),
-    );
+    let mut finding =
+        Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"));
     if let Some(state) = adjtimex {
-        finding = finding.evidence(status_line(state));
+        finding = finding.evidence(adjtimex_evidence(state));
     }
     if let Some(tracking) = tracking {
         finding = finding.evidence(format!(
@@ -174,24 +172,14 @@ fn searching(
         _ => "ntpq -p",
     };
     finding
-        .why("Until it reaches a server the clock runs free, and nothing else will say so.")
+        .why("Until it reaches a server the clock runs free, and nothing else reports it.")
         .remedy(
             Remedy::command(
-                "See which servers it tries; UDP port 123 must be open to them.",
+                "Check which servers it polls; UDP port 123 to them must be open.",
                 command,
             )
-            .changes(remedies::LOOKS),
+            .changes(remedies::READ_ONLY),
         )
-}
-
-/// adjtimex's status and error as evidence.
-pub(crate) fn status_line(state: &Adjtimex) -> String {
-    format!(
-        "adjtimex: status {:#06x}{}, maximum error {}",
-        state.status,
-        if state.has(Adjtimex::STA_UNSYNC) { " (STA_UNSYNC)" } else { "" },
-        text::duration_ns(state.max_error_us as f64 * 1e3)
-    )
 }
 
 /// `one-daemon`
@@ -202,8 +190,8 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     let running = case.running(&DAEMONS);
     if running.len() < 2 {
         return Outcome::fine(match running.first() {
-            Some(only) => format!("{} alone", name(only.kind)),
-            None => "no two time daemons".to_owned(),
+            Some(only) => format!("{} only", name(only.kind)),
+            None => "none or one".to_owned(),
         });
     }
     let both = text::list(&names(&running));
@@ -212,11 +200,11 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     } else {
         name(running[0].kind)
     };
-    let mut finding = Finding::new(Severity::Warning, format!("{both} steer the same clock"))
+    let mut finding = Finding::new(Severity::Warning, format!("{both} discipline the same clock"))
         .evidence(format!("running: {both}"))
         .why(
-            "Each takes the other's corrections for the clock's own error and corrects them \
-                 again: the clock swings, and both report that they are synchronised.",
+            "Each corrects the other's corrections: the clock oscillates, and both report that they \
+             are synchronised.",
         );
     for other in running.iter().filter(|one| name(one.kind) != keep) {
         finding = finding.remedy(
@@ -224,7 +212,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
                 format!("Keep {keep}, stop {}.", name(other.kind)),
                 format!("sudo systemctl disable --now {}", unit(case, other.kind)),
             )
-            .changes("at once, and after a reboot too"),
+            .changes("that daemon, at once and after a reboot"),
         );
     }
     finding.alone()
@@ -248,19 +236,19 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
     let daemons = case.running(&DAEMONS);
     let tools = case.running(&[TimeKeeperKind::VirtualBoxService]);
     let (Some(daemon), Some(tool)) = (daemons.first(), tools.first()) else {
-        // These set the clock once, after a pause or when told to, and leave
-        // the steering to others: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),
+        // These set the clock after a pause or on request, and do not discipline
+        // it: drivers/hv/hv_util.c (ICTIMESYNCFLAG_SYNC),
         // qemu-ga's guest-set-time, and vmtoolsd whose periodic
-        // synchronisation is off unless switched on.
-        let patient = case.running(&[
+        // synchronisation is off by default.
+        let occasional = case.running(&[
             TimeKeeperKind::VmwareTools,
             TimeKeeperKind::QemuGuestAgent,
             TimeKeeperKind::HypervUtils,
         ]);
-        return Outcome::fine(match patient.as_slice() {
-            [] => "no guest tools steer the clock beside a time daemon".to_owned(),
+        return Outcome::fine(match occasional.as_slice() {
+            [] => "no guest tools set the clock against a time daemon".to_owned(),
             some => format!(
-                "{}: sets the clock after pauses only, unless told otherwise",
+                "{}: sets the clock after pauses only, unless configured otherwise",
                 names(some).join(", ")
             ),
         });
@@ -269,9 +257,8 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
     Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
         .evidence(format!("running: {tool}, {daemon}"))
         .why(
-            "VBoxService compares with the host every 10 s and moves the clock when it is 100 ms \
-             off, stepping it when far off. What the daemon learns about the clock's rate is \
-             worth nothing then.",
+            "VBoxService compares the clock with the host's every 10 s and corrects it when it is \
+             100 ms off, with a step when far off. The daemon then learns a wrong frequency.",
         )
         .remedy(
             Remedy::command(
@@ -279,7 +266,9 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
                 "VBoxManage setextradata NAME \
                  VBoxInternal/Devices/VMMDev/0/Config/GetHostTimeDisabled 1",
             )
-            .changes("from the VM's next start on; after a saved state only the daemon steps"),
+            .changes(
+                "the VM from its next start on; then only the daemon steps after a saved state",
+            ),
         )
         .alone()
 }

@@ -3,14 +3,14 @@
 use instruments::measurements::ReadPath;
 
 use crate::testing::{
-    boot_with, could_not, fine, healthy_bare_metal, healthy_kvm_guest, measured, measured_tsc,
-    told, use_kvm_clock,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, measured,
+    measured_tsc, use_kvm_clock,
 };
 
 #[test]
 fn tsc_read_through_the_kernel() {
     let facts = healthy_kvm_guest();
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(finding_text(
         &facts,
         Some(&measured("tsc", 240.0, 1000)),
         "reads-enter-kernel"
@@ -25,7 +25,7 @@ fn a_parameter_that_closes_the_page_is_named() {
     let measured = measured("kvm-clock", 260.0, 1000);
     fine(&facts, Some(&measured), "reads-enter-kernel");
     fine(&facts, Some(&measured), "kvm-clock-not-stable");
-    insta::assert_snapshot!(told(&facts, Some(&measured), "harmful-parameters"));
+    insta::assert_snapshot!(finding_text(&facts, Some(&measured), "harmful-parameters"));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_trapped_tsc() {
     measured.costs[0].ns.min = 1_900.0;
     measured.costs[0].ns.median = 2_040.0;
     measured.costs[0].ns.p99 = 2_600.0;
-    insta::assert_snapshot!(told(&healthy_kvm_guest(), Some(&measured), "tsc-trapped"));
+    insta::assert_snapshot!(finding_text(&healthy_kvm_guest(), Some(&measured), "tsc-trapped"));
     // One cause, one finding.
     fine(&healthy_kvm_guest(), Some(&measured), "read-cost");
 }
@@ -43,7 +43,7 @@ fn a_trapped_tsc() {
 fn a_reading_far_above_its_sources_norm() {
     let mut measured = measured("tsc", 340.0, 0);
     measured.costs[0].ns.median = 120.0;
-    insta::assert_snapshot!(told(&healthy_bare_metal(), Some(&measured), "read-cost"));
+    insta::assert_snapshot!(finding_text(&healthy_bare_metal(), Some(&measured), "read-cost"));
 }
 
 #[test]
@@ -51,11 +51,11 @@ fn a_clock_that_went_backward() {
     let mut measured = measured_tsc();
     measured.order[0].backward = 3;
     measured.order[0].largest_backward_ns = 812.0;
-    insta::assert_snapshot!(told(&healthy_kvm_guest(), Some(&measured), "clock-order"));
+    insta::assert_snapshot!(finding_text(&healthy_kvm_guest(), Some(&measured), "clock-order"));
 }
 
 #[test]
-fn without_measurements_nothing_is_said_of_cost() {
+fn without_measurements_costs_are_not_checked() {
     for rule in ["reads-enter-kernel", "tsc-trapped", "read-cost", "clock-order"] {
         assert_eq!(could_not(&healthy_kvm_guest(), None, rule), "not measured in this run");
         let empty = Default::default();

@@ -5,7 +5,7 @@ use facts::Facts;
 use facts::cpu::{HypervFeatures, Hypervisor, HypervisorKind};
 
 use crate::testing::{
-    could_not, fine, healthy_kvm_guest, not_applicable, silent, told, use_source,
+    could_not, finding_text, fine, healthy_kvm_guest, not_applicable, set_source, unreadable,
 };
 
 fn under(kind: HypervisorKind, signature: &str) -> Facts {
@@ -37,40 +37,40 @@ fn virtualbox_with_each_provider() {
     fine(&facts, None, "virtualbox-provider");
 
     facts.cpu.hypervisor = not_applicable("no hypervisor shows itself");
-    insta::assert_snapshot!("provider_none", told(&facts, None, "virtualbox-provider"));
+    insta::assert_snapshot!("provider_none", finding_text(&facts, None, "virtualbox-provider"));
 
     let mut facts = under(HypervisorKind::VirtualBox, "VBoxVBoxVBox");
     facts.system.product = Fact::Known("VirtualBox".into());
-    insta::assert_snapshot!("provider_minimal", told(&facts, None, "virtualbox-provider"));
+    insta::assert_snapshot!("provider_minimal", finding_text(&facts, None, "virtualbox-provider"));
 }
 
 #[test]
 fn hyperv_without_its_page() {
     let mut facts = under(HypervisorKind::HyperV, "Microsoft Hv");
-    use_source(&mut facts, "acpi_pm", "acpi_pm");
+    set_source(&mut facts, "acpi_pm", "acpi_pm");
     for (name, page) in [("not_offered", false), ("not_taken", true)] {
         if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
             hypervisor.hyperv = hyperv(page);
         }
-        insta::assert_snapshot!(name, told(&facts, None, "hyperv-clock"));
+        insta::assert_snapshot!(name, finding_text(&facts, None, "hyperv-clock"));
     }
-    use_source(&mut facts, "hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page acpi_pm");
+    set_source(&mut facts, "hyperv_clocksource_tsc_page", "hyperv_clocksource_tsc_page acpi_pm");
     fine(&facts, None, "hyperv-clock");
 }
 
 #[test]
-fn software_emulation_is_told() {
+fn software_emulation_is_reported() {
     let facts = under(HypervisorKind::Tcg, "TCGTCGTCGTCG");
-    insta::assert_snapshot!(told(&facts, None, "software-emulation"));
+    insta::assert_snapshot!(finding_text(&facts, None, "software-emulation"));
 }
 
 #[test]
 fn unknown_hypervisors_and_unknown_facts_are_no_finding() {
     let facts = under(HypervisorKind::Unrecognised, "OhTotallyNew");
     assert_eq!(crate::diagnose(&facts, None).findings, []);
-    could_not(&silent(), None, "hyperv-clock");
-    could_not(&silent(), None, "software-emulation");
-    let mut facts = silent();
+    could_not(&unreadable(), None, "hyperv-clock");
+    could_not(&unreadable(), None, "software-emulation");
+    let mut facts = unreadable();
     facts.system.product = Fact::Known("VirtualBox".into());
     could_not(&facts, None, "virtualbox-provider");
 }

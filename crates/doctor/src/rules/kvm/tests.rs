@@ -5,13 +5,13 @@ use facts::Facts;
 use facts::kernel::LogEvent;
 
 use crate::testing::{
-    boot_with, could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest,
-    kvm_features, log, measured, silent, told, use_kvm_clock, use_source,
+    boot_with, could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, kvm_features, log, measured, set_source, unreadable, use_kvm_clock,
 };
 
 fn without_kvm_clock() -> Facts {
     let mut facts = healthy_kvm_guest();
-    use_source(&mut facts, "tsc", "tsc hpet acpi_pm");
+    set_source(&mut facts, "tsc", "tsc hpet acpi_pm");
     facts
 }
 
@@ -21,14 +21,14 @@ fn the_host_does_not_offer_it() {
     if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
         hypervisor.kvm_features = Some(kvm_features(0x0000_00a0));
     }
-    insta::assert_snapshot!(told(&facts, None, "kvm-clock-missing"));
+    insta::assert_snapshot!(finding_text(&facts, None, "kvm-clock-missing"));
 }
 
 #[test]
 fn a_parameter_takes_it_away() {
     let mut facts = without_kvm_clock();
     boot_with(&mut facts, "no-kvmclock");
-    insta::assert_snapshot!(told(&facts, None, "kvm-clock-missing"));
+    insta::assert_snapshot!(finding_text(&facts, None, "kvm-clock-missing"));
 }
 
 #[test]
@@ -37,21 +37,21 @@ fn the_kernel_was_built_without_it() {
     if let Fact::Known(options) = &mut facts.kernel.configuration {
         options.remove("KVM_GUEST");
     }
-    insta::assert_snapshot!(told(&facts, None, "kvm-clock-missing"));
+    insta::assert_snapshot!(finding_text(&facts, None, "kvm-clock-missing"));
 }
 
 #[test]
-fn nobody_knows_why_it_is_missing() {
+fn it_is_missing_for_an_unknown_reason() {
     let mut facts = without_kvm_clock();
     facts.kernel.configuration = gone("/proc/config.gz");
-    insta::assert_snapshot!(told(&facts, None, "kvm-clock-missing"));
+    insta::assert_snapshot!(finding_text(&facts, None, "kvm-clock-missing"));
 }
 
 #[test]
-fn the_host_does_not_vouch_for_its_tsc() {
+fn the_host_does_not_flag_its_tsc_as_stable() {
     let mut facts = healthy_kvm_guest();
     use_kvm_clock(&mut facts, 0);
-    insta::assert_snapshot!(told(
+    insta::assert_snapshot!(finding_text(
         &facts,
         Some(&measured("kvm-clock", 310.0, 1000)),
         "kvm-clock-not-stable"
@@ -66,17 +66,17 @@ fn the_host_does_not_vouch_for_its_tsc() {
 #[test]
 fn a_host_that_cannot_give_a_stable_clock() {
     let mut facts = healthy_bare_metal();
-    use_source(&mut facts, "hpet", "tsc hpet acpi_pm");
+    set_source(&mut facts, "hpet", "tsc hpet acpi_pm");
     if let Fact::Known(host) = &mut facts.kvm_host {
         host.flags = 0xc;
     }
-    insta::assert_snapshot!("switch", told(&facts, None, "kvm-host-clock"));
+    insta::assert_snapshot!("switch", finding_text(&facts, None, "kvm-host-clock"));
     let event = LogEvent::MarkedUnstable {
         clocksource: "tsc".into(),
         because: "check_tsc_sync_source failed".into(),
     };
     log(&mut facts, 0.4, "tsc: Marking TSC unstable due to check_tsc_sync_source failed", event);
-    insta::assert_snapshot!("tsc_at_fault", told(&facts, None, "kvm-host-clock"));
+    insta::assert_snapshot!("tsc_at_fault", finding_text(&facts, None, "kvm-host-clock"));
 }
 
 #[test]
@@ -86,13 +86,13 @@ fn a_host_that_is_itself_restored_from_snapshots_has_to_weigh_it() {
     if let Fact::Known(host) = &mut facts.kvm_host {
         host.flags = 0;
     }
-    insta::assert_snapshot!("nested", told(&facts, None, "kvm-host-clock"));
+    insta::assert_snapshot!("nested", finding_text(&facts, None, "kvm-host-clock"));
 }
 
 #[test]
 fn unknown_facts_are_no_finding() {
-    could_not(&silent(), None, "kvm-clock-missing");
-    could_not(&silent(), None, "kvm-clock-not-stable");
+    could_not(&unreadable(), None, "kvm-clock-missing");
+    could_not(&unreadable(), None, "kvm-clock-not-stable");
     let mut facts = healthy_bare_metal();
     facts.kvm_host = Fact::Unknown(facts::Unknown::NeedsRoot { what: "/dev/kvm".into() });
     could_not(&facts, None, "kvm-host-clock");

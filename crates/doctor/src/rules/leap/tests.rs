@@ -1,10 +1,12 @@
-//! Leap seconds armed, and TAI unset.
+//! Leap seconds scheduled, and TAI unset.
 
 use facts::Fact;
 use facts::Facts;
 use facts::steering::{Adjtimex, TimeKeeperKind};
 
-use crate::testing::{could_not, fine, gone, healthy_kvm_guest, keeper, silent, told, unsteered};
+use crate::testing::{
+    could_not, finding_text, fine, gone, healthy_kvm_guest, keeper, undisciplined, unreadable,
+};
 
 fn with_state(edit: impl Fn(&mut Adjtimex)) -> Facts {
     let mut facts = healthy_kvm_guest();
@@ -20,10 +22,10 @@ fn a_leap_second_armed() {
     if let Fact::Known(tracking) = &mut facts.steering.chrony {
         tracking.leap_status = "Insert second".into();
     }
-    insta::assert_snapshot!("inserted", told(&facts, None, "leap-second"));
+    insta::assert_snapshot!("inserted", finding_text(&facts, None, "leap-second"));
     let mut facts = with_state(|state| state.status |= Adjtimex::STA_DEL);
     facts.steering.chrony = gone("chronyc");
-    insta::assert_snapshot!("left_out", told(&facts, None, "leap-second"));
+    insta::assert_snapshot!("left_out", finding_text(&facts, None, "leap-second"));
     let passed = with_state(|state| {
         state.status |= Adjtimex::STA_INS;
         state.state = 4;
@@ -32,19 +34,19 @@ fn a_leap_second_armed() {
 }
 
 #[test]
-fn tai_is_told_of_only_where_someone_could_have_set_it() {
-    insta::assert_snapshot!(told(&with_state(|state| state.tai_s = 0), None, "tai-offset"));
+fn tai_is_reported_only_where_a_daemon_could_set_it() {
+    insta::assert_snapshot!(finding_text(&with_state(|state| state.tai_s = 0), None, "tai-offset"));
     let mut by_timesyncd = with_state(|state| state.tai_s = 0);
     by_timesyncd.steering.keepers =
         Fact::Known(vec![keeper(TimeKeeperKind::SystemdTimesyncd, true)]);
     fine(&by_timesyncd, None, "tai-offset");
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     fine(&facts, None, "tai-offset");
 }
 
 #[test]
 fn unknown_facts_are_no_finding() {
-    could_not(&silent(), None, "leap-second");
-    could_not(&silent(), None, "tai-offset");
+    could_not(&unreadable(), None, "leap-second");
+    could_not(&unreadable(), None, "tai-offset");
 }

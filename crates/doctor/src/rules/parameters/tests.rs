@@ -5,7 +5,8 @@ use facts::Fact;
 use super::table::PARAMETERS;
 use crate::diagnose;
 use crate::testing::{
-    boot_with, could_not, fine, healthy_bare_metal, healthy_kvm_guest, silent, told, use_kvm_clock,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, unreadable,
+    use_kvm_clock,
 };
 
 #[test]
@@ -15,7 +16,7 @@ fn each_obsolete_parameter() {
         &mut facts,
         "clock=pmtmr clocksource_failover=acpi_pm divider=10 xen.independent_wallclock=1",
     );
-    insta::assert_snapshot!(told(&facts, None, "obsolete-parameters"));
+    insta::assert_snapshot!(finding_text(&facts, None, "obsolete-parameters"));
 }
 
 #[test]
@@ -27,21 +28,21 @@ fn each_harmful_parameter_in_a_guest() {
         "notsc tsc=unstable no_kvmclock no-kvmclock-vsyscall nopv nohz=off highres=off idle=poll \
          idle=halt lpj=1000 nolapic_timer noapictimer",
     );
-    insta::assert_snapshot!(told(&facts, None, "harmful-parameters"));
+    insta::assert_snapshot!(finding_text(&facts, None, "harmful-parameters"));
 }
 
 #[test]
-fn vouching_for_a_doubtful_tsc() {
+fn trusting_a_doubtful_tsc() {
     let mut facts = healthy_bare_metal();
     if let Fact::Known(flags) = &mut facts.cpu.flags {
         flags.nonstop_tsc = false;
     }
     boot_with(&mut facts, "tsc=reliable tsc=nowatchdog");
-    insta::assert_snapshot!(told(&facts, None, "harmful-parameters"));
+    insta::assert_snapshot!(finding_text(&facts, None, "harmful-parameters"));
 }
 
 #[test]
-fn parameters_that_are_right_here_are_explained_when_asked() {
+fn harmless_parameters_are_explained() {
     let mut facts = healthy_bare_metal();
     boot_with(
         &mut facts,
@@ -68,6 +69,6 @@ fn the_table_reads_well() {
 
 #[test]
 fn unknown_facts_are_no_finding() {
-    could_not(&silent(), None, "harmful-parameters");
-    could_not(&silent(), None, "obsolete-parameters");
+    could_not(&unreadable(), None, "harmful-parameters");
+    could_not(&unreadable(), None, "obsolete-parameters");
 }

@@ -6,8 +6,8 @@ use facts::kernel::LogEvent;
 use facts::{Fact, Unknown};
 
 use crate::testing::{
-    could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, log, silent,
-    told, unsteered,
+    could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, log, undisciplined, unreadable,
 };
 
 fn firecracker_on_tsc() -> Facts {
@@ -20,24 +20,24 @@ fn firecracker_on_tsc() -> Facts {
 #[test]
 fn tsc_on_firecracker_without_ptp() {
     let mut facts = firecracker_on_tsc();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     if let Fact::Known(options) = &mut facts.kernel.configuration {
         options.remove("PTP_1588_CLOCK_KVM");
     }
-    insta::assert_snapshot!(told(&facts, None, "snapshot-restore"));
+    insta::assert_snapshot!(finding_text(&facts, None, "snapshot-restore"));
 }
 
 #[test]
 fn tsc_on_firecracker_with_chrony_that_has_no_ptp() {
-    insta::assert_snapshot!(told(&firecracker_on_tsc(), None, "snapshot-restore"));
+    insta::assert_snapshot!(finding_text(&firecracker_on_tsc(), None, "snapshot-restore"));
 }
 
 #[test]
-fn tsc_on_firecracker_with_ptp_that_nobody_follows() {
+fn tsc_on_firecracker_with_an_unused_ptp_clock() {
     let mut facts = healthy_firecracker();
     facts.clocksources.current = Fact::Known("tsc".into());
-    unsteered(&mut facts);
-    insta::assert_snapshot!(told(&facts, None, "snapshot-restore"));
+    undisciplined(&mut facts);
+    insta::assert_snapshot!(finding_text(&facts, None, "snapshot-restore"));
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn kvm_clock_can_be_carried_on() {
 #[test]
 fn a_restore_seen_elsewhere_counts_too() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     let text = "random: crng reseeded due to virtual machine fork";
     log(&mut facts, 84_000.0, text, LogEvent::Restored);
-    insta::assert_snapshot!("source", told(&facts, None, "snapshot-restore"));
-    insta::assert_snapshot!("seen", told(&facts, None, "pauses-seen"));
+    insta::assert_snapshot!("source", finding_text(&facts, None, "snapshot-restore"));
+    insta::assert_snapshot!("seen", finding_text(&facts, None, "pauses-seen"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn suspends_of_a_laptop_are_no_finding() {
     log(&mut facts, 3_600.0, "PM: suspend exit", LogEvent::Resumed);
     assert_eq!(
         fine(&facts, None, "pauses-seen"),
-        "1 suspend; the kernel adds the time slept from the RTC"
+        "1 suspend; the kernel adds the suspended time from the RTC"
     );
     fine(&facts, None, "snapshot-restore");
 }
@@ -80,11 +80,11 @@ fn a_vmclock_that_its_host_does_not_trust() {
         })
     };
     facts.vmclock = page(4);
-    insta::assert_snapshot!(told(&facts, None, "vmclock-status"));
+    insta::assert_snapshot!(finding_text(&facts, None, "vmclock-status"));
     facts.vmclock = page(2);
     assert_eq!(
         fine(&facts, None, "vmclock-status"),
-        "/dev/vmclock0: synchronised; it tells programs of restores, and sets no clock"
+        "/dev/vmclock0: synchronised; it informs programs of restores, and sets no clock"
     );
     facts.vmclock = Fact::Unknown(Unknown::NeedsRoot { what: "/dev/vmclock0".into() });
     could_not(&facts, None, "vmclock-status");
@@ -92,12 +92,12 @@ fn a_vmclock_that_its_host_does_not_trust() {
 
 #[test]
 fn unknown_facts_are_no_finding() {
-    could_not(&silent(), None, "pauses-seen");
-    could_not(&silent(), None, "snapshot-restore");
+    could_not(&unreadable(), None, "pauses-seen");
+    could_not(&unreadable(), None, "snapshot-restore");
     let mut facts = healthy_bare_metal();
     facts.kernel.log = gone("kernel log");
     fine(&facts, None, "snapshot-restore");
-    let mut facts = silent();
+    let mut facts = unreadable();
     facts.system.acpi_oem = Fact::Known("FIRECK".into());
     could_not(&facts, None, "snapshot-restore");
 }

@@ -1,12 +1,12 @@
-//! Sick battery-backed clocks.
+//! Sick RTCs.
 
 use facts::Fact;
 use facts::hardware::RtcConvention;
 
 use super::whole_quarter_hours;
 use crate::testing::{
-    could_not, fine, gone, healthy_bare_metal, healthy_firecracker, healthy_kvm_guest, silent,
-    told, unsteered,
+    could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
+    healthy_kvm_guest, undisciplined, unreadable,
 };
 
 #[test]
@@ -14,7 +14,7 @@ fn an_rtc_in_local_time() {
     let mut facts = healthy_bare_metal();
     facts.rtc.convention = Fact::Known(RtcConvention::Local);
     facts.rtc.minus_system_s = Fact::Known(7_201);
-    insta::assert_snapshot!(told(&facts, None, "rtc-local-time"));
+    insta::assert_snapshot!(finding_text(&facts, None, "rtc-local-time"));
     fine(&facts, None, "rtc-off");
 }
 
@@ -22,40 +22,40 @@ fn an_rtc_in_local_time() {
 fn an_rtc_far_off() {
     let mut facts = healthy_bare_metal();
     facts.rtc.minus_system_s = Fact::Known(-432);
-    insta::assert_snapshot!(told(&facts, None, "rtc-off"));
+    insta::assert_snapshot!(finding_text(&facts, None, "rtc-off"));
 }
 
 #[test]
 fn an_rtc_that_is_off_by_a_time_zone() {
     let mut facts = healthy_bare_metal();
     facts.rtc.minus_system_s = Fact::Known(19_800);
-    insta::assert_snapshot!(told(&facts, None, "rtc-off"));
+    insta::assert_snapshot!(finding_text(&facts, None, "rtc-off"));
 }
 
 #[test]
-fn in_an_unsteered_guest_the_rtc_is_likely_the_right_one() {
+fn in_an_undisciplined_guest_the_rtc_is_probably_right() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.rtc.minus_system_s = Fact::Known(64);
-    insta::assert_snapshot!(told(&facts, None, "rtc-off"));
+    insta::assert_snapshot!(finding_text(&facts, None, "rtc-off"));
 }
 
 #[test]
 fn no_rtc_at_all() {
     let mut facts = healthy_bare_metal();
     facts.rtc.devices = Fact::Known(Vec::new());
-    insta::assert_snapshot!(told(&facts, None, "rtc-missing"));
+    insta::assert_snapshot!(finding_text(&facts, None, "rtc-missing"));
     fine(&facts, None, "rtc-local-time");
     fine(&facts, None, "rtc-off");
     facts.rtc.devices = gone("/sys/class/rtc");
-    told(&facts, None, "rtc-missing");
+    finding_text(&facts, None, "rtc-missing");
 }
 
 #[test]
 fn a_firecracker_guest_needs_no_rtc() {
     assert_eq!(
         fine(&healthy_firecracker(), None, "rtc-missing"),
-        "none, and none is needed: kvm-clock gives the time of day at boot"
+        "none, and none needed: kvm-clock gives the time of day at boot"
     );
 }
 
@@ -68,9 +68,9 @@ fn time_zones_are_quarters_of_an_hour() {
 #[test]
 fn unknown_facts_are_no_finding() {
     for rule in ["rtc-local-time", "rtc-off", "rtc-missing"] {
-        could_not(&silent(), None, rule);
+        could_not(&unreadable(), None, rule);
     }
     let mut facts = healthy_bare_metal();
     facts.rtc.minus_system_s = Fact::Known(i64::MIN);
-    told(&facts, None, "rtc-off");
+    finding_text(&facts, None, "rtc-off");
 }

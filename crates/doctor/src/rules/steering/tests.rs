@@ -1,4 +1,4 @@
-//! Sick machines for the rules about who steers.
+//! Sick machines for the rules about time daemons.
 
 use facts::Fact;
 use facts::Facts;
@@ -8,8 +8,8 @@ use facts::steering::{Adjtimex, TimeKeeperKind};
 
 use super::follows;
 use crate::testing::{
-    could_not, fine, gone, healthy_firecracker, healthy_kvm_guest, keeper, log, silent, told,
-    tracking, unsteered,
+    could_not, finding_text, fine, gone, healthy_firecracker, healthy_kvm_guest, keeper, log,
+    tracking, undisciplined, unreadable,
 };
 
 fn with_keepers(running: &[TimeKeeperKind]) -> Facts {
@@ -19,32 +19,32 @@ fn with_keepers(running: &[TimeKeeperKind]) -> Facts {
 }
 
 #[test]
-fn nobody_steers() {
+fn no_daemon() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
-    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    undisciplined(&mut facts);
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
 }
 
 #[test]
-fn nobody_steers_a_restored_guest_whose_host_offers_its_clock() {
+fn no_daemon_in_a_restored_guest_whose_host_offers_its_clock() {
     let mut facts = healthy_firecracker();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Chrony, false)]);
-    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
 }
 
 #[test]
-fn nobody_steers_as_seen_from_a_container() {
+fn no_daemon_visible_in_a_container() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.system.container = Fact::Known("docker".into());
-    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
     facts.steering.adjtimex = gone("adjtimex");
     could_not(&facts, None, "clock-steered");
 }
 
 #[test]
-fn a_daemon_out_of_sight_still_counts() {
+fn a_hidden_daemon_still_counts() {
     let mut facts = healthy_kvm_guest();
     facts.steering.keepers = Fact::Known(Vec::new());
     facts.steering.chrony = gone("chronyc");
@@ -59,13 +59,13 @@ fn a_daemon_without_a_source() {
         state.status |= Adjtimex::STA_UNSYNC;
         state.max_error_us = 16_000_000;
     }
-    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
     facts.load.uptime_s = Fact::Known(40.0);
     fine(&facts, None, "clock-steered");
 }
 
 #[test]
-fn chronyd_judges_for_itself_since_the_kernels_flag_says_nothing_without_rtcsync() {
+fn chronyds_own_report_decides_since_the_flag_needs_rtcsync() {
     let mut facts = healthy_kvm_guest();
     if let Fact::Known(state) = &mut facts.steering.adjtimex {
         state.status |= Adjtimex::STA_UNSYNC;
@@ -77,23 +77,23 @@ fn chronyd_judges_for_itself_since_the_kernels_flag_says_nothing_without_rtcsync
     lost.stratum = 0;
     lost.leap_status = "Not synchronised".into();
     facts.steering.chrony = Fact::Known(lost);
-    insta::assert_snapshot!(told(&facts, None, "clock-steered"));
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
 }
 
 #[test]
 fn two_daemons() {
     let facts = with_keepers(&[TimeKeeperKind::SystemdTimesyncd, TimeKeeperKind::Chrony]);
-    insta::assert_snapshot!(told(&facts, None, "one-daemon"));
+    insta::assert_snapshot!(finding_text(&facts, None, "one-daemon"));
 }
 
 #[test]
 fn virtualbox_tools_against_a_daemon() {
     let facts = with_keepers(&[TimeKeeperKind::VirtualBoxService, TimeKeeperKind::Ntpd]);
-    insta::assert_snapshot!(told(&facts, None, "guest-tools"));
+    insta::assert_snapshot!(finding_text(&facts, None, "guest-tools"));
 }
 
 #[test]
-fn patient_tools_are_no_finding() {
+fn occasional_tools_are_no_finding() {
     let facts = with_keepers(&[
         TimeKeeperKind::Chrony,
         TimeKeeperKind::VmwareTools,
@@ -101,46 +101,46 @@ fn patient_tools_are_no_finding() {
     ]);
     assert_eq!(
         fine(&facts, None, "guest-tools"),
-        "vmtoolsd, hv_utils: sets the clock after pauses only, unless told otherwise"
+        "vmtoolsd, hv_utils: sets the clock after pauses only, unless configured otherwise"
     );
 }
 
 #[test]
 fn tools_alone_are_no_finding() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::VirtualBoxService, true)]);
     fine(&facts, None, "clock-steered");
     fine(&facts, None, "guest-tools");
 }
 
 #[test]
-fn vmware_tools_may_steer_without_telling() {
+fn vmware_tools_may_set_the_clock_unreported() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::VmwareTools, true)]);
-    let text = told(&facts, None, "clock-steered");
+    let text = finding_text(&facts, None, "clock-steered");
     assert!(text.contains("vmware-toolbox-cmd timesync status"), "{text}");
 }
 
 #[test]
 fn a_network_cards_clock_is_not_the_hosts() {
     let mut facts = healthy_kvm_guest();
-    unsteered(&mut facts);
+    undisciplined(&mut facts);
     facts.phcs = Fact::Known(vec![Phc {
         device: "/dev/ptp0".into(),
         clock_name: "igb-0000:01".into(),
         readable: true,
     }]);
     log(&mut facts, 9.0, "PM: suspend exit", LogEvent::Resumed);
-    let text = told(&facts, None, "clock-steered");
+    let text = finding_text(&facts, None, "clock-steered");
     assert!(!text.contains("refclock"), "{text}");
 }
 
 #[test]
 fn unknown_facts_are_no_finding() {
     for rule in ["clock-steered", "one-daemon", "guest-tools"] {
-        could_not(&silent(), None, rule);
+        could_not(&unreadable(), None, rule);
     }
 }
 

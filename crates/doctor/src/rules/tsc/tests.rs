@@ -8,8 +8,8 @@ use instruments::measurements::Skew;
 
 use super::page_hz;
 use crate::testing::{
-    could_not, fine, healthy_bare_metal, healthy_kvm_guest, log, measured, measured_tsc, silent,
-    told, use_kvm_clock, use_source,
+    could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, log, measured,
+    measured_tsc, set_source, unreadable, use_kvm_clock,
 };
 
 fn with_flags(mut facts: Facts, constant: bool, nonstop: bool) -> Facts {
@@ -21,36 +21,36 @@ fn with_flags(mut facts: Facts, constant: bool, nonstop: bool) -> Facts {
 }
 
 #[test]
-fn tsc_in_use_that_the_cpu_does_not_vouch_for() {
+fn tsc_in_use_that_the_cpu_does_not_guarantee() {
     let server = with_flags(healthy_bare_metal(), true, false);
-    insta::assert_snapshot!("server", told(&server, None, "tsc-not-constant"));
+    insta::assert_snapshot!("server", finding_text(&server, None, "tsc-not-constant"));
     let guest = with_flags(healthy_kvm_guest(), false, false);
-    insta::assert_snapshot!("guest", told(&guest, None, "tsc-not-constant"));
+    insta::assert_snapshot!("guest", finding_text(&guest, None, "tsc-not-constant"));
 }
 
 #[test]
 fn a_kvm_host_without_constant_tsc() {
     let mut host = with_flags(healthy_bare_metal(), false, false);
-    use_source(&mut host, "hpet", "hpet acpi_pm");
-    insta::assert_snapshot!(told(&host, None, "tsc-not-constant"));
+    set_source(&mut host, "hpet", "hpet acpi_pm");
+    insta::assert_snapshot!(finding_text(&host, None, "tsc-not-constant"));
     let mut guest = with_flags(healthy_kvm_guest(), false, false);
     use_kvm_clock(&mut guest, 1);
     fine(&guest, None, "tsc-not-constant");
 }
 
-/// VirtualBox 5.0: taken for 3 478 274 491 Hz, running at 3 400 109 000.
+/// VirtualBox 5.0: advertised 3 478 274 491 Hz, ran at 3 400 109 000.
 #[test]
 fn virtualboxs_two_percent() {
     let mut facts = healthy_kvm_guest();
     facts.system.product = Fact::Known("VirtualBox".into());
-    use_source(&mut facts, "acpi_pm", "kvm-clock tsc acpi_pm");
+    set_source(&mut facts, "acpi_pm", "kvm-clock tsc acpi_pm");
     facts.kernel.log = Fact::Known(Vec::new());
     let event = LogEvent::TscFrequency { hz: 3_478_274_491, refined: false };
     log(&mut facts, 0.0, "tsc: Detected 3478.274 MHz processor", event);
     let mut measured = measured("acpi_pm", 1_645.0, 1000);
     measured.tsc_rate.as_mut().unwrap().hz = 3_400_109_000.0;
-    let text = told(&facts, Some(&measured), "tsc-frequency");
-    assert!(text.contains("293.26 s pass in 300 s of real time"), "{text}");
+    let text = finding_text(&facts, Some(&measured), "tsc-frequency");
+    assert!(text.contains("tsc counts 293.26 s in 300 s"), "{text}");
     insta::assert_snapshot!(text);
 }
 
@@ -58,10 +58,10 @@ fn virtualboxs_two_percent() {
 fn virtualboxs_two_percent_show_in_the_cpus_name() {
     let mut facts = healthy_kvm_guest();
     facts.cpu.model = Fact::Known("Intel(R) Core(TM) i7-6700 CPU @ 2.54GHz".into());
-    // Elsewhere the name is no witness: some laptops are sold by another one.
+    // Elsewhere the name proves nothing: some laptops carry another frequency.
     fine(&facts, None, "tsc-frequency");
     facts.system.product = Fact::Known("VirtualBox".into());
-    insta::assert_snapshot!(told(&facts, None, "tsc-frequency"));
+    insta::assert_snapshot!(finding_text(&facts, None, "tsc-frequency"));
     facts.cpu.model = Fact::Known("Intel(R) Core(TM) i7-6700 CPU @ 2.60GHz".into());
     fine(&facts, None, "tsc-frequency");
 }
@@ -74,14 +74,14 @@ fn a_guest_moved_to_a_host_of_another_frequency() {
         page.tsc_to_system_mul = 0xc000_0000;
     }
     facts.clocksources.current = Fact::Known("tsc".into());
-    insta::assert_snapshot!(told(&facts, None, "tsc-frequency"));
+    insta::assert_snapshot!(finding_text(&facts, None, "tsc-frequency"));
 }
 
 #[test]
 fn cpuid_and_the_kernel_disagree() {
     let mut facts = healthy_bare_metal();
     facts.cpu.cpuid_tsc_hz = Fact::Known(2_500_000_000);
-    insta::assert_snapshot!(told(&facts, None, "tsc-frequency"));
+    insta::assert_snapshot!(finding_text(&facts, None, "tsc-frequency"));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn cpus_that_disagree() {
         bound_ns: 60.0,
         round_trips: 1_500,
     });
-    insta::assert_snapshot!(told(&healthy_kvm_guest(), Some(&measured), "tsc-across-cpus"));
+    insta::assert_snapshot!(finding_text(&healthy_kvm_guest(), Some(&measured), "tsc-across-cpus"));
     // An estimate within its own bound is no difference.
     let mut vague = measured_tsc();
     vague.skews[0].offset_ns = 900.0;
@@ -130,7 +130,7 @@ fn firmware_complaints_concern_only_real_machines() {
     let text = "[Firmware Bug]: TSC doesn't count with P0 frequency!";
     let mut server = healthy_bare_metal();
     log(&mut server, 0.0, text, LogEvent::TscFault);
-    insta::assert_snapshot!(told(&server, None, "tsc-firmware"));
+    insta::assert_snapshot!(finding_text(&server, None, "tsc-firmware"));
     let mut guest = healthy_kvm_guest();
     log(&mut guest, 0.0, text, LogEvent::TscFault);
     fine(&guest, None, "tsc-firmware");
@@ -142,6 +142,6 @@ fn firmware_complaints_concern_only_real_machines() {
 #[test]
 fn unknown_facts_are_no_finding() {
     for rule in ["tsc-not-constant", "tsc-frequency", "tsc-across-cpus", "tsc-firmware"] {
-        could_not(&silent(), None, rule);
+        could_not(&unreadable(), None, rule);
     }
 }

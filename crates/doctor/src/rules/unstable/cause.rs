@@ -1,16 +1,12 @@
-//! Why the TSC was condemned: by the kernel's words where they say it, else
-//! by the size and sign of the figures.
-
-mod words;
+//! Why the kernel marked the TSC unstable: by its message, or by the size and
+//! sign of the figures.
 
 use facts::kernel::{LogEvent, LogLine};
 
 use super::interval::{ACPI_PM_HZ, Interval};
 use crate::case::{Case, log_evidence};
-use crate::finding::Remedy;
-use crate::text;
 
-/// A cause, with the figures that tell it.
+/// A cause, with the figures that show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
     /// No `constant_tsc` on several CPUs: assumed to disagree.
@@ -27,44 +23,43 @@ pub(super) enum Cause {
     HostBackward,
     /// It was smaller than half a second before.
     Backward,
-    /// The yardstick counts timer ticks, which come late or not at all.
-    TickYardstick,
-    /// The yardstick's counter wrapped this many times.
-    YardstickWrapped { times: f64, wrap_ns: f64 },
+    /// The reference counts timer ticks, which come late or not at all.
+    TickReference,
+    /// The reference's counter wrapped this many times.
+    ReferenceWrapped { times: f64, wrap_ns: f64 },
     /// The difference is a power of two of nanoseconds.
     Overflow { power: u32 },
-    /// It gained seconds at once, or the yardstick lost them.
+    /// It gained seconds at once, or the reference lost them.
     JumpedAhead,
-    /// It stood still, or was set back, while the yardstick went on.
-    StoodStill,
+    /// It stopped, or was set back, while the reference advanced.
+    Stopped,
     /// One of the two reads was late: a busy host, an SMI.
     ReadLate,
-    /// It runs at another rate than the kernel took it for.
+    /// It runs at another rate than the kernel assumes.
     WrongRate { ppm: f64 },
-    /// As little as a wrong rate would make, but after this long without.
+    /// As small as a wrong rate would make it, but after this long without.
     WrongOnce { ppm: f64, after_s: f64 },
-    /// The log does not say.
-    Unsaid,
+    /// The log does not show it.
+    NotLogged,
 }
 
 /// The range of the ACPI PM timer's 24 bits.
 const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
-/// A difference this close to a wrap is one: the watchdog's own tolerance,
-/// twice over.
+/// A difference this close to a wrap is one: twice the watchdog's tolerance.
 const WRAP_TOLERANCE_NS: f64 = 125e6;
 
-/// A power of two of nanoseconds met this closely is no accident.
+/// A difference this close to a power of two of nanoseconds is no accident.
 const OVERFLOW_TOLERANCE: f64 = 1e-5;
 
-/// No quartz and no calibration errs by more: beyond it, something happened
-/// in the interval. The worst calibration known was 2.3 % off.
+/// No quartz and no calibration is wrong by more: beyond it, something happened
+/// in the interval. The worst known calibration was 2.3 % off.
 const RATE_LIMIT_PPM: f64 = 30_000.0;
 
-/// A rate wrong from the start is found in the first checks.
+/// The first checks find a rate that is wrong from the start.
 const SETTLED_S: f64 = 60.0;
 
-/// Twice the interval the watchdog keeps when it is on time, 0.5 s.
+/// Twice the watchdog's interval when it is on time, 0.5 s.
 const LATE_NS: f64 = 1e9;
 
 impl Cause {
@@ -76,24 +71,25 @@ impl Cause {
         because: &str,
         interval: Option<&Interval>,
     ) -> Self {
-        if let Some(said) = Self::said(because) {
-            return said;
+        if let Some(cause) = Self::by_message(because) {
+            return cause;
         }
         if let Some(interval) = interval {
             return Self::by_figures(case, log, at, interval);
         }
         // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
-        match delays_before(log, at).any(|line| line.text.contains("unstable")) {
-            true => Self::ReadLate,
-            false => Self::Unsaid,
+        if delays_before(log, at).any(|line| line.text.contains("unstable")) {
+            Self::ReadLate
+        } else {
+            Self::NotLogged
         }
     }
 
-    /// The kernel's own words: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
+    /// By the kernel's message: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
     /// drivers/idle/intel_idle.c.
-    fn said(because: &str) -> Option<Self> {
-        const WORDS: [(&str, Cause); 8] = [
+    fn by_message(because: &str) -> Option<Self> {
+        const MESSAGES: [(&str, Cause); 8] = [
             ("TSCs unsynchronized", Cause::NotSynchronised),
             ("check_tsc_sync_source failed", Cause::Warp),
             ("inter CPU skew", Cause::Warp),
@@ -103,7 +99,7 @@ impl Cause {
             ("backwards TSC", Cause::HostBackward),
             ("UV BIOS", Cause::NotSynchronised),
         ];
-        WORDS.into_iter().find(|(words, _)| because.contains(words)).map(|(_, cause)| cause)
+        MESSAGES.into_iter().find(|(part, _)| because.contains(part)).map(|(_, cause)| cause)
     }
 
     fn by_figures(case: &Case<'_>, log: &[LogLine], at: usize, interval: &Interval) -> Self {
@@ -112,7 +108,7 @@ impl Cause {
             return Self::Backward;
         }
         if interval.watchdog.as_deref().is_some_and(|name| name.contains("jiffies")) {
-            return Self::TickYardstick;
+            return Self::TickReference;
         }
         if let Some(wrapped) = Self::wrapped(case, interval) {
             return wrapped;
@@ -124,8 +120,8 @@ impl Cause {
         }
         let delayed = delays_before(log, at).next().is_some();
         match (watchdog_ns, interval.ppm()) {
-            // Nothing of a TSC's half second is left: it stopped, or was reset.
-            (Some(ns), _) if skew_ns < -0.4 * ns => Self::StoodStill,
+            // The TSC lost most of the interval: it stopped, or was reset.
+            (Some(ns), _) if skew_ns < -0.4 * ns => Self::Stopped,
             (Some(ns), _) if skew_ns > 0.4 * ns => Self::JumpedAhead,
             (Some(ns), _) if ns > LATE_NS || delayed => Self::ReadLate,
             (Some(_), Some(ppm)) if ppm.abs() > RATE_LIMIT_PPM => Self::ReadLate,
@@ -134,13 +130,13 @@ impl Cause {
                 None => Self::WrongRate { ppm },
             },
             // Without the interval, its usual half second.
-            _ if skew_ns < -0.4e9 => Self::StoodStill,
+            _ if skew_ns < -0.4e9 => Self::Stopped,
             _ if skew_ns > 0.4e9 => Self::JumpedAhead,
             _ => Self::ReadLate,
         }
     }
 
-    /// The watchdog counted too little by whole turns of its counter.
+    /// The watchdog counted too little by whole wraps of its counter.
     fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
         let short_counter = match interval.watchdog.as_deref() {
             Some("acpi_pm") => true,
@@ -151,17 +147,17 @@ impl Cause {
         let times = (interval.skew_ns / wrap_ns).round();
         let rest_ns = (interval.skew_ns - times * wrap_ns).abs();
         (times >= 1.0 && rest_ns < WRAP_TOLERANCE_NS)
-            .then_some(Self::YardstickWrapped { times, wrap_ns })
+            .then_some(Self::ReferenceWrapped { times, wrap_ns })
     }
 
-    /// What else in the log bears on it.
+    /// Other lines of the log that concern it.
     pub(super) fn context(&self, case: &Case<'_>, log: &[LogLine], at: usize) -> Vec<String> {
         let last_before = |wanted: fn(&LogEvent) -> bool| {
             log[..at].iter().rev().find(|line| wanted(&line.event)).map(log_evidence)
         };
         let pause = last_before(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed));
         match self {
-            Self::Backward | Self::StoodStill | Self::JumpedAhead => pause.into_iter().collect(),
+            Self::Backward | Self::Stopped | Self::JumpedAhead => pause.into_iter().collect(),
             Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
             Self::Warp | Self::NotCalibrated => {
                 let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
@@ -173,29 +169,9 @@ impl Cause {
             _ => Vec::new(),
         }
     }
-
-    /// What to do about it.
-    pub(super) fn remedies(&self, case: &Case<'_>) -> Vec<Remedy> {
-        words::remedies(self, case)
-    }
-
-    /// The cause in half a line.
-    pub(super) fn in_short(&self) -> String {
-        words::in_short(self)
-    }
-
-    /// The cause explained.
-    pub(super) fn why(&self) -> String {
-        words::why(self)
-    }
-
-    /// How often the yardstick wrapped.
-    fn turns(times: f64) -> String {
-        text::count(times as usize, "turn", "turns")
-    }
 }
 
-/// Late reads the watchdog complained of in the ten minutes before line `at`.
+/// Late reads that the watchdog logged in the ten minutes before line `at`.
 fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
     const NEAR_S: f64 = 600.0;
     let when_s = log[at].at_s;
@@ -206,10 +182,10 @@ fn delays_before(log: &[LogLine], at: usize) -> impl Iterator<Item = &LogLine> {
 }
 
 fn flags_line(flags: &facts::cpu::TscFlags) -> String {
-    let say = |has: bool| if has { "yes" } else { "no" };
+    let yes_no = |has: bool| if has { "yes" } else { "no" };
     format!(
         "CPU flags: constant_tsc {}, nonstop_tsc {}",
-        say(flags.constant_tsc),
-        say(flags.nonstop_tsc)
+        yes_no(flags.constant_tsc),
+        yes_no(flags.nonstop_tsc)
     )
 }

@@ -1,15 +1,15 @@
-//! The interval in which the watchdog condemned the TSC, in figures.
+//! The interval in which the watchdog found the TSC unstable, in figures.
 
 use facts::kernel::{LogEvent, LogLine};
+use instruments::figures;
 
 use crate::case::Case;
 use crate::case::trust::kernel_tsc_hz;
-use crate::text;
 
 /// The ACPI PM timer's frequency, the same on all machines.
 pub(crate) const ACPI_PM_HZ: f64 = 3_579_545.0;
 
-/// What the two clocks said of one interval.
+/// One interval by the two clocks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Interval {
     /// TSC's length of the interval minus the watchdog's, ns.
@@ -18,7 +18,7 @@ pub(crate) struct Interval {
     pub(crate) watchdog_ns: Option<f64>,
     /// The watchdog's name.
     pub(crate) watchdog: Option<String>,
-    /// After how long the watchdog's counter wraps, ns, where it can be told.
+    /// The period after which the watchdog's counter wraps, ns, where known.
     pub(crate) wrap_ns: Option<f64>,
     /// By how many cycles the TSC went backward, where it did.
     pub(crate) backward_cycles: Option<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Interval {
 const REACH: usize = 6;
 
 impl Interval {
-    /// The figures that follow the verdict in line `at`, or stand in it.
+    /// The figures in the lines after the verdict in line `at`, or in it.
     pub(crate) fn after(case: &Case<'_>, log: &[LogLine], at: usize) -> Option<Self> {
         let lines = &log[at + 1..log.len().min(at + 1 + REACH)];
         let (mut watchdog, mut source, mut skew) = (None, None, None);
@@ -69,23 +69,23 @@ impl Interval {
 
     /// The sum, so that it can be redone.
     pub(crate) fn sum(&self) -> String {
-        let skew = text::signed_duration_ns(self.skew_ns);
+        let skew = figures::signed(self.skew_ns, figures::time);
         let watchdog = self.watchdog.as_deref().unwrap_or("watchdog");
         let Some(ns) = self.watchdog_ns else {
             return format!("TSC minus {watchdog}: {skew}; the log does not give the interval");
         };
-        // As a rate it means something only while it may be one.
+        // More is not a rate.
         const RATE_PPM: f64 = 100_000.0;
         let rate = match self.ppm().filter(|ppm| ppm.abs() < RATE_PPM) {
-            Some(ppm) => format!(", which is {}", text::ppm(ppm)),
+            Some(ppm) => format!(" ({})", figures::ppm(ppm)),
             None => String::new(),
         };
-        format!("TSC minus {watchdog}: {skew} in an interval of {}{rate}", text::duration_ns(ns))
+        format!("TSC minus {watchdog}: {skew} in an interval of {}{rate}", figures::time(ns))
     }
 }
 
-/// A line's interval: as it says, or before Linux 5.13, where it gives only
-/// the counter, by that counter's frequency.
+/// A line's interval: as logged, or before Linux 5.13, which logs only the
+/// counter, by that counter's frequency.
 fn length_ns(case: &Case<'_>, line: &LogLine) -> Option<f64> {
     let LogEvent::WatchdogInterval { clocksource, interval_ns, .. } = &line.event else {
         return None;
@@ -96,7 +96,7 @@ fn length_ns(case: &Case<'_>, line: &LogLine) -> Option<f64> {
     })
 }
 
-/// A clock source's frequency, where it is fixed or the log tells it.
+/// A clock source's frequency, where it is fixed or logged.
 fn frequency_hz(case: &Case<'_>, clocksource: &str) -> Option<f64> {
     match clocksource {
         "acpi_pm" => Some(ACPI_PM_HZ),
@@ -118,7 +118,7 @@ fn name(event: &LogEvent) -> String {
     }
 }
 
-/// `delta = N ns`, all that kernels before 3.13 or so gave.
+/// `delta = N ns`, all that kernels before about 3.13 log.
 fn old_delta_ns(line: &LogLine) -> Option<f64> {
     let (_, after) = line.text.split_once("delta = ")?;
     after.split_whitespace().next()?.parse().ok()
@@ -142,8 +142,8 @@ impl Counter {
         Some(Self { now: field("_now: ")?, last: field("_last: ")?, mask: field("mask: ")? })
     }
 
-    /// Ticks between its two readings. One that went backward counts as the
-    /// kernel counts it: as not moved (kernel/time/timekeeping_internal.h,
+    /// Ticks between its two readings. One that went backward counts as 0, as
+    /// in the kernel (kernel/time/timekeeping_internal.h,
     /// `clocksource_delta`).
     fn ticks(self) -> u64 {
         if self.backward().is_some() { 0 } else { self.now.wrapping_sub(self.last) & self.mask }

@@ -6,8 +6,8 @@ use facts::kernel::LogEvent;
 
 use crate::finding::Severity;
 use crate::testing::{
-    boot_with, could_not, fine, found, healthy_bare_metal, healthy_kvm_guest, log, silent, told,
-    use_kvm_clock, use_source,
+    boot_with, could_not, finding_text, fine, found, healthy_bare_metal, healthy_kvm_guest, log,
+    set_source, unreadable, use_kvm_clock,
 };
 
 const RULE: &str = "tsc-marked-unstable";
@@ -15,7 +15,7 @@ const RULE: &str = "tsc-marked-unstable";
 /// A server that has fallen back to hpet.
 fn fallen_back() -> Facts {
     let mut facts = healthy_bare_metal();
-    use_source(&mut facts, "hpet", "hpet acpi_pm");
+    set_source(&mut facts, "hpet", "hpet acpi_pm");
     facts
 }
 
@@ -81,11 +81,11 @@ fn a_wrong_rate() {
     let (hpet, tsc) = (("hpet", 496_073_521, HPET), (507_223_190, TSC));
     let mut facts = fallen_back();
     watchdog_at(3.5, &mut facts, hpet, tsc);
-    insta::assert_snapshot!("server", told(&facts, None, RULE));
+    insta::assert_snapshot!("server", finding_text(&facts, None, RULE));
     let mut facts = healthy_kvm_guest();
-    use_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
+    set_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
     watchdog_at(3.5, &mut facts, hpet, tsc);
-    insta::assert_snapshot!("guest", told(&facts, None, RULE));
+    insta::assert_snapshot!("guest", finding_text(&facts, None, RULE));
 }
 
 #[test]
@@ -93,11 +93,11 @@ fn the_same_figures_after_days_of_good_service() {
     let (hpet, tsc) = (("hpet", 496_073_521, HPET), (507_223_190, TSC));
     let mut facts = fallen_back();
     watchdog_at(260_000.0, &mut facts, hpet, tsc);
-    insta::assert_snapshot!("server_late", told(&facts, None, RULE));
+    insta::assert_snapshot!("server_late", finding_text(&facts, None, RULE));
     let mut facts = healthy_kvm_guest();
-    use_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
+    set_source(&mut facts, "acpi_pm", "kvm-clock acpi_pm");
     watchdog_at(260_000.0, &mut facts, hpet, tsc);
-    insta::assert_snapshot!("guest_late", told(&facts, None, RULE));
+    insta::assert_snapshot!("guest_late", finding_text(&facts, None, RULE));
 }
 
 #[test]
@@ -105,26 +105,26 @@ fn a_counter_set_back_by_a_suspend() {
     let mut facts = fallen_back();
     log(&mut facts, 998.7, "PM: suspend exit", LogEvent::Resumed);
     watchdog(&mut facts, "hpet", 503_000_000, HPET, 0, [0x1000, 0x5_0000_0000]);
-    insta::assert_snapshot!(told(&facts, None, RULE));
+    insta::assert_snapshot!(finding_text(&facts, None, RULE));
 }
 
 #[test]
 fn a_counter_that_stood_still_over_a_restore() {
     let mut facts = healthy_kvm_guest();
-    use_source(&mut facts, "acpi_pm", "acpi_pm");
+    set_source(&mut facts, "acpi_pm", "acpi_pm");
     let text = "random: crng reseeded due to virtual machine fork";
     log(&mut facts, 999.9, text, LogEvent::Restored);
     watchdog(&mut facts, "hpet", 61_500_000_000, HPET, 500_100_000, TSC);
-    insta::assert_snapshot!(told(&facts, None, RULE));
+    insta::assert_snapshot!(finding_text(&facts, None, RULE));
 }
 
 #[test]
 fn the_watchdogs_own_counter_wrapped() {
     let mut facts = fallen_back();
-    // acpi_pm counted 0.5 s where 5.187 s had passed: one turn of 4.687 s.
+    // acpi_pm counted 0.5 s where 5.187 s had passed: one wrap of 4.687 s.
     let acpi_pm = [0x10_e1d1, 0xf5_922c, 0xff_ffff];
     watchdog(&mut facts, "acpi_pm", 500_024_724, acpi_pm, 5_187_012_345, TSC);
-    insta::assert_snapshot!(told(&facts, None, RULE));
+    insta::assert_snapshot!(finding_text(&facts, None, RULE));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_late_read_under_load() {
         LogEvent::WatchdogDelayed { delay_ns: Some(215_423) },
     );
     watchdog(&mut facts, "hpet", 503_000_000, HPET, 503_900_000, TSC);
-    insta::assert_snapshot!(told(&facts, None, RULE));
+    insta::assert_snapshot!(finding_text(&facts, None, RULE));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn ticks_as_yardstick() {
     let mut facts = fallen_back();
     let jiffies = [0xfffb_7018, 0xfffb_6e9d, 0xffff_ffff];
     watchdog(&mut facts, "refined-jiffies", 378_942_392, jiffies, 1_224_152_026, TSC);
-    insta::assert_snapshot!(told(&facts, None, RULE));
+    insta::assert_snapshot!(finding_text(&facts, None, RULE));
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn the_skew_line_of_newer_kernels_is_enough() {
          watchdog 'hpet' interval of 512000000 ns (512 ms)",
         LogEvent::Skew { clocksource: "tsc".into(), skew_ns: -2_100_000, interval_ns: 512_000_000 },
     );
-    let text = told(&facts, None, RULE);
-    assert!(text.contains("it was −4 102 ppm off"), "{text}");
+    let text = finding_text(&facts, None, RULE);
+    assert!(text.contains("it was -4\u{202f}102 ppm off"), "{text}");
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn kernels_that_give_counters_only_are_understood_by_their_frequencies() {
         };
         log(&mut facts, 2.5, &text, event);
     }
-    let text = told(&facts, None, RULE);
-    assert!(text.contains("it runs +20 000 ppm off"), "{text}");
-    assert!(text.contains("TSC minus hpet: +10 ms in an interval of 500 ms"), "{text}");
+    let text = finding_text(&facts, None, RULE);
+    assert!(text.contains("its rate is +20\u{202f}000 ppm off"), "{text}");
+    assert!(text.contains("TSC minus hpet: +10.0 ms in an interval of 500 ms"), "{text}");
 }
 
 #[test]
-fn a_read_too_late_to_be_judged_is_told_as_that() {
+fn a_read_too_late_to_judge_is_reported_as_late() {
     let mut facts = fallen_back();
     log(
         &mut facts,
@@ -213,16 +213,16 @@ fn a_read_too_late_to_be_judged_is_told_as_that() {
         LogEvent::WatchdogDelayed { delay_ns: Some(216_533) },
     );
     marked(&mut facts, "clocksource watchdog");
-    assert!(told(&facts, None, RULE).contains("a read came late, under load"));
+    assert!(finding_text(&facts, None, RULE).contains("a read was late, under load"));
 }
 
 #[test]
 fn the_delta_of_old_kernels() {
     let cases = [
         ("-17179860571", "the comparison overflowed"),
-        ("-95170507948", "it stood still or was set back"),
+        ("-95170507948", "it stopped or was set back"),
         ("6824818792", "it jumped ahead"),
-        ("-102057770", "a read came late"),
+        ("-102057770", "a read was late"),
     ];
     for (delta, short) in cases {
         let mut facts = fallen_back();
@@ -232,13 +232,13 @@ fn the_delta_of_old_kernels() {
             because: format!("delta = {delta} ns"),
         };
         log(&mut facts, 1000.0, &text, event);
-        let told = told(&facts, None, RULE);
-        assert!(told.contains(short), "{delta}: {told}");
+        let found = finding_text(&facts, None, RULE);
+        assert!(found.contains(short), "{delta}: {found}");
     }
 }
 
 #[test]
-fn the_kernels_own_words() {
+fn the_kernels_messages() {
     let mut all = String::new();
     for because in [
         "TSCs unsynchronized",
@@ -252,7 +252,7 @@ fn the_kernels_own_words() {
     ] {
         let mut facts = fallen_back();
         marked(&mut facts, because);
-        all += &format!("--- {because}\n{}\n", told(&facts, None, RULE));
+        all += &format!("--- {because}\n{}\n", finding_text(&facts, None, RULE));
     }
     insta::assert_snapshot!(all);
 }
@@ -262,7 +262,7 @@ fn the_line_with_the_cause_is_preferred() {
     let mut facts = fallen_back();
     marked(&mut facts, "clocksource watchdog");
     watchdog(&mut facts, "hpet", 496_073_521, HPET, 507_223_190, TSC);
-    assert!(told(&facts, None, RULE).contains("it was +22 476 ppm off"));
+    assert!(finding_text(&facts, None, RULE).contains("it was +22\u{202f}476 ppm off"));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn under_hyperv_it_is_normal_and_under_kvm_clock_a_note() {
 }
 
 #[test]
-fn a_parameter_that_asks_for_it_is_told_by_its_own_rule() {
+fn a_parameter_that_requests_it_is_another_rules_finding() {
     for (because, parameter) in
         [("boot parameter", "tsc=unstable"), ("boot parameter notsc", "notsc")]
     {
@@ -286,9 +286,9 @@ fn a_parameter_that_asks_for_it_is_told_by_its_own_rule() {
         boot_with(&mut facts, parameter);
         marked(&mut facts, because);
         fine(&facts, None, RULE);
-        let text = told(&facts, None, "harmful-parameters");
+        let text = finding_text(&facts, None, "harmful-parameters");
         assert!(text.contains(parameter), "{text}");
-        let slow = told(&facts, None, "slow-clocksource");
+        let slow = finding_text(&facts, None, "slow-clocksource");
         assert!(slow.contains("the kernel command line rules it out"), "{slow}");
     }
 }
@@ -306,13 +306,13 @@ fn extreme_figures_do_no_harm() {
     for (wd_ns, cs_ns) in [(0, 0), (0, u64::MAX), (u64::MAX, 0), (1, u64::MAX)] {
         let mut facts = fallen_back();
         watchdog(&mut facts, "hpet", wd_ns, [0, 0, 0], cs_ns, [u64::MAX, 0]);
-        told(&facts, None, RULE);
+        finding_text(&facts, None, RULE);
     }
 }
 
 #[test]
-fn without_a_log_it_cannot_be_told() {
-    could_not(&silent(), None, RULE);
+fn without_a_log_it_cannot_be_checked() {
+    could_not(&unreadable(), None, RULE);
     let mut facts = healthy_bare_metal();
     facts.kernel.log = Fact::Known(Vec::new());
     fine(&facts, None, RULE);

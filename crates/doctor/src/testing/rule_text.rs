@@ -1,4 +1,4 @@
-//! Asking one rule, and its answer as a person would read it.
+//! Running one rule, and its result as a person reads it.
 
 use facts::Facts;
 use instruments::measurements::Measurements;
@@ -10,20 +10,24 @@ pub(crate) fn found(diagnosis: &Diagnosis, rule: &str) -> Vec<Finding> {
     diagnosis.findings.iter().filter(|finding| finding.rule == rule).cloned().collect()
 }
 
-/// The findings of one rule as a person would read them, for snapshots.
-pub(crate) fn told(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
+/// The findings of one rule as a person reads them, for snapshots.
+pub(crate) fn finding_text(
+    facts: &Facts,
+    measurements: Option<&Measurements>,
+    rule: &str,
+) -> String {
     let diagnosis = crate::diagnose(facts, measurements);
     let findings = found(&diagnosis, rule);
     assert!(!findings.is_empty(), "{rule} found nothing: {:#?}", diagnosis.checked);
     findings.iter().map(as_text).collect::<Vec<_>>().join("\n")
 }
 
-/// What a rule says when it has found nothing; panics when it has.
+/// The outcome of a rule without findings; panics if it has some.
 pub(crate) fn fine(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
     outcome(facts, measurements, rule, true)
 }
 
-/// Why a rule could not look; panics when it could.
+/// Why a rule could not check; panics if it could.
 pub(crate) fn could_not(facts: &Facts, measurements: Option<&Measurements>, rule: &str) -> String {
     outcome(facts, measurements, rule, false)
 }
