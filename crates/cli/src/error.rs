@@ -1,4 +1,4 @@
-//! What can go wrong in a command, and how a person is told.
+//! A command's errors, and how they are printed.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use crate::output::printable;
 
-/// Exit code when the command could not do what was asked.
+/// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;
 
 /// A command's failure: cause, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// Whoever read our output has left; there is nobody to tell.
-    #[error("the reader of the output has gone")]
+    /// The reader of standard output closed it; nothing is printed.
+    #[error("the reader closed the output")]
     ClosedPipe,
     /// Standard output could not be written.
     #[error("cannot write the output: {0}")]
@@ -23,7 +23,7 @@ pub(crate) enum CliError {
     Write {
         /// Which file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// Anything else: the cause, and the remedy.
@@ -37,35 +37,33 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Tells the person, and gives the exit code.
+    /// Prints it, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        self.tell();
+        self.print();
         match self {
-            // As a program ended by SIGPIPE would: silently.
+            // Without a message, as a program ended by SIGPIPE.
             Self::ClosedPipe => ExitCode::SUCCESS,
             _ => ExitCode::from(COULD_NOT),
         }
     }
 
-    /// Tells the person.
-    pub(crate) fn tell(&self) {
-        let said = match self {
+    /// Prints it on standard error.
+    pub(crate) fn print(&self) {
+        let text = match self {
             Self::ClosedPipe => return,
             Self::Failed { cause, remedy } => {
                 format!("parachron: {cause}\n  try: {remedy}\n")
             }
             other => format!("parachron: {other}\n"),
         };
-        // With standard error gone too (a full disk), the exit code is all
-        // that is left to say.
-        let _ = std::io::stderr().write_all(said.as_bytes());
+        // If standard error fails too (a full disk), the exit code remains.
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
 
-/// Tells the person something that is no failure.
-pub(crate) fn note(said: &str) {
-    // As above: if nobody can be told, nobody is.
-    let _ = writeln!(std::io::stderr(), "parachron: {}", printable(said));
+/// Prints a note, which is no error, on standard error.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "parachron: {}", printable(text));
 }
 
 impl From<std::io::Error> for CliError {
@@ -77,7 +75,7 @@ impl From<std::io::Error> for CliError {
     }
 }
 
-/// Why there is no waiting, for people.
+/// The error of a wait that cannot start.
 pub(crate) fn cannot_wait(error: std::io::Error) -> CliError {
     CliError::Failed {
         cause: format!("cannot wait for signals and time: {error}"),

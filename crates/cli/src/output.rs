@@ -1,8 +1,7 @@
-//! How results leave the program: one form each, chosen by `--format`.
+//! Output of results, in the form chosen by `--format`.
 //!
-//! Everything a command prints goes through [`text`] or [`json`], and what it
-//! saves through [`file()`]: they alone know what a closed pipe and a full disk
-//! mean.
+//! Commands print by [`text`] or [`json`] and write files by [`file()`]: only
+//! these handle a closed pipe and a full disk.
 
 pub(crate) mod event_line;
 pub(crate) mod plot;
@@ -19,7 +18,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
-/// The forms a result can take.
+/// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Tables for people, 80 columns
@@ -28,21 +27,20 @@ pub(crate) enum Format {
     Json,
     /// Tables for a report
     Markdown,
-    /// One row a line, with a heading
+    /// One row per line, with a heading
     Csv,
 }
 
-/// The forms of a line, where a command tells what happens as it happens.
+/// The forms of a line, for commands that print events as they happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LineFormat {
     /// For people
     Text,
-    /// One JSON object a line; the schema is in docs/schema
+    /// One JSON object per line; the schema is in docs/schema
     Json,
 }
 
-/// Writes `text` to standard output, whole or not at all as far as the
-/// system lets us know.
+/// Writes `text` to standard output; an error means that it is not whole.
 pub(crate) fn text(text: &str) -> Result<(), CliError> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -65,8 +63,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
 pub(crate) fn json_document<T: Serialize>(value: &T) -> Result<String, CliError> {
     let mut document = serde_json::to_string_pretty(value).map_err(|error| CliError::Failed {
         cause: format!("cannot form the JSON document: {error}"),
-        remedy: "another --format, and report this: the program's own types should not do this"
-            .into(),
+        remedy: "another --format, and report this bug".into(),
     })?;
     document.push('\n');
     Ok(document)
@@ -76,14 +73,14 @@ pub(crate) fn json_document<T: Serialize>(value: &T) -> Result<String, CliError>
 pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<String, CliError> {
     let mut line = serde_json::to_string(value).map_err(|error| CliError::Failed {
         cause: format!("cannot form the JSON line: {error}"),
-        remedy: "--format text, and report this".into(),
+        remedy: "--format text, and report this bug".into(),
     })?;
     line.push('\n');
     Ok(line)
 }
 
-/// Writes `content` to the file at `path`. A report that was there stays
-/// until the new one is whole: a full disk loses neither.
+/// Writes `content` to the file at `path`, by way of a temporary file: on a
+/// full disk the old report survives.
 pub(crate) fn file(path: &Path, content: impl AsRef<[u8]>) -> Result<(), CliError> {
     let content = content.as_ref();
     let failed = |error| CliError::Write { path: path.into(), error };
@@ -92,41 +89,41 @@ pub(crate) fn file(path: &Path, content: impl AsRef<[u8]>) -> Result<(), CliErro
         return std::fs::write(path, content).map_err(failed);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.unfinished-{}", std::process::id()));
-    let written = write_whole(&beside, content).and_then(|()| std::fs::rename(&beside, path));
+    let temporary = path.with_file_name(format!(".{name}.unfinished-{}", std::process::id()));
+    let written = write_whole(&temporary, content).and_then(|()| std::fs::rename(&temporary, path));
     written.map_err(|error| {
-        // What was begun is of no use; if it cannot go either, the error that
-        // counts is the first.
-        let _ = std::fs::remove_file(&beside);
+        // If the removal fails too, the first error is the one that counts.
+        let _ = std::fs::remove_file(&temporary);
         failed(error)
     })
 }
 
-/// Whether [`file()`] may write to `path`: to be asked before what is written
-/// takes long to come by.
+/// Whether [`file()`] may write to `path`: checked before a long measurement.
 pub(crate) fn may_write(path: &Path) -> Result<(), CliError> {
     let is_other = std::fs::metadata(path).is_ok_and(|there| !there.is_file());
-    let asked = match is_other {
-        _ if path.is_dir() => Err(Errno::ISDIR),
-        true => access(path, Access::WRITE_OK),
-        // A name without a folder is of this one; the dot refuses a file.
-        false => access(path.with_file_name("."), Access::WRITE_OK | Access::EXEC_OK),
+    let allowed = if path.is_dir() {
+        Err(Errno::ISDIR)
+    } else if is_other {
+        access(path, Access::WRITE_OK)
+    } else {
+        // The dot is an error below a file, and this folder for a bare name.
+        access(path.with_file_name("."), Access::WRITE_OK | Access::EXEC_OK)
     };
-    asked.map_err(|error| CliError::Failed {
+    allowed.map_err(|error| CliError::Failed {
         cause: format!("cannot write {}: {}", path.display(), std::io::Error::from(error)),
-        remedy: "a file in a folder that is there, with leave to write there".into(),
+        remedy: "a path in an existing folder that you may write to".into(),
     })
 }
 
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::File::create(path)?;
     file.write_all(content)?;
-    // A disk that is full or gone often says so only here.
+    // A full or missing disk often reports an error only here.
     file.sync_all()
 }
 
-/// `text` without anything that could move a terminal's cursor: what a file
-/// or a log of the machine holds is not ours to trust.
+/// `text` without control characters: text from a file or a log must not
+/// control the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
@@ -136,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_replaces_the_last_one_whole_and_leaves_nothing_beside() {
+    fn a_report_replaces_the_last_one_whole_and_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.svg");
         file(&path, "first, and longer").unwrap();
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_is_known_before() {
+    fn a_path_that_cannot_be_written_is_known_before() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.svg");
         let why = |path: &Path| may_write(path).unwrap_err().to_string();
@@ -155,12 +152,12 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         assert!(may_write(&path).is_ok() && may_write(Path::new("/dev/full")).is_ok());
         assert!(why(&path.join("in a file.svg")).contains("Not a directory"));
-        let said = why(Path::new("/no such folder/report.svg"));
-        assert!(said.starts_with("cannot write /no such folder/report.svg: No such"), "{said}");
+        let error = why(Path::new("/no such folder/report.svg"));
+        assert!(error.starts_with("cannot write /no such folder/report.svg: No such"), "{error}");
     }
 
     #[test]
-    fn a_report_that_cannot_be_written_is_told_by_its_own_name() {
+    fn an_error_names_the_report_and_not_the_temporary_file() {
         for path in ["/dev/full", "/no such folder/report.svg"] {
             let error = file(Path::new(path), "text").unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot write {path}: ")), "{error}");

@@ -77,7 +77,7 @@ fn a_full_disk_is_said_and_leaves_nothing_behind() {
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stdout));
     let said = text(&ran.stderr);
     assert!(said.contains("parachron: cannot write full/"), "{said}");
-    assert!(said.contains("what was begun has been removed"), "{said}");
+    assert!(said.contains("the unfinished one was removed"), "{said}");
     assert!(names(folder.path()).is_empty());
 }
 
@@ -89,12 +89,12 @@ fn a_folder_that_cannot_be_made_is_said() {
     assert_eq!(ran.status.code(), Some(2));
     let said = text(&ran.stderr);
     assert!(said.contains("No such file or directory"), "{said}");
-    assert!(said.contains("try: making the folder "), "{said}");
+    assert!(said.contains("try: mkdir "), "{said}");
 
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = folder.path().join("file/captured");
     let said = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
-    assert!(said.contains("try: a place below a folder, not a file"), "{said}");
+    assert!(said.contains("try: a path below a folder, not below a file"), "{said}");
 }
 
 #[test]

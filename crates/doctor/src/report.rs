@@ -92,17 +92,7 @@ impl MachineSummary {
 
 fn hardware(case: &Case<'_>) -> String {
     let facts = case.facts;
-    let hypervisor = case.kind().map(|kind| match kind {
-        HypervisorKind::Kvm => "KVM",
-        HypervisorKind::HyperV => "Hyper-V",
-        HypervisorKind::Xen => "Xen",
-        HypervisorKind::Vmware => "VMware",
-        HypervisorKind::VirtualBox => "VirtualBox",
-        HypervisorKind::Bhyve => "bhyve",
-        HypervisorKind::Tcg => "QEMU, emulated",
-        HypervisorKind::Acrn => "ACRN",
-        HypervisorKind::Unrecognised => "unknown hypervisor",
-    });
+    let hypervisor = case.kind().map(HypervisorKind::name);
     let product = case.snapshots().or(facts.system.product.known().map(String::as_str));
     let what = match (product, hypervisor, case.is_guest()) {
         (Some(product), Some(hypervisor), _) if product != hypervisor => {

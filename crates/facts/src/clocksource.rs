@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fact, Unknown};
 
-/// What `/sys/devices/system/clocksource/clocksource0` says.
+/// The contents of `/sys/devices/system/clocksource/clocksource0`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Clocksources {
     /// Sources one may switch to, in the kernel's order (best rating first).
@@ -42,7 +42,7 @@ pub fn parse_current(text: &str) -> Fact<String> {
     Fact::Known(name.to_owned())
 }
 
-/// Whether it could be a source's name; which ones exist is for kernels to say.
+/// Whether it may be a source's name; which ones exist depends on the kernel.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }

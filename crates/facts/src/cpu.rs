@@ -21,7 +21,7 @@ pub struct Cpu {
     pub logical_cpus: Fact<u32>,
     /// The flags that decide whether its TSC can be a clock.
     pub flags: Fact<TscFlags>,
-    /// What the hypervisor announces; `NotApplicable` on bare metal.
+    /// The hypervisor's CPUID leaves; `NotApplicable` on bare metal.
     pub hypervisor: Fact<Hypervisor>,
     /// TSC frequency by CPUID 0x15/0x16 or the hypervisor's leaf, in Hz.
     pub cpuid_tsc_hz: Fact<u64>,
@@ -36,9 +36,9 @@ pub struct TscFlags {
     pub constant_tsc: bool,
     /// It does not stop in C-states.
     pub nonstop_tsc: bool,
-    /// Its frequency was told, not calibrated.
+    /// Its frequency is known, not calibrated.
     pub tsc_known_freq: bool,
-    /// There is an adjust MSR to see tampering by.
+    /// There is an adjust MSR, which shows tampering.
     pub tsc_adjust: bool,
     /// There is RDTSCP.
     pub rdtscp: bool,
@@ -46,26 +46,27 @@ pub struct TscFlags {
     pub hypervisor: bool,
 }
 
-/// What the hypervisor's CPUID leaves say.
+/// The hypervisor's CPUID leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hypervisor {
     /// The twelve signature characters, zeroes trimmed: `KVMKVMKVM`.
     pub signature: String,
-    /// Who that is.
+    /// Which hypervisor that is.
     pub kind: HypervisorKind,
-    /// EAX of leaf base+1 where KVM answers (also behind Hyper-V leaves).
+    /// EAX of leaf base+1 under KVM (also behind Hyper-V leaves).
     pub kvm_features: Option<KvmFeatures>,
     /// Where Hyper-V's interface is offered.
     pub hyperv: Option<HypervFeatures>,
 }
 
-/// Hypervisors told apart by signature.
+/// Hypervisors, by signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HypervisorKind {
     /// `KVMKVMKVM`
     Kvm,
-    /// `Microsoft Hv` (or KVM, VirtualBox and others in its guise)
+    /// `Microsoft Hv` (or KVM, VirtualBox and others that emulate it)
     HyperV,
     /// `XenVMMXenVMM`
     Xen,
@@ -83,6 +84,23 @@ pub enum HypervisorKind {
     Unrecognised,
 }
 
+impl HypervisorKind {
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "KVM",
+            Self::HyperV => "Hyper-V",
+            Self::Xen => "Xen",
+            Self::Vmware => "VMware",
+            Self::VirtualBox => "VirtualBox",
+            Self::Bhyve => "bhyve",
+            Self::Tcg => "QEMU, emulated",
+            Self::Acrn => "ACRN",
+            Self::Unrecognised => "unknown hypervisor",
+        }
+    }
+}
+
 /// KVM's clock features (CPUID base+1, EAX).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KvmFeatures {
@@ -94,7 +112,7 @@ pub struct KvmFeatures {
     pub clocksource2: bool,
     /// Bit 5: steal time.
     pub steal_time: bool,
-    /// Bit 24: the host vouches for stability across vCPUs.
+    /// Bit 24: the clock is stable across vCPUs.
     pub clocksource_stable: bool,
 }
 
@@ -111,11 +129,11 @@ pub struct HypervFeatures {
     pub frequency_msrs: bool,
     /// Bit 13: re-enlightenment.
     pub reenlightenment: bool,
-    /// Bit 15: invariant TSC can be had.
+    /// Bit 15: an invariant TSC is available.
     pub invariant_tsc: bool,
 }
 
-/// What is kept of `/proc/cpuinfo`: a line for each processor, and the first
+/// The kept part of `/proc/cpuinfo`: a line for each processor, and the first
 /// one's model name and flags.
 pub fn reduce_cpuinfo(text: &str) -> String {
     let mut kept = String::new();

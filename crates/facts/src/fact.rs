@@ -1,8 +1,8 @@
-//! A fact, or why it could not be had.
+//! A fact, or why it is unknown.
 //!
-//! What is absent or forbidden is worth as much to a diagnosis as what is
-//! there: "no RTC device" and "RTC not readable: needs root" lead a person to
-//! different remedies. So no fact is an `Option`; each says why it is unknown.
+//! A missing fact matters to a diagnosis too: "no RTC device" and "RTC not
+//! readable: needs root" have different remedies. So no fact is an `Option`;
+//! each carries the reason why it is unknown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fact<T> {
-    /// The machine said so.
+    /// The machine reports this value.
     Known(T),
-    /// The machine did not say.
+    /// The machine does not report it.
     Unknown(Unknown),
 }
 
@@ -25,31 +25,31 @@ pub enum Unknown {
     /// Neither file nor device nor program of that name exists.
     #[error("not there: {what}")]
     NotThere {
-        /// The path or program asked for.
+        /// The path or program.
         what: String,
     },
-    /// It exists, and this user may not read it.
+    /// It exists, but this user may not read it.
     #[error("not readable: {what} needs root")]
     NeedsRoot {
-        /// The path or call refused.
+        /// The path or call.
         what: String,
     },
-    /// It exists, and reading it failed.
+    /// It exists, but reading it failed.
     #[error("not readable: {what}: {error}")]
     Unreadable {
         /// The path or call.
         what: String,
-        /// The system's own words.
+        /// The system's error.
         error: String,
     },
-    /// It was read, and makes no sense.
+    /// It was read, but cannot be parsed.
     #[error("malformed: {what}: expected {expected}, found {found:?}")]
     Malformed {
         /// The path or call.
         what: String,
-        /// What would have been right.
+        /// The expected form.
         expected: String,
-        /// The first of what came instead, shortened.
+        /// The start of what was found.
         found: String,
     },
     /// This kind of machine does not have it: not an error.
@@ -64,7 +64,7 @@ pub enum Unknown {
 const FOUND_LIMIT: usize = 60;
 
 impl Unknown {
-    /// [`Unknown::Malformed`], with the first of what was found.
+    /// [`Unknown::Malformed`], with the start of what was found.
     pub fn malformed(what: &str, expected: &str, found: &str) -> Self {
         let mut shortened: String = found.chars().take(FOUND_LIMIT).collect();
         if shortened.len() < found.len() {
@@ -83,8 +83,8 @@ impl Unknown {
         Self::NotApplicable { why: why.to_owned() }
     }
 
-    /// The reason behind an error of the system, in reading `what`. For root,
-    /// "needs root" would be a wrong remedy.
+    /// The reason for a system error in reading `what`. For root, "needs root"
+    /// would be the wrong remedy.
     pub fn from_io(what: &str, error: &std::io::Error, is_root: bool) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::not_there(what),
@@ -113,7 +113,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The fact under a reading of its value; the reason stays.
+    /// The fact with its value mapped; the reason stays.
     pub fn map<U>(self, reading: impl FnOnce(T) -> U) -> Fact<U> {
         match self {
             Self::Known(value) => Fact::Known(reading(value)),
@@ -121,7 +121,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// As [`Fact::map`], for a reading that can find the value malformed.
+    /// As [`Fact::map`], where the mapping can find the value malformed.
     pub fn and_then<U>(self, reading: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Known(value) => reading(value),

@@ -1,4 +1,4 @@
-//! Clocks beside the kernel's: RTC, PHC, VMClock, the pvclock page, KVM.
+//! Clocks other than the kernel's: RTC, PHC, VMClock, the pvclock page, KVM.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
 use crate::{Fact, Unknown};
 
-/// The kernel names the first device so (drivers/ptp/ptp_vmclock.c).
+/// The kernel's name of the first device (drivers/ptp/ptp_vmclock.c).
 pub const VMCLOCK: &str = "/dev/vmclock0";
 
-/// Where a person or an installer recorded what the RTC counts.
+/// The file that records whether the RTC holds UTC or local time.
 pub const ADJTIME: &str = "/etc/adjtime";
 
-/// The battery-backed clock.
+/// The RTC (battery-backed clock).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rtc {
     /// Devices below `/sys/class/rtc`.
@@ -41,11 +41,11 @@ pub struct RtcDevice {
 pub enum RtcConvention {
     /// UTC
     Utc,
-    /// Local time, a habit of other systems
+    /// Local time, as some other systems have it
     Local,
 }
 
-/// A PTP hardware clock (which a hypervisor may be behind).
+/// A PTP hardware clock, which may be a hypervisor's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phc {
     /// `/dev/ptp0`
@@ -62,16 +62,16 @@ pub struct Phc {
 pub struct VmClock {
     /// `/dev/vmclock0`
     pub device: String,
-    /// Changes when the counter was disrupted.
+    /// Changes when the counter is disrupted.
     pub disruption_marker: u64,
-    /// Changes when restored from a snapshot, where the host counts it.
+    /// Changes at a snapshot restore, where the host counts it.
     pub vm_generation: Option<u64>,
     /// 0 unknown, 1 initialising, 2 synchronised, 3 free running, 4 unreliable.
     pub clock_status: u8,
 }
 
-/// The kvm-clock page that this kernel reads, or would read if it were told
-/// to use kvm-clock again.
+/// The kvm-clock page that this kernel reads, or would read under clock source
+/// kvm-clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PvclockPage {
     /// Twice the number of updates.
@@ -91,13 +91,13 @@ pub struct PvclockPage {
 /// This machine as a KVM host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KvmHost {
-    /// `KVM_GET_CLOCK`'s clock in a VM made for the question, ns.
+    /// `KVM_GET_CLOCK`'s clock in a VM made for this probe, ns.
     pub clock_ns: u64,
     /// Its flags: 2 TSC stable, 4 realtime valid, 8 host TSC valid.
     pub flags: u32,
     /// `KVM_GET_TSC_KHZ`, in Hz.
     pub tsc_hz: Option<u64>,
-    /// `KVM_CAP_TSC_CONTROL`: guests can be given another TSC frequency.
+    /// `KVM_CAP_TSC_CONTROL`: guests can run at another TSC frequency.
     pub tsc_scaling: bool,
 }
 
@@ -111,8 +111,8 @@ pub fn parse_convention(text: &str) -> Fact<RtcConvention> {
     }
 }
 
-/// What is kept of a PTP clock's name: e1000e and igb give theirs the card's
-/// hardware address for one (drivers/net/ethernet/intel/igb/igb_ptp.c, `%pm`).
+/// The kept part of a PTP clock's name: e1000e and igb use the card's hardware
+/// address (drivers/net/ethernet/intel/igb/igb_ptp.c, `%pm`).
 pub fn reduce_clock_name(text: &str) -> String {
     let name = text.trim();
     let digits = name.replace([':', '-'], "");

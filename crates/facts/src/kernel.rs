@@ -37,22 +37,23 @@ pub struct LogLine {
     pub at_s: Option<f64>,
     /// The line without its stamp.
     pub text: String,
-    /// What it tells.
+    /// The event it reports.
     pub event: LogEvent,
 }
 
-/// What a kernel log line tells about time.
+/// A kernel log line's event, as far as it concerns clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
 pub enum LogEvent {
-    /// `Marking clocksource 'tsc' as unstable because …` and its kin.
+    /// `Marking clocksource 'tsc' as unstable because …` and similar lines.
     MarkedUnstable {
         /// Which source.
         clocksource: String,
         /// What follows "because", or older kernels' `delta = N ns`.
         because: String,
     },
-    /// The watchdog's own numbers for the interval it judged.
+    /// The watchdog's figures of the interval it checked.
     WatchdogInterval {
         /// `'hpet' wd_nsec: 503… wd_now: …`: the watchdog's source.
         watchdog: bool,
@@ -96,10 +97,10 @@ pub enum LogEvent {
     /// The machine was restored from a snapshot or forked:
     /// `random: crng reseeded due to virtual machine fork`.
     Restored,
-    /// The machine slept: `PM: suspend exit`, `PM: hibernation: hibernation exit`;
+    /// The machine was suspended: `PM: suspend exit`, `PM: hibernation: hibernation exit`;
     /// one for each time.
     Resumed,
-    /// `hrtimer: interrupt took N ns`: the vCPU was away.
+    /// `hrtimer: interrupt took N ns`: the vCPU was paused.
     HrtimerLate {
         /// Duration, ns.
         took_ns: u64,
@@ -110,7 +111,7 @@ pub enum LogEvent {
     Rtc,
     /// `watchdog: BUG: soft lockup`, `rcu: INFO: … stall`: often a pause.
     Stall,
-    /// About clocks, and no more is known of it.
+    /// About clocks, of no known form.
     Other,
 }
 

@@ -1,9 +1,4 @@
-//! What a machine reports about its clocks: the types, and the parsers of the
-//! texts they come from.
-//!
-//! A parser is a pure function that never fails: what it cannot make out is
-//! an [`Unknown`] fact with a reason, and the reason reaches the person.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -27,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use fact::{Fact, Unknown};
 pub use sample::Sample;
 
-/// Everything Parachron asks a machine about its clocks.
+/// All facts about a machine's clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// The kernel's clock sources.
@@ -36,9 +31,9 @@ pub struct Facts {
     pub cpu: cpu::Cpu,
     /// The kernel.
     pub kernel: kernel::Kernel,
-    /// Who steers the clock.
+    /// The clock's discipline: adjtimex and the time daemons.
     pub steering: steering::Steering,
-    /// The battery-backed clock.
+    /// The RTC (battery-backed clock).
     pub rtc: hardware::Rtc,
     /// PTP hardware clocks.
     pub phcs: Fact<Vec<hardware::Phc>>,
@@ -50,6 +45,6 @@ pub struct Facts {
     pub kvm_host: Fact<hardware::KvmHost>,
     /// Which machine.
     pub system: system::System,
-    /// How busy.
+    /// Its load.
     pub load: system::Load,
 }

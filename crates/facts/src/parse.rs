@@ -1,8 +1,7 @@
-//! What the parsers share.
+//! Shared parts of the parsers.
 //!
-//! Each parser takes text and gives a fact: it never panics, and what makes
-//! no sense to it becomes [`Unknown::Malformed`] with the first of what it
-//! found.
+//! Each parser takes text and returns a fact: it never panics; what it cannot
+//! parse becomes [`Unknown::Malformed`] with the start of what it found.
 
 use std::str::FromStr;
 
@@ -42,7 +41,7 @@ pub fn word_f64(what: &str, text: &str, index: usize) -> Result<f64, Unknown> {
         .ok_or_else(|| Unknown::malformed(what, "numbers from 0", text))
 }
 
-/// Lines of name and value, as the `parachron` folder holds them.
+/// Lines of name and value, as in a capture's folder `parachron`.
 #[derive(Debug)]
 pub struct Fields<'t> {
     what: &'static str,

@@ -1,5 +1,5 @@
-//! What the kernel's scheduler counts: what was stolen from the CPUs, whether
-//! anything ran at all, and how one thread fared.
+//! The kernel's counts: time stolen from the CPUs, switches and interrupts, and
+//! one thread's time on a CPU and waiting for one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,19 @@ use crate::{Fact, Unknown};
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
-/// ns in a tick of `/proc/stat`: USER_HZ is 100 wherever programs can see it.
+/// ns in a tick of `/proc/stat`: USER_HZ is always 100 for programs.
 const TICK_NS: u64 = 10_000_000;
 
-/// Which number of a CPU's line is the stolen time, counted from 0
+/// Index of the stolen time in a CPU's line, from 0
 /// (`man 5 proc_stat`).
 const STEAL: usize = 7;
 
-/// What went on on all CPUs since boot.
+/// Counts of all CPUs since boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Activity {
-    /// Time that the host gave to others while a CPU wanted to run, ns, in
-    /// steps of 10 ms.
+    /// Time stolen by the host while a CPU was runnable, ns, in steps of 10 ms.
     pub stolen: Vec<Stolen>,
-    /// Switches from one thread to another.
+    /// Context switches.
     pub context_switches: u64,
     /// Interrupts served.
     pub interrupts: u64,
@@ -37,14 +36,14 @@ pub struct Stolen {
     pub stolen_ns: u64,
 }
 
-/// How a thread fared since it began.
+/// A thread's scheduling since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTimes {
-    /// It ran this long, ns.
+    /// Time on a CPU, ns.
     pub ran_ns: u64,
-    /// It could have run, and waited for a CPU, this long, ns.
+    /// Time runnable, waiting for a CPU, ns.
     pub waited_ns: u64,
-    /// So often it was given a CPU.
+    /// Number of times on a CPU.
     pub turns: u64,
 }
 
@@ -77,7 +76,7 @@ fn stolen(name: &str, rest: &str) -> Option<Stolen> {
     Some(Stolen { cpu, stolen_ns: ticks.checked_mul(TICK_NS)? })
 }
 
-/// `/proc/thread-self/schedstat`: a kernel that does not count says zeroes.
+/// `/proc/thread-self/schedstat`: all zeroes on a kernel that does not count.
 pub fn parse_schedstat(text: &str) -> Fact<ThreadTimes> {
     let malformed = || Unknown::malformed(SCHEDSTAT, "three numbers", text);
     let numbers: Option<Vec<u64>> =

@@ -1,4 +1,4 @@
-//! Who steers the clock and how it stands: adjtimex and the time daemons.
+//! The clock's discipline: adjtimex and the time daemons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
 use crate::{Fact, Unknown};
 
-/// What `adjtimex` answers, in plain units.
+/// The result of `adjtimex`, in plain units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Adjtimex {
     /// Offset still to be slewed, ns.
@@ -20,9 +20,9 @@ pub struct Adjtimex {
     pub estimated_error_us: i64,
     /// Status bits as the kernel gives them (`STA_*`).
     pub status: u32,
-    /// Microseconds a tick; 10000 unless someone slews by it.
+    /// Microseconds a tick; 10000 unless a daemon slews by it.
     pub tick_us: i64,
-    /// TAI − UTC, s; 0 means nobody told the kernel.
+    /// TAI minus UTC, s; 0 when not set.
     pub tai_s: i32,
     /// The call's return: 0 ok, 1 insert, 2 delete, 3 in, 4 after a leap
     /// second, 5 not synchronised.
@@ -30,13 +30,13 @@ pub struct Adjtimex {
 }
 
 impl Adjtimex {
-    /// STA_PLL: the kernel's own loop is on.
+    /// STA_PLL: the kernel's phase-locked loop is on.
     pub const STA_PLL: u32 = 0x1;
     /// STA_INS: a leap second will be inserted.
     pub const STA_INS: u32 = 0x10;
     /// STA_DEL: a leap second will be deleted.
     pub const STA_DEL: u32 = 0x20;
-    /// STA_UNSYNC: nobody vouches for the clock.
+    /// STA_UNSYNC: the clock is not synchronised.
     pub const STA_UNSYNC: u32 = 0x40;
     /// STA_CLOCKERR.
     pub const STA_CLOCKERR: u32 = 0x1000;
@@ -49,18 +49,18 @@ impl Adjtimex {
     }
 }
 
-/// A program that keeps, or fights over, the clock.
+/// A program that sets or disciplines the clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimeKeeper {
     /// Which one.
     pub kind: TimeKeeperKind,
     /// Its binary is installed.
     pub installed: bool,
-    /// A process (or, for hv_utils, the driver) is there now.
+    /// Its process (for hv_utils, its driver) runs now.
     pub running: bool,
 }
 
-/// Programs known to set or steer a clock.
+/// Programs known to set or discipline the clock.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -104,7 +104,7 @@ pub struct ChronyTracking {
     pub rms_offset_s: f64,
     /// Error the clock would have uncorrected, ppm (positive: fast).
     pub frequency_ppm: f64,
-    /// Frequency still to be learnt, ppm.
+    /// Residual frequency, ppm.
     pub residual_frequency_ppm: f64,
     /// Bound on the frequency's error, ppm.
     pub skew_ppm: f64,
@@ -116,14 +116,14 @@ pub struct ChronyTracking {
     pub leap_status: String,
 }
 
-/// Who steers this clock.
+/// The clock's discipline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steering {
     /// The kernel's view.
     pub adjtimex: Fact<Adjtimex>,
     /// Programs found installed or running.
     pub keepers: Fact<Vec<TimeKeeper>>,
-    /// chronyd's own view.
+    /// chronyd's tracking report.
     pub chrony: Fact<ChronyTracking>,
 }
 
@@ -158,7 +158,7 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
 }
 
 /// The lines of `parachron/time-keepers`: a name, then `installed`,
-/// `running` or both. No line is an answer too: none was found.
+/// `running` or both. No line means that none was found.
 pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -208,6 +208,22 @@ impl TimeKeeperKind {
         }
     }
 
+    /// What people call it: mostly the daemon's program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Chrony => "chronyd",
+            Self::Ntpd => "ntpd",
+            Self::SystemdTimesyncd => "systemd-timesyncd",
+            Self::NtpdRs => "ntpd-rs",
+            Self::Openntpd => "OpenNTPD",
+            Self::LinuxPtp => "linuxptp",
+            Self::VirtualBoxService => "VBoxService",
+            Self::VmwareTools => "vmtoolsd",
+            Self::QemuGuestAgent => "qemu-ga",
+            Self::HypervUtils => "hv_utils",
+        }
+    }
+
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -218,9 +234,9 @@ impl TimeKeeperKind {
 /// root dispersion, interval, leap status.
 const TRACKING_FIELDS: usize = 14;
 
-/// What is kept of `chronyc -c tracking`: all but addresses of servers.
-/// Link-local ones stay, for they tell a cloud's own clock and no person;
-/// so do reference clocks' names, which are no addresses.
+/// The kept part of `chronyc -c tracking`: all but servers' addresses.
+/// Link-local ones stay: they identify a cloud's own clock and no person. So do
+/// reference clocks' names, which are no addresses.
 pub fn reduce_tracking(text: &str) -> String {
     let mut fields: Vec<&str> = text.lines().next().unwrap_or_default().trim().split(',').collect();
     if let [id, name, ..] = &mut fields[..] {

@@ -1,4 +1,4 @@
-//! Which machine this is, and how busy.
+//! Which machine this is, and its load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct System {
     /// DMI vendor: `QEMU`, `innotek GmbH`, `Amazon EC2`.
     pub vendor: Fact<String>,
     /// ACPI's OEM id where the kernel log shows it (`FIRECK`, `BOCHS`): it
-    /// names machines that have no DMI.
+    /// identifies machines without DMI.
     pub acpi_oem: Fact<String>,
     /// `PRETTY_NAME` of `/etc/os-release`.
     pub distribution: Fact<String>,
@@ -22,14 +22,14 @@ pub struct System {
     pub container: Fact<String>,
 }
 
-/// How busy it is, and how much was taken from it.
+/// Its load, and the CPU time stolen from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// Seconds since boot.
     pub uptime_s: Fact<f64>,
     /// Load averages over 1, 5, 15 minutes.
     pub load_average: Fact<[f64; 3]>,
-    /// Part of all CPU time since boot that the host gave to others, 0 to 1.
+    /// Part of all CPU time since boot that the host stole, 0 to 1.
     pub steal_since_boot: Fact<f64>,
 }
 
@@ -46,7 +46,7 @@ pub const LOADAVG: &str = "/proc/loadavg";
 /// Path of the file.
 pub const STAT: &str = "/proc/stat";
 
-/// What is kept of `os-release`.
+/// The kept part of `os-release`.
 pub fn reduce_os_release(text: &str) -> String {
     let keys = ["ID=", "VERSION_ID=", "PRETTY_NAME="];
     let kept = |line: &&str| keys.iter().any(|key| line.starts_with(key));
@@ -100,7 +100,7 @@ pub fn parse_uptime(text: &str) -> Fact<f64> {
     parse::word_f64(UPTIME, text, 0).into()
 }
 
-/// What is kept of `/proc/loadavg`: not the number of the last process.
+/// The kept part of `/proc/loadavg`: not the number of the last process.
 pub fn reduce_loadavg(text: &str) -> String {
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ") + "\n"
 }
@@ -111,7 +111,7 @@ pub fn parse_loadavg(text: &str) -> Fact<[f64; 3]> {
     at(0).and_then(|one| Ok([one, at(1)?, at(2)?])).into()
 }
 
-/// What is kept of `/proc/stat`.
+/// The kept part of `/proc/stat`.
 pub fn reduce_stat(text: &str) -> String {
     let kept = |line: &&str| line.starts_with("cpu") || line.starts_with("btime ");
     text.lines().filter(kept).map(|line| format!("{line}\n")).collect()

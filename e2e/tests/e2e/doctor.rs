@@ -13,7 +13,7 @@ fn doctor_gives_a_verdict_here(program: &Program) {
     let said = program.run(&["doctor"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     let verdict = said.out.lines().next().expect("a first line");
-    assert!(verdict.starts_with("Time "), "{verdict}");
+    assert!(verdict.starts_with("The clock "), "{verdict}");
     for line in said.out.lines() {
         assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }

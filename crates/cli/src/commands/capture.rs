@@ -1,11 +1,10 @@
-//! `parachron capture`: what this machine says, to be read elsewhere.
+//! `parachron capture`: this machine's facts, in a folder to read elsewhere.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use facts;
 use facts::Unknown;
 use platform::tree::manifest::Manifest;
 use platform::tree::{Tree, WriteError};
@@ -14,30 +13,29 @@ use crate::error::CliError;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{self, Format};
 
-/// Save what this machine says about its clocks, to be read elsewhere.
+/// Save what `parachron doctor` reads, for a diagnosis elsewhere.
 ///
-/// The folder holds the very texts that `parachron doctor` reads: give it to
-/// someone who can help, and `parachron doctor --root FOLDER` sees what it
-/// sees here. No secrets are taken: names of hosts, people and programs,
-/// serial numbers and addresses are left out.
+/// Send the folder to someone who can help: `parachron doctor --root FOLDER`
+/// diagnoses it there as it does here. It holds no secrets: names of hosts,
+/// people and programs, serial numbers and addresses are left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder to write; it must not exist yet, or be empty
+    /// The folder to write; it must not exist, or be empty
     #[arg(value_name = "FOLDER", required_unless_present = "dry_run")]
     folder: Option<PathBuf>,
 
-    /// Say what would be taken, and write nothing
+    /// List what would be saved, and write nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// How to list what was taken; json is the manifest
+    /// How to list what was saved; json is the manifest
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let tree = Tree::live().recording();
-    // Whatever is read is taken, and nothing else: there is no second list.
+    // It saves exactly what is read: there is no second list.
     platform::read(&tree);
     let recording = tree.into_recording();
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -59,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn list(manifest: &Manifest) -> Table {
     let columns = [
         Column::names("item"),
-        Column::names("taken"),
+        Column::names("saved"),
         Column::figures("bytes", ""),
         Column::words("remark"),
     ];
@@ -81,10 +79,10 @@ fn list(manifest: &Manifest) -> Table {
 
 fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
     let title = match written {
-        Some(_) => "Taken",
-        None => "Would be taken",
+        Some(_) => "Saved",
+        None => "Would be saved",
     };
-    let columns = [Column::words("what"), Column::figures("bytes", ""), Column::words("how much")];
+    let columns = [Column::words("item"), Column::figures("bytes", ""), Column::words("part")];
     let mut taken = Table::new(title, columns);
     for (path, file) in &manifest.taken {
         let kept = file.kept.as_deref().unwrap_or("all");
@@ -93,14 +91,14 @@ fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
     }
     for (path, names) in &manifest.listed {
         let names = match names.len() {
-            0 => "names: none there".to_owned(),
+            0 => "names: none".to_owned(),
             _ => format!("names: {}", names.join(" ")),
         };
         taken.row([path.as_str().into(), Cell::none(), names.into()]);
     }
 
-    let columns = [Column::words("what"), Column::words("why not")];
-    let mut missing = Table::new("Not taken", columns);
+    let columns = [Column::words("item"), Column::words("reason")];
+    let mut missing = Table::new("Not saved", columns);
     for (path, why) in &manifest.not_taken {
         missing.row([path.as_str().into(), reason(path, why).into()]);
     }
@@ -115,7 +113,7 @@ fn for_people(manifest: &Manifest, written: Option<&Path>) -> String {
     text
 }
 
-/// The reason, without the path that stands beside it already.
+/// The reason, without the path in the row's first column.
 fn reason(path: &str, why: &Unknown) -> String {
     match why {
         Unknown::NotThere { what } if what == path => "not there".to_owned(),
@@ -130,7 +128,7 @@ fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
     let for_root =
         manifest.not_taken.values().filter(|why| matches!(why, Unknown::NeedsRoot { .. })).count();
     if for_root > 0 {
-        text.push_str(&format!("As root, {for_root} more could be taken.\n"));
+        text.push_str(&format!("{for_root} more can be saved as root.\n"));
     }
     let bytes: u64 = manifest.taken.values().map(|file| file.bytes).sum();
     let files = manifest.taken.len();
@@ -139,7 +137,7 @@ fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
             let folder = folder.display();
             text.push_str(&format!(
                 "{folder}: {files} files, {bytes} bytes, and {}.\n\
-                 Read it anywhere: parachron doctor --root {folder}\n",
+                 Diagnose it anywhere: parachron doctor --root {folder}\n",
                 platform::tree::manifest::PATH
             ));
         }
@@ -155,11 +153,11 @@ fn failed(error: &WriteError) -> CliError {
         }
         WriteError::Io { path, error } => match (error.kind(), path.parent()) {
             (ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
-                format!("making the folder {} first", parent.display())
+                format!("mkdir {} first", parent.display())
             }
-            (ErrorKind::NotADirectory, _) => "a place below a folder, not a file".to_owned(),
+            (ErrorKind::NotADirectory, _) => "a path below a folder, not below a file".to_owned(),
             (ErrorKind::PermissionDenied, _) => "a folder that you may write to".to_owned(),
-            _ => "a folder on another file system; what was begun has been removed".to_owned(),
+            _ => "a folder on another file system; the unfinished one was removed".to_owned(),
         },
     };
     CliError::Failed { cause: error.to_string(), remedy }

@@ -1,4 +1,4 @@
-//! `parachron completions`: what a shell offers at the tab key.
+//! `parachron completions`: completion scripts for shells.
 
 use std::process::ExitCode;
 
@@ -22,15 +22,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
 }
 
 fn script(shell: Shell) -> String {
-    // By way of memory: the generators panic where they cannot write.
+    // Into memory first: the generators panic where they cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut typed_by_people(), "parachron", &mut script);
+    clap_complete::generate(shell, &mut without_helpers(), "parachron", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
 /// The command line without its hidden commands: the generators offer those
 /// too.
-fn typed_by_people() -> Command {
+fn without_helpers() -> Command {
     let all = CommandLine::command();
     Command::new("parachron")
         .version(env!("CARGO_PKG_VERSION"))
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shell_is_offered_what_people_type_and_no_more() {
+    fn every_shell_offers_all_commands_but_the_hidden() {
         let command_line = CommandLine::command();
         for shell in Shell::value_variants() {
             let script = script(*shell);

@@ -1,4 +1,4 @@
-//! `parachron man`: the manual pages, from the definitions of the commands.
+//! `parachron man`: the manual pages, generated from the commands' options.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::output;
 /// Write the manual pages.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write them to; it is made where it is missing
+    /// Folder to write them to; created where it is missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -44,7 +44,7 @@ fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
         .source(format!("parachron {}", env!("CARGO_PKG_VERSION")))
         .manual("Parachron");
     let mut text = Vec::new();
-    // Memory does not fail to be written.
+    // Writing to memory cannot fail.
     if page.render(&mut text).is_ok() {
         pages.push((page.get_filename(), String::from_utf8_lossy(&text).into_owned()));
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_people_type_has_its_page() {
+    fn every_command_but_the_hidden_has_its_page() {
         let pages = pages();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names[0], "parachron.1");

@@ -1,4 +1,4 @@
-//! `parachron schema`: the form of each command's `--format json`.
+//! `parachron schema`: the JSON schema of each command's `--format json`.
 
 use std::process::ExitCode;
 
@@ -30,9 +30,9 @@ pub(crate) struct Args {
 enum Documented {
     /// The diagnosis, and the facts and figures it rests on
     Doctor,
-    /// The measurements, one set a clock source
+    /// The measurements, one set per clock source
     Bench,
-    /// What was taken, and what could not be
+    /// What was saved, and what could not be
     Capture,
     /// The clock sources, cheapest first
     Clocks,
@@ -40,7 +40,7 @@ enum Documented {
     Drift,
     /// One line of the events
     Watch,
-    /// One line of what was seen, corrected and refused
+    /// One line of the disruptions, corrections and refusals
     Keep,
     /// The experiments, their figures and their checks
     Lab,
@@ -61,7 +61,7 @@ impl Documented {
     }
 }
 
-/// As we write it: a field that has a default when read is always there.
+/// For serialisation: a field with a default when read is always written.
 fn schema_of<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }
@@ -77,9 +77,9 @@ mod tests {
 
     use super::*;
 
-    /// `UPDATE=1` writes what the types say.
+    /// `UPDATE=1` writes the schemas.
     #[test]
-    fn published_schemas_are_what_the_types_say() {
+    fn published_schemas_match_the_types() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
         let update = std::env::var_os("UPDATE").is_some();
         let mut names = Vec::new();

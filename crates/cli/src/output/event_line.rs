@@ -1,25 +1,25 @@
-//! A line of a log: when, what kind, what is said.
+//! A line of a log: time, kind, message.
 
 use super::printable;
 use super::table::{WIDTH, wrap};
 
-/// Columns of time and kind, before what is said.
+/// Columns of time and kind, before the message.
 const INDENT: usize = 25;
 
 /// Seconds in a day.
 pub(crate) const DAY_S: u64 = 86_400;
 
-/// A line, and what does not fit on it below; without a line end at its end.
-pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, said: &[String]) -> String {
+/// A line, and below it what does not fit; without a final line end.
+pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, messages: &[String]) -> String {
     let mut text = format!("{}  {kind:<11}", time_of_day(at_unix_ns));
-    let said: Vec<_> =
-        said.iter().map(|said| wrap(&printable(said), usize::from(WIDTH) - INDENT)).collect();
-    for (index, said) in said.iter().flat_map(|said| said.lines()).enumerate() {
+    let width = usize::from(WIDTH) - INDENT;
+    let wrapped: Vec<_> = messages.iter().map(|message| wrap(&printable(message), width)).collect();
+    for (index, line) in wrapped.iter().flat_map(|message| message.lines()).enumerate() {
         if index > 0 {
             text.push('\n');
             text.push_str(&" ".repeat(INDENT));
         }
-        text.push_str(said);
+        text.push_str(line);
     }
     text
 }

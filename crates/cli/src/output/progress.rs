@@ -1,17 +1,17 @@
-//! Progress on long work: a bar on a terminal's standard error, else nothing.
+//! Progress of long work: a bar on standard error, on a terminal only.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Bar, then what is being done.
+/// The bar, then the current step.
 const TEMPLATE: &str = "{bar:30} {percent:>3} %  {wide_msg}";
 
-/// Redrawn this often at most: drawing takes time from what is measured.
+/// At most this often: drawing takes time from the measurement.
 const DRAWS_PER_S: u8 = 10;
 
-/// A bar over work of known length in time; gone when dropped.
+/// A bar over work of known duration; cleared when dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
     expected: Duration,
@@ -30,14 +30,13 @@ impl Progress {
         Self { bar, expected, doing: RefCell::default() }
     }
 
-    /// Says what is being done now, and moves the bar to where the time is;
-    /// cheap enough to be said a thousand times a second.
+    /// Shows the current step, and the time elapsed; cheap enough to call a
+    /// thousand times a second.
     pub(crate) fn doing(&self, what: &str) {
         self.at(self.bar.elapsed(), what);
     }
 
-    /// The same, over work that knows by itself how far it is: as far as it
-    /// should be after `done`.
+    /// The same, for work that knows its progress: the position after `done`.
     pub(crate) fn at(&self, done: Duration, what: &str) {
         if *self.doing.borrow() != what {
             what.clone_into(&mut self.doing.borrow_mut());
@@ -48,7 +47,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// What comes next is printed on a clean line.
+    /// Clears the line for the output that follows.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

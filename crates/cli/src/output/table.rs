@@ -1,4 +1,4 @@
-//! A table, described once; text, Markdown and CSV are made from it.
+//! A table, described once, and rendered as text, Markdown or CSV.
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
@@ -7,12 +7,11 @@ use comfy_table::{
 
 use super::{Format, printable};
 
-/// Tables for people are at most this wide, whatever the terminal: they land
-/// in tickets and mails.
+/// Tables for people are at most this wide on any terminal: people paste them
+/// into tickets and mails.
 pub(crate) const WIDTH: u16 = 80;
 
-/// No lines but a rule under the heading; the blank a line would have taken
-/// and one of padding part the columns.
+/// No lines but a rule under the heading; two blanks separate the columns.
 const STYLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none())
     .header_separator(LineStyle::none().fill('─').junction('─'))
@@ -27,7 +26,7 @@ pub(crate) struct Table {
     notes: Vec<String>,
 }
 
-/// One column: its heading, its unit, and whether figures stand in it.
+/// One column: its heading, its unit, and whether it holds figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     heading: String,
@@ -37,17 +36,17 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// A column of words, set left, wrapped where the table gets too wide.
+    /// A column of words, aligned left, wrapped where the table is too wide.
     pub(crate) fn words(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), unit: None, figures: false, keep: false }
     }
 
-    /// A column of names, set left and never broken.
+    /// A column of names, aligned left and never broken.
     pub(crate) fn names(heading: impl Into<String>) -> Self {
         Self { keep: true, ..Self::words(heading) }
     }
 
-    /// A column of figures, set right and never broken.
+    /// A column of figures, aligned right and never broken.
     pub(crate) fn figures(heading: impl Into<String>, unit: &str) -> Self {
         let unit = (!unit.is_empty()).then(|| unit.to_owned());
         Self { unit, figures: true, ..Self::names(heading) }
@@ -60,14 +59,14 @@ impl Column {
         }
     }
 
-    /// The heading and its unit in one line; a name broken at an underline
-    /// is whole again.
+    /// The heading and its unit in one line; joins a name broken at an
+    /// underscore.
     fn heading_in_line(&self, open: &str, close: &str) -> String {
         self.heading_with(open, close).replace("_\n", "_").replace('\n', " ")
     }
 }
 
-/// One cell: what a person reads, and what a program does.
+/// One cell: its text for people, and for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cell {
     shown: String,
@@ -80,12 +79,12 @@ impl Cell {
         Self { shown: format!("{value:.digits$}"), exact: format!("{value}") }
     }
 
-    /// A figure that people read as `shown`.
+    /// A figure, shown to people as `shown`.
     pub(crate) fn figure_as(shown: impl Into<String>, value: f64) -> Self {
         Self { shown: shown.into(), exact: format!("{value}") }
     }
 
-    /// No figure: a dash for people, empty in CSV. A note says why.
+    /// No figure: a dash for people, empty in CSV. A note gives the reason.
     pub(crate) fn none() -> Self {
         Self { shown: "–".into(), exact: String::new() }
     }
@@ -99,7 +98,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// An empty table; an empty `title` is left out.
+    /// An empty table; an empty `title` is not printed.
     pub(crate) fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
             title: title.into(),
@@ -126,7 +125,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table in `format`; JSON is not a table's business.
+    /// The table in `format`; as text for JSON.
     pub(crate) fn render(&self, format: Format) -> String {
         match format {
             Format::Text | Format::Json => self.text(),

@@ -18,24 +18,8 @@ const DAEMONS: [TimeKeeperKind; 5] = [
     TimeKeeperKind::Openntpd,
 ];
 
-/// How people call them.
-pub(crate) fn name(kind: TimeKeeperKind) -> &'static str {
-    match kind {
-        TimeKeeperKind::Chrony => "chronyd",
-        TimeKeeperKind::Ntpd => "ntpd",
-        TimeKeeperKind::SystemdTimesyncd => "systemd-timesyncd",
-        TimeKeeperKind::NtpdRs => "ntpd-rs",
-        TimeKeeperKind::Openntpd => "OpenNTPD",
-        TimeKeeperKind::LinuxPtp => "linuxptp",
-        TimeKeeperKind::VirtualBoxService => "VBoxService",
-        TimeKeeperKind::VmwareTools => "vmtoolsd",
-        TimeKeeperKind::QemuGuestAgent => "qemu-ga",
-        TimeKeeperKind::HypervUtils => "hv_utils",
-    }
-}
-
 fn names(keepers: &[&TimeKeeper]) -> Vec<&'static str> {
-    keepers.iter().map(|one| name(one.kind)).collect()
+    keepers.iter().map(|one| one.kind.program()).collect()
 }
 
 /// Whether chronyd reports that it follows a source.
@@ -70,7 +54,7 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
         // Guest tools and PTP do not clear STA_UNSYNC.
         let others = case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]);
         if let Some(other) = others.first() {
-            return Outcome::fine(format!("{} runs and sets the clock", name(other.kind)));
+            return Outcome::fine(format!("{} runs and sets the clock", other.kind.program()));
         }
         if synchronised.is_none() && case.in_container() {
             return Err(Skipped::CouldNot(
@@ -91,7 +75,7 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     }
     // A daemon takes a few minutes after boot.
     if case.just_booted() {
-        return Outcome::fine(format!("{} has just started", name(daemon.kind)));
+        return Outcome::fine(format!("{} has just started", daemon.kind.program()));
     }
     searching(daemon.kind, adjtimex, tracking).alone()
 }
@@ -104,7 +88,7 @@ fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKe
     let installed: Vec<_> = keepers
         .iter()
         .filter(|one| one.installed && DAEMONS.contains(&one.kind))
-        .map(|one| name(one.kind))
+        .map(|one| one.kind.program())
         .collect();
     finding = finding.evidence(match installed.as_slice() {
         [] if case.in_container() => "no time daemon visible in this container".to_owned(),
@@ -152,7 +136,7 @@ fn searching(
     adjtimex: Option<&Adjtimex>,
     tracking: Option<&ChronyTracking>,
 ) -> Finding {
-    let daemon_name = name(daemon);
+    let daemon_name = daemon.program();
     let mut finding =
         Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"));
     if let Some(state) = adjtimex {
@@ -190,7 +174,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     let running = case.running(&DAEMONS);
     if running.len() < 2 {
         return Outcome::fine(match running.first() {
-            Some(only) => format!("{} only", name(only.kind)),
+            Some(only) => format!("{} only", only.kind.program()),
             None => "none or one".to_owned(),
         });
     }
@@ -198,7 +182,7 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
     let keep = if running.iter().any(|one| one.kind == TimeKeeperKind::Chrony) {
         "chronyd"
     } else {
-        name(running[0].kind)
+        running[0].kind.program()
     };
     let mut finding = Finding::new(Severity::Warning, format!("{both} discipline the same clock"))
         .evidence(format!("running: {both}"))
@@ -206,10 +190,10 @@ pub(crate) fn one_daemon(case: &Case<'_>) -> Check {
             "Each corrects the other's corrections: the clock oscillates, and both report that they \
              are synchronised.",
         );
-    for other in running.iter().filter(|one| name(one.kind) != keep) {
+    for other in running.iter().filter(|one| one.kind.program() != keep) {
         finding = finding.remedy(
             Remedy::command(
-                format!("Keep {keep}, stop {}.", name(other.kind)),
+                format!("Keep {keep}, stop {}.", other.kind.program()),
                 format!("sudo systemctl disable --now {}", unit(case, other.kind)),
             )
             .changes("that daemon, at once and after a reboot"),
@@ -253,7 +237,7 @@ pub(crate) fn guest_tools(case: &Case<'_>) -> Check {
             ),
         });
     };
-    let (daemon, tool) = (name(daemon.kind), name(tool.kind));
+    let (daemon, tool) = (daemon.kind.program(), tool.kind.program());
     Finding::new(Severity::Warning, format!("{tool} and {daemon} both set the clock"))
         .evidence(format!("running: {tool}, {daemon}"))
         .why(

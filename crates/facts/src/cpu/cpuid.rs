@@ -1,6 +1,6 @@
-//! What CPUID says of the hypervisor and the TSC's frequency.
+//! The hypervisor and the TSC's frequency by CPUID.
 //!
-//! The text form is that of `cpuid -1 -r`, so that its output will do:
+//! The text form is that of `cpuid -1 -r`, so that its output is accepted:
 //! `0x40000000 0x00: eax=0x40000001 ebx=0x4b4d564b ecx=0x564b4d56 edx=0x0000004d`.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::{Fact, Unknown};
 
 const FILE: &str = "parachron/cpuid";
 
-/// Hypervisors' leaves start at one of these (KVM behind a Hyper-V disguise
+/// Hypervisors' leaves start at one of these (KVM behind Hyper-V leaves
 /// at the second): Documentation/virt/kvm/x86/cpuid.rst and Xen's.
 pub fn bases() -> impl Iterator<Item = u32> {
     (0x4000_0000..0x4001_0000).step_by(0x100)
@@ -25,7 +25,7 @@ const PLAUSIBLE_HZ: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_00
 /// More lines than any CPUID has leaves.
 const MAX_LEAVES: usize = 4096;
 
-/// The registers that one leaf gave.
+/// The registers of one leaf.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
     /// EAX
@@ -48,9 +48,9 @@ impl Registers {
     }
 }
 
-/// Whether a hypervisor's interface starts at `base`. Processors answer a
-/// leaf beyond their highest with that highest one's content (Intel SDM), so
-/// the "highest leaf" must fit; 0 is KVM's old way to say base+1.
+/// Whether a hypervisor's interface starts at `base`. Processors return
+/// their highest leaf's content for a leaf beyond it (Intel SDM), so
+/// the "highest leaf" must fit; 0 is KVM's old form of base+1.
 pub fn announces(base: u32, top: &Registers) -> bool {
     !top.signature().is_empty() && (top.eax == 0 || (base..base + 0x100).contains(&top.eax))
 }
@@ -58,7 +58,7 @@ pub fn announces(base: u32, top: &Registers) -> bool {
 /// Leaves (sub-leaf 0 of each) by number.
 pub type Leaves = BTreeMap<u32, Registers>;
 
-/// The leaves in a text; lines that are none are passed over.
+/// The leaves in a text; skips other lines.
 pub fn parse_leaves(text: &str) -> Leaves {
     text.lines().take(MAX_LEAVES).filter_map(parse_line).collect()
 }
@@ -88,7 +88,7 @@ fn hex(word: &str) -> Option<u32> {
     u32::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
-/// What the hypervisor announces.
+/// The hypervisor, by its leaves.
 pub fn parse_hypervisor(text: &str) -> Fact<Hypervisor> {
     let leaves = parse_leaves(text);
     let Some(features) = leaves.get(&1) else {
@@ -154,8 +154,8 @@ fn hyperv_features(eax: u32) -> HypervFeatures {
     }
 }
 
-/// The TSC's frequency in Hz, as far as CPUID tells it: the hypervisor's
-/// word before the processor's, which may describe another machine.
+/// The TSC's frequency in Hz by CPUID: the hypervisor's leaf before the
+/// processor's, which may describe another machine.
 pub fn parse_tsc_hz(text: &str) -> Fact<u64> {
     let leaves = parse_leaves(text);
     let Some(lowest) = leaves.get(&0) else {

@@ -2,13 +2,13 @@
 
 use crate::Fact;
 
-/// Stands for words that do not concern time, which may hold anything: keys,
-/// addresses, passwords for an installer.
+/// Replaces words that do not concern time, which may hold keys, addresses or
+/// passwords for an installer.
 pub const WITHHELD: &str = "withheld";
 
 /// Parameters that bear on time, by their name before `=`
 /// (Documentation/admin-guide/kernel-parameters.txt): clock sources, ticks,
-/// power states, what steals time from a CPU, and how dear a system call is.
+/// power states, what steals time from a CPU, and what a system call costs.
 const NAMES: &str = "
     acpi acpi_no_watchdog acpi_pm_good apic clock clocksource
     clocksource_failover disable_timer_pin_1 divider enable_timer_pin_1
@@ -31,7 +31,7 @@ const PREFIXES: &str = "
     rtc_cmos. tsc. watchdog. xen.
 ";
 
-/// What is kept of `/proc/cmdline`: the words that concern time, in order;
+/// The kept part of `/proc/cmdline`: the words that concern time, in order;
 /// each run of others becomes one word, [`WITHHELD`]. What follows `--` is
 /// for the first program, not for the kernel.
 pub fn reduce(text: &str) -> String {

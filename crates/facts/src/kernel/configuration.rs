@@ -18,7 +18,7 @@ const OPTIONS: &str = "
     X86_TSC XEN XEN_PV
 ";
 
-/// What is kept of a configuration: options that concern time and are set.
+/// The kept part of a configuration: options that concern time and are set.
 pub fn reduce(text: &str) -> String {
     let mut kept = String::new();
     for (name, value) in options(text) {

@@ -1,4 +1,4 @@
-//! What one line of the kernel's log tells about time.
+//! The event that a line of the kernel's log reports about clocks.
 //!
 //! The forms are those of kernel/time/clocksource.c from 2.6 to 7.2 (its
 //! watchdog was rewritten for 7.2), arch/x86/kernel/{tsc,tsc_sync}.c,
@@ -45,7 +45,7 @@ const ABOUT_CLOCKS: &[&str] = &[
     "Override clocksource ",
 ];
 
-/// What a line (without its stamp) tells; `None` when not about clocks.
+/// A line's event (without its stamp); `None` when not about clocks.
 pub fn of(text: &str) -> Option<LogEvent> {
     if is_of_program(text) {
         return None;
@@ -98,7 +98,7 @@ fn unquoted(name: &str) -> &str {
     name.trim().trim_matches('\'')
 }
 
-/// The watchdog's own numbers, and its complaints of being late.
+/// The watchdog's figures, and its messages of late reads.
 fn watchdog(body: &str) -> Option<LogEvent> {
     if body.contains("read-back delay") {
         return Some(LogEvent::WatchdogDelayed { delay_ns: after(body, "delay of ") });
@@ -125,7 +125,7 @@ fn skew(body: &str) -> Option<LogEvent> {
 }
 
 /// `'hpet' wd_nsec: 495997815 wd_now: 36f24f3 wd_last: 302c799 mask: ffffffff`
-/// and the same with `cs_` for the source it judges; before 5.13 without
+/// and the same with `cs_` for the source it checks; before 5.13 without
 /// nanoseconds.
 fn interval(body: &str) -> Option<LogEvent> {
     let (name, rest) = body.strip_prefix('\'')?.split_once("' ")?;
@@ -182,7 +182,7 @@ fn fault(text: &str, body: &str) -> Option<LogEvent> {
     .then_some(LogEvent::TscFault)
 }
 
-/// What befell the machine, the CPU or the clock from outside.
+/// Events that the machine, a CPU or the clock suffered from outside.
 fn outside(text: &str) -> Option<LogEvent> {
     let body = text.strip_prefix("clocksource: ").unwrap_or(text);
     if let Some(to) = ["Switched to clocksource ", "Switching to clocksource "]

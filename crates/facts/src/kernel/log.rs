@@ -8,7 +8,7 @@ use crate::Fact;
 /// More lines about clocks than any boot writes; the last ones matter.
 const MAX_LINES: usize = 2000;
 
-/// What is kept of the log: the lines of the last boot that are about
+/// The kept part of the log: the lines of the last boot that are about
 /// clocks, in the form `[seconds] text`, without host name, process names or
 /// anything else of the machine's owner.
 pub fn reduce(log: &str) -> String {
@@ -16,10 +16,10 @@ pub fn reduce(log: &str) -> String {
     for line in log.lines() {
         let (at_s, text) = split(line);
         if text.starts_with("Linux version ") {
-            // A log file goes on over many boots, each with clocks of its own.
+            // A log file spans many boots, each with its own clocks.
             kept.clear();
         }
-        // Judged as it will be read again: a name may look like a clock.
+        // Parsed as it will be read again: a name may resemble a clock.
         let text = without_names(text);
         if event::of(&text).is_some() {
             kept.push(match at_s {
@@ -52,7 +52,7 @@ fn split(line: &str) -> (Option<f64>, &str) {
     (at_s, text)
 }
 
-/// What stands before a text, taken off it: its stamp, if it is one.
+/// Strips a prefix of a text: its stamp, if it is one.
 type Taken<'t> = Option<(Option<f64>, &'t str)>;
 
 fn kmsg(line: &str) -> Taken<'_> {

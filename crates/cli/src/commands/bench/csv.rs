@@ -1,4 +1,4 @@
-//! The report as CSV: one figure a line, so that every line has one shape.
+//! The report as CSV: one figure per line.
 
 use instruments::measurements::{ReadPath, Spread};
 
@@ -58,7 +58,8 @@ impl Figures {
             }
         }
         for step in &found.granularity {
-            let seen = [("step seen", step.smallest_step_ns), ("step claimed", step.claimed_ns)];
+            let seen =
+                [("step observed", step.smallest_step_ns), ("step claimed", step.claimed_ns)];
             for (figure, ns) in seen {
                 if let Some(ns) = ns {
                     self.add(run, ["granularity", &step.clock, figure, "ns"], ns as f64);

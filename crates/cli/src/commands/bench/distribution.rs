@@ -1,4 +1,4 @@
-//! Histograms drawn with characters: one line a call, one axis for all.
+//! Histograms in characters: one line per call, one axis for all.
 
 use instruments::measurements::CallCost;
 
@@ -33,7 +33,7 @@ impl Axis {
         ((share * WIDTH as f64) as usize).min(WIDTH - 1)
     }
 
-    /// `10 ns`, `100 ns` and so on, each where it starts to belong.
+    /// `10 ns`, `100 ns` and so on, each at its column.
     fn labels(&self) -> String {
         let mut line = String::new();
         let first = self.from_ns.log10().ceil() as i32;
@@ -50,8 +50,8 @@ impl Axis {
         line
     }
 
-    /// `cost`'s samples as bars, by the logarithm of their number, so that a
-    /// few far out still show.
+    /// `cost`'s samples as bars, by the logarithm of their number, so that few
+    /// outliers still show.
     fn bars(&self, cost: &CallCost) -> String {
         let mut columns = [0u64; WIDTH];
         for (edge, samples) in &cost.histogram {
@@ -72,8 +72,7 @@ pub(super) fn table(run: &Run) -> Option<Table> {
     let costs = &run.measurements.costs;
     let axis = Axis::over(costs)?;
     let columns = [Column::names("call"), Column::names(axis.labels())];
-    let mut table =
-        Table::new("Samples by cost (log scale; heights, too, are logarithms)", columns);
+    let mut table = Table::new("Samples by cost (both axes logarithmic)", columns);
     for cost in costs {
         table.row([short_name(&cost.call).into(), axis.bars(cost).into()]);
     }

@@ -1,8 +1,8 @@
 //! The report as a picture: costs as bars and histograms, loads as bars.
 //!
-//! One row a call, so that a bar and the histogram it stands for are side by
-//! side; several clocksources share a row, told apart by colour. Costs are on
-//! logarithmic axes, as they span a thousandfold; rates are on linear ones.
+//! One row per call, so that a bar is next to its histogram; several
+//! clocksources share a row, in different colours. Costs have logarithmic axes,
+//! as they span a factor of a thousand; rates have linear ones.
 
 mod costs;
 mod loads;
@@ -19,7 +19,7 @@ const LABELS: i32 = 230;
 pub(super) fn svg(report: &BenchReport) -> Result<String, CliError> {
     draw(report).map_err(|error| CliError::Failed {
         cause: format!("cannot draw the plot: {error}"),
-        remedy: "the figures themselves are had without --plot".into(),
+        remedy: "the same command without --plot, for the figures".into(),
     })
 }
 
@@ -31,7 +31,7 @@ fn draw(report: &BenchReport) -> Result<String, DrawError> {
     let mut svg = String::new();
     {
         let canvas = Canvas::new(&mut svg, WIDTH, height)?;
-        canvas.bold("What it costs to read a clock", (20, 30), 22, INK)?;
+        canvas.bold("Cost of a clock read", (20, 30), 22, INK)?;
         canvas.text(&subtitle(report), (20, 56), Side::Left, 14, MUTED)?;
         legend(&canvas, report)?;
         costs.draw(&canvas, top)?;

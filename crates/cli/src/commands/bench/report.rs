@@ -1,4 +1,4 @@
-//! What `parachron bench` found: the document of `--format json`.
+//! The report of `parachron bench`: the document of `--format json`.
 
 use instruments::measurements::{CallCost, Measurements, Throughput};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ pub(crate) struct BenchReport {
 pub(crate) struct Machine {
     /// Kernel release.
     pub(crate) kernel: String,
-    /// Processor, by its own name.
+    /// Processor model.
     pub(crate) cpu: Option<String>,
     /// CPUs this process may use.
     pub(crate) cpus: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Run {
     /// Clocks.
     #[serde(flatten)]
     pub(crate) measurements: Measurements,
-    /// Work done per second, where asked for.
+    /// Work done per second, where requested.
     pub(crate) throughput: Vec<Throughput>,
 }
 
@@ -55,25 +55,25 @@ impl Machine {
 }
 
 impl Run {
-    /// Name of the clocksource, or what stands for it.
+    /// Name of the clocksource, or `unknown`.
     pub(crate) fn source(&self) -> &str {
         self.measurements.clocksource.as_deref().unwrap_or("unknown")
     }
 
-    /// The cost of the call so named.
+    /// The cost of the call of this name.
     pub(crate) fn cost(&self, call: &str) -> Option<&CallCost> {
         self.measurements.costs.iter().find(|cost| cost.call == call)
     }
 }
 
-/// CPUs this process may use; 1 where the kernel does not tell.
+/// CPUs this process may use; 1 where unknown.
 pub(crate) fn cpu_count() -> u32 {
     let cpus = platform::cpus::allowed().map_or(1, |cpus| cpus.len());
     u32::try_from(cpus).unwrap_or(u32::MAX)
 }
 
-/// `clock_gettime(CLOCK_MONOTONIC)` as `CLOCK_MONOTONIC`: the rest goes
-/// without saying in a table or a plot.
+/// `clock_gettime(CLOCK_MONOTONIC)` as `CLOCK_MONOTONIC`, which is clear in a
+/// table or a plot.
 pub(crate) fn short_name(call: &str) -> &str {
     call.strip_prefix("clock_gettime(").and_then(|name| name.strip_suffix(')')).unwrap_or(call)
 }

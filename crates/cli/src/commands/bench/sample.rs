@@ -21,7 +21,7 @@ fn cost(call: &str, median: f64, path: ReadPath) -> CallCost {
     }
 }
 
-/// A run under `source`, where a look at the clock costs `ns`.
+/// A run under `source`, where a clock read costs `ns`.
 pub(super) fn run(source: &str, ns: f64) -> Run {
     let entered = if ns > 500.0 { 1000 } else { 0 };
     let path = ReadPath::Counted { calls: 1000, entered };

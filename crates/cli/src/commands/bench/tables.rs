@@ -1,4 +1,4 @@
-//! The report as tables: for one clocksource, and several side by side.
+//! The report as tables: one clocksource, or several side by side.
 
 use instruments::measurements::{CallCost, ReadPath, Throughput};
 use instruments::throughput::change;
@@ -18,7 +18,7 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
     }
     for run in &report.runs {
         tables.push(costs(run));
-        // For several sources the plot shows the same, better.
+        // For several sources the plot shows it better.
         if format == Format::Text && report.runs.len() == 1 {
             tables.extend(distribution::table(run));
         }
@@ -53,7 +53,7 @@ fn costs(run: &Run) -> Table {
             figure("max"),
             Column::figures("median", "cycles"),
             Column::figures("far\nout", ""),
-            Column::names("answer\nfrom"),
+            Column::names("served\nby"),
         ],
     );
     for cost in &run.measurements.costs {
@@ -61,8 +61,8 @@ fn costs(run: &Run) -> Table {
     }
     if let Some(first) = run.measurements.costs.first() {
         table.note(format!(
-            "CLOCK_*: clock_gettime of it. {} samples each, a sample the mean of enough calls to \
-             last 1 µs; far out: beyond the third quartile + 3 quartile ranges.",
+            "CLOCK_*: clock_gettime of that clock. {} samples each; a sample is the mean of enough \
+             calls to last 1 µs. Far out: above the third quartile + 3 interquartile ranges.",
             count(first.samples)
         ));
     }
@@ -72,8 +72,8 @@ fn costs(run: &Run) -> Table {
     };
     if let Some(cost) = run.measurements.costs.iter().find(mixed) {
         table.note(format!(
-            "{}: so many of the trial calls entered the kernel, the vDSO answered the others.",
-            answered_by(cost.path)
+            "{}: this part of the trial calls entered the kernel, the vDSO served the others.",
+            served_by(cost.path)
         ));
     }
     table
@@ -81,7 +81,7 @@ fn costs(run: &Run) -> Table {
 
 fn cost_row(cost: &CallCost) -> [Cell; 8] {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
-    let far_out = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
+    let outliers = 100.0 * cost.outliers as f64 / cost.samples.max(1) as f64;
     [
         short_name(&cost.call).into(),
         figure(cost.ns.median),
@@ -89,19 +89,19 @@ fn cost_row(cost: &CallCost) -> [Cell; 8] {
         figure(cost.ns.p99),
         figure(cost.ns.max),
         cost.cycles.map_or(Cell::none(), |cycles| figure(cycles.median)),
-        Cell::figure_as(format!("{far_out:.1} %"), far_out),
-        answered_by(cost.path).into(),
+        Cell::figure_as(format!("{outliers:.1} %"), outliers),
+        served_by(cost.path).into(),
     ]
 }
 
-/// Who answers the call: a word where all trials agree.
-pub(super) fn answered_by(path: ReadPath) -> String {
+/// What serves the call: one word where all trials agree.
+pub(super) fn served_by(path: ReadPath) -> String {
     match path {
         ReadPath::Instruction => "CPU".into(),
         ReadPath::Counted { entered: 0, .. } => "vDSO".into(),
         ReadPath::Counted { .. } if path.is_kernel() => "kernel".into(),
         ReadPath::Counted { calls, entered } => {
-            // Some, but not all: never shown as none or all.
+            // Some, but not all: never rounded to none or all.
             let percent = 100.0 * entered as f64 / calls as f64;
             format!("k {} %", percent.round().clamp(1.0, 99.0))
         }
@@ -109,17 +109,17 @@ pub(super) fn answered_by(path: ReadPath) -> String {
     }
 }
 
-/// How each clock moves.
+/// How each clock advances.
 fn clocks(run: &Run) -> Table {
     let mut table = Table::new(
         "Steps and order of each clock",
         [
             Column::names("clock"),
-            Column::figures("step\nseen", ""),
+            Column::figures("step\nobserved", ""),
             Column::figures("claimed", ""),
             Column::figures("readings\ncompared", ""),
-            Column::figures("went\nback", ""),
-            Column::figures("by at\nmost", ""),
+            Column::figures("backward", ""),
+            Column::figures("largest\nbackward", ""),
         ],
     );
     let found = &run.measurements;
@@ -144,11 +144,11 @@ fn clocks(run: &Run) -> Table {
 /// TSCs against each other.
 fn skews(run: &Run) -> Table {
     let mut table = Table::new(
-        "TSC of one CPU against another's, by round trips of a token",
+        "Offset between the TSCs of two CPUs, by round trips of a token",
         [
             Column::names("CPUs"),
             Column::figures("offset", ""),
-            Column::figures("give or take", ""),
+            Column::figures("bound", ""),
             Column::figures("round trips", ""),
         ],
     );
@@ -163,7 +163,7 @@ fn skews(run: &Run) -> Table {
     table
 }
 
-/// Work done per second; beside that under the first source for the others.
+/// Work done per second; for other sources than the first, compared with it.
 fn loads(runs: &[Run], run: &Run) -> Table {
     let first = runs.first().filter(|first| *first != run);
     let mut columns = vec![
@@ -173,9 +173,10 @@ fn loads(runs: &[Run], run: &Run) -> Table {
         Column::figures("slowest\nslice", ""),
         Column::figures("fastest\nslice", ""),
     ];
-    columns.extend(
-        first.map(|first| Column::figures(format!("against\n{}", broken(first.source())), "")),
-    );
+    columns
+        .extend(first.map(|first| {
+            Column::figures(format!("compared\nwith {}", broken(first.source())), "")
+        }));
     let mut table = Table::new(format!("Work done under clocksource {}", run.source()), columns);
     for load in &run.throughput {
         let figure = |value: f64| Cell::figure_as(rate(value), value);
@@ -187,14 +188,14 @@ fn loads(runs: &[Run], run: &Run) -> Table {
             figure(slowest),
             figure(fastest),
         ];
-        row.extend(first.map(|first| against(first, load)));
+        row.extend(first.map(|first| compared_with(first, load)));
         table.row(row);
     }
     if let Some(load) = run.throughput.first() {
         let slices = load.slices.len();
         table.note(format!(
-            "{slices} slices of {} each. Switching is counted in round trips of the pipes \
-             (UnixBench's loops), primes in counts of all of them (sysbench's events).",
+            "{slices} slices of {} each. Units: for context switching, round trips through the \
+             pipes (UnixBench's loops); for primes, counts of all of them (sysbench's events).",
             time(load.over_s * 1e9 / slices.max(1) as f64)
         ));
     }
@@ -217,7 +218,7 @@ pub(super) fn slices(load: &Throughput) -> (f64, f64) {
     (slowest, load.slices.iter().copied().fold(0.0, f64::max))
 }
 
-fn against(first: &Run, load: &Throughput) -> Cell {
+fn compared_with(first: &Run, load: &Throughput) -> Cell {
     let like = first.throughput.iter().find(|other| other.is_like(load));
     like.and_then(|other| change(other, load)).map_or(Cell::none(), |change| {
         let digits = if change.bound_percent < 10.0 { 1 } else { 0 };
@@ -226,9 +227,9 @@ fn against(first: &Run, load: &Throughput) -> Cell {
     })
 }
 
-/// What was asked for and could not be had.
+/// What could not be measured.
 fn missing(run: &Run) -> Table {
-    let columns = [Column::names("not measured"), Column::words("why")];
+    let columns = [Column::names("not measured"), Column::words("reason")];
     let mut table = Table::new("", columns);
     for missing in &run.measurements.not_measured {
         table.row([missing.what.as_str().into(), missing.why.as_str().into()]);
@@ -257,8 +258,8 @@ fn side_by_side(runs: &[Run]) -> [Table; 2] {
         table
     };
     let mut median = table("Cost of a call by clocksource, median", |cost| cost.ns.median);
-    median.note("k: entered the kernel, in some trial calls at least.");
-    [median, table("Cost of a call by clocksource, 99 of 100 are below", |cost| cost.ns.p99)]
+    median.note("k: entered the kernel in at least some trial calls.");
+    [median, table("Cost of a call by clocksource, 99th percentile", |cost| cost.ns.p99)]
 }
 
 /// A long name in lines, as a heading: `hyperv_clocksource_tsc_page`.

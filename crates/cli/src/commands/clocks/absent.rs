@@ -1,24 +1,24 @@
-//! Why a clock source that kernels have is not available on this one.
+//! Why a known clock source is not available on this machine.
 
 use facts::Facts;
 use facts::Unknown;
 use facts::cpu::{Hypervisor, HypervisorKind};
 use facts::kernel::LogEvent;
 
-/// The reason, as far as the facts tell it.
+/// The reason, as far as the facts show it.
 pub(super) fn why(name: &str, facts: &Facts) -> String {
     if let Some(why) = facts.clocksources.available.unknown() {
         return why.to_string();
     }
-    let told = switched_off(name, facts).or_else(|| marked_unstable(name, facts));
-    told.unwrap_or_else(|| match name {
+    let reported = switched_off(name, facts).or_else(|| marked_unstable(name, facts));
+    reported.unwrap_or_else(|| match name {
         "tsc" => tsc(facts),
-        "tsc-early" => "serves early in boot only, until the TSC is calibrated".into(),
+        "tsc-early" => "used early in boot only, until the TSC is calibrated".into(),
         "kvm-clock" => kvm_clock(facts),
         "hyperv_clocksource_tsc_page" | "hyperv_clocksource_msr" => hyperv(name, facts),
         "xen" => xen(facts),
         "jiffies" | "refined-jiffies" => {
-            "registered, and not offered: too coarse for high-resolution timers".into()
+            "registered but not offered: too coarse for high-resolution timers".into()
         }
         "hpet" => device("HPET", "HPET_TIMER", facts),
         "acpi_pm" => device("ACPI PM timer", "X86_PM_TIMER", facts),
@@ -27,7 +27,7 @@ pub(super) fn why(name: &str, facts: &Facts) -> String {
     })
 }
 
-/// Words of the command line that take a source away
+/// Kernel parameters that disable a source
 /// (Documentation/admin-guide/kernel-parameters.txt).
 fn switched_off(name: &str, facts: &Facts) -> Option<String> {
     let words: &[&str] = match name {
@@ -41,7 +41,7 @@ fn switched_off(name: &str, facts: &Facts) -> Option<String> {
     };
     let command_line = facts.kernel.command_line.known()?;
     let word = command_line.iter().find(|word| words.contains(&word.as_str()))?;
-    Some(format!("the kernel's command line says {word}"))
+    Some(format!("kernel command line: {word}"))
 }
 
 fn marked_unstable(name: &str, facts: &Facts) -> Option<String> {
@@ -59,7 +59,7 @@ fn tsc(facts: &Facts) -> String {
         Some(flags) if !flags.constant_tsc => {
             "its rate follows the CPU's frequency (no constant_tsc)".into()
         }
-        _ => "the kernel does not offer it, and its log does not say why".into(),
+        _ => "the kernel does not offer it; its log does not show why".into(),
     }
 }
 
@@ -75,7 +75,7 @@ fn kvm_clock(facts: &Facts) -> String {
             "the host does not offer it (CPUID feature bits 0 and 3 are clear)".into()
         }
         Ok(_) if is_off("KVM_GUEST", facts) => "the kernel is built without KVM_GUEST".into(),
-        Ok(_) => "the host offers it, the kernel does not, and its log does not say why".into(),
+        Ok(_) => "the host offers it, the kernel does not; its log does not show why".into(),
     }
 }
 
@@ -83,17 +83,19 @@ fn hyperv(name: &str, facts: &Facts) -> String {
     match hypervisor(facts) {
         Err(why) => why,
         Ok(Hypervisor { hyperv: None, signature, .. }) => {
-            format!("the hypervisor is {signature}, without Hyper-V's interface")
+            format!("the hypervisor is {signature}, without the Hyper-V interface")
         }
         Ok(Hypervisor { hyperv: Some(offered), .. }) => {
             let bit = match name {
                 "hyperv_clocksource_msr" => offered.reference_counter,
                 _ => offered.reference_tsc_page,
             };
-            match bit {
-                false => "the host does not offer it".into(),
-                true => "the host offers it, the kernel does not".into(),
-            }
+            let offers = if bit {
+                "the host offers it, the kernel does not"
+            } else {
+                "the host does not offer it"
+            };
+            offers.into()
         }
     }
 }
@@ -107,9 +109,10 @@ fn xen(facts: &Facts) -> String {
 }
 
 fn device(device: &str, option: &str, facts: &Facts) -> String {
-    match is_off(option, facts) {
-        true => format!("the kernel is built without {option}"),
-        false => format!("the kernel found no {device}, or dropped it"),
+    if is_off(option, facts) {
+        format!("the kernel is built without {option}")
+    } else {
+        format!("the kernel found no {device}, or rejected it")
     }
 }
 
@@ -118,9 +121,9 @@ fn hypervisor(facts: &Facts) -> Result<&Hypervisor, String> {
     match &facts.cpu.hypervisor {
         facts::Fact::Known(hypervisor) => Ok(hypervisor),
         facts::Fact::Unknown(Unknown::NotApplicable { .. }) => {
-            Err("no hypervisor runs this machine".into())
+            Err("this machine has no hypervisor".into())
         }
-        facts::Fact::Unknown(why) => Err(format!("the hypervisor is not known: {why}")),
+        facts::Fact::Unknown(why) => Err(format!("the hypervisor is unknown: {why}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `parachron clocks` tells: the document of `--format json`.
+//! The report of `parachron clocks`: the document of `--format json`.
 
 use facts::Fact;
 use facts::Facts;
@@ -36,47 +36,46 @@ pub(crate) struct Source {
     pub(crate) current: bool,
     /// Why it is not available.
     pub(crate) why_not_available: Option<String>,
-    /// Its rating, by which the kernel chooses; null where not known.
+    /// Its rating, by which the kernel chooses; null where unknown.
     pub(crate) rating: Option<Rating>,
-    /// The step by which it moves; null where not known.
+    /// The step by which it advances; null where unknown.
     pub(crate) resolution: Option<Resolution>,
-    /// Where a program's call for the time is answered under it.
+    /// What serves a program's clock read under it.
     pub(crate) read_path: SourceRead,
     /// What `clock_gettime(CLOCK_MONOTONIC)` costs under it.
     pub(crate) cost: SourceCost,
 }
 
-/// A rating: from `lowest` to `highest`, which are the same where it is known.
+/// A rating: from `lowest` to `highest`, equal where it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Rating {
     /// At least this.
     pub(crate) lowest: u32,
     /// At most this.
     pub(crate) highest: u32,
-    /// What says so.
+    /// How it is known.
     pub(crate) from: String,
 }
 
-/// A resolution: from `finest_ns` to `coarsest_ns`, which are the same where
-/// it is known.
+/// A resolution: from `finest_ns` to `coarsest_ns`, equal where it is known.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Resolution {
     /// At least this, ns.
     pub(crate) finest_ns: f64,
     /// At most this, ns.
     pub(crate) coarsest_ns: f64,
-    /// What says so.
+    /// How it is known.
     pub(crate) from: String,
 }
 
-/// Where a call is answered, and how that is known.
+/// Where a clock read is served, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct SourceRead {
     /// Where.
     pub(crate) place: ReadPlace,
-    /// What is read: `RDTSC`, `I/O port`; null for a source not known.
+    /// What is read: `RDTSC`, `I/O port`; null for an unknown source.
     pub(crate) read: Option<String>,
-    /// What says so.
+    /// How it is known.
     pub(crate) from: String,
     /// Trial calls, and how many of them entered the kernel; null unless
     /// counted.
@@ -92,7 +91,7 @@ pub(crate) struct Counted {
     pub(crate) entered: u64,
 }
 
-/// A cost, or why there is none.
+/// A cost, or why it was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SourceCost {
@@ -106,8 +105,8 @@ pub(crate) enum SourceCost {
 }
 
 impl ClocksReport {
-    /// What `facts` and, on the machine itself, `measured` tell; with `all`,
-    /// also of sources that this machine does not offer.
+    /// The report from `facts` and, for a live machine, `measured`; with `all`,
+    /// also on sources that this machine does not offer.
     pub(super) fn new(facts: &Facts, measured: Option<&Measurements>, all: bool) -> Self {
         let sources = &facts.clocksources;
         let available = sources.available.known().cloned().unwrap_or_default();
@@ -166,35 +165,35 @@ fn source(
 fn cost(name: &str, measured: Option<&Measurements>) -> SourceCost {
     let not_measured = |why: &str| SourceCost::NotMeasured { why: why.to_owned() };
     match measured {
-        None => not_measured("a captured tree has no clock to read"),
+        None => not_measured("a capture has no clock to read"),
         Some(measured) if measured.clocksource.as_deref() != Some(name) => {
-            not_measured("not current (`parachron bench --each-source`, as root, measures all)")
+            not_measured("not in use (`parachron bench --each-source`, as root, measures all)")
         }
         Some(measured) => match (measured.costs.first(), measured.not_measured.first()) {
             (Some(cost), _) => SourceCost::Measured(cost.clone()),
             (None, Some(missed)) => not_measured(&missed.why),
-            (None, None) => not_measured("not a single call ended in time"),
+            (None, None) => not_measured("no call completed in time"),
         },
     }
 }
 
-/// A rating, narrowed by the kernel's own order: it lists sources best first,
-/// and tsc is 300 everywhere.
+/// A rating, narrowed by the kernel's order: it lists sources best first, and
+/// tsc always has 300.
 fn rating(known: &KnownSource, available: &[String]) -> Rating {
     let (lowest, highest) = known.ratings;
-    let told = |lowest, highest, from: &str| Rating { lowest, highest, from: from.to_owned() };
+    let rating = |lowest, highest, from: &str| Rating { lowest, highest, from: from.to_owned() };
     let at = |name: &str| available.iter().position(|source| source == name);
     match (at(known.name), at("tsc")) {
-        _ if lowest == highest => told(lowest, highest, "the same in all kernels"),
+        _ if lowest == highest => rating(lowest, highest, "equal in all kernels"),
         (Some(own), Some(tsc)) if own > tsc => {
-            told(lowest, highest.min(299), "listed after tsc, which has 300")
+            rating(lowest, highest.min(299), "listed after tsc, which has 300")
         }
         (Some(own), Some(tsc)) if own < tsc => {
             // No kernel had kvm-clock between the two.
             let lowest = if known.name == "kvm-clock" { highest } else { lowest.max(301) };
-            told(lowest, highest, "listed before tsc, which has 300")
+            rating(lowest, highest, "listed before tsc, which has 300")
         }
-        _ => told(lowest, highest, "depends on the kernel"),
+        _ => rating(lowest, highest, "depends on the kernel"),
     }
 }
 
@@ -221,7 +220,7 @@ fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements
     })
 }
 
-/// The TSC's frequency as the kernel knows it, and what says so.
+/// The TSC's frequency that the kernel assumes, and how it is known.
 fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
     let of = |line: &LogLine, wanted| match line.event {
         LogEvent::TscFrequency { hz, refined } if refined == wanted && hz > 0 => {
@@ -240,7 +239,7 @@ fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
     )
 }
 
-/// The same as measured, where the log may not be read.
+/// The measured frequency, where the log is not readable.
 fn measured_hz(measured: &Measurements) -> Option<(f64, String)> {
     let rate = measured.tsc_rate?;
     let mhz = rate.hz / 1e6;
@@ -254,8 +253,8 @@ fn log(facts: &Facts) -> &[LogLine] {
 }
 
 /// The period of an HPET from the line with which the kernel registers it.
-/// `max_idle_ns` is half the time that `max_cycles` last by a multiplier made
-/// smaller by 11 %, the most that steering may take from it
+/// `max_idle_ns` is half the duration of `max_cycles` by a multiplier reduced by
+/// 11 %, the most that adjtimex may reduce it
 /// (kernel/time/clocksource.c, `clocks_calc_max_nsecs`).
 fn hpet_period_ns(line: &str) -> Option<f64> {
     let rest = line.strip_prefix("clocksource: hpet: ")?;
@@ -278,7 +277,7 @@ fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPat
         return SourceRead { place, read, from, counted: Some(Counted { calls, entered }) };
     }
     let (place, from) = match known {
-        None => (ReadPlace::Unknown, "not a source this version knows"),
+        None => (ReadPlace::Unknown, "a source unknown to this version"),
         Some(known) if known.name == "kvm-clock" => kvm_clock_place(facts),
         Some(known) if known.place == ReadPlace::Depends => (known.place, "depends on the kernel"),
         Some(known) => (known.place, "the kernel's source code"),
@@ -286,7 +285,7 @@ fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPat
     SourceRead { place, read, from: from.to_owned(), counted: None }
 }
 
-/// The vDSO reads the page only where the host vouches for it.
+/// The vDSO reads the page only where the host sets TSC_STABLE.
 fn kvm_clock_place(facts: &Facts) -> (ReadPlace, &'static str) {
     const TSC_STABLE: u8 = 1;
     let features = facts.cpu.hypervisor.known().and_then(|hypervisor| hypervisor.kvm_features);
@@ -298,6 +297,6 @@ fn kvm_clock_place(facts: &Facts) -> (ReadPlace, &'static str) {
         (None, Some(features)) if !features.clocksource_stable => {
             (ReadPlace::Kernel, "the host does not offer CLOCKSOURCE_STABLE")
         }
-        (None, _) => (ReadPlace::Depends, "user space where the page says TSC_STABLE"),
+        (None, _) => (ReadPlace::Depends, "user space if the page's flag TSC_STABLE is set"),
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn render(report: &ClocksReport, format: Format) -> String {
     table.render(format)
 }
 
-/// No table is better than an empty one.
+/// A message instead of an empty table.
 fn no_source(report: &ClocksReport) -> String {
     let whys = [report.available.unknown(), report.current.unknown()];
     let mut text = "No clock source is known.\n".to_owned();
@@ -79,7 +79,7 @@ fn resolution(resolution: &Resolution) -> Cell {
     }
 }
 
-/// `1 ns`, not `1.00 ns`: a whole number of ns is a definition here.
+/// `1 ns`, not `1.00 ns`: a whole number of ns is exact here.
 fn time_as_known(ns: f64) -> String {
     if ns == ns.trunc() { whole_time(ns as u64) } else { time(ns) }
 }
@@ -133,20 +133,20 @@ fn notes(report: &ClocksReport, table: &mut Table) {
         }
         if let Some(Counted { calls, entered }) = source.read_path.counted {
             table.note(format!(
-                "read path: {} of {} calls entered the kernel under {}; the others' as the \
-                 kernel's source code has it.",
+                "read path: {} of {} calls entered the kernel under {}; for other sources by the \
+                 kernel's source code.",
                 count(entered),
                 count(calls),
                 source.name,
             ));
         }
     }
-    let mut told: Vec<&str> = Vec::new();
+    let mut noted: Vec<&str> = Vec::new();
     for source in &report.sources {
         if let SourceCost::NotMeasured { why } = &source.cost
-            && !told.contains(&why.as_str())
+            && !noted.contains(&why.as_str())
         {
-            told.push(why);
+            noted.push(why);
             table.note(format!("–: not measured: {why}."));
         }
     }

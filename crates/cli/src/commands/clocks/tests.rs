@@ -49,7 +49,7 @@ fn measured(clocksource: &str, entered: u64) -> Measurements {
 }
 
 #[test]
-fn a_guest_s_sources_stand_in_order_of_cost_with_what_is_known() {
+fn a_guest_s_sources_are_in_order_of_cost() {
     let facts = machine("firecracker-kvm-debian12");
     let report = ClocksReport::new(&facts, Some(&measured("tsc", 0)), false);
     let text = table::render(&report, Format::Text).replace(['\u{a0}', '\u{202f}'], " ");
@@ -62,26 +62,26 @@ fn a_guest_s_sources_stand_in_order_of_cost_with_what_is_known() {
     kvm-clock  available     299        1 ns  user space              –
     cost: clock_gettime(CLOCK_MONOTONIC) under tsc, median of 103 760 samples of 64
     calls (min 26.9, p99 28.0, max 1564).
-    read path: 0 of 1 000 calls entered the kernel under tsc; the others' as the
-    kernel's source code has it.
-    –: not measured: not current (`parachron bench --each-source`, as root, measures
+    read path: 0 of 1 000 calls entered the kernel under tsc; for other sources by
+    the kernel's source code.
+    –: not measured: not in use (`parachron bench --each-source`, as root, measures
     all).
     ");
 }
 
 #[test]
-fn the_slow_source_in_use_comes_last_all_the_same() {
+fn a_slow_source_in_use_still_comes_last() {
     let report = ClocksReport::new(&machine("virtualbox-acpi-pm"), None, false);
     let names: Vec<_> = report.sources.iter().map(|source| source.name.as_str()).collect();
     assert_eq!(names, ["tsc", "kvm-clock", "acpi_pm"]);
     assert!(source(&report, "acpi_pm").current);
     assert_eq!(source(&report, "acpi_pm").read_path.place, ReadPlace::Kernel);
-    let why = "a captured tree has no clock to read".to_owned();
+    let why = "a capture has no clock to read".to_owned();
     assert_eq!(source(&report, "acpi_pm").cost, SourceCost::NotMeasured { why });
 }
 
 #[test]
-fn a_rating_is_narrowed_by_the_kernel_s_order_and_else_a_range() {
+fn a_rating_is_narrowed_by_the_kernel_s_order() {
     let ratings = |available: &str| {
         let report = ClocksReport::new(&made(&[(AVAILABLE, available)]), None, false);
         let ratings = report.sources.iter().filter_map(|source| source.rating.clone());
@@ -126,7 +126,7 @@ fn without_a_log_the_tsc_s_period_is_the_measured_one() {
 }
 
 #[test]
-fn a_source_nobody_knows_is_listed_last_with_what_is_not_known() {
+fn an_unknown_source_is_listed_last() {
     let facts = made(&[(AVAILABLE, "sundial hourglass tsc"), (CURRENT, "sundial")]);
     let report = ClocksReport::new(&facts, Some(&measured("sundial", 1000)), false);
     let names: Vec<_> = report.sources.iter().map(|source| source.name.as_str()).collect();
@@ -138,7 +138,7 @@ fn a_source_nobody_knows_is_listed_last_with_what_is_not_known() {
 }
 
 #[test]
-fn all_sources_come_with_the_reason_why_they_are_absent() {
+fn all_absent_sources_have_a_reason() {
     let report = ClocksReport::new(&machine("firecracker-kvm-debian12"), None, true);
     let why = |name: &str| source(&report, name).why_not_available.clone().unwrap_or_default();
     assert!(why("xen").contains("KVMKVMKVM, not Xen"), "{}", why("xen"));
@@ -149,22 +149,22 @@ fn all_sources_come_with_the_reason_why_they_are_absent() {
     assert!(tsc.contains("marked it unstable"), "{tsc}");
     let report = ClocksReport::new(&machine("healthy-bare-metal"), None, true);
     let kvm = source(&report, "kvm-clock").why_not_available.clone().unwrap();
-    assert_eq!(kvm, "no hypervisor runs this machine");
+    assert_eq!(kvm, "this machine has no hypervisor");
     let facts = made(&[(AVAILABLE, "hpet"), ("proc/cmdline", "quiet notsc nohpet")]);
     let report = ClocksReport::new(&facts, None, true);
     let tsc = source(&report, "tsc").why_not_available.clone().unwrap();
-    assert_eq!(tsc, "the kernel's command line says notsc");
+    assert_eq!(tsc, "kernel command line: notsc");
 }
 
 #[test]
-fn a_machine_without_sys_says_so_instead_of_a_table() {
+fn a_machine_without_sys_gets_a_message_instead_of_a_table() {
     let report = ClocksReport::new(&machine("no-sys"), None, false);
     let text = table::render(&report, Format::Text);
     assert!(text.starts_with("No clock source is known.\nnot there: /sys/"), "{text}");
 }
 
 #[test]
-fn a_measurement_that_failed_gives_its_reason() {
+fn a_failed_measurement_gives_its_reason() {
     let why = "seccomp refused: no".to_owned();
     let failed = Measurements {
         clocksource: Some("tsc".into()),
@@ -176,7 +176,7 @@ fn a_measurement_that_failed_gives_its_reason() {
 }
 
 #[test]
-fn no_machine_s_table_is_wider_than_a_mail() {
+fn every_machine_s_table_fits_80_columns() {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/machines");
     let mut seen = 0;
     for entry in std::fs::read_dir(machines).unwrap() {

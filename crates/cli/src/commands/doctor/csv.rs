@@ -1,4 +1,4 @@
-//! The report as CSV: a row a finding; with `--verbose` one for every rule.
+//! The report as CSV: a row per finding; with `--verbose` one per rule.
 
 use doctor::finding::{Diagnosis, Remedy};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use doctor::finding::{Checked, Finding};
 use doctor::report::DoctorReport;
 
-use super::text::{name_of, reading};
+use super::text::{name_of, read_cost};
 use crate::output::printable;
 
 /// The report.
@@ -16,7 +16,7 @@ pub(super) fn render(report: &DoctorReport, verbose: bool) -> String {
         ("Machine", &machine.hardware),
         ("System", &machine.system),
         ("Clock", &machine.clocksource),
-        ("Reading", &reading(machine)),
+        ("Read cost", &read_cost(machine)),
     ] {
         let _ = writeln!(text, "- {label}: {}", plain(value));
     }
@@ -56,20 +56,19 @@ fn row(entry: &Checked) -> String {
     format!("| {} | {state} | {} |\n", entry.rule, plain(&entry.outcome).replace('|', "\\|"))
 }
 
-/// A block of code that its content cannot end.
+/// A block of code whose content cannot end it.
 fn code(content: &str) -> String {
     let lines: Vec<String> = content.lines().map(printable).collect();
     let fence = if lines.iter().any(|line| line.contains("```")) { "````" } else { "```" };
     format!("{fence}\n{}\n{fence}\n", lines.join("\n"))
 }
 
-/// Words of the report or of the machine, which Markdown is not to read as
-/// its own.
+/// Text of the report or the machine, escaped for Markdown.
 pub(super) fn plain(words: &str) -> String {
     let words: Vec<char> = printable(words).chars().collect();
     let mut text = String::new();
     for (i, &c) in words.iter().enumerate() {
-        // Within a word an underscore is one.
+        // Markdown leaves an underscore within a word alone.
         let within = |at: Option<&char>| at.is_some_and(|c| c.is_alphanumeric());
         let literal = c == '_' && i > 0 && within(words.get(i - 1)) && within(words.get(i + 1));
         if matches!(c, '*' | '_' | '`' | '<' | '[' | '\\') && !literal {

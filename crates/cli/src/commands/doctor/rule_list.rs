@@ -1,4 +1,4 @@
-//! `parachron doctor --rules`: every rule with what it checks and rests on.
+//! `parachron doctor --rules`: what every rule checks, and its source.
 //! docs/guide/findings.md is its Markdown.
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::error::CliError;
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{self, Format};
 
-/// A rule as programs read it.
+/// A rule for programs.
 #[derive(Serialize)]
 struct Row {
     rule: &'static str,
@@ -63,8 +63,8 @@ fn csv() -> String {
 fn page() -> String {
     let mut page = String::from(
         "# What the doctor checks\n\n\
-         Each finding of `parachron doctor` names its rule, and each rule the document it rests \
-         on.\nThis page is what `parachron doctor --rules --format markdown` prints.\n",
+         Each finding of `parachron doctor` names its rule, and each rule its source.\n\
+         This page is the output of `parachron doctor --rules --format markdown`.\n",
     );
     for rule in RULES {
         let _ = write!(

@@ -20,12 +20,12 @@ fn text_of_a_sick_guest() {
 }
 
 #[test]
-fn text_of_a_healthy_server_with_all_that_was_checked() {
+fn text_of_a_healthy_server_with_all_rules() {
     insta::assert_snapshot!(text::render(&report("healthy-bare-metal"), true, false));
 }
 
 #[test]
-fn every_report_keeps_to_eighty_columns_but_for_words_that_cannot_be_broken() {
+fn every_report_fits_80_columns_except_unbreakable_words() {
     for name in ["contradictory", "kvm-guest-hpet-tsc-unstable", "no-sys", "virtualbox-acpi-pm"] {
         for line in text::render(&report(name), true, false).lines() {
             let width = line.chars().count();
@@ -57,7 +57,7 @@ fn csv_has_a_row_for_each_finding_or_with_verbose_for_each_rule() {
 }
 
 #[test]
-fn the_exit_code_tells_of_what_was_asked_for() {
+fn the_exit_code_follows_fail_on() {
     let shown = |name: &str, fail_on| format!("{:?}", exit_code(&report(name).diagnosis, fail_on));
     let success = format!("{:?}", std::process::ExitCode::SUCCESS);
     // A warning alone.

@@ -29,7 +29,7 @@ pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> Str
     page.text
 }
 
-/// Text under way, 80 columns wide.
+/// Text, 80 columns wide.
 struct Page {
     text: String,
     colours: bool,
@@ -48,9 +48,11 @@ impl Page {
     }
 
     fn styled(&mut self, text: &str, style: Style) {
-        let _ = match self.colours {
-            true => write!(self.text, "{style}{text}{style:#}"),
-            false => write!(self.text, "{text}"),
+        // Writing to a string cannot fail.
+        let _ = if self.colours {
+            write!(self.text, "{style}{text}{style:#}")
+        } else {
+            write!(self.text, "{text}")
         };
     }
 
@@ -74,7 +76,7 @@ fn style_of(severity: Option<Severity>) -> Style {
     Style::new().fg_color(Some(colour.into()))
 }
 
-/// The name of a severity, as people read it.
+/// The name of a severity for people.
 pub(super) fn name_of(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "Error",
@@ -83,17 +85,17 @@ pub(super) fn name_of(severity: Severity) -> &'static str {
     }
 }
 
-/// What a reading of the clock costs, in words.
-pub(super) fn reading(machine: &MachineSummary) -> String {
-    machine.reading.map_or_else(|| "not measured".to_owned(), |reading| reading.to_string())
+/// What a clock read costs, in words.
+pub(super) fn read_cost(machine: &MachineSummary) -> String {
+    machine.read_cost.map_or_else(|| "not measured".to_owned(), |cost| cost.to_string())
 }
 
 fn machine(page: &mut Page, machine: &MachineSummary) {
     let rows = [
-        ("Machine ", &machine.hardware),
-        ("System  ", &machine.system),
-        ("Clock   ", &machine.clocksource),
-        ("Reading", &reading(machine)),
+        ("Machine", &machine.hardware),
+        ("System", &machine.system),
+        ("Clock", &machine.clocksource),
+        ("Read cost", &read_cost(machine)),
     ];
     for (label, value) in rows {
         page.paragraph(&format!("{label:<11}"), &" ".repeat(11), value, PLAIN);
@@ -104,7 +106,7 @@ fn finding(page: &mut Page, finding: &Finding) {
     page.rule();
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
-    // The colours' codes take no columns, so the heading is painted by parts.
+    // Colour codes take no columns, so the heading is coloured in parts.
     let heading = wrap(&printable(&finding.what), usize::from(WIDTH) - severity.len() - 2);
     for (i, line) in heading.lines().enumerate() {
         match i {
@@ -144,7 +146,7 @@ fn remedy(page: &mut Page, remedy: &Remedy) {
     page.text.push('\n');
 }
 
-/// A command in lines that a shell takes as one: broken between words, never
+/// A command in lines that a shell reads as one: broken between words, never
 /// within quotes.
 fn command_lines(command: &str) -> Vec<String> {
     let width = usize::from(WIDTH) - 6;
@@ -166,7 +168,7 @@ fn command_lines(command: &str) -> Vec<String> {
     lines
 }
 
-/// The words of a command, with what is quoted left together.
+/// The words of a command; quoted text stays together.
 fn shell_words(command: &str) -> Vec<&str> {
     let mut quote = None;
     command
@@ -203,14 +205,14 @@ fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
     let found = rules - report.diagnosis.checked.len();
     let hint = if verbose { "" } else { "; --verbose lists them" };
     let line = format!(
-        "{rules} rules: {found} found something, {fine} in order, {unknown} not checked{hint}."
+        "{rules} rules: {found} with findings, {fine} in order, {unknown} not checked{hint}."
     );
     page.paragraph("", "", &line, DIM);
     let closed =
         report.diagnosis.checked.iter().filter(|entry| entry.outcome.ends_with("needs root"));
     let closed = closed.count();
     if closed > 0 {
-        page.paragraph("", "", &format!("As root, {closed} more could be checked."), DIM);
+        page.paragraph("", "", &format!("{closed} more can be checked as root."), DIM);
     }
 }
 
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_command_is_broken_so_that_a_shell_takes_it_as_one() {
+    fn a_long_command_is_broken_so_that_a_shell_reads_it_as_one() {
         let command = "echo tsc | sudo tee \
                        /sys/devices/system/clocksource/clocksource0/current_clocksource";
         assert_eq!(

@@ -97,7 +97,7 @@ impl<'a> Order<'a> {
                 Err(error @ (MachineError::NoKvm(_) | MachineError::Lacks { .. }))
                     if self.experiments.iter().any(|one| lab::IN_PROCESS.contains(one)) =>
                 {
-                    absent::told(&error).tell();
+                    absent::told(&error).print();
                     error.to_string()
                 }
                 Err(error) => return Err(absent::told(&error)),

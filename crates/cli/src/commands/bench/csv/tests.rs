@@ -9,7 +9,7 @@ fn every_line_is_one_figure() {
     for line in [
         "tsc,cost,clock_gettime(CLOCK_MONOTONIC),median,ns,27.1",
         "tsc,cost,clock_gettime(CLOCK_PROCESS_CPUTIME_ID),entered the kernel,1,990",
-        "tsc,granularity,CLOCK_MONOTONIC,step seen,ns,70",
+        "tsc,granularity,CLOCK_MONOTONIC,step observed,ns,70",
         "tsc,order,TSC across CPUs,backward,1,3",
         "tsc,skew,CPU 127 against CPU 0,offset,ns,-12.25",
         "tsc,throughput,primes below 10000 by 1,whole run,events/s,870.0141",

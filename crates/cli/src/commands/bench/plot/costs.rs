@@ -1,5 +1,5 @@
-//! Costs: a row a call, with a bar for the median, a whisker from minimum to
-//! p99, and beside it the histogram of all samples.
+//! Costs: a row per call, with a bar for the median, a whisker from minimum to
+//! p99, and the histogram of all samples.
 
 use instruments::measurements::{CallCost, ReadPath};
 use plotters::style::RGBColor;
@@ -34,7 +34,7 @@ pub(super) struct Panel<'r> {
 }
 
 impl<'r> Panel<'r> {
-    /// Of `runs`, which may lack this call or that.
+    /// Of `runs`, each of which may lack calls.
     pub(super) fn of(runs: &'r [Run]) -> Self {
         let mut calls: Vec<&str> = Vec::new();
         for cost in runs.iter().flat_map(|run| &run.measurements.costs) {
@@ -126,7 +126,7 @@ fn draw_bar(
 }
 
 /// The histogram's outline: a step for each bin, down to the base between
-/// bins that are apart.
+/// bins with a gap.
 fn outline(cost: &CallCost, (top, base): (i32, i32), axis: &Axis) -> Vec<(i32, i32)> {
     // One column a pixel: bins narrower than that add up.
     let mut columns: Vec<(i32, u64)> = Vec::new();
@@ -147,7 +147,7 @@ fn outline(cost: &CallCost, (top, base): (i32, i32), axis: &Axis) -> Vec<(i32, i
     points
 }
 
-/// With one source, colours tell who answers.
+/// With one source, colours show where a call is served.
 fn path_colour(path: ReadPath) -> RGBColor {
     match path {
         ReadPath::Instruction => COLOURS[2],
@@ -157,22 +157,18 @@ fn path_colour(path: ReadPath) -> RGBColor {
     }
 }
 
-/// What the colours mean: who answers, or which source.
+/// What the colours mean: where a call is served, or which source.
 pub(super) fn legend(runs: &[Run]) -> Vec<(String, RGBColor)> {
     if let [run] = runs {
-        let answers =
+        let any =
             |test: fn(ReadPath) -> bool| run.measurements.costs.iter().any(|cost| test(cost.path));
         let by_kernel = |path| matches!(path, ReadPath::Counted { entered: 1.., .. });
         let by_vdso = |path| matches!(path, ReadPath::Counted { entered: 0, .. });
         let mut entries = vec![
-            (
-                "an instruction".to_owned(),
-                COLOURS[2],
-                answers(|path| path == ReadPath::Instruction),
-            ),
-            ("answered by the vDSO".to_owned(), COLOURS[0], answers(by_vdso)),
-            ("enters the kernel".to_owned(), COLOURS[1], answers(by_kernel)),
-            ("not counted".to_owned(), COLOURS[6], answers(|path| path == ReadPath::NotCounted)),
+            ("instruction".to_owned(), COLOURS[2], any(|path| path == ReadPath::Instruction)),
+            ("vDSO".to_owned(), COLOURS[0], any(by_vdso)),
+            ("kernel".to_owned(), COLOURS[1], any(by_kernel)),
+            ("not counted".to_owned(), COLOURS[6], any(|path| path == ReadPath::NotCounted)),
         ];
         entries.retain(|entry| entry.2);
         return entries.into_iter().map(|(words, colour, _)| (words, colour)).collect();

@@ -1,5 +1,5 @@
-//! Loads: a group a kind of work, a bar for each source and number of copies,
-//! with a whisker from the slowest slice to the fastest.
+//! Loads: a group per kind of work, a bar per source and number of copies, with
+//! a whisker from the slowest slice to the fastest.
 
 use instruments::measurements::Throughput;
 

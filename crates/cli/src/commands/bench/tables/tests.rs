@@ -21,7 +21,7 @@ fn one_source_as_markdown() {
 }
 
 #[test]
-fn sources_stand_side_by_side_in_80_columns() {
+fn sources_are_side_by_side_in_80_columns() {
     let text = render(&three_sources(), Format::Text);
     assert_eq!(too_wide(&text), [""; 0]);
     let end = text.find("Cost of a call under").expect("each source's own table follows");
@@ -38,7 +38,7 @@ fn loads_are_compared_with_the_first_source() {
 #[test]
 fn mixed_answers_are_counted_out() {
     let path = |entered| ReadPath::Counted { calls: 1000, entered };
-    let answers = [
+    let paths = [
         path(0),
         path(1000),
         path(7),
@@ -47,8 +47,5 @@ fn mixed_answers_are_counted_out() {
         ReadPath::NotCounted,
         ReadPath::Instruction,
     ];
-    assert_eq!(
-        answers.map(answered_by),
-        ["vDSO", "kernel", "k 1 %", "k 1 %", "k 99 %", "?", "CPU"]
-    );
+    assert_eq!(paths.map(served_by), ["vDSO", "kernel", "k 1 %", "k 1 %", "k 99 %", "?", "CPU"]);
 }
