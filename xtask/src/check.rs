@@ -66,8 +66,7 @@ impl Step {
                 project
                     .cargo()
                     .args(["doc", "--quiet", "--workspace", "--no-deps"])
-                    // Private items too: their links are read by those who
-                    // change the code.
+                    // Private items too: their links are for the developers.
                     .arg("--document-private-items")
                     .env("RUSTDOCFLAGS", "--deny warnings"),
             ),

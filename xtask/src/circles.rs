@@ -1,5 +1,4 @@
-//! Files of one crate that import each other: whoever changes one has to know
-//! all. Read from the `use` lines at the head of each file; what a file only
+//! Files of one crate that import each other: to change one, all must be known. Read from the `use` lines at the head of each file; what a file only
 //! re-exports (`pub use`) is not an import. It relies on rustfmt's layout.
 
 use std::collections::{BTreeMap, BTreeSet};
