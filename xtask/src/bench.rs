@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use crate::outside;
 use crate::project::Project;
 
-/// Which benchmark, and what it is told.
+/// The benchmark and its options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which benchmark, and its options; without any, it says which there are
+    /// Which benchmark, and its options; without a name, lists the benchmarks
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "NAME")]
     arguments: Vec<String>,
 }

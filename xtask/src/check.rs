@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use crate::diagnostic::Diagnostic;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
-use crate::{arrows, tidy};
+use crate::{arrows, circles, tidy};
 
 /// Which steps.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,8 @@ enum Step {
     Tidy,
     /// Crates use only the floors below them
     Arrows,
+    /// Files of a crate do not import each other in circles
+    Circles,
     /// Libraries can be packaged
     Package,
     /// Code is formatted
@@ -54,6 +56,7 @@ impl Step {
         match self {
             Self::Tidy => of_diagnostics(&tidy::check(project)),
             Self::Arrows => of_diagnostics(&arrows::check(project)),
+            Self::Circles => of_diagnostics(&circles::check(project)),
             Self::Package => package::check(project),
             Self::Fmt => formatted(project),
             Self::Licences => deny::licences(project),
@@ -63,8 +66,7 @@ impl Step {
                 project
                     .cargo()
                     .args(["doc", "--quiet", "--workspace", "--no-deps"])
-                    // Private items too: their links are read by those who
-                    // change the code.
+                    // Private items too: their links are for the developers.
                     .arg("--document-private-items")
                     .env("RUSTDOCFLAGS", "--deny warnings"),
             ),

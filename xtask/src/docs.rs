@@ -1,11 +1,11 @@
-//! `cargo xtask docs`: what is generated, generated anew.
+//! `cargo xtask docs`: generates schemas, tables and headers again.
 
 use std::process::ExitCode;
 
 use crate::outside;
 use crate::project::Project;
 
-/// The tests that hold a generated file to its origin, and rewrite it where
+/// The tests that compare a generated file with its source, and rewrite it if
 /// `UPDATE` is set: schemas, the guide's table of rules, the C header.
 const FRESHNESS: &[&str] = &["published_schemas", "the_guides_page", "header_is_up_to_date"];
 

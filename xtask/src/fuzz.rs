@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: each target from its seeds, for so many seconds.
+//! `cargo xtask fuzz`: runs each target from its seeds for a number of seconds.
 
 mod machines;
 
@@ -13,7 +13,7 @@ use crate::project::Project;
 /// The crate that holds the libFuzzer programs.
 const ENGINE: &str = "fuzz/engine";
 
-/// How long, and which.
+/// Duration and targets.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Seconds for each target
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     targets: Vec<String>,
 }
 
-/// How one target fared.
+/// The result of one target.
 #[derive(Debug, PartialEq)]
 struct Run {
     target: String,
@@ -43,7 +43,7 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let chosen = if args.targets.is_empty() { known } else { args.targets.clone() };
-    // Built apart, so that the compiler does not eat the first target's time.
+    // Built first, so that the first target's time is not spent on compiling.
     let mut build = project.nightly_cargo();
     build.args(["fuzz", "build", "--fuzz-dir", ENGINE]);
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
@@ -76,11 +76,11 @@ fn targets(project: &Project) -> Vec<String> {
 
 fn run_one(project: &Project, target: String, machines: &Machines, seconds: u32) -> Run {
     eprintln!("{target}: {seconds} s");
-    // What it finds is kept apart from the seeds, which are tracked.
+    // Findings have a folder of their own: git tracks the seeds.
     let corpus = project.path(ENGINE).join("corpus").join(&target);
     let seeds = project.path("fuzz/seeds").join(&target);
     let made = fs::create_dir_all(&corpus);
-    let asked = project
+    let ran = project
         .nightly_cargo()
         .args(["fuzz", "run", "--fuzz-dir", ENGINE, &target])
         .arg(&corpus)
@@ -89,22 +89,21 @@ fn run_one(project: &Project, target: String, machines: &Machines, seconds: u32)
         .args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"])
         .stdin(Stdio::null())
         .output();
-    let (said, succeeded) = match (made, asked) {
-        (Ok(()), Ok(output)) => {
-            (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
+    let (output, succeeded) = match (made, ran) {
+        (Ok(()), Ok(ended)) => {
+            (String::from_utf8_lossy(&ended.stderr).into_owned(), ended.status.success())
         }
         (Err(error), _) => (format!("cannot make {}: {error}", corpus.display()), false),
         (_, Err(error)) => (format!("cannot run cargo fuzz: {error}"), false),
     };
     if !succeeded {
-        excerpt(&said).for_each(|line| eprintln!("  {line}"));
+        excerpt(&output).for_each(|line| eprintln!("  {line}"));
     }
-    Run { target, executions: executions(&said), crashed: !succeeded }
+    Run { target, executions: executions(&output), crashed: !succeeded }
 }
 
-/// What a failed run said, from the first word of the failure on, without the
-/// stacks.
-fn excerpt(said: &str) -> impl Iterator<Item = &str> {
+/// The output of a failed run from the failure on, without the stacks.
+fn excerpt(output: &str) -> impl Iterator<Item = &str> {
     let of_stack = |line: &str| {
         let line = line.trim_start();
         line.starts_with("at ")
@@ -116,26 +115,26 @@ fn excerpt(said: &str) -> impl Iterator<Item = &str> {
                 .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     let start =
-        said.lines().position(|line| line.contains("panicked at") || line.contains("ERROR:"));
-    said.lines().skip(start.unwrap_or(0)).filter(move |line| !of_stack(line)).take(60)
+        output.lines().position(|line| line.contains("panicked at") || line.contains("ERROR:"));
+    output.lines().skip(start.unwrap_or(0)).filter(move |line| !of_stack(line)).take(60)
 }
 
 /// libFuzzer's own count at its end.
-fn executions(said: &str) -> Option<u64> {
+fn executions(output: &str) -> Option<u64> {
     let count =
         |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
-    said.lines().rev().find_map(count)
+    output.lines().rev().find_map(count)
 }
 
 fn table(runs: &[Run], seconds: u32) -> String {
     let width = runs.iter().map(|run| run.target.len()).max().unwrap_or(0).max("target".len());
-    let mut text = format!("{:<width$}  {:>13}  {:>9}\n", "target", "executions", "a second");
+    let mut text = format!("{:<width$}  {:>13}  {:>10}\n", "target", "executions", "per second");
     for run in runs {
         let count = run.executions.map_or("not counted".to_owned(), |n| n.to_string());
         let rate =
             run.executions.map_or(String::new(), |n| (n / u64::from(seconds.max(1))).to_string());
         let mark = if run.crashed { "  CRASHED" } else { "" };
-        text.push_str(&format!("{:<width$}  {count:>13}  {rate:>9}{mark}\n", run.target));
+        text.push_str(&format!("{:<width$}  {count:>13}  {rate:>10}{mark}\n", run.target));
     }
     let sum: u64 = runs.iter().filter_map(|run| run.executions).sum();
     let crashed = runs.iter().filter(|run| run.crashed).count();
@@ -148,17 +147,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executions_are_libfuzzers_last_word() {
-        let said = "#2 INITED\nDone\nstat::number_of_executed_units: 1234567\nstat::x: 1\n";
-        assert_eq!(executions(said), Some(1_234_567));
+    fn executions_are_libfuzzers_final_count() {
+        let output = "#2 INITED\nDone\nstat::number_of_executed_units: 1234567\nstat::x: 1\n";
+        assert_eq!(executions(output), Some(1_234_567));
         assert_eq!(executions("==1== ERROR: libFuzzer: deadly signal\n"), None);
     }
 
     #[test]
     fn an_excerpt_is_the_failure_without_stacks() {
-        let said = "INFO: seed 1\nthread panicked at fuzz/src/texts.rs:16:5:\nleft: 1\n   0: begin\n\
+        let output = "INFO: seed 1\nthread panicked at fuzz/src/texts.rs:16:5:\nleft: 1\n   0: begin\n\
                     \u{20}            at /rustc/x.rs\n==2== ERROR: libFuzzer\n    #0 0x5 in f\nFailing input:\n";
-        let lines: Vec<&str> = excerpt(said).collect();
+        let lines: Vec<&str> = excerpt(output).collect();
         assert_eq!(
             lines,
             [
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_tells_a_crash_from_a_count() {
+    fn the_table_distinguishes_a_crash_from_a_count() {
         let run = |target: &str, executions, crashed| Run {
             target: target.to_owned(),
             executions,
@@ -181,9 +180,9 @@ mod tests {
         let runs = [run("kvm_page", Some(6000), false), run("cpuinfo", None, true)];
         assert_eq!(
             table(&runs, 60),
-            "target       executions   a second\n\
-             kvm_page           6000        100\n\
-             cpuinfo     not counted             CRASHED\n\
+            "target       executions  per second\n\
+             kvm_page           6000         100\n\
+             cpuinfo     not counted              CRASHED\n\
              2 targets, 6000 executions, 1 crashed\n"
         );
     }

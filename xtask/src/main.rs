@@ -5,6 +5,7 @@
 mod arrows;
 mod bench;
 mod check;
+mod circles;
 mod diagnostic;
 mod docs;
 mod fuzz;
@@ -36,6 +37,8 @@ enum Chore {
     Tidy,
     /// Check the dependencies between the crates
     Arrows,
+    /// Check that no files of a crate import each other
+    Circles,
     /// Run a benchmark: our clocks and others, with assertions
     Bench(bench::Args),
     /// Fuzz each target from its seeds, and count the executions
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => bench::run(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
+        Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => machines::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Docs => docs::run(&project),

@@ -1,13 +1,13 @@
-//! `cargo xtask miri`: tests in an interpreter that knows what is undefined.
-//! All of pvclock's, its unsafe module above all; and those of clock that make
-//! no system call and read no TSC: who may see to it, and what it publishes.
+//! `cargo xtask miri`: tests in an interpreter that detects undefined behaviour.
+//! All of pvclock's, for its unsafe module; and those of clock that make no
+//! system call and read no TSC.
 
 use std::process::{Command, ExitCode};
 
 use crate::outside;
 use crate::project::Project;
 
-/// What `cargo miri test` is told: a package, and which of its tests.
+/// The options of `cargo miri test`: a package, and which of its tests.
 const RUNS: [&[&str]; 2] = [&["--package", "pvclock"], &["--package", "parachron-clock", "--lib"]];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
@@ -30,9 +30,9 @@ fn command(project: &Project, tests: &[&str]) -> Command {
     command
         .args(["miri", "test", "--quiet"])
         .args(tests)
-        // proptest looks for its regression files on the disk.
+        // proptest reads its regression files from disk.
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-        // Builds of two compilers in one folder throw each other's away.
+        // Two compilers in one build folder discard each other's builds.
         .env("CARGO_TARGET_DIR", project.target_folder().join("miri-tests"));
     command
 }

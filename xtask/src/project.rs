@@ -1,4 +1,4 @@
-//! Where the project stands, and which files are its own.
+//! The project's folder, and its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Project {
 impl Project {
     /// The workspace that this xtask belongs to.
     pub(crate) fn here() -> Self {
-        // Cargo sets it anew at each `cargo run`; a moved tree stays right.
+        // Cargo sets it at each `cargo run`, so it is correct in a moved repository.
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned);

@@ -5,6 +5,8 @@ mod links;
 mod rust;
 mod text;
 
+pub(crate) use rust::inline_tests;
+
 use std::fs;
 
 use crate::diagnostic::Diagnostic;

@@ -1,9 +1,9 @@
-//! Dependencies' licences, sources and known faults, by cargo-deny.
+//! Dependencies' licences, sources and known vulnerabilities, by cargo-deny.
 
 use crate::outside::{self, Outcome};
 use crate::project::Project;
 
-/// What is built: the workspace, and the fuzzers' programs beside it.
+/// The workspace, and that of the fuzzers' programs.
 const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/engine/Cargo.toml"];
 
 /// The licences, bans and sources of deny.toml.
@@ -12,17 +12,17 @@ pub(crate) fn licences(project: &Project) -> Outcome {
 }
 
 /// RustSec's advisories. Their database is a git repository on the network:
-/// where it cannot be fetched there is nothing to check against, which is said.
+/// if it cannot be fetched, the step is skipped.
 pub(crate) fn advisories(project: &Project) -> Outcome {
     if let Some(missing) = missing(project) {
         return missing;
     }
-    if let Outcome::Failed(said) =
+    if let Outcome::Failed(output) =
         Outcome::of(project.cargo().args(["deny", "fetch", "db"]).env("GIT_TERMINAL_PROMPT", "0"))
     {
         return Outcome::skipped(
-            format!("the advisory database cannot be fetched: {}", gist(&said)),
-            "run it where github.com/RustSec/advisory-db can be reached",
+            format!("the advisory database cannot be fetched: {}", gist(&output)),
+            "run it with access to github.com/RustSec/advisory-db",
         );
     }
     check(project, &["advisories"])
@@ -46,10 +46,10 @@ fn missing(project: &Project) -> Option<Outcome> {
     })
 }
 
-/// The line of a git complaint that names the cause.
-fn gist(said: &str) -> String {
-    let cause = said.lines().rfind(|line| line.starts_with("fatal:"));
-    let line = cause.or_else(|| said.lines().rfind(|line| !line.trim().is_empty()));
+/// The line of git's output that names the cause.
+fn gist(output: &str) -> String {
+    let cause = output.lines().rfind(|line| line.starts_with("fatal:"));
+    let line = cause.or_else(|| output.lines().rfind(|line| !line.trim().is_empty()));
     line.unwrap_or("no reason given").trim_start_matches("fatal:").trim().to_owned()
 }
 
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn the_gist_is_the_fatal_line() {
-        let said = "[ERROR] failed to fetch\nCloning into 'db'...\nfatal: Could not resolve host: example.org\n\n";
-        assert_eq!(gist(said), "Could not resolve host: example.org");
+        let output = "[ERROR] failed to fetch\nCloning into 'db'...\nfatal: Could not resolve host: example.org\n\n";
+        assert_eq!(gist(output), "Could not resolve host: example.org");
         assert_eq!(gist("only this\n"), "only this");
         assert_eq!(gist(""), "no reason given");
     }

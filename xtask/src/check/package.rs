@@ -18,7 +18,7 @@ pub(super) fn check(project: &Project) -> Outcome {
     let metadata = serde_json::from_slice(&metadata).unwrap_or_default();
     let mut command = project.cargo();
     // Building each crate from its package would take as long as all tests.
-    // Offline: whoever has built the workspace has all that it needs.
+    // Offline: a built workspace has all that it needs.
     command.args([
         "package",
         "--workspace",

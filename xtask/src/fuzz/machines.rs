@@ -1,6 +1,6 @@
 //! The machines of testdata as seeds: their texts for the parsers, and each
-//! whole machine for the target that reads trees. Made anew at each run, so
-//! that no copy of them grows stale.
+//! whole machine for the target that reads trees. Written again at each
+//! run, so that no copy is outdated.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,20 +13,20 @@ const TREE: &str = "tree";
 /// How the targets that take a text begin.
 const TEXT: &str = "text_";
 
-/// Where the seeds lie.
+/// The folder of the seeds.
 pub(super) struct Machines {
-    place: PathBuf,
+    folder: PathBuf,
 }
 
 impl Machines {
-    /// Writes them to `place`, in the place of what is there.
+    /// Writes them to `folder`, and deletes what was there.
     ///
     /// # Errors
     /// They cannot be read or written.
-    pub(super) fn prepare(project: &Project, place: PathBuf) -> io::Result<Self> {
-        let (texts, trees) = (place.join("text"), place.join("tree"));
-        if place.exists() {
-            fs::remove_dir_all(&place)?;
+    pub(super) fn prepare(project: &Project, folder: PathBuf) -> io::Result<Self> {
+        let (texts, trees) = (folder.join("text"), folder.join("tree"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&texts)?;
         fs::create_dir_all(&trees)?;
@@ -37,14 +37,14 @@ impl Machines {
             fs::write(texts.join(format!("{machine}-{}", inside.replace('/', "-"))), &content)?;
             append(&trees.join(machine), inside, &content)?;
         }
-        Ok(Self { place })
+        Ok(Self { folder })
     }
 
     /// The folder of seeds for a target, if there is one.
     pub(super) fn seeds(&self, target: &str) -> Option<PathBuf> {
         match target {
-            TREE => Some(self.place.join("tree")),
-            _ => target.starts_with(TEXT).then(|| self.place.join("text")),
+            TREE => Some(self.folder.join("tree")),
+            _ => target.starts_with(TEXT).then(|| self.folder.join("text")),
         }
     }
 }
@@ -62,11 +62,11 @@ mod tests {
 
     #[test]
     fn each_machine_is_one_seed_and_each_file_too() {
-        let place = std::env::temp_dir().join(format!("xtask-machines-{}", std::process::id()));
-        let prepare = || Machines::prepare(&Project::here(), place.clone());
+        let folder = std::env::temp_dir().join(format!("xtask-machines-{}", std::process::id()));
+        let prepare = || Machines::prepare(&Project::here(), folder.clone());
         // Twice: what an earlier run left is not added to.
         prepare().and_then(|_| prepare()).expect("a temporary folder");
-        let machines = Machines { place: place.clone() };
+        let machines = Machines { folder: folder.clone() };
         let (trees, texts) = (machines.seeds("tree"), machines.seeds("text_kernel_log"));
         assert_eq!(machines.seeds("kvm_time_page"), None);
         let tree = fs::read(trees.expect("trees").join("healthy-kvm-guest")).expect("a machine");
@@ -75,6 +75,6 @@ mod tests {
         let text = texts.expect("texts").join("healthy-kvm-guest-proc-cmdline");
         let command_line = fs::read_to_string(text).expect("its command line");
         assert!(tree.contains(command_line.trim_end()), "{tree}");
-        fs::remove_dir_all(place).expect("our own folder");
+        fs::remove_dir_all(folder).expect("our own folder");
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn check(file: &File) -> Vec<Diagnostic> {
 }
 
 /// The modules for tests in this file, attribute to closing brace.
-fn inline_tests(lines: &[&str]) -> Vec<Range<usize>> {
+pub(crate) fn inline_tests(lines: &[&str]) -> Vec<Range<usize>> {
     let module = |start: usize| {
         let condition = lines[start].strip_prefix("#[cfg(")?;
         let mut words = condition.split(['(', ')', ',', ' ']);
