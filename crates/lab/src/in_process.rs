@@ -1,8 +1,8 @@
 //! Host and guest code in one process, for machines without /dev/kvm: the
-//! provider and the devices answer the guest's own code by plain calls.
+//! guest's own code calls the provider and the devices directly.
 //!
-//! What is lost is the hardware between the two: exits, other vCPUs, the
-//! guest's own time. Experiments that are about nothing else are not made.
+//! Exits, several vCPUs and the guest's own time need hardware: experiments on
+//! nothing else do not run here.
 
 mod board;
 mod conformance;
@@ -22,19 +22,19 @@ use crate::results::Outcome;
 use crate::run::{Found, timed};
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
-/// Samples of the host's clocks, and from one to the next: 50 ms in all.
+/// Samples of the host's clocks and the time between two: 50 ms in total.
 const SAMPLES: u32 = 50;
-const APART: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 
-/// The experiments that are made here, in the order they run.
+/// The experiments that run in process, in the order they run.
 pub const IN_PROCESS: [Experiment; 3] =
     [Experiment::Conformance, Experiment::Cost, Experiment::Drift];
 
-/// Makes one experiment in this process, on a host of this TSC rate.
+/// Runs one experiment in this process, on a host of this TSC frequency.
 ///
 /// # Errors
-/// [`LabError::NeedsKvm`], or it could not be made at all; what only failed is
-/// in the outcome.
+/// [`LabError::NeedsKvm`], or why it could not run. A failed check is no error
+/// but part of the outcome.
 pub fn run_in_process(
     experiment: Experiment,
     settings: &Settings,
@@ -42,10 +42,10 @@ pub fn run_in_process(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc };
-    timed(|| make(experiment, &bench, progress))
+    timed(|| run(experiment, &bench, progress))
 }
 
-fn make(
+fn run(
     experiment: Experiment,
     bench: &Bench<'_>,
     progress: &mut dyn Progress,
@@ -58,17 +58,17 @@ fn make(
     }
 }
 
-/// The rate of this host's TSC by its own clock, where there is no KVM to say.
+/// The frequency of this host's TSC by its own clock, without KVM.
 ///
 /// # Errors
-/// The clocks make no rate.
+/// The samples of the clocks give no frequency.
 pub fn measure_host_tsc() -> Result<Hertz, LabError> {
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {
         let (reading, cycles) = host_clock::read_with_width();
         // In ns at 1 GHz: an upper bound for every TSC there is.
         samples.push(Sample { reading, width: Nanos(cycles) });
-        std::thread::sleep(APART);
+        std::thread::sleep(INTERVAL);
     }
     Ok(calibrate(&samples)?.frequency)
 }
