@@ -1,8 +1,8 @@
-//! The kernel's page and ours for the same VM: both lines, at the same TSC.
+//! The kernel's page and ours for the same VM, compared at the same TSC.
 //!
-//! A second provider is kept beside the kernel's clock. It is set to what
-//! KVM_GET_CLOCK says once, and then writes its page by itself, into memory
-//! of the same guest that the guest does not know of.
+//! Our provider runs in addition to the kernel's clock. It is set once to the
+//! time of the kernel's page, and then writes a page by itself, into memory that
+//! the guest does not use.
 
 use std::time::Instant;
 
@@ -22,16 +22,16 @@ use crate::results::{Agreement, Check, Findings, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
 
-/// Where our own page is: after all that the guest knows of.
+/// Where our page is: after all that the guest uses.
 const OURS: GuestAddress = GuestAddress(guest::layout::PAGES + 0x8_0000);
 
 const BOOT: VcpuId = VcpuId(0);
 
-/// Looks at both pages.
+/// Samples of both pages.
 const SAMPLES: u32 = 100;
-/// After so many both are written anew, each from its host's clock: else two
-/// lines through one point would be compared.
-const LOOKS_A_LINE: u32 = 10;
+/// After so many both pages are rewritten, each from its host's clock: otherwise
+/// two extrapolations from one point would be compared.
+const SAMPLES_A_PAGE: u32 = 10;
 const NANOS_PER_UNIT: i128 = 100;
 
 /// Which pages are compared.
@@ -63,9 +63,9 @@ impl Page {
         }
     }
 
-    /// At most this far apart after so long, ns: kvm-clock's 1 µs and 1 ppm,
-    /// Hyper-V's 100 µs, for its kernel is itself emulated where we have one.
-    fn bar_ns(self, seconds: f64) -> f64 {
+    /// The largest difference allowed, ns: for kvm-clock 1 µs and 1 ppm, for
+    /// Hyper-V 100 µs, as the kernels that we have with it are emulated.
+    fn limit_ns(self, seconds: f64) -> f64 {
         match self {
             Self::KvmClock => 1_000.0 + 1_000.0 * seconds,
             Self::HyperV => 100_000.0,
@@ -83,35 +83,38 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
             Err(error) => return Err(error),
         }
     }
-    for look in 0..SAMPLES {
-        progress.step("both pages", f64::from(look) / f64::from(SAMPLES));
+    for sample in 0..SAMPLES {
+        progress.step("both pages", f64::from(sample) / f64::from(SAMPLES));
         std::thread::sleep(bench.settings.drift / SAMPLES);
         for pair in &mut pairs {
-            pair.look(look % LOOKS_A_LINE == 0)?;
+            if sample % SAMPLES_A_PAGE == 0 {
+                pair.rewrite()?;
+            }
+            pair.sample();
         }
     }
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for pair in pairs {
         let page = pair.page;
         let row = pair.end()?;
-        let worst_ns = row.apart_ns.max.abs().max(row.apart_ns.min.abs());
-        let bar_ns = page.bar_ns(row.seconds);
+        let worst_ns = row.worst_ns();
+        let limit_ns = page.limit_ns(row.seconds);
         let found = format!("{:.3} µs", worst_ns / 1e3);
-        checks.push(check(page, bar_ns, found, Verdict::of(worst_ns <= bar_ns)));
+        checks.push(check(page, limit_ns, found, Verdict::of(worst_ns <= limit_ns)));
         rows.push(row);
     }
     for (page, what) in lacking {
-        let verdict = Verdict::NotMeasured(format!("KVM here lacks {what}"));
-        let bar_ns = page.bar_ns(bench.settings.drift.as_secs_f64());
-        checks.push(check(page, bar_ns, String::new(), verdict));
+        let verdict = Verdict::NotMeasured(format!("this KVM lacks {what}"));
+        let limit_ns = page.limit_ns(bench.settings.drift.as_secs_f64());
+        checks.push(check(page, limit_ns, String::new(), verdict));
     }
     Ok((Findings::Agreement(rows), checks))
 }
 
-fn check(page: Page, bar_ns: f64, found: String, verdict: Verdict) -> Check {
-    let name = format!("{}: the kernel's page against ours", page.name());
-    let bar = format!("at most {:.0} µs apart", bar_ns / 1e3);
-    Check { name, bar, found, verdict }
+fn check(page: Page, limit_ns: f64, found: String, verdict: Verdict) -> Check {
+    let name = format!("{}: KVM's page against Parachron's", page.name());
+    let expected = format!("at most {:.0} µs difference", limit_ns / 1e3);
+    Check { name, expected, found, verdict }
 }
 
 /// The kernel's page and ours, of one machine.
@@ -120,55 +123,57 @@ struct Pair {
     machine: Machine,
     host: GuestClock,
     tsc_offset: u64,
-    apart_ns: Vec<f64>,
+    differences_ns: Vec<f64>,
     started: Instant,
 }
 
 impl Pair {
     fn start(bench: &Bench<'_>, page: Page) -> Result<Self, LabError> {
         let settings = vmm::Settings {
-            patience: bench.settings.patience,
+            patience: bench.settings.timeout,
             ..vmm::Settings::new(page.backend())
         };
         let machine = Machine::start(&settings)?;
         // The guest's start registers the kernel's page.
         machine.discover(0)?;
         let tsc_offset = machine.call_vcpu(0, |fd| kvm::tsc_offset(fd))??;
-        let host = beside(bench, &machine, page, tsc_offset)?;
+        let host = own_provider(bench, &machine, page, tsc_offset)?;
         let started = Instant::now();
-        Ok(Self { page, machine, host, tsc_offset, apart_ns: Vec::new(), started })
+        Ok(Self { page, machine, host, tsc_offset, differences_ns: Vec::new(), started })
     }
 
-    /// Looks at both, each written `anew` if so asked.
-    fn look(&mut self, anew: bool) -> Result<(), LabError> {
+    /// Makes both hosts rewrite their page.
+    fn rewrite(&mut self) -> Result<(), LabError> {
+        let tsc_offset = self.tsc_offset;
+        // The same offset again makes KVM recompute its master clock.
+        self.machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, tsc_offset))??;
+        reenter(&self.machine, 0)?;
+        self.host.handle(Event::HostResumed, host_clock::read(), self.machine.ram());
+        Ok(())
+    }
+
+    fn sample(&mut self) {
         let (ram, tsc_offset) = (self.machine.ram(), self.tsc_offset);
-        if anew {
-            // The same offset again makes KVM compute its master clock anew.
-            self.machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, tsc_offset))??;
-            reenter(&self.machine, 0)?;
-            self.host.handle(Event::HostResumed, host_clock::read(), ram);
-        }
         let now = host_clock::read();
         self.host.before_entry(BOOT, now, ram);
         let tsc = now.tsc.0.wrapping_add(tsc_offset);
         let theirs = time(self.page, ram, kernel_page(self.page), tsc);
         let ours = time(self.page, ram, OURS, tsc);
         if let (Some(theirs), Some(ours)) = (theirs, ours) {
-            self.apart_ns.push((ours - theirs) as f64);
+            self.differences_ns.push((ours - theirs) as f64);
         }
-        Ok(())
     }
 
     fn end(self) -> Result<Agreement, LabError> {
-        let samples = self.apart_ns.len() as u64;
-        let apart_ns = Spread::of(self.apart_ns).ok_or(LabError::NoSamples)?;
+        let samples = self.differences_ns.len() as u64;
+        let difference_ns = Spread::of(self.differences_ns).ok_or(LabError::NoSamples)?;
         let seconds = self.started.elapsed().as_secs_f64();
-        Ok(Agreement { page: self.page.name().into(), apart_ns, samples, seconds })
+        Ok(Agreement { page: self.page.name().into(), difference_ns, samples, seconds })
     }
 }
 
 /// Our own provider, set to the kernel's clock, with its page registered.
-fn beside(
+fn own_provider(
     bench: &Bench<'_>,
     machine: &Machine,
     page: Page,
@@ -192,8 +197,8 @@ fn beside(
     Ok(host)
 }
 
-/// What the kernel's clock says at a reading. By its page: KVM_GET_CLOCK is
-/// rounded to the same line, and Hyper-V's counts from another zero.
+/// The kernel's clock at a reading, from its page: KVM_GET_CLOCK is rounded to
+/// the same, and Hyper-V's counts from another zero.
 fn kernel_clock(
     machine: &Machine,
     page: Page,
@@ -212,7 +217,7 @@ fn kernel_page(page: Page) -> GuestAddress {
     })
 }
 
-/// What a page says at a TSC, ns.
+/// A page's time at a TSC, ns.
 fn time(page: Page, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
     match page {
         Page::KvmClock => {

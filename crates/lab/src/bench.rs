@@ -1,4 +1,4 @@
-//! The machines that experiments are made on.
+//! The machines that experiments run on.
 
 use host::Kind;
 use pvclock::Hertz;
@@ -7,7 +7,7 @@ use vmm::{Machine, MachineError};
 use crate::results;
 use crate::settings::Settings;
 
-/// Settings, and what they are applied to.
+/// Settings, and the host they apply to.
 #[derive(Debug, Clone)]
 pub(crate) struct Bench<'a> {
     pub(crate) settings: &'a Settings,
@@ -50,19 +50,21 @@ impl Maker {
 }
 
 impl Bench<'_> {
-    /// The provider's settings, with what the guest is to be told.
+    /// The provider's settings, with the advertised TSC frequency.
     pub(crate) fn provider(&self, kind: Kind) -> host::Settings {
-        let honest = host::Settings::new(kind, self.host_tsc);
-        let told = self.settings.told(self.host_tsc);
-        if told == self.host_tsc { honest } else { honest.advertise(told) }
+        let settings = host::Settings::new(kind, self.host_tsc);
+        let advertised = self.settings.advertised(self.host_tsc);
+        if advertised == self.host_tsc { settings } else { settings.advertise(advertised) }
     }
 
-    /// What a maker's guests are told of their TSC's rate, over the true one:
-    /// the kernel's are told the truth.
-    pub(crate) fn told_over_true(&self, maker: Maker) -> f64 {
+    /// The advertised TSC frequency over the true one: the kernel advertises the
+    /// true one.
+    pub(crate) fn advertised_over_true(&self, maker: Maker) -> f64 {
         match maker {
             Maker::Kernel => 1.0,
-            Maker::Own(_) => self.settings.told(self.host_tsc).0 as f64 / self.host_tsc.0 as f64,
+            Maker::Own(_) => {
+                self.settings.advertised(self.host_tsc).0 as f64 / self.host_tsc.0 as f64
+            }
         }
     }
 
@@ -72,7 +74,7 @@ impl Bench<'_> {
             Maker::Kernel => vmm::Backend::Kernel,
             Maker::Own(kind) => vmm::Backend::Own(self.provider(kind)),
         };
-        vmm::Settings { vcpus, patience: self.settings.patience, ..vmm::Settings::new(backend) }
+        vmm::Settings { vcpus, patience: self.settings.timeout, ..vmm::Settings::new(backend) }
     }
 
     /// A running machine.

@@ -1,4 +1,4 @@
-//! How long a machine takes from nothing to its guest's first report.
+//! How long a machine takes to boot.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::settings::{LabError, Settings};
 /// its guest.
 ///
 /// # Errors
-/// There is no machine, or its guest does not report.
+/// The machine does not start, or its guest does not report.
 pub fn boot(settings: &Settings) -> Result<Duration, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
     let machine = bench.start(Maker::Own(Kind::Kvm), settings.vcpus)?;

@@ -1,102 +1,153 @@
-//! What KVM's own tests ask of a clock (kvm-unit-tests: kvmclock_test,
+//! What KVM's own tests check of a clock (kvm-unit-tests: kvmclock_test,
 //! tsc_adjust, hyperv_clock; selftests: kvm_clock_test, tsc_msrs_test,
-//! system_counter_offset_test, steal_time, hyperv_clock), of the kernel's
-//! clock and of ours.
+//! system_counter_offset_test, steal_time, hyperv_clock), on the kernel's
+//! clock and on ours.
 
 mod absent;
 mod addresses;
 mod checklist;
+mod disabled_page;
+mod discovery;
 mod hyperv;
 mod kvm_clock;
+mod machine;
+mod on_kvm;
 mod setting;
-mod switched_off;
+mod subject;
 mod tsc;
 
 use host::Kind;
+use vmm::Machine;
 
 use crate::bench::{Bench, Maker};
-use crate::results::Findings;
+use crate::results::{Check, Findings};
 use crate::run::Found;
-use crate::settings::{LabError, Progress};
-use checklist::{Checklist, Subject};
+use crate::settings::{Progress, Result};
+use checklist::Checklist;
+use on_kvm::OnKvm;
 
-/// One thing that is looked at, on a machine that others have used.
+pub(crate) use subject::Subject;
+
+/// One test; each begins with what those before it left.
 struct Test {
     name: &'static str,
-    run: fn(&Subject<'_>, &mut Checklist) -> Result<(), LabError>,
+    run: Run,
 }
 
-const fn test(
+#[derive(Clone, Copy)]
+enum Run {
+    /// On every subject.
+    Any(fn(&dyn Subject, &mut Checklist) -> Result),
+    /// On a virtual machine only: it is about vCPUs or the hardware TSC.
+    Machine(fn(&dyn Subject, &Machine, &mut Checklist) -> Result),
+}
+
+const fn any(name: &'static str, run: fn(&dyn Subject, &mut Checklist) -> Result) -> Test {
+    Test { name, run: Run::Any(run) }
+}
+
+const fn on_machine(
     name: &'static str,
-    run: fn(&Subject<'_>, &mut Checklist) -> Result<(), LabError>,
+    run: fn(&dyn Subject, &Machine, &mut Checklist) -> Result,
 ) -> Test {
-    Test { name, run }
+    Test { name, run: Run::Machine(run) }
 }
 
-/// Of kvm-clock, the kernel's or ours.
+/// kvm-clock, the kernel's or ours.
 const KVM: &[Test] = &[
-    test("announced", kvm_clock::announced),
-    test("page", kvm_clock::page),
-    test("MSR reads back", kvm_clock::register),
-    test("wall clock", kvm_clock::wall_clock),
-    test("steal time", kvm_clock::steal_time),
-    test("GUEST_STOPPED", kvm_clock::guest_stopped),
-    test("monotonic on all vCPUs", kvm_clock::monotonic),
-    test("clock set", setting::clock),
-    test("clock set by real time", setting::by_real_time),
-    test("disabled page", switched_off::page),
-    test("addresses", addresses::of_kvm_clock),
-    test("IA32_TSC", tsc::written),
-    test("IA32_TSC_ADJUST", tsc::adjusted),
-    test("TSC offset", tsc::offset),
+    any("discovery", discovery::discovered),
+    any("announced", kvm_clock::announced),
+    any("page", kvm_clock::page),
+    any("page against host", kvm_clock::page_against_host),
+    any("MSR reads back", kvm_clock::register),
+    any("wall clock", kvm_clock::wall_clock),
+    on_machine("steal time", machine::steal_time),
+    any("GUEST_STOPPED", kvm_clock::guest_stopped),
+    any("monotonic through updates", kvm_clock::monotonic_through_updates),
+    on_machine("monotonic on all vCPUs", machine::kvm_clock_monotonic),
+    any("clock set", setting::clock),
+    on_machine("clock set by real time", setting::by_real_time),
+    any("disabled page", disabled_page::page),
+    any("addresses", addresses::of_kvm_clock),
+    on_machine("IA32_TSC", tsc::written),
+    on_machine("IA32_TSC_ADJUST", tsc::adjusted),
+    on_machine("TSC offset", tsc::offset),
 ];
 
-/// Of ours alone: the kernel's KVM answers other providers' MSRs too.
-const OWN_KVM: &[Test] = &[test("MSRs of others", absent::others_of_kvm)];
+/// Only our kvm-clock: the kernel's KVM serves other providers' MSRs too.
+const OWN_KVM: &[Test] = &[any("MSRs of others", absent::others_of_kvm)];
 
 const HYPERV: &[Test] = &[
-    test("announced", hyperv::announced),
-    test("OS id first", hyperv::os_id_first),
-    test("frequency MSRs", hyperv::frequencies),
-    test("page", hyperv::page),
-    test("counter against TSC", hyperv::counter_against_tsc),
-    test("counter against page", hyperv::counter_against_page),
-    test("monotonic on all vCPUs", hyperv::monotonic),
-    test("page off", hyperv::page_off),
-    test("clock set", hyperv::clock_set),
-    test("disabled page", switched_off::reference_page),
-    test("addresses", addresses::of_hyperv),
-    test("reserved bits", hyperv::reserved_bits),
-    test("MSRs of others", absent::others_of_hyperv),
+    any("discovery", discovery::discovered),
+    any("announced", hyperv::announced),
+    any("OS id first", hyperv::os_id_first),
+    any("frequency MSRs", hyperv::frequencies),
+    any("page", hyperv::page),
+    any("counter against TSC", hyperv::counter_against_tsc),
+    any("counter against page", hyperv::counter_against_page),
+    on_machine("monotonic on all vCPUs", machine::hyperv_monotonic),
+    any("page off", hyperv::page_off),
+    any("clock set", hyperv::clock_set),
+    any("disabled page", disabled_page::reference_page),
+    any("addresses", addresses::of_hyperv),
+    any("reserved bits", hyperv::reserved_bits),
+    any("MSRs of others", absent::others_of_hyperv),
 ];
 
-const NOTHING: &[Test] = &[test("announced", absent::announced), test("MSRs", absent::all)];
-
-const SUBJECTS: [(Maker, &[&[Test]]); 6] = [
-    (Maker::Kernel, &[KVM]),
-    (Maker::Own(Kind::Kvm), &[KVM, OWN_KVM]),
-    (Maker::Own(Kind::HyperV), &[HYPERV]),
-    (Maker::Own(Kind::None), &[NOTHING]),
-    (Maker::Own(Kind::Legacy), &[NOTHING]),
-    (Maker::Own(Kind::Minimal), &[NOTHING]),
+const NOTHING: &[Test] = &[
+    any("discovery", discovery::discovered),
+    any("announced", absent::announced),
+    any("MSRs", absent::all),
 ];
 
-pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
-    let count: usize =
-        SUBJECTS.iter().flat_map(|(_, groups)| *groups).map(|tests| tests.len()).sum();
+const MAKERS: [Maker; 6] = [
+    Maker::Kernel,
+    Maker::Own(Kind::Kvm),
+    Maker::Own(Kind::HyperV),
+    Maker::Own(Kind::None),
+    Maker::Own(Kind::Legacy),
+    Maker::Own(Kind::Minimal),
+];
+
+fn tests(maker: Maker) -> impl Iterator<Item = &'static Test> {
+    let groups: &[&[Test]] = match maker {
+        Maker::Kernel => &[KVM],
+        Maker::Own(Kind::Kvm) => &[KVM, OWN_KVM],
+        Maker::Own(Kind::HyperV) => &[HYPERV],
+        Maker::Own(_) => &[NOTHING],
+    };
+    groups.iter().copied().flatten()
+}
+
+/// Runs every test that `subject` can; `step` gets the name of each and how
+/// far it is, 0 to 1.
+pub(crate) fn checks(subject: &dyn Subject, mut step: impl FnMut(&str, f64)) -> Vec<Check> {
+    let maker = subject.maker();
     let mut checks = Vec::new();
-    let mut done = 0;
-    for (maker, groups) in SUBJECTS {
-        let subject = Subject::start(bench, maker)?;
-        for test in groups.iter().copied().flatten() {
-            progress.step(&format!("{}: {}", maker.label(), test.name), done as f64 / count as f64);
-            let mut checklist = Checklist::of(maker);
-            if let Err(error) = (test.run)(&subject, &mut checklist) {
-                checklist.fails(test.name, &error);
-            }
-            checks.append(&mut checklist.checks);
-            done += 1;
+    for (index, test) in tests(maker).enumerate() {
+        let done = index as f64 / tests(maker).count() as f64;
+        step(&format!("{}: {}", maker.label(), test.name), done);
+        let mut checklist = Checklist::of(maker);
+        let result = match (test.run, subject.machine()) {
+            (Run::Any(run), _) => run(subject, &mut checklist),
+            (Run::Machine(run), Some(machine)) => run(subject, machine, &mut checklist),
+            (Run::Machine(_), None) => Ok(()),
+        };
+        if let Err(error) = result {
+            checklist.fails(test.name, &error);
         }
+        checks.append(&mut checklist.checks);
     }
-    Ok((Findings::Conformance, checks))
+    checks
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
+    let mut all = Vec::new();
+    for (index, maker) in MAKERS.into_iter().enumerate() {
+        let subject = OnKvm::start(bench, maker)?;
+        all.append(&mut checks(&subject, |what, done| {
+            progress.step(what, (index as f64 + done) / MAKERS.len() as f64);
+        }));
+    }
+    Ok((Findings::Conformance, all))
 }

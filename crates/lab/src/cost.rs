@@ -1,4 +1,4 @@
-//! What reading a clock costs inside the guest, against the bare TSC there.
+//! The cost of reading a clock inside the guest, against a bare RDTSC there.
 
 use guest::request::Request;
 use guest::source::Source;
@@ -7,28 +7,27 @@ use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
 use crate::bench::{Bench, Maker};
-use crate::results::{Backend, Check, Cost, Findings, Verdict};
+use crate::results::{Check, Cost, Findings, Verdict};
 use crate::run::Found;
-use crate::sample::{VCPU, makers, missed, sources};
+use crate::sample::{VCPU, makers, not_read, sources};
 use crate::settings::{LabError, Progress};
 
-/// What a kvm-clock reading may cost, in bare RDTSCs.
+/// The most that a kvm-clock reading may cost, in bare RDTSCs.
 const KVM_CLOCK_RATIO: f64 = 1.35;
 
-/// Rounds that are asked for at once; the ring between guest and host holds
-/// 512.
+/// Rounds of one request; the ring between guest and host holds 512.
 pub(crate) const BATCH: u64 = 100;
 
 /// How often a clock is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Effort {
-    /// In a round.
+    /// Readings a round.
     pub(crate) reads: u64,
     pub(crate) rounds: u64,
 }
 
-/// Some 10 ms for a clock that stays in the guest; where every reading is an
-/// exit, 30 to 100 µs long, 20 of them hide the cost of the loop.
+/// About 10 ms for a clock that is read without an exit; if every reading is an
+/// exit of 30 to 100 µs, 20 of them hide the cost of the loop.
 pub(crate) const fn effort(source: Source) -> Option<Effort> {
     match source {
         Source::Tsc | Source::KvmClock | Source::HyperVPage => {
@@ -37,7 +36,7 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
         Source::HyperVCounter | Source::AcpiPm | Source::Hpet | Source::Pit => {
             Some(Effort { reads: 20, rounds: 25 })
         }
-        // It is read at its second's edge: that costs up to a second.
+        // Reading it takes up to a second: it waits for the next one.
         Source::Rtc => None,
     }
 }
@@ -57,9 +56,9 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
                 Ok(rounds) => {
                     rows.extend(cost_of(*maker, *source, effort, &rounds, bench.host_tsc));
                 }
-                Err(error) => checks.push(missed(
+                Err(error) => checks.push(not_read(
                     format!("{}: {}", maker.label(), source.name()),
-                    "it can be read".to_owned(),
+                    "readable".to_owned(),
                     &error,
                 )),
             }
@@ -69,7 +68,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     Ok((Findings::Cost(rows), checks))
 }
 
-/// Cycles of each round: of bare readings, and of the clock's.
+/// Cycles of each round: of bare RDTSC, and of the clock.
 fn measure(
     machine: &Machine,
     source: Source,
@@ -86,7 +85,7 @@ fn measure(
     Ok(rounds)
 }
 
-/// A row of these rounds. Nothing of no rounds, which is what a guest that lies may give.
+/// A row of these rounds; nothing of no rounds, which a faulty guest may send.
 pub(crate) fn cost_of(
     maker: Maker,
     source: Source,
@@ -113,15 +112,12 @@ pub(crate) fn cost_of(
     })
 }
 
-/// The bar that kvm-clock is held to.
+/// Whether a kvm-clock reading is cheap enough.
 pub(crate) fn kvm_clock(row: &Cost) -> Check {
-    let by = match row.backend {
-        Backend::Kernel => "kernel",
-        Backend::Own => row.provider.as_str(),
-    };
+    let by = row.backend.maker(&row.provider);
     Check {
         name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
-        bar: format!("at most {KVM_CLOCK_RATIO}"),
+        expected: format!("at most {KVM_CLOCK_RATIO}"),
         found: format!("{:.3} over {} rounds of {}", row.ratio, row.rounds, row.reads),
         verdict: Verdict::of(row.ratio <= KVM_CLOCK_RATIO),
     }
@@ -134,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_by_the_reading_and_by_the_least() {
+    fn a_row_has_the_cost_of_one_reading_and_its_minimum() {
         let effort = Effort { reads: 10, rounds: 3 };
         let rounds = [(250, 300), (260, 310), (900, 9000)];
         let maker = Maker::Own(Kind::Kvm);
@@ -142,9 +138,9 @@ mod tests {
         assert_eq!((row.cycles.min, row.cycles.max, row.rdtsc_cycles.min), (30.0, 900.0, 25.0));
         assert_eq!((row.least_ns, row.ratio, row.rounds), (15.0, 1.2, 3));
         let check = kvm_clock(&row);
-        assert_eq!((check.verdict, check.bar.as_str()), (Verdict::Passed, "at most 1.35"));
-        let dear = Cost { ratio: 1.36, ..row };
-        assert_eq!(kvm_clock(&dear).verdict, Verdict::Failed);
+        assert_eq!((check.verdict, check.expected.as_str()), (Verdict::Passed, "at most 1.35"));
+        let costly = Cost { ratio: 1.36, ..row };
+        assert_eq!(kvm_clock(&costly).verdict, Verdict::Failed);
     }
 
     #[test]

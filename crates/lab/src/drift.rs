@@ -11,7 +11,7 @@ use vmm::host_clock;
 use crate::bench::{Bench, Maker};
 use crate::results::{Check, Drift, Findings, Verdict};
 use crate::run::Found;
-use crate::sample::{boot_ns, makers, middle_ns, missed, sleep_until};
+use crate::sample::{boot_ns, makers, middle_ns, not_read, sleep_until};
 use crate::settings::{LabError, Progress};
 use schedule::Schedule;
 use subject::Subject;
@@ -22,36 +22,35 @@ pub(crate) use theory::drift_ppm;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// People quote drift in what 5 minutes become.
+/// People quote drift as what a clock counts in 5 minutes.
 const QUOTED_S: f64 = 300.0;
 
-/// How long before its edge a vCPU is set to watch the RTC: enough for it to
-/// be woken, and no longer than a scheduler leaves the last one woken alone,
-/// for other threads want the CPU too. On a machine with 6 of those for 2
-/// CPUs, 6 of 28 readings were tighter than 1 ms with 20 ms, and 26 of 38 with
-/// 8 ms.
+/// How long before the RTC's edge a vCPU begins to poll it: enough to be woken,
+/// and no longer than a scheduler lets a woken thread run, as other threads
+/// need the CPU too. On a machine with 6 such threads for 2 CPUs, 6 of 28
+/// readings were tighter than 1 ms with 20 ms, and 26 of 38 with 8 ms.
 const EDGE_AHEAD: Duration = Duration::from_millis(6);
-/// Later than this it might miss it, and spin for a second.
+/// With less time it might miss the edge, and poll for a second.
 const EDGE_AHEAD_MIN: Duration = Duration::from_millis(3);
-/// An edge so soon after a look is due goes first: the look would outlast it.
+/// An edge this soon after a sample is due goes first: the sample would miss it.
 const EDGE_FIRST: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut checks = Vec::new();
     let mut subjects = Vec::new();
     for maker in makers(bench.settings) {
-        progress.step(&format!("starts {}", maker.label()), 0.0);
+        progress.step(&format!("starting {}", maker.label()), 0.0);
         match Subject::start(bench, maker) {
             Ok(subject) => subjects.push(subject),
-            Err(error) => checks.push(missed(maker.label().to_owned(), bar(0.0), &error)),
+            Err(error) => checks.push(not_read(maker.label().to_owned(), expected(0.0), &error)),
         }
     }
-    watch(&mut subjects, bench.settings.drift, progress);
+    sample_all(&mut subjects, bench.settings.drift, progress);
     let mut rows = Vec::new();
     for subject in &subjects {
-        let told = bench.told_over_true(subject.maker);
+        let factor = bench.advertised_over_true(subject.maker);
         for series in &subject.series {
-            let (row, check) = judge(subject.maker, &subject.found, series, told);
+            let (row, check) = judge(subject.maker, &subject.found, series, factor);
             rows.extend(row);
             checks.push(check);
         }
@@ -59,77 +58,81 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     Ok((Findings::Drift(rows), checks))
 }
 
-/// Reads all clocks, as long as it takes.
-fn watch(subjects: &mut [Subject], duration: Duration, progress: &mut dyn Progress) {
+/// Samples all clocks over `duration`.
+fn sample_all(subjects: &mut [Subject], duration: Duration, progress: &mut dyn Progress) {
     let schedule = Schedule::new(duration, subjects.len());
     let start = boot_ns();
     for step in 0..=schedule.steps() {
         let due = start + schedule.at(step).as_nanos() as u64;
-        // Readings at this step may be late by a few ms: what counts is when
-        // they were taken.
-        while watch_edge_before(subjects, due, schedule.watchers()) {}
+        // Samples of this step may be a few ms late: each has its own time.
+        while poll_edge_before(subjects, due, schedule.pollers()) {}
         sleep_until(due);
         let done = f64::from(step) / f64::from(schedule.steps());
-        progress.step(&format!("{} machines are read", subjects.len()), done);
+        progress.step(&format!("sampling {} machines", subjects.len()), done);
         for subject in subjects.iter_mut() {
-            subject.look();
+            subject.sample();
         }
         for (index, subject) in subjects.iter_mut().enumerate() {
             let turn = schedule.turn(index);
             if turn.contains(&step) {
-                subject.look_at_pit(step == *turn.end());
+                subject.sample_pit(step == *turn.end());
             }
         }
     }
 }
 
-/// Has the machines that need it most watch the next edge of the second, if
-/// it comes before `due` or little after.
-fn watch_edge_before(subjects: &mut [Subject], due: u64, watchers: usize) -> bool {
+/// Has the machines with the fewest edges poll for the next second's, if it
+/// comes before `due` or little after.
+fn poll_edge_before(subjects: &mut [Subject], due: u64, pollers: usize) -> bool {
     let earliest = host_clock::read();
     let past = earliest.real.0.0 % NANOS_PER_SECOND;
     let mut edge = earliest.boot.0 + (NANOS_PER_SECOND - past);
     if edge < earliest.boot.0 + EDGE_AHEAD_MIN.as_nanos() as u64 {
         edge += NANOS_PER_SECOND;
     }
-    let mut watching: Vec<&mut Subject> =
+    let mut polling: Vec<&mut Subject> =
         subjects.iter_mut().filter(|subject| subject.has_edges()).collect();
-    if edge >= due + EDGE_FIRST.as_nanos() as u64 || watching.is_empty() {
+    if edge >= due + EDGE_FIRST.as_nanos() as u64 || polling.is_empty() {
         return false;
     }
-    watching.sort_by_key(|subject| subject.edges_seen());
-    watching.truncate(watchers);
+    polling.sort_by_key(|subject| subject.edges_seen());
+    polling.truncate(pollers);
     sleep_until(edge.saturating_sub(EDGE_AHEAD.as_nanos() as u64));
-    for subject in &watching {
-        subject.watch_edge();
+    for subject in &polling {
+        subject.poll_edge();
     }
-    for subject in watching {
+    for subject in polling {
         subject.take_edge();
     }
     true
 }
 
-fn bar(theory_ppm: f64) -> String {
+fn expected(theory_ppm: f64) -> String {
     format!("within {TOLERANCE_PPM} ppm of {theory_ppm:+.1} ppm")
 }
 
-/// A clock's row, if it was read often enough, and how it was met.
+/// A clock's row, if it was read often enough, and its check.
 pub(crate) fn judge(
     maker: Maker,
     guest: &guest::discovery::Found,
     series: &Series,
-    told_over_true: f64,
+    advertised_over_true: f64,
 ) -> (Option<Drift>, Check) {
     let source = series.source;
-    let theory_ppm = theory::drift_ppm(source, guest.frequency_from, told_over_true);
+    let theory_ppm = theory::drift_ppm(source, guest.frequency_from, advertised_over_true);
     let name = format!("{}: {}", maker.label(), source.name());
     let Some(measured) = Measured::of(&series.readings, resolution_ns(source)) else {
         let check = match &series.error {
-            Some(error) => missed(name, bar(theory_ppm), error),
+            Some(error) => not_read(name, expected(theory_ppm), error),
             None => {
                 let found = format!("{} reading(s)", series.readings.len());
-                let why = format!("{found}: two are needed, some time apart");
-                Check { name, bar: bar(theory_ppm), found, verdict: Verdict::NotMeasured(why) }
+                let why = format!("{found}: it takes two, at different times");
+                Check {
+                    name,
+                    expected: expected(theory_ppm),
+                    found,
+                    verdict: Verdict::NotMeasured(why),
+                }
             }
         };
         return (None, check);
@@ -137,7 +140,7 @@ pub(crate) fn judge(
     let (drift_ppm, uncertainty_ppm) = (measured.drift_ppm(), measured.uncertainty_ppm());
     let check = Check {
         name,
-        bar: bar(theory_ppm),
+        expected: expected(theory_ppm),
         found: format!("{drift_ppm:+.1} ppm, ± {uncertainty_ppm:.1} ppm"),
         verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm),
     };
@@ -157,7 +160,7 @@ pub(crate) fn judge(
     (Some(row), check)
 }
 
-/// Guest less host since the first reading: s, then ms.
+/// Guest minus host since the first reading: s, then ms.
 fn track(series: &Series) -> Vec<(f64, f64)> {
     let Some(first) = series.readings.first() else { return Vec::new() };
     let points = series.readings.iter().map(|reading| {

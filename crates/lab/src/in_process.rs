@@ -1,8 +1,8 @@
 //! Host and guest code in one process, for machines without /dev/kvm: the
-//! provider and the devices answer the guest's own code by plain calls.
+//! guest's own code calls the provider and the devices directly.
 //!
-//! What is lost is the hardware between the two: exits, other vCPUs, the
-//! guest's own time. Experiments that are about nothing else are not made.
+//! Exits, several vCPUs and the guest's own time need hardware: experiments on
+//! nothing else do not run here.
 
 mod board;
 mod conformance;
@@ -27,15 +27,15 @@ use crate::settings::{Experiment, LabError, Progress, Settings};
 const TRIES: u32 = 25;
 const SPAN: Duration = Duration::from_millis(50);
 
-/// The experiments that are made here, in the order they run.
+/// The experiments that run in process, in the order they run.
 pub const IN_PROCESS: [Experiment; 3] =
     [Experiment::Conformance, Experiment::Cost, Experiment::Drift];
 
-/// Makes one experiment in this process, on a host of this TSC rate.
+/// Runs one experiment in this process, on a host of this TSC frequency.
 ///
 /// # Errors
-/// [`LabError::NeedsKvm`], or it could not be made at all; what only failed is
-/// in the outcome.
+/// [`LabError::NeedsKvm`], or why it could not run. A failed check is no error
+/// but part of the outcome.
 pub fn run_in_process(
     experiment: Experiment,
     settings: &Settings,
@@ -43,10 +43,10 @@ pub fn run_in_process(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc };
-    timed(|| make(experiment, &bench, progress))
+    timed(|| run(experiment, &bench, progress))
 }
 
-fn make(
+fn run(
     experiment: Experiment,
     bench: &Bench<'_>,
     progress: &mut dyn Progress,
@@ -59,7 +59,7 @@ fn make(
     }
 }
 
-/// The rate of this host's TSC by its own clock, for a host without KVM.
+/// The frequency of this host's TSC by its own clock, without KVM.
 ///
 /// # Errors
 /// [`LabError::NoTscRate`].

@@ -1,7 +1,4 @@
-//! Experiments on a clock from inside and outside of a virtual machine.
-//!
-//! Each takes settings, says how far it is, and gives rows and checks; nothing
-//! here prints.
+#![doc = include_str!("../README.md")]
 
 mod agreement;
 mod bench;
@@ -9,6 +6,7 @@ mod boot;
 mod conformance;
 mod cost;
 mod drift;
+mod formats;
 mod in_process;
 mod monotonic;
 mod offset;
@@ -17,10 +15,13 @@ mod restore;
 pub mod results;
 mod run;
 mod sample;
+mod session;
 mod settings;
 mod updates;
 
 pub use boot::boot;
+pub use formats::{junit, tap};
 pub use in_process::{IN_PROCESS, measure_host_tsc, run_in_process};
 pub use run::run;
+pub use session::{Session, SessionError};
 pub use settings::{Experiment, LabError, Progress, Settings};

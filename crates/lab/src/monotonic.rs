@@ -1,5 +1,5 @@
-//! Whether a clock ever goes back from one vCPU to the next: all of them read
-//! it and publish what they read, in turn.
+//! Whether a clock ever goes backward from one vCPU to the next: all of them
+//! read it and publish what they read, in turn.
 
 use std::sync::atomic::Ordering;
 
@@ -19,28 +19,28 @@ use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
 
-/// Reads of one vCPU between two answers: well below a second even where all
-/// vCPUs share one physical CPU, so that progress is seen and patience holds.
+/// Reads of one vCPU in one request: well below a second even if all vCPUs share
+/// one physical CPU, for progress and the timeout.
 const BATCH: u64 = 500_000;
 
-/// Reads right after another vCPU's, without which nothing is shown: on one
-/// physical CPU vCPUs meet only where one's turn ends.
-const MEETINGS_MIN: u64 = 1_000;
+/// Reads directly after another vCPU's that a verdict takes: on one physical CPU
+/// they only occur at the end of a time slice.
+const INTERLEAVED_MIN: u64 = 1_000;
 
-/// How far the host believes a TSC to be elsewhere than it is, as on machines
-/// whose CPUs' TSCs are not in step.
-const APART: Nanos = Nanos(10_000);
+/// The error in what the host knows of a TSC's offset, as on machines whose CPUs'
+/// TSCs are not synchronised.
+const TSC_ERROR: Nanos = Nanos(10_000);
 
-/// How the pages come to be as they are.
+/// How the pages are set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Setting {
-    /// One line for all vCPUs.
+    /// A master clock: one clock for all vCPUs.
     Stable,
     /// The boot vCPU has registered by the old MSR, which ends the master
-    /// clock: each vCPU has a line of its own.
+    /// clock: each vCPU's page is updated by itself.
     PerVcpu,
-    /// Besides, the last vCPU's TSC is not where the host believes.
-    Apart,
+    /// In addition the last vCPU's TSC offset is not what the host knows.
+    TscError,
 }
 
 /// One run.
@@ -69,8 +69,8 @@ const RUNS: [Run; 8] = [
     run_of(Maker::Kernel, Setting::PerVcpu, false),
     run_of(Maker::Kernel, Setting::PerVcpu, true),
     run_of(OWN, Setting::PerVcpu, true),
-    run_of(OWN, Setting::Apart, false),
-    run_of(OWN, Setting::Apart, true),
+    run_of(OWN, Setting::TscError, false),
+    run_of(OWN, Setting::TscError, true),
 ];
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
@@ -90,8 +90,8 @@ impl Run {
             (Setting::Stable, _) => "stable",
             (Setting::PerVcpu, false) => "unstable",
             (Setting::PerVcpu, true) => "unstable, guarded",
-            (Setting::Apart, false) => "TSCs 10 µs apart",
-            (Setting::Apart, true) => "TSCs 10 µs apart, guarded",
+            (Setting::TscError, false) => "TSC offset 10 µs",
+            (Setting::TscError, true) => "TSC offset 10 µs, guarded",
         }
     }
 
@@ -128,7 +128,7 @@ impl Run {
             reads: order.reads,
             backward: order.backward,
             worst_ns: order.worst_ns,
-            meetings: order.meetings,
+            interleaved: order.meetings,
         })
     }
 
@@ -137,10 +137,10 @@ impl Run {
             let value = Pages::time_address(0) | 1;
             machine.ask(0, Request::WriteMsr { msr: KVM_SYSTEM_TIME_OLD, value })?;
         }
-        if self.setting == Setting::Apart {
+        if self.setting == Setting::TscError {
             let vcpu = VcpuId(machine.vcpus() as u32 - 1);
             let _ = machine.with_host_alone(|host, now, ram| {
-                let cycles = u128::from(host.settings().host_tsc.0) * u128::from(APART.0);
+                let cycles = u128::from(host.settings().host_tsc.0) * u128::from(TSC_ERROR.0);
                 let tsc_offset = host.tsc_offset(vcpu).unwrap_or(0);
                 let tsc_offset = tsc_offset.wrapping_add((cycles / 1_000_000_000) as u64);
                 host.handle(Event::TscOffsetChanged { vcpu, tsc_offset }, now, ram);
@@ -151,19 +151,19 @@ impl Run {
 
     fn is_stable(&self, machine: &Machine) -> Result<bool, LabError> {
         if self.source != Source::KvmClock {
-            // Hyper-V's page is one for all vCPUs, and off where it is not good.
+            // Hyper-V's page is one for all vCPUs, and invalid if not stable.
             return Ok(true);
         }
         for vcpu in 0..machine.vcpus() {
-            if !time_info(machine, vcpu)?.flags.contains(Flags::TSC_STABLE) {
+            if !time_info(machine.ram(), vcpu)?.flags.contains(Flags::TSC_STABLE) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Without TSC_STABLE and without the guard nothing is promised: the row
-    /// says how often time went back.
+    /// Without TSC_STABLE and without the guard nothing is guaranteed: the row
+    /// shows how often time went backward.
     fn check(&self, row: &Monotonic) -> Option<Check> {
         if self.setting != Setting::Stable && !self.guarded {
             return None;
@@ -171,30 +171,28 @@ impl Run {
         let verdict = if self.setting == Setting::Stable && !row.stable {
             Verdict::NotMeasured("the page has no TSC_STABLE on this host".to_owned())
         } else {
-            never_backward(row.backward, row.meetings)
+            never_backward(row.backward, row.interleaved)
         };
         Some(Check {
             name: self.name(),
-            bar: "never backward".to_owned(),
+            expected: "never backward".to_owned(),
             found: format!(
-                "{} of {} reads backward, by {} ns at the most; another vCPU had published \
-                 before {} of them",
-                row.backward, row.reads, row.worst_ns, row.meetings
+                "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
+                row.backward, row.reads, row.worst_ns, row.interleaved
             ),
             verdict,
         })
     }
 }
 
-/// Whether time went back, if there was occasion for it.
-pub(crate) fn never_backward(backward: u64, meetings: u64) -> Verdict {
-    if backward > 0 || meetings >= MEETINGS_MIN {
+/// Whether time went backward, if enough reads could show it.
+pub(crate) fn never_backward(backward: u64, interleaved: u64) -> Verdict {
+    if backward > 0 || interleaved >= INTERLEAVED_MIN {
         return Verdict::of(backward == 0);
     }
-    Verdict::NotMeasured(match meetings {
-        0 => "the vCPUs never met".to_owned(),
-        _ => format!("the vCPUs met {meetings} times, of {MEETINGS_MIN} at the least"),
-    })
+    Verdict::NotMeasured(format!(
+        "only {interleaved} reads directly after another vCPU's, of at least {INTERLEAVED_MIN}"
+    ))
 }
 
 /// `reads` by all vCPUs together, batch by batch.
@@ -235,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vcpus_that_hardly_met_show_nothing_but_a_step_back() {
+    fn too_few_interleaved_reads_show_nothing_but_a_step_back() {
         assert!(matches!(never_backward(0, 0), Verdict::NotMeasured(_)));
         assert!(matches!(never_backward(0, 999), Verdict::NotMeasured(_)));
         assert_eq!(never_backward(0, 1_000), Verdict::Passed);

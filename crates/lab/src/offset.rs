@@ -1,17 +1,17 @@
-//! The guest's now against what its host says that it is.
+//! The guest's time against the host's.
 //!
-//! The host takes its TSC, asks, and takes it again when it is answered. What
-//! the guest's clock should show at both is said by two:
+//! The host reads its TSC, requests the guest's time, and reads the TSC again
+//! when the reply comes. Two references give the time that the guest's clock
+//! should show at both:
 //!
-//! - the host's own clock, which nobody told a rate: it goes on from what the
-//!   guest's clock showed when the machine had started. A guest that is told
-//!   a wrong rate of its TSC falls behind it, or gets ahead of it;
-//! - whoever makes the guest's clock, by the line that is in the page: that
-//!   the page is read as it was written.
+//! - the host's CLOCK_BOOTTIME, plus its difference from the guest's clock at the
+//!   machine's start. A guest with a wrong advertised TSC frequency falls behind
+//!   or gets ahead of it;
+//! - the page, extrapolated by the maker of the guest's clock: the guest reads
+//!   the page as it was written.
 //!
-//! The guest read between the two, whatever its own TSC may be. The guest
-//! spins meanwhile, so that no exit is in between, but for a clock that is
-//! itself one.
+//! The guest reads between the two, whatever its own TSC is. It spins while it
+//! waits, so no exit comes between, except for a clock that is itself one.
 
 use std::time::{Duration, Instant};
 
@@ -30,27 +30,27 @@ use crate::bench::{Bench, Maker};
 use crate::drift::drift_ppm;
 use crate::results::{Check, Findings, Offset, Verdict};
 use crate::run::Found;
-use crate::sample::{VCPU, at_tsc, makers, missed, nanos, sources, width_ns};
+use crate::sample::{VCPU, at_tsc, makers, nanos, not_read, sources, width_ns};
 use crate::settings::{LabError, Progress};
 
-/// How long a clock is read: 1 % off are 5 ms then.
+/// How long a clock is read: an error of 1 % becomes 5 ms.
 const TIME: Duration = Duration::from_millis(500);
 
-/// The narrowest of so many count: the others were interrupted.
+/// The narrowest of so many are used: the others were interrupted.
 const KEPT_OF: usize = 4;
 
-/// Beside the clock's own step: two sums that are each cut to whole ns.
+/// In addition to the clock's own step: two sums, each truncated to whole ns.
 const ROUNDING_NS: u64 = 2;
 
-/// The host's TSC against its own clock: what reading them together leaves
-/// open, and two oscillators where its clocksource is not the TSC.
+/// The host's TSC against its own clock: the bound of reading both at once, and
+/// two oscillators if its clocksource is not the TSC.
 const CLOCK_NS: u64 = 1_000;
 const CLOCK_PPM: u64 = 50;
 
 const PPM: f64 = 1e6;
 
-/// Clocks whose time the host knows: the others count from where the guest
-/// first looked.
+/// The step of clocks whose time the host knows: the others count from the
+/// guest's first reading.
 const fn step_ns(source: Source) -> Option<u64> {
     match source {
         Source::KvmClock => Some(1),
@@ -64,38 +64,39 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let makers = makers(bench.settings);
     for (index, maker) in makers.iter().enumerate() {
         let machine = bench.start(*maker, 1)?;
-        let _pinned = apart(&machine)?;
+        let _pinned = on_own_cpus(&machine)?;
         let found = machine.discover(VCPU)?;
         let start = Start::of(&machine, bench.host_tsc)?;
         for source in sources(bench.settings, &found) {
             let Some(step_ns) = step_ns(source) else { continue };
             let name = format!("{}: {}", maker.label(), source.name());
             progress.step(&name, index as f64 / makers.len() as f64);
-            let told = drift_ppm(source, found.frequency_from, bench.told_over_true(*maker));
+            let factor = bench.advertised_over_true(*maker);
+            let drift_ppm = drift_ppm(source, found.frequency_from, factor);
             match read(&machine, source, bench.host_tsc, start) {
                 Ok(mut readings) => {
-                    checks.extend(judge(&name, &readings, step_ns, told));
+                    checks.extend(judge(&name, &readings, step_ns, drift_ppm));
                     rows.extend(row(*maker, source, &mut readings, step_ns));
                 }
-                Err(error) => checks.push(missed(name, bar(told), &error)),
+                Err(error) => checks.push(not_read(name, expected(drift_ppm), &error)),
             }
         }
     }
     Ok((Findings::Offset(rows), checks))
 }
 
-/// Keeps this thread and the vCPU on CPUs of their own, where there are two:
-/// on one the guest's turn comes while ours is over, and every reading is as
-/// wide as a turn.
-fn apart(machine: &Machine) -> Result<Option<Pinned>, MachineError> {
+/// Pins this thread and the vCPU to one CPU each, if there are two: on one CPU
+/// the guest runs only while this thread does not, and every reading is as wide
+/// as a time slice.
+fn on_own_cpus(machine: &Machine) -> Result<Option<Pinned>, MachineError> {
     let allowed = cpus::allowed().unwrap_or_default();
     let [ours, theirs, ..] = allowed[..] else { return Ok(None) };
     machine.move_vcpu(VCPU, theirs)?;
-    // Not bound, readings are wider at the worst.
+    // If pinning fails, readings may be wider.
     Ok(cpus::pin(ours).ok())
 }
 
-/// What the guest's clock showed at a moment of the host's own clock.
+/// The guest's clock and CLOCK_BOOTTIME at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Start {
     host: Nanos,
@@ -113,11 +114,11 @@ impl Start {
 /// One reading of the guest's clock.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// Between what the host's own clock says.
+    /// Between two times by the host's CLOCK_BOOTTIME.
     by_clock: Pair,
-    /// Between what the guest's clock should show by its line.
-    by_line: Pair,
-    /// By the host's own clock since the start.
+    /// Between two times by the guest's page.
+    by_page: Pair,
+    /// Since the start, by CLOCK_BOOTTIME.
     elapsed_ns: u64,
 }
 
@@ -139,15 +140,15 @@ fn read(
             .map(|tsc| at_tsc(now, Ticks(tsc), rate).boot.0.wrapping_sub(start.host.0));
         readings.push(Reading {
             by_clock: pair(elapsed.map(|elapsed_ns| start.shown_ns.wrapping_add(elapsed_ns))),
-            by_line: pair(shown_at(machine, [before, after], rate)?),
+            by_page: pair(shown_at(machine, [before, after], rate)?),
             elapsed_ns: elapsed[1],
         });
     }
     Ok(readings)
 }
 
-/// What the guest's clock should have shown at these values of the host's
-/// TSC, a moment ago.
+/// What the guest's clock should have shown at these recent values of the
+/// host's TSC.
 fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], MachineError> {
     let ours = machine.with_host(|host, now, _| {
         tscs.map(|tsc| host.time(VcpuId(VCPU as u32), at_tsc(now, Ticks(tsc), rate)).0)
@@ -185,50 +186,51 @@ fn row(maker: Maker, source: Source, readings: &mut [Reading], step_ns: u64) -> 
     })
 }
 
-fn bar(told_ppm: f64) -> String {
+fn expected(drift_ppm: f64) -> String {
     format!(
-        "between the host's two, {told_ppm:+.1} ppm of its own clock since the start, ± {} µs and \
-         {CLOCK_PPM} ppm",
+        "between the host's readings before and after, at {drift_ppm:+.1} ppm since the start, \
+         ± {} µs and {CLOCK_PPM} ppm",
         CLOCK_NS / 1000
     )
 }
 
-/// By the host's own clock, a guest that was told so much; and by its line.
-fn judge(name: &str, readings: &[Reading], step_ns: u64, told_ppm: f64) -> [Check; 2] {
-    let line_ns = step_ns + ROUNDING_NS;
+/// The checks against CLOCK_BOOTTIME, at the drift in theory, and against the
+/// page.
+fn judge(name: &str, readings: &[Reading], step_ns: u64, drift_ppm: f64) -> [Check; 2] {
+    let rounding_ns = step_ns + ROUNDING_NS;
     let clock = readings.iter().map(|reading| {
-        let due_ns = reading.elapsed_ns as f64 * told_ppm / PPM;
-        let slack_ns = line_ns + CLOCK_NS + reading.elapsed_ns / 1_000_000 * CLOCK_PPM;
-        beyond_ns(reading.by_clock, due_ns.round() as i64, slack_ns)
+        let due_ns = reading.elapsed_ns as f64 * drift_ppm / PPM;
+        let tolerance_ns = rounding_ns + CLOCK_NS + reading.elapsed_ns / 1_000_000 * CLOCK_PPM;
+        beyond_ns(reading.by_clock, due_ns.round() as i64, tolerance_ns)
     });
-    let line = readings.iter().map(|reading| beyond_ns(reading.by_line, 0, line_ns));
+    let page = readings.iter().map(|reading| beyond_ns(reading.by_page, 0, rounding_ns));
     [
-        check(name.to_owned(), bar(told_ppm), clock.collect()),
+        check(name.to_owned(), expected(drift_ppm), clock.collect()),
         check(
-            format!("{name}: against its line"),
-            "no reading outside of the line's two".to_owned(),
-            line.collect(),
+            format!("{name}: against its page"),
+            "between the page's times before and after".to_owned(),
+            page.collect(),
         ),
     ]
 }
 
-/// How far the guest's clock is outside of the two, each moved by `due_ns`
-/// and further out by the slack.
-fn beyond_ns(reading: Pair, due_ns: i64, slack_ns: u64) -> u64 {
-    let moved = |ns: u64| i128::from(ns) + i128::from(due_ns);
-    let (guest, slack) = (i128::from(reading.tsc), i128::from(slack_ns));
-    let behind = moved(reading.before_ns) - slack - guest;
-    let ahead = guest - moved(reading.after_ns) - slack;
+/// How far the guest's clock is outside of the two times, each shifted by
+/// `due_ns` and widened by the tolerance.
+fn beyond_ns(reading: Pair, due_ns: i64, tolerance_ns: u64) -> u64 {
+    let shifted = |ns: u64| i128::from(ns) + i128::from(due_ns);
+    let (guest, tolerance) = (i128::from(reading.tsc), i128::from(tolerance_ns));
+    let behind = shifted(reading.before_ns) - tolerance - guest;
+    let ahead = guest - shifted(reading.after_ns) - tolerance;
     behind.max(ahead).max(0) as u64
 }
 
-fn check(name: String, bar: String, beyond_ns: Vec<u64>) -> Check {
+fn check(name: String, expected: String, beyond_ns: Vec<u64>) -> Check {
     let outside = beyond_ns.iter().filter(|beyond| **beyond > 0).count();
     let worst = beyond_ns.iter().max().filter(|worst| **worst > 0);
-    let worst = worst.map_or(String::new(), |worst| format!(", by {worst} ns at the most"));
-    let found = format!("{outside} of {} outside{worst}", beyond_ns.len());
+    let worst = worst.map_or(String::new(), |worst| format!(", by at most {worst} ns"));
+    let found = format!("{outside} of {} readings outside{worst}", beyond_ns.len());
     let verdict = Verdict::of(outside == 0 && !beyond_ns.is_empty());
-    Check { name, bar, found, verdict }
+    Check { name, expected, found, verdict }
 }
 
 #[cfg(test)]
@@ -241,12 +243,12 @@ mod tests {
 
     fn pair(before_ns: u64, guest_ns: u64, after_ns: u64) -> Reading {
         let pair = Pair { before_ns, tsc: guest_ns, after_ns };
-        Reading { by_clock: pair, by_line: pair, elapsed_ns: 0 }
+        Reading { by_clock: pair, by_page: pair, elapsed_ns: 0 }
     }
 
     #[test]
-    fn the_narrowest_quarter_counts() {
-        // 50 ns ahead of the middle, but for those that were interrupted.
+    fn the_narrowest_quarter_is_used() {
+        // 50 ns ahead of the middle, except those that were interrupted.
         let mut readings = vec![pair(1000, 9_000, 90_000); 6];
         readings.extend([pair(2000, 2150, 2200), pair(2000, 2350, 2600)]);
         let row = row(Maker::Own(Kind::Kvm), Source::KvmClock, &mut readings, 1).unwrap();
@@ -272,22 +274,22 @@ mod tests {
         assert_eq!(judge("", &[], 1, 0.0).map(|check| check.verdict), [failed.clone(), failed]);
     }
 
-    /// VirtualBox 5.0's guests were told 1.02299 times the truth: half a
-    /// second on they are 11 ms behind, though each page is as it was written.
+    /// VirtualBox 5.0 advertised 1.02299 times the true frequency: half a second
+    /// later its guests are 11 ms behind, though each page is as written.
     #[test]
-    fn a_clock_that_is_told_wrong_is_seen_by_the_host_s_own() {
-        let told =
+    fn a_wrong_frequency_shows_against_the_host_s_clock() {
+        let drift =
             drift_ppm(Source::KvmClock, guest::discovery::FrequencyFrom::KvmClockPage, 1.02299);
-        let slow_ns = (500.0 * MS as f64 * told / PPM).round() as i64;
+        let slow_ns = (500.0 * MS as f64 * drift / PPM).round() as i64;
         assert_eq!(slow_ns / MS.cast_signed(), -11);
         let guest_ns = (600 * MS).wrapping_add_signed(slow_ns);
-        let on_its_line = Pair { before_ns: guest_ns - 50, tsc: guest_ns, after_ns: guest_ns + 50 };
+        let by_its_page = Pair { before_ns: guest_ns - 50, tsc: guest_ns, after_ns: guest_ns + 50 };
         let by_clock = Pair { before_ns: 600 * MS - 50, tsc: guest_ns, after_ns: 600 * MS + 50 };
-        let reading = Reading { by_clock, by_line: on_its_line, elapsed_ns: 500 * MS };
+        let reading = Reading { by_clock, by_page: by_its_page, elapsed_ns: 500 * MS };
         let row = row(Maker::Own(Kind::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
         assert_eq!(row.offset_ns.median, slow_ns as f64);
-        let verdicts = |told| judge("", &[reading], 1, told).map(|check| check.verdict);
-        assert_eq!(verdicts(told), [Verdict::Passed, Verdict::Passed]);
+        let verdicts = |drift_ppm| judge("", &[reading], 1, drift_ppm).map(|check| check.verdict);
+        assert_eq!(verdicts(drift), [Verdict::Passed, Verdict::Passed]);
         assert_eq!(verdicts(0.0), [Verdict::Failed, Verdict::Passed]);
     }
 }

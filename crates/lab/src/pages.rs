@@ -5,38 +5,38 @@ use guest::request::Request;
 use host::{GuestAddress, GuestMemory};
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::{Page, Split};
-use vmm::Machine;
+use vmm::{GuestRam, Machine};
 
 use crate::settings::LabError;
 
-/// A port where nothing is: POST codes go there, and every access exits.
-const POST_PORT: u16 = 0x80;
+/// A request that makes a vCPU exit: no device is at this port, to which POST
+/// codes go.
+pub(crate) const EXIT: Request = Request::PortWrite { port: 0x80, value: 0 };
 
-/// What a vCPU's time page says.
-pub(crate) fn time_info(machine: &Machine, vcpu: usize) -> Result<TimeInfo, LabError> {
-    let page: &TimePage<Split> = page(machine, Pages::time_address(vcpu));
+/// The content of a vCPU's time page.
+pub(crate) fn time_info(ram: &GuestRam, vcpu: usize) -> Result<TimeInfo, LabError> {
+    let page: &TimePage<Split> = page(ram, Pages::time_address(vcpu));
     TimeReader::new(page).info().map_err(|error| LabError::Page { vcpu, error })
 }
 
-/// A page at one of the addresses that the guest registers.
-pub(crate) fn page<P: Page + 'static>(machine: &Machine, address: u64) -> &P {
-    let page = machine.ram().page(GuestAddress(address));
-    page.expect("no machine has less memory than the guest's layout needs")
+/// A page at one of the addresses of the guest's layout.
+pub(crate) fn page<P: Page + 'static>(ram: &GuestRam, address: u64) -> &P {
+    ram.page(GuestAddress(address)).expect("memory is at least as large as the guest's layout")
 }
 
-/// Has a vCPU leave the guest and enter it again: what waits for the next
-/// entry is done then.
+/// Has a vCPU exit and enter the guest again: pending page updates are written
+/// at the entry.
 pub(crate) fn reenter(machine: &Machine, vcpu: usize) -> Result<(), LabError> {
-    machine.ask(vcpu, Request::PortWrite { port: POST_PORT, value: 0 })?;
+    machine.ask(vcpu, EXIT)?;
     Ok(())
 }
 
-/// [`reenter`] on all of them.
+/// [`reenter`] on all vCPUs.
 pub(crate) fn reenter_all(machine: &Machine) -> Result<(), LabError> {
     (0..machine.vcpus()).try_for_each(|vcpu| reenter(machine, vcpu))
 }
 
-/// The new page's time less the old one's, at the new one's TSC, ns.
+/// The new page's time minus the old page's, at the new page's TSC, ns.
 pub(crate) fn step_ns(old: &TimeInfo, new: &TimeInfo) -> i64 {
     let since = new.tsc_timestamp.wrapping_sub(old.tsc_timestamp).cast_signed();
     let nanos = old.scale.nanos(since.unsigned_abs()).map_or(u64::MAX, |nanos| nanos.0);
@@ -61,11 +61,11 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_what_the_line_does_not_explain() {
+    fn a_step_is_the_time_beyond_the_old_page_s() {
         assert_eq!(step_ns(&info(1_000, 50), &info(3_000, 1_050)), 0);
         assert_eq!(step_ns(&info(1_000, 50), &info(3_000, 1_057)), 7);
         assert_eq!(step_ns(&info(1_000, 50), &info(3_000, 1_000)), -50);
-        // A TSC that was set back.
+        // The TSC was set back.
         assert_eq!(step_ns(&info(3_000, 5_000), &info(1_000, 5_000)), 1_000);
     }
 }

@@ -1,4 +1,4 @@
-//! What a guest sees of having been saved, left alone and restored.
+//! What a guest sees of being saved and restored.
 
 use guest::request::Request;
 use guest::source::Source;
@@ -14,16 +14,16 @@ const SOURCES: [Source; 2] = [Source::KvmClock, Source::Tsc];
 const POLICIES: [Policy; 2] = [Policy::Advance, Policy::Freeze];
 const MAKERS: [Maker; 2] = [Maker::Kernel, Maker::Own(Kind::Kvm)];
 
-/// Between the clock's last moment before and its first after, the machine is
-/// taken apart and made anew: some ms here, more where a host is busy.
+/// Between the last reading before and the first after, the machine is dropped
+/// and created again: a few ms, more on a busy host.
 const TOLERANCE_S: f64 = 0.1;
 
-/// How often GUEST_STOPPED is asked for: once it must be set, then never.
-const ASKED: u32 = 3;
+/// How often GUEST_STOPPED is read: it must be set once.
+const READS: u32 = 3;
 
-/// A guest's clocks, with the host's of the same moment, in s.
+/// A guest's clocks and the host's at one moment, in s.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct ClockSample {
     host_s: f64,
     guest_s: [f64; SOURCES.len()],
 }
@@ -33,7 +33,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let runs = MAKERS.iter().flat_map(|maker| POLICIES.map(|policy| (*maker, policy)));
     let count = MAKERS.len() * POLICIES.len();
     for (index, (maker, policy)) in runs.enumerate() {
-        let what = format!("{} clock, {}", backend_name(maker), name(policy));
+        let what = format!("{}, {}", maker.label(), name(policy));
         progress.step(&what, index as f64 / count as f64);
         one(bench, maker, policy, &mut rows, &mut checks)?;
     }
@@ -48,24 +48,24 @@ fn one(
     checks: &mut Vec<Check>,
 ) -> Result<(), LabError> {
     let machine = bench.start(maker, 1)?;
-    let before = moment(&machine)?;
+    let before = sample(&machine)?;
     let saved = machine.save()?;
     let stopped_s = host_s();
     drop(machine);
-    std::thread::sleep(bench.settings.away);
-    let going_s = host_s();
+    std::thread::sleep(bench.settings.downtime);
+    let resumed_s = host_s();
     let (machine, clock) = Machine::restore(&saved, policy)?;
     let mut guest_stopped = 0;
-    for _ in 0..ASKED {
+    for _ in 0..READS {
         let [set, ..] = machine.ask(0, Request::TakeGuestStopped)?;
         guest_stopped += u32::from(set != 0);
     }
-    let after = moment(&machine)?;
-    let title = format!("{}, {}", backend_name(maker), name(policy));
+    let after = sample(&machine)?;
+    let title = format!("{}, {}", maker.label(), name(policy));
     checks.push(Check {
         name: format!("{title}: GUEST_STOPPED"),
-        bar: "seen exactly once".into(),
-        found: format!("{guest_stopped} of {ASKED} times"),
+        expected: "seen exactly once".into(),
+        found: format!("{guest_stopped} of {READS} reads"),
         verdict: Verdict::of(guest_stopped == 1),
     });
     let passed_s = after.host_s - before.host_s;
@@ -74,11 +74,11 @@ fn one(
             backend: maker.backend(),
             policy: name(policy).into(),
             source: source.name().into(),
-            away_s: going_s - stopped_s,
+            downtime_s: resumed_s - stopped_s,
             seen_s: after.guest_s[index] - before.guest_s[index],
             expected_s: match policy {
                 Policy::Advance => passed_s,
-                Policy::Freeze => passed_s - (going_s - stopped_s),
+                Policy::Freeze => passed_s - (resumed_s - stopped_s),
             },
             guest_stopped,
         };
@@ -89,34 +89,34 @@ fn one(
 }
 
 fn check(title: &str, row: &Restore, source: Source, clock: &RestoredClock) -> Check {
-    let off_s = row.seen_s - row.expected_s;
-    let untaken = clock.tscs.iter().find(|tsc| tsc.offset != tsc.wanted);
-    let verdict = match untaken {
-        Some(tsc) if source == Source::Tsc && off_s.abs() > TOLERANCE_S => {
+    let error_s = row.seen_s - row.expected_s;
+    let ignored = clock.tscs.iter().find(|tsc| tsc.offset != tsc.wanted);
+    let verdict = match ignored {
+        Some(tsc) if source == Source::Tsc && error_s.abs() > TOLERANCE_S => {
             Verdict::NotMeasured(format!(
-                "KVM here does not take a TSC offset: {} was set, it says {}",
+                "this KVM ignores a TSC offset: {} was set, {} is in use",
                 tsc.wanted.cast_signed(),
                 tsc.offset.cast_signed()
             ))
         }
-        _ => Verdict::of(off_s.abs() <= TOLERANCE_S),
+        _ => Verdict::of(error_s.abs() <= TOLERANCE_S),
     };
     Check {
         name: format!("{title}: {}", row.source),
-        bar: format!("{:.3} s pass for the guest, ± {TOLERANCE_S} s", row.expected_s),
+        expected: format!("{:.3} s pass in the guest, ± {TOLERANCE_S} s", row.expected_s),
         found: format!("{:.3} s", row.seen_s),
         verdict,
     }
 }
 
-fn moment(machine: &Machine) -> Result<Moment, MachineError> {
+fn sample(machine: &Machine) -> Result<ClockSample, MachineError> {
     let mut guest_s = [0.0; SOURCES.len()];
     let before = host_s();
     for (guest_s, source) in guest_s.iter_mut().zip(SOURCES) {
         let [_, nanos, ..] = machine.ask(0, Request::Read(source))?;
         *guest_s = nanos as f64 / 1e9;
     }
-    Ok(Moment { host_s: f64::midpoint(before, host_s()), guest_s })
+    Ok(ClockSample { host_s: f64::midpoint(before, host_s()), guest_s })
 }
 
 fn host_s() -> f64 {
@@ -127,12 +127,5 @@ fn name(policy: Policy) -> &'static str {
     match policy {
         Policy::Advance => "advance",
         Policy::Freeze => "freeze",
-    }
-}
-
-fn backend_name(maker: Maker) -> &'static str {
-    match maker {
-        Maker::Kernel => "kernel",
-        Maker::Own(_) => "own",
     }
 }

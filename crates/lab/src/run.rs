@@ -1,4 +1,4 @@
-//! One experiment after the other.
+//! One experiment on /dev/kvm.
 
 use std::time::Instant;
 
@@ -6,30 +6,30 @@ use crate::bench::Bench;
 use crate::results::{Check, Findings, Outcome};
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
-/// What an experiment gives.
+/// What an experiment returns.
 pub(crate) type Found = (Findings, Vec<Check>);
 
-/// Makes one experiment on /dev/kvm.
+/// Runs one experiment on /dev/kvm.
 ///
 /// # Errors
-/// It could not be made at all; what only failed is in the outcome.
+/// Why it could not run. A failed check is no error but part of the outcome.
 pub fn run(
     experiment: Experiment,
     settings: &Settings,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
-    timed(|| make(experiment, &bench, progress))
+    timed(|| dispatch(experiment, &bench, progress))
 }
 
-/// What `make` finds, and how long it took.
-pub(crate) fn timed(make: impl FnOnce() -> Result<Found, LabError>) -> Result<Outcome, LabError> {
+/// What `run` finds, and how long it took.
+pub(crate) fn timed(run: impl FnOnce() -> Result<Found, LabError>) -> Result<Outcome, LabError> {
     let started = Instant::now();
-    let (findings, checks) = make()?;
+    let (findings, checks) = run()?;
     Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
 }
 
-fn make(
+fn dispatch(
     experiment: Experiment,
     bench: &Bench<'_>,
     progress: &mut dyn Progress,

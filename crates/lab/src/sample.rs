@@ -1,9 +1,9 @@
-//! A guest's clock between two readings of the host's, and which clocks of
-//! which machines are read.
+//! Samples of a guest's clock between two readings of the host's, and which
+//! clocks of which machines are sampled.
 //!
-//! The guest reads at some moment between being asked and having answered:
-//! both are readings of the host's clock, so nothing is assumed of the
-//! guest's. A [`Pair`]'s counter is the guest's clock here, in ns.
+//! The guest reads at some moment between request and reply. Both are stamped
+//! with the host's clock, so nothing is assumed of the guest's. In a [`Pair`]
+//! the counter is the guest's clock, in ns.
 
 use std::time::Duration;
 
@@ -19,32 +19,32 @@ use crate::bench::Maker;
 use crate::results::{Check, Verdict};
 use crate::settings::Settings;
 
-/// The one vCPU that is asked.
+/// The vCPU that is sampled.
 pub(crate) const VCPU: usize = 0;
 
 const NANOS_PER_SECOND: f64 = 1e9;
 
-/// Readings of which the tightest counts.
+/// Readings of which the tightest is used.
 const TRIES: u32 = 3;
 const TRIES_MAX: u32 = 12;
-/// Three exits, which the PIT takes, and the way there and back.
+/// Three exits, which a PIT reading takes, and the round trip.
 const UNDISTURBED_NS: u64 = 150_000;
 
-/// The host's boot clock, which nothing steers.
+/// The host's CLOCK_BOOTTIME, ns.
 pub(crate) fn boot_ns() -> u64 {
     host_clock::boot().0
 }
 
-/// Who makes clocks, by the providers asked for: the kernel's is kvm too.
+/// The makers for the chosen providers: kvm includes the kernel's clock.
 pub(crate) fn makers(settings: &Settings) -> Vec<Maker> {
     let kernel = settings.providers.contains(&Kind::Kvm).then_some(Maker::Kernel);
     kernel.into_iter().chain(settings.providers.iter().copied().map(Maker::Own)).collect()
 }
 
-/// The clocks that were asked for and that this guest has.
+/// The chosen clocks that this guest has.
 pub(crate) fn sources(settings: &Settings, found: &Found) -> Vec<Source> {
-    let wanted = |source| settings.sources.is_empty() || settings.sources.contains(&source);
-    Source::ALL.into_iter().filter(|source| wanted(*source) && has(found, *source)).collect()
+    let chosen = |source| settings.sources.is_empty() || settings.sources.contains(&source);
+    Source::ALL.into_iter().filter(|source| chosen(*source) && has(found, *source)).collect()
 }
 
 fn has(found: &Found, source: Source) -> bool {
@@ -60,11 +60,8 @@ fn has(found: &Found, source: Source) -> bool {
     }
 }
 
-/// The tightest of some readings of a clock by the host's boot clock: of
-/// three, or of more while none was undisturbed.
-///
-/// # Errors
-/// The guest's or the machine's.
+/// The tightest of three readings of a clock, or of up to twelve while all were
+/// disturbed.
 pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<Pair, MachineError> {
     let mut best = by_boot_clock(machine, source)?;
     for tried in 1..TRIES_MAX {
@@ -85,17 +82,17 @@ fn by_boot_clock(machine: &Machine, source: Source) -> Result<Pair, MachineError
     Ok(Pair { before_ns, tsc: guest_ns, after_ns: boot_ns() })
 }
 
-/// What `Read(Rtc)` was answered with, by the host's boot clock: the second
-/// began between two readings of the guest's TSC, of this offset.
-pub(crate) fn of_edge(answer: &guest::protocol::Words, tsc_offset: u64, rate: Hertz) -> Pair {
+/// The reply to `Read(Rtc)` in the host's CLOCK_BOOTTIME: the second began
+/// between two readings of the guest's TSC, which has this offset.
+pub(crate) fn of_edge(reply: &guest::protocol::Words, tsc_offset: u64, rate: Hertz) -> Pair {
     let now = host_clock::read();
-    let [before, guest_ns, after, ..] = *answer;
+    let [before, guest_ns, after, ..] = *reply;
     let boot = |tsc: u64| at_tsc(now, Ticks(tsc.wrapping_sub(tsc_offset)), rate).boot.0;
     Pair { before_ns: boot(before), tsc: guest_ns, after_ns: boot(after) }
 }
 
-/// The host's clocks when its TSC, of this rate, is or was `tsc`: good for
-/// moments near `now`, as far as the rate is.
+/// The host's clocks at the host TSC `tsc`, extrapolated from `now` at this
+/// rate.
 pub(crate) fn at_tsc(now: Reading, tsc: Ticks, rate: Hertz) -> Reading {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
     let ns = nanos(cycles, rate);
@@ -103,7 +100,7 @@ pub(crate) fn at_tsc(now: Reading, tsc: Ticks, rate: Hertz) -> Reading {
     Reading { tsc, boot: moved(now.boot), real: units::UnixTime(moved(now.real.0)) }
 }
 
-/// So many cycles of a TSC of this rate in ns.
+/// Cycles of a TSC of this rate, in ns.
 pub(crate) fn nanos(cycles: i64, rate: Hertz) -> i64 {
     (cycles as f64 / rate.0 as f64 * NANOS_PER_SECOND).round() as i64
 }
@@ -117,12 +114,12 @@ pub(crate) fn middle_ns(pair: Pair) -> f64 {
     pair.before_ns as f64 + width_ns(pair) as f64 / 2.0
 }
 
-/// The check of a figure that the machine did not give: a guest that declines
-/// leaves it open, one that dies or talks nonsense has failed.
-pub(crate) fn missed(name: String, bar: String, error: &MachineError) -> Check {
+/// The check of a clock that could not be read: not measured if the guest
+/// declines, failed if it dies or breaks the protocol.
+pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> Check {
     let why = match error {
         MachineError::Declined { outcome: Outcome::WentRound, .. } => {
-            "the counter may have gone round unseen: the vCPU was away too long".to_owned()
+            "the vCPU was off its CPU too long: the counter may have wrapped unseen".to_owned()
         }
         other => other.to_string(),
     };
@@ -132,10 +129,10 @@ pub(crate) fn missed(name: String, bar: String, error: &MachineError) -> Check {
         | MachineError::Flooded { .. } => Verdict::Failed,
         _ => Verdict::NotMeasured(why.clone()),
     };
-    Check { name, bar, found: why, verdict }
+    Check { name, expected, found: why, verdict }
 }
 
-/// Sleeps until the boot clock shows this.
+/// Sleeps until CLOCK_BOOTTIME reaches `boot`, ns.
 pub(crate) fn sleep_until(boot: u64) {
     std::thread::sleep(Duration::from_nanos(boot.saturating_sub(boot_ns())));
 }
@@ -157,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn makers_follow_the_providers_asked_for() {
+    fn makers_follow_the_chosen_providers() {
         let settings = Settings { providers: vec![Kind::HyperV], ..Settings::default() };
         assert_eq!(makers(&settings), [Maker::Own(Kind::HyperV)]);
         let settings = Settings { providers: vec![Kind::None, Kind::Kvm], ..settings };

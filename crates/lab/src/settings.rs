@@ -13,17 +13,17 @@ pub enum Experiment {
     Drift,
     /// What each event does to the page.
     Updates,
-    /// What a reading costs inside the guest.
+    /// The cost of a reading inside the guest.
     Cost,
     /// Whether time goes backward between vCPUs.
     Monotonic,
-    /// The guest's now against the host's.
+    /// The guest's time against the host's.
     Offset,
-    /// What a guest sees of having been saved and restored.
+    /// What a guest sees of being saved and restored.
     Restore,
     /// The kernel's page against ours, for one VM.
     Agreement,
-    /// What KVM's own tests ask of a clock.
+    /// What KVM's own tests check of a clock.
     Conformance,
 }
 
@@ -55,25 +55,25 @@ impl Experiment {
     }
 }
 
-/// Which providers, for how long, with what told.
+/// Which providers and clocks, for how long, at which advertised frequency.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Providers to try, where an experiment tries several.
+    /// Providers, for experiments that compare several.
     pub providers: Vec<Kind>,
-    /// Guest clocks to try; empty for all there are.
+    /// Guest clocks; empty for all.
     pub sources: Vec<guest::source::Source>,
-    /// vCPUs, where an experiment has more than one.
+    /// vCPUs, for experiments with more than one.
     pub vcpus: usize,
-    /// The TSC frequency to tell the guest over the true one: 1 tells the truth.
-    pub told_over_true: f64,
+    /// The TSC frequency advertised to the guest over the true one.
+    pub advertised_over_true: f64,
     /// How long drift is measured.
     pub drift: Duration,
-    /// How long a saved machine is left alone.
-    pub away: Duration,
+    /// Time between save and restore.
+    pub downtime: Duration,
     /// Reads of the monotonic test, of all vCPUs together.
     pub monotonic_reads: u64,
-    /// How long a guest's answer is waited for.
-    pub patience: Duration,
+    /// How long to wait for a reply of the guest.
+    pub timeout: Duration,
 }
 
 impl Default for Settings {
@@ -82,34 +82,36 @@ impl Default for Settings {
             providers: vec![Kind::None, Kind::Minimal, Kind::Kvm, Kind::HyperV],
             sources: Vec::new(),
             vcpus: 2,
-            told_over_true: 1.0,
+            advertised_over_true: 1.0,
             drift: Duration::from_secs(10),
-            away: Duration::from_secs(2),
+            downtime: Duration::from_secs(2),
             monotonic_reads: 10_000_000,
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
         }
     }
 }
 
 impl Settings {
-    /// What the guest is told of a TSC of this rate.
-    pub fn told(&self, host_tsc: Hertz) -> Hertz {
-        Hertz((host_tsc.0 as f64 * self.told_over_true).round() as u64)
+    /// The frequency advertised of a TSC of this frequency.
+    pub fn advertised(&self, host_tsc: Hertz) -> Hertz {
+        Hertz((host_tsc.0 as f64 * self.advertised_over_true).round() as u64)
     }
 }
 
-/// How far an experiment is, to be shown or dropped.
+/// Receives how far the work is.
 pub trait Progress {
-    /// It does this now, and is this far (0 to 1).
+    /// What is being done, and how much of all is done, 0 to 1.
     fn step(&mut self, what: &str, done: f64);
 }
 
-/// Nobody wants to know.
+/// Ignores it.
 impl Progress for () {
     fn step(&mut self, _: &str, _: f64) {}
 }
 
-/// What keeps an experiment from being made.
+pub(crate) type Result<T = ()> = std::result::Result<T, LabError>;
+
+/// Why an experiment cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The machine.
@@ -126,14 +128,14 @@ pub enum LabError {
         /// At the end.
         last: instruments::rate::Pair,
     },
-    /// It is about what a virtual machine does.
-    #[error("it is about virtual machines, and needs /dev/kvm")]
+    /// It tests what a virtual machine does.
+    #[error("needs a virtual machine on /dev/kvm")]
     NeedsKvm,
-    /// Our provider refused what a guest may ask.
-    #[error("the provider refuses its own page: {0}")]
+    /// Our provider refused an MSR write of its own.
+    #[error("our provider refuses its own page: {0}")]
     Refused(host::MsrError),
-    /// Not one look showed both clocks.
-    #[error("no look at the pages showed a time")]
+    /// No sample had both clocks.
+    #[error("no valid sample of the clock pages")]
     NoSamples,
     /// A clock page that cannot be read.
     #[error("vCPU {vcpu}'s time page: {error}")]

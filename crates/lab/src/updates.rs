@@ -1,44 +1,29 @@
-//! What each event does to the pages, the kernel's beside ours.
+//! What each event does to the pages, the kernel's and ours.
 
 mod causes;
 mod events;
+mod subject;
 
 use std::time::{Duration, Instant};
 
 use host::Kind;
-use pvclock::Nanos;
 use pvclock::kvm_clock::{Flags, TimeInfo};
-use vmm::Machine;
 
 use crate::bench::{Bench, Maker};
-use crate::pages::{reenter_all, step_ns, time_info};
+use crate::pages::{reenter_all, step_ns};
 use crate::results::{Check, Findings, Update, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
 use causes::{Caused, Done};
-use events::{EVENTS, Event, Growth};
+use events::{EVENTS, Event, Growth, STEP_NS, STEP_PPM};
+use subject::Subject;
 
-/// Kernels before 5.6 count a clock that NTP steers, and an update shows what
-/// it was steered by since the last one: 500 ppm is the most that NTP makes of it (adjtimex(2), "freq"). The
-/// rest is for reading the host's clock and TSC together.
-const STEP_NS: i64 = 10_000;
-const STEP_PPM: i64 = 500;
 /// Kernels write the other vCPUs' pages up to this much after one vCPU's
 /// (KVMCLOCK_UPDATE_DELAY, arch/x86/kvm/x86.c), and a work queue may be late.
 const SOON: Duration = Duration::from_millis(250);
-/// Nothing that is still to come takes this long.
+/// No pending update takes this long.
 const AT_LATEST: Duration = Duration::from_secs(2);
-/// What kernels before 6.18 have (KVMCLOCK_SYNC_PERIOD).
-const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
 const NAP: Duration = Duration::from_millis(10);
-
-/// A machine whose pages are watched.
-pub(super) struct Subject {
-    machine: Machine,
-    maker: Maker,
-    /// Physical CPUs we may use.
-    cpus: Vec<u32>,
-}
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut rows = Vec::new();
@@ -57,28 +42,10 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
 }
 
 impl Subject {
-    fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
-        let cpus = platform::cpus::allowed().unwrap_or_default();
-        let mut settings = bench.machine(maker, bench.settings.vcpus);
-        settings.affinity.clone_from(&cpus);
-        if let vmm::Backend::Own(provider) = &mut settings.backend {
-            provider.sync_period = Some(SYNC_PERIOD);
-        }
-        let machine = Machine::start(&settings)?;
-        for vcpu in 0..machine.vcpus() {
-            machine.discover(vcpu)?;
-        }
-        Ok(Self { machine, maker, cpus })
-    }
-
-    fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {
-        (0..self.machine.vcpus()).map(|vcpu| time_info(&self.machine, vcpu)).collect()
-    }
-
     /// Causes an event, and adds a row for each vCPU.
     fn show(&mut self, event: &Event, rows: &mut Vec<Update>) -> Result<Check, LabError> {
         if event.may_leave_pages() {
-            // What is still to come of an earlier event is not of this one.
+            // Pending updates of earlier events must not count as this one's.
             std::thread::sleep(SOON);
             reenter_all(&self.machine)?;
         }
@@ -102,8 +69,8 @@ impl Subject {
         let changes: Vec<_> = before.iter().zip(&after).collect();
         let check = Check {
             name: format!("{}: {}", self.maker.label(), event.name),
-            bar: event.bar(),
-            found: told(&changes, note.as_deref()),
+            expected: event.expected(),
+            found: describe(&changes, note.as_deref()),
             verdict: match (&not_caused, verdict) {
                 (None, Some(verdict)) => verdict,
                 (why, _) => Verdict::NotMeasured(why.clone().unwrap_or_default()),
@@ -121,17 +88,18 @@ impl Subject {
         Ok(check)
     }
 
-    /// Enters the guest again until the pages that must be written are, and
-    /// as long as others might be.
+    /// Enters the guest again until the pages that must be written are, and as
+    /// long as others might be.
     fn wait(&self, event: &Event, before: &[TimeInfo]) -> Result<Vec<TimeInfo>, LabError> {
         let started = Instant::now();
         loop {
             reenter_all(&self.machine)?;
             let after = self.infos()?;
             let waited = started.elapsed();
-            let late = before.iter().zip(&after).enumerate().any(|(vcpu, (old, new))| {
-                event.growth(vcpu, old) == Growth::Grows && new.version == old.version
-            });
+            let late = before
+                .iter()
+                .zip(&after)
+                .any(|(old, new)| event.growth(old) == Growth::Grows && new.version == old.version);
             if waited > AT_LATEST || !late && (waited > SOON || !event.may_leave_pages()) {
                 return Ok(after);
             }
@@ -146,7 +114,7 @@ impl Done {
             self.missing.is_none()
                 && before.iter().zip(after).enumerate().all(|(vcpu, (old, new))| {
                     let grew = new.version != old.version;
-                    let growth_holds = match event.growth(vcpu, old) {
+                    let growth_holds = match event.growth(old) {
                         Growth::Grows => grew,
                         Growth::Stays => !grew,
                         Growth::Either => true,
@@ -162,14 +130,14 @@ impl Done {
     }
 }
 
-/// What a step may be beyond the one that was caused.
+/// By how much a step may differ from the one that was caused.
 fn step_bound(old: &TimeInfo, new: &TimeInfo) -> i64 {
     let cycles = new.tsc_timestamp.wrapping_sub(old.tsc_timestamp).cast_signed().unsigned_abs();
     let since = new.scale.nanos(cycles).map_or(0, |nanos| nanos.0.cast_signed());
     STEP_NS + since / 1_000_000 * STEP_PPM
 }
 
-fn told(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
+fn describe(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
     let pages = changes.iter().enumerate().map(|(vcpu, (old, new))| {
         format!(
             "vCPU {vcpu}: version {} to {}, flags {} to {}, step {} ns",

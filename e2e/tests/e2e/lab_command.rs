@@ -1,5 +1,4 @@
-//! `lab`: its options and forms, the guest as a file, and what is said where
-//! there is no KVM.
+//! `lab`: its options and formats, the guest image, and its messages without KVM.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +15,8 @@ pub(crate) const CASES: &[Case] = &[
         run: without_kvm,
     },
     Case { name: "lab_in_process_makes_293_s_of_300", needs: &[], run: in_process_drift },
-    Case { name: "lab_refuses_nonsense", needs: &[], run: refuses_nonsense },
-    Case { name: "lab_agrees_with_itself_in_every_form", needs: &[], run: every_form },
+    Case { name: "lab_refuses_invalid_options", needs: &[], run: refuses_invalid_options },
+    Case { name: "lab_prints_the_same_figure_in_every_format", needs: &[], run: every_format },
     Case { name: "lab_tables_fit_80_columns", needs: &[Need::Kvm], run: tables_fit },
     Case { name: "lab_guest_image_is_not_overwritten", needs: &[], run: not_overwritten },
     Case {
@@ -36,28 +35,32 @@ fn without_kvm(program: &Program) {
         command.args(["--mount", "sh", "-c", HIDDEN]).arg(program.path()).args(arguments);
         Said::from(command.stdin(Stdio::null()).output().expect("unshare is there"))
     };
-    let told = "parachron: /dev/kvm: No such file or directory (os error 2)\n  \
+    let message = "parachron: /dev/kvm: No such file or directory (os error 2)\n  \
                 try: `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`";
-    let said = run(&["lab", "conformance"]);
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert!(said.err.starts_with(told), "{}", said.err);
-    assert!(said.out.contains("\nIn process, no KVM (/dev/kvm: No such file"), "{}", said.out);
-    // What cannot be made without is not passed over in silence.
-    let said = run(&["lab", "--only", "conformance", "--only", "restore"]);
-    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
-    assert!(said.out.contains("restore") && said.out.contains("could not be made"), "{}", said.out);
-    let said = run(&["lab", "restore"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    assert!(said.err.starts_with(told), "{}", said.err);
+    let output = run(&["lab", "conformance"]);
+    assert_eq!(output.code, Some(0), "{}{}", output.out, output.err);
+    assert!(output.err.starts_with(message), "{}", output.err);
+    assert!(output.out.contains("\nIn process, no KVM (/dev/kvm: No such file"), "{}", output.out);
+    // It reports what cannot run without KVM.
+    let output = run(&["lab", "--only", "conformance", "--only", "restore"]);
+    assert_eq!(output.code, Some(2), "{}{}", output.out, output.err);
+    assert!(
+        output.out.contains("restore") && output.out.contains("could not run"),
+        "{}",
+        output.out
+    );
+    let output = run(&["lab", "restore"]);
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
+    assert!(output.err.starts_with(message), "{}", output.err);
 }
 
 /// Quick, and the same on every machine: time is simulated.
 const DRIFT: [&str; 6] =
     ["lab", "drift", "--in-process", "--duration", "3s", "--tsc-factor=1.02299"];
 
-fn json(said: &Said) -> Value {
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
-    serde_json::from_str(&said.out).expect("JSON")
+fn json(output: &Said) -> Value {
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
+    serde_json::from_str(&output.out).expect("JSON")
 }
 
 fn in_process_drift(program: &Program) {
@@ -74,8 +77,8 @@ fn in_process_drift(program: &Program) {
     );
 }
 
-/// The same figure, by all that print it.
-fn every_form(program: &Program) {
+/// The same figure in all formats that print it.
+fn every_format(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (format, holds) in [
         ("text", "293.26"),
@@ -85,19 +88,19 @@ fn every_form(program: &Program) {
         ("junit", "<testsuite name=\"drift\" tests=\"19\" failures=\"0\""),
     ] {
         let path = folder.path().join(format);
-        let output = path.to_str().expect("UTF-8");
-        let form = ["--format", format, "--output", output];
+        let file = path.to_str().expect("UTF-8");
+        let options = ["--format", format, "--output", file];
         let sources =
             ["tsc", "kvm-clock", "hyperv-page", "hyperv-counter", "acpi_pm", "hpet", "pit"];
         let sources = sources.map(|source| ["--source", source]).concat();
-        let said = program.run(&[&DRIFT[..], &form, &sources].concat());
-        assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (Some(0), "", ""));
+        let output = program.run(&[&DRIFT[..], &options, &sources].concat());
+        assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (Some(0), "", ""));
         let text = fs::read_to_string(&path).expect("a report");
         assert!(text.contains(holds), "{format}: {text}");
     }
 }
 
-fn refuses_nonsense(program: &Program) {
+fn refuses_invalid_options(program: &Program) {
     for (arguments, named) in [
         (&["lab", "--only", "sundial"][..], "sundial"),
         (&["lab", "drift", "--provider", "xen"], "xen"),
@@ -105,23 +108,23 @@ fn refuses_nonsense(program: &Program) {
         (&["lab", "drift", "--tsc-factor", "0"], "0.001 to 1000"),
         (&["lab", "drift", "--tsc-hz", "1", "--tsc-factor", "1"], "cannot be used with"),
         (&["lab", "monotonic", "--vcpus", "33"], "33"),
-        (&["lab", "--in-process", "--only", "updates"], "needs /dev/kvm"),
+        (&["lab", "--in-process", "--only", "updates"], "needs a virtual machine on /dev/kvm"),
     ] {
-        let said = program.run(arguments);
-        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}");
-        assert!(said.err.contains(named), "{arguments:?}: {}", said.err);
+        let output = program.run(arguments);
+        assert_eq!((output.code, output.out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(output.err.contains(named), "{arguments:?}: {}", output.err);
     }
 }
 
 fn tables_fit(program: &Program) {
-    let quick = ["--duration", "1s", "--away", "200ms", "--reads", "100000"];
-    let said = program.run(&[&["lab"], &quick[..]].concat());
-    // A busy machine may fail a check; that it was made is what counts here.
-    assert!(matches!(said.code, Some(0 | 1)), "{}{}", said.out, said.err);
-    let wide: Vec<&str> = said.out.lines().filter(|line| line.chars().count() > 80).collect();
+    let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
+    let output = program.run(&[&["lab"], &quick[..]].concat());
+    // A busy machine may fail a check; here the experiments only have to run.
+    assert!(matches!(output.code, Some(0 | 1)), "{}{}", output.out, output.err);
+    let wide: Vec<&str> = output.out.lines().filter(|line| line.chars().count() > 80).collect();
     assert!(wide.is_empty(), "{wide:#?}");
     for word in ["Virtual machines on /dev/kvm", "\nSummary\n", "first report"] {
-        assert!(said.out.contains(word), "{word}: {}", said.out);
+        assert!(output.out.contains(word), "{word}: {}", output.out);
     }
 }
 
@@ -130,25 +133,25 @@ fn not_overwritten(program: &Program) {
     let path = folder.path().join("guest.elf");
     let file = path.to_str().expect("UTF-8");
     fs::write(&path, "mine").expect("our own folder");
-    let said = program.run(&["lab", "guest-image", file]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    assert!(said.err.contains("is there already\n  try: "), "{}", said.err);
+    let output = program.run(&["lab", "guest-image", file]);
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
+    assert!(output.err.contains("already exists\n  try: "), "{}", output.err);
     assert_eq!(fs::read(&path).expect("still there"), b"mine");
-    let said = program.run(&["lab", "guest-image", "--force", file]);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let output = program.run(&["lab", "guest-image", "--force", file]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
     assert!(fs::read(&path).expect("an image").starts_with(b"\x7fELF"));
 }
 
-/// Software emulation has to start; a busy machine needs its time for that.
+/// Software emulation has to start, on a busy machine too.
 const QEMU_LIMIT: Duration = Duration::from_secs(60);
 
 fn boots_under_qemu(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (image, serial) = (folder.path().join("guest.elf"), folder.path().join("serial"));
-    let said = program.run(&["lab", "guest-image", image.to_str().expect("UTF-8")]);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    let output = program.run(&["lab", "guest-image", image.to_str().expect("UTF-8")]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
     qemu(&image, &serial);
-    let report = fs::read_to_string(&serial).expect("what the guest sent");
+    let report = fs::read_to_string(&serial).expect("the guest's output");
     let lines: Vec<&str> = report.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let first = lines.iter().position(|line| line.ends_with("parachron guest report 1"));
     let first = first.unwrap_or_else(|| panic!("no report: {report}"));
@@ -171,8 +174,7 @@ fn boots_under_qemu(program: &Program) {
     }
 }
 
-/// The line that `lab guest-image --help` shows, with the serial port in a
-/// file.
+/// The command in `lab guest-image --help`, with the serial port in a file.
 fn qemu(image: &Path, serial: &Path) {
     let mut qemu = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-m", "64", "-display", "none", "-no-reboot", "-serial"])
@@ -187,8 +189,8 @@ fn qemu(image: &Path, serial: &Path) {
         if started.elapsed() > QEMU_LIMIT {
             qemu.kill().expect("our own child");
             qemu.wait().expect("our own child");
-            let said = fs::read_to_string(serial).unwrap_or_default();
-            panic!("the guest did not end within {QEMU_LIMIT:?}; it said {said:?}");
+            let output = fs::read_to_string(serial).unwrap_or_default();
+            panic!("the guest did not end within {QEMU_LIMIT:?}; its output: {output:?}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -46,7 +46,7 @@ pub(crate) const CASES: &[Case] = &[
 /// Fewer reads than a person is shown.
 fn run(experiment: Experiment) -> Outcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
-    let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment is made");
+    let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment runs");
     let failed: Vec<_> =
         outcome.checks.iter().filter(|check| check.verdict == Verdict::Failed).collect();
     assert!(failed.is_empty(), "{failed:#?}");

@@ -1,5 +1,5 @@
-//! The lab's experiments on how fast, how dear and how right a guest's clocks
-//! are, on this machine's KVM.
+//! The lab's experiments on drift, cost and offset of a guest's clocks, on this
+//! machine's KVM.
 
 use std::time::Duration;
 
@@ -13,15 +13,19 @@ const KVM: &[Need] = &[Need::Kvm];
 pub(crate) const CASES: &[Case] = &[
     Case { name: "lab_cost_holds", needs: KVM, run: lab_cost_holds },
     Case { name: "lab_offset_holds", needs: KVM, run: lab_offset_holds },
-    Case { name: "lab_drift_is_by_what_is_told", needs: KVM, run: lab_drift_is_by_what_is_told },
+    Case {
+        name: "lab_drift_follows_the_advertised_frequency",
+        needs: KVM,
+        run: lab_drift_follows_the_advertised_frequency,
+    },
 ];
 
-/// Two seconds on a busy machine: a thread may be away for a few ms at either
-/// end of a measurement.
+/// Over two seconds on a busy machine: a thread may be off its CPU for a few ms at
+/// either end of a measurement.
 const NOISE_PPM: f64 = 2000.0;
 
 fn run(experiment: Experiment, settings: &Settings) -> Outcome {
-    lab::run(experiment, settings, &mut ()).expect("the experiment is made")
+    lab::run(experiment, settings, &mut ()).expect("the experiment runs")
 }
 
 fn none_failed(outcome: &Outcome) {
@@ -30,8 +34,8 @@ fn none_failed(outcome: &Outcome) {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// What stays in the guest costs little more than the bare TSC, and what
-/// leaves it costs hundreds of times that, on any hypervisor.
+/// A reading without an exit costs little more than the bare TSC, one with an
+/// exit hundreds of times that, on any hypervisor.
 fn lab_cost_holds(_: &Program) {
     let outcome = run(Experiment::Cost, &Settings::default());
     none_failed(&outcome);
@@ -57,11 +61,11 @@ fn lab_offset_holds(_: &Program) {
     assert!(rows.iter().all(|row| row.samples > 0 && row.bound_ns > 0.0), "{rows:#?}");
 }
 
-/// The case of VirtualBox 5.0: 300 s become 293.26 s by all that is scaled by
-/// the TSC's rate as told, and stay 300 s by what the host counts.
-fn lab_drift_is_by_what_is_told(_: &Program) {
+/// The case of VirtualBox 5.0: 300 s become 293.26 s on clocks that are scaled
+/// by the advertised TSC frequency, and stay 300 s on clocks of the host.
+fn lab_drift_follows_the_advertised_frequency(_: &Program) {
     let settings = Settings {
-        told_over_true: 3_478_274_491.0 / 3_400_109_000.0,
+        advertised_over_true: 3_478_274_491.0 / 3_400_109_000.0,
         drift: Duration::from_secs(2),
         sources: vec![Source::KvmClock, Source::HyperVPage, Source::Tsc, Source::AcpiPm],
         ..Settings::default()
@@ -75,7 +79,7 @@ fn lab_drift_is_by_what_is_told(_: &Program) {
         (Source::HyperVPage, "hyperv", 293.26),
         (Source::Tsc, "hyperv", 293.26),
         (Source::Tsc, "minimal", 293.26),
-        // It measured the rate by itself.
+        // The guest measured the frequency itself.
         (Source::Tsc, "none", 300.0),
     ] {
         let row = rows
@@ -86,10 +90,10 @@ fn lab_drift_is_by_what_is_told(_: &Program) {
                     && row.source == source.name()
             })
             .unwrap_or_else(|| panic!("{provider}: {source:?} in {outcome:#?}"));
-        let open = (NOISE_PPM + row.uncertainty_ppm) * 300.0 / 1e6;
-        assert!((row.per_300_s - in_300_s).abs() <= open, "{row:#?}");
+        let tolerance = (NOISE_PPM + row.uncertainty_ppm) * 300.0 / 1e6;
+        assert!((row.per_300_s - in_300_s).abs() <= tolerance, "{row:#?}");
     }
-    // The kernel's own clock was told nothing.
+    // The kernel advertises the true frequency.
     let kernel = rows.iter().find(|row| row.backend == Backend::Kernel);
     let kernel = kernel.expect("the kernel's machine");
     assert!(kernel.drift_ppm.abs() <= NOISE_PPM + kernel.uncertainty_ppm, "{kernel:#?}");

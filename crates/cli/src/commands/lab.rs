@@ -1,33 +1,26 @@
-//! `parachron lab`: a virtual machine whose clock is ours to arrange, put to
-//! the test from inside and outside at once.
+//! `parachron lab`: experiments on the clock of a virtual machine, from inside
+//! and outside at once.
 
-mod absent;
 mod checks;
 mod csv;
 mod format;
 mod guest_image;
-mod junit;
 mod options;
 mod plot;
+mod remedies;
 pub(crate) mod report;
-#[cfg(test)]
-mod sample;
 mod session;
 mod summary;
 mod tables;
-mod tap;
 mod text;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
-use lab::Experiment;
-
 use crate::error::CliError;
+use clap::Subcommand;
 use options::{Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Updates};
-use session::Order;
 
-/// Put the clock of a virtual machine of our own to the test.
+/// Test the clock of a small virtual machine from inside and outside.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -42,40 +35,38 @@ pub(crate) struct Args {
 enum One {
     /// Guest time against host time, by provider and clock
     Drift(Drift),
-    /// What each event does to the clock page, KVM's beside ours
+    /// What each event does to the clock page, KVM's and Parachron's
     Updates(Updates),
-    /// What reading each clock costs inside the guest
+    /// Cost of reading each clock inside the guest
     Cost(Cost),
     /// Whether time ever goes backward from one vCPU to the next
     Monotonic(Monotonic),
-    /// The guest's idea of now against the host's
+    /// Offset between the guest's clock and the host's
     Offset(Offset),
-    /// What a guest sees of having been saved and restored
+    /// What a guest sees of being saved and restored
     Restore(Restore),
-    /// The kernel's page against ours, for one guest
+    /// KVM's clock page against Parachron's, for one guest
     Agreement(Agreement),
-    /// What KVM's own tests ask of a clock, check by check
+    /// The checks of KVM's own tests of guest clocks
     Conformance(Conformance),
-    /// Write the lab's guest to a file, for other hosts to boot
+    /// Write the lab's guest to a file, to boot it elsewhere
     GuestImage(guest_image::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let order = match &args.one {
-        None => args.all.order(),
-        Some(One::Drift(args)) => Order::one(Experiment::Drift, args.tuning(), &args.run),
-        Some(One::Updates(args)) => Order::one(Experiment::Updates, args.tuning(), &args.run),
-        Some(One::Cost(args)) => Order::one(Experiment::Cost, args.tuning(), &args.run),
-        Some(One::Monotonic(args)) => Order::one(Experiment::Monotonic, args.tuning(), &args.run),
-        Some(One::Offset(args)) => Order::one(Experiment::Offset, args.tuning(), &args.run),
-        Some(One::Restore(args)) => Order::one(Experiment::Restore, args.tuning(), &args.run),
-        Some(One::Agreement(args)) => Order::one(Experiment::Agreement, args.tuning(), &args.run),
-        Some(One::Conformance(args)) => {
-            Order::one(Experiment::Conformance, args.tuning(), &args.run)
-        }
+    let plan = match &args.one {
+        None => args.all.plan(),
+        Some(One::Drift(args)) => args.plan(),
+        Some(One::Updates(args)) => args.plan(),
+        Some(One::Cost(args)) => args.plan(),
+        Some(One::Monotonic(args)) => args.plan(),
+        Some(One::Offset(args)) => args.plan(),
+        Some(One::Restore(args)) => args.plan(),
+        Some(One::Agreement(args)) => args.plan(),
+        Some(One::Conformance(args)) => args.plan(),
         Some(One::GuestImage(args)) => return guest_image::run(args),
     };
-    order.carry_out()
+    session::run(&plan)
 }
 
 #[cfg(test)]

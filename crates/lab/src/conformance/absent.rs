@@ -1,4 +1,4 @@
-//! What a provider lacks: its guest gets #GP, as on a host that has not got it.
+//! What a provider lacks: its guest gets #GP, as on a host without it.
 
 use guest::request::Request;
 use host::Kind;
@@ -8,11 +8,10 @@ use host::msr::{
     KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
 };
 
-use super::checklist::{Checklist, Subject};
+use super::checklist::Checklist;
+use super::subject::Subject;
 use crate::bench::Maker;
-use crate::settings::LabError;
-
-type Result<T = ()> = std::result::Result<T, LabError>;
+use crate::settings::Result;
 
 const KVM: [u32; 5] =
     [KVM_WALL_CLOCK_OLD, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_SYSTEM_TIME, KVM_STEAL_TIME];
@@ -27,47 +26,54 @@ const HYPERV: [u32; 6] = [
 /// CPUID 1, ECX.
 const HYPERVISOR: u32 = 1 << 31;
 
-fn refused(subject: &Subject<'_>, name: &str, msrs: &[u32], checklist: &mut Checklist) -> Result {
-    let mut answered = Vec::new();
+fn refused(subject: &dyn Subject, name: &str, msrs: &[u32], checklist: &mut Checklist) -> Result {
+    let mut accepted = Vec::new();
     for &msr in msrs {
         for request in [Request::ReadMsr { msr }, Request::WriteMsr { msr, value: 0 }] {
             if !subject.refuses(request)? {
-                answered.push(format!("{request:x?}"));
+                accepted.push(format!("{request:x?}"));
             }
         }
     }
-    let found = match answered.is_empty() {
-        true => format!("{} MSRs, read and written", msrs.len()),
-        false => format!("answered: {}", answered.join(", ")),
+    let found = if accepted.is_empty() {
+        format!("{} MSRs, read and written", msrs.len())
+    } else {
+        format!("accepted: {}", accepted.join(", "))
     };
-    checklist.holds(name, "refused with #GP", found, answered.is_empty());
+    checklist.holds(name, "refused with #GP", found, accepted.is_empty());
     Ok(())
 }
 
-pub(super) fn others_of_kvm(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn others_of_kvm(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     refused(subject, "MSRs of Hyper-V", &HYPERV, checklist)
 }
 
-pub(super) fn others_of_hyperv(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn others_of_hyperv(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     refused(subject, "MSRs of KVM", &KVM, checklist)
 }
 
-pub(super) fn all(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn all(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     refused(subject, "MSRs of KVM", &KVM, checklist)?;
     refused(subject, "MSRs of Hyper-V", &HYPERV, checklist)
 }
 
-/// No hypervisor; of `minimal` two frequencies and no more.
-pub(super) fn announced(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+/// No hypervisor; `minimal` announces one with two frequencies and no more.
+pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
-    let told = ecx & HYPERVISOR != 0;
-    if subject.maker != Maker::Own(Kind::Minimal) {
-        checklist.holds("a hypervisor in CPUID 1", "not told", format!("told: {told}"), !told);
+    let is_set = ecx & HYPERVISOR != 0;
+    let is_minimal = subject.maker() == Maker::Own(Kind::Minimal);
+    let words = |set| if set { "set" } else { "not set" };
+    checklist.holds(
+        "hypervisor bit in CPUID 1",
+        words(is_minimal),
+        words(is_set),
+        is_set == is_minimal,
+    );
+    if !is_minimal {
         return Ok(());
     }
-    checklist.holds("a hypervisor in CPUID 1", "told", format!("told: {told}"), told);
     let [tsc_khz, apic_khz, ..] = subject.cpuid(0x4000_0010)?;
-    let expected = subject.told_hz() / 1000;
+    let expected = subject.advertised_hz() / 1000;
     checklist.holds(
         "frequencies in CPUID 0x40000010",
         &format!("TSC {expected} kHz, APIC timer not 0"),

@@ -1,4 +1,4 @@
-//! Addresses that are no page's.
+//! MSR values whose address can hold no page.
 
 use guest::layout::{MEMORY_MIN, Pages};
 use guest::source::Source;
@@ -7,13 +7,11 @@ use host::msr::{
     KVM_WALL_CLOCK_OLD,
 };
 
-use super::checklist::{Checklist, Subject};
-use crate::pages::{reenter, time_info};
-use crate::settings::LabError;
+use super::checklist::Checklist;
+use super::subject::Subject;
+use crate::settings::Result;
 
-type Result<T = ()> = std::result::Result<T, LabError>;
-
-/// Unaligned; beyond memory; across its end; beyond any address.
+/// Unaligned; past the end of memory; across it; past the end of all addresses.
 const TIME: [(u32, u64); 5] = [
     (KVM_SYSTEM_TIME, (Pages::time_address(0) + 2) | 1),
     (KVM_SYSTEM_TIME, MEMORY_MIN | 1),
@@ -27,58 +25,67 @@ const WALL: [(u32, u64); 4] = [
     (KVM_WALL_CLOCK_OLD, MEMORY_MIN - 8),
     (KVM_WALL_CLOCK, u64::MAX - 3),
 ];
-const STEAL: [(u32, u64); 3] =
-    [(KVM_STEAL_TIME, MEMORY_MIN | 1), (KVM_STEAL_TIME, !63 | 1), (KVM_STEAL_TIME, 1 << 52 | 1)];
+/// Bits 1 to 5 must be 0.
+const STEAL: [(u32, u64); 4] = [
+    (KVM_STEAL_TIME, (Pages::steal_address(0) + 32) | 1),
+    (KVM_STEAL_TIME, MEMORY_MIN | 1),
+    (KVM_STEAL_TIME, !63 | 1),
+    (KVM_STEAL_TIME, 1 << 52 | 1),
+];
 const REFERENCE: [(u32, u64); 3] = [
     (HV_REFERENCE_TSC, MEMORY_MIN | 1),
     (HV_REFERENCE_TSC, !0xfff | 1),
     (HV_REFERENCE_TSC, 1 << 52 | 1),
 ];
 
-/// KVM itself takes any address of a time page or wall clock and writes where
-/// there is memory: it has to live with that, and so has its guest.
-pub(super) fn of_kvm_clock(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    if subject.is_own() {
-        subject.all_refused("time page at a wrong address", &TIME, checklist)?;
-        subject.all_refused("wall clock at a wrong address", &WALL, checklist)?;
-        subject.all_refused("steal time at a wrong address", &STEAL, checklist)?;
-    } else {
-        let mut refused = 0;
-        let wild = TIME.iter().chain(&WALL).chain(&STEAL);
-        for &(msr, value) in wild.clone() {
-            refused += usize::from(subject.refuses_write(msr, value)?);
-            reenter(&subject.machine, 0)?;
-        }
-        subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
-        subject.write_msr(KVM_WALL_CLOCK, Pages::wall_clock_address())?;
-        subject.write_msr(KVM_STEAL_TIME, Pages::steal_address(0) | 1)?;
-        reenter(&subject.machine, 0)?;
-        let good = subject.read(0, Source::KvmClock).is_ok();
-        checklist.holds(
-            "pages at wrong addresses",
-            "refused with #GP, or taken without harm",
-            format!("{refused} of {} refused; the guest goes on: {good}", wild.count()),
-            good,
-        );
-        return Ok(());
+pub(super) fn of_kvm_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    if !subject.is_own() {
+        return on_the_kernel(subject, checklist);
     }
-    let info = time_info(&subject.machine, 0)?;
-    let good = subject.read(0, Source::KvmClock).is_ok();
+    subject.all_refused("time page at a wrong address", &TIME, checklist)?;
+    subject.all_refused("wall clock at a wrong address", &WALL, checklist)?;
+    subject.all_refused("steal time at a wrong address", &STEAL, checklist)?;
+    let version = subject.time_info(0)?.version;
+    let is_readable = subject.read(0, Source::KvmClock).is_ok();
     checklist.holds(
-        "the page registered before",
-        "still the one in use",
-        format!("version {}, readable: {good}", info.version),
-        good && subject.read_msr(KVM_SYSTEM_TIME)? == Pages::time_address(0) | 1,
+        "page registered before the refused writes",
+        "still in use",
+        format!("version {version}, readable: {is_readable}"),
+        is_readable && subject.read_msr(KVM_SYSTEM_TIME)? == Pages::time_address(0) | 1,
     );
     Ok(())
 }
 
-pub(super) fn of_hyperv(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+/// KVM itself accepts any address of a time page or wall clock and writes if
+/// there is memory: neither KVM nor its guest may fail of it.
+fn on_the_kernel(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    subject.all_refused("steal time, unaligned", &STEAL[..1], checklist)?;
+    let mut refused = 0;
+    let wrong = TIME.iter().chain(&WALL).chain(&STEAL[1..]);
+    for &(msr, value) in wrong.clone() {
+        refused += usize::from(subject.refuses_write(msr, value)?);
+        subject.reenter(0)?;
+    }
+    subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
+    subject.write_msr(KVM_WALL_CLOCK, Pages::wall_clock_address())?;
+    subject.write_msr(KVM_STEAL_TIME, Pages::steal_address(0) | 1)?;
+    subject.reenter(0)?;
+    let runs = subject.read(0, Source::KvmClock).is_ok();
+    checklist.holds(
+        "pages at wrong addresses",
+        "refused with #GP, or accepted without harm",
+        format!("{refused} of {} refused; the guest still runs: {runs}", wrong.count()),
+        runs,
+    );
+    Ok(())
+}
+
+pub(super) fn of_hyperv(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     subject.all_refused("page at a wrong address", &REFERENCE, checklist)?;
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
     checklist.holds(
-        "the page registered before",
-        "still the one in use",
+        "page registered before the refused writes",
+        "still in use",
         format!("{value:#x}"),
         value == Pages::reference_address() | 1 && subject.read(0, Source::HyperVPage).is_ok(),
     );

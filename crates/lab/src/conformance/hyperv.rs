@@ -11,30 +11,27 @@ use host::{Event, VcpuId};
 use pvclock::Nanos;
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 
-use super::checklist::{Checklist, Reading, Subject};
-use super::kvm_clock::in_turn;
-use crate::pages;
-use crate::settings::LabError;
-
-type Result<T = ()> = std::result::Result<T, LabError>;
+use super::checklist::Checklist;
+use super::subject::{Sample, Subject};
+use crate::settings::Result;
 
 const UNIT_NS: u64 = 100;
 /// CPUID 0x4000_0003, EAX: counter, page, frequency MSRs.
 const PRIVILEGES: u32 = 1 << 1 | 1 << 9 | 1 << 11;
 /// Readings of each comparison.
 const READINGS: usize = 200;
-/// hyperv_clock's own, of counter against TSC.
+/// The tolerance of hyperv_clock, counter against TSC.
 const RATE: f64 = 0.01;
-/// What the clock is set to, as hyperv_clock has it and higher.
+/// What the clock is set to: as in hyperv_clock, and higher.
 const SET_S: [u64; 2] = [0, 180];
-/// Setting the clock and asking for it take less than this.
+/// Setting the clock and reading it take less than this.
 const SOON_NS: u64 = 5_000_000_000;
 
-fn page_of<'a>(subject: &'a Subject<'_>) -> &'a ReferencePage {
-    pages::page(&subject.machine, Pages::reference_address())
+fn page_of(subject: &dyn Subject) -> &ReferencePage {
+    subject.page(Pages::reference_address())
 }
 
-pub(super) fn announced(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let name = subject.signature()?;
     checklist.holds("signature", "Microsoft Hv", name.clone(), name == "Microsoft Hv");
     let [interface, ..] = subject.cpuid(0x4000_0001)?;
@@ -50,7 +47,7 @@ pub(super) fn announced(subject: &Subject<'_>, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn os_id_first(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn os_id_first(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
     let page = Pages::reference_address() | 1;
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
@@ -66,21 +63,21 @@ pub(super) fn os_id_first(subject: &Subject<'_>, checklist: &mut Checklist) -> R
     );
     checklist.holds(
         "guest OS id set to 0",
-        "switches the page off",
+        "disables the page",
         format!("the page's MSR reads {off:#x}"),
         off & 1 == 0,
     );
     Ok(())
 }
 
-pub(super) fn frequencies(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let told_hz = subject.told_hz();
+pub(super) fn frequencies(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let advertised_hz = subject.advertised_hz();
     let tsc_hz = subject.read_msr(HV_TSC_FREQUENCY)?;
     checklist.holds(
         "TSC frequency MSR",
-        &format!("{told_hz} Hz"),
+        &format!("{advertised_hz} Hz"),
         format!("{tsc_hz} Hz"),
-        tsc_hz == told_hz,
+        tsc_hz == advertised_hz,
     );
     let apic_hz = subject.read_msr(HV_APIC_FREQUENCY)?;
     checklist.holds("APIC frequency MSR", "not 0", format!("{apic_hz} Hz"), apic_hz != 0);
@@ -88,15 +85,15 @@ pub(super) fn frequencies(subject: &Subject<'_>, checklist: &mut Checklist) -> R
     let page_hz = page_hz.and_then(|info| info.scale.to_hertz()).map_or(0, |rate| rate.0);
     checklist.holds(
         "page's scale",
-        &format!("{told_hz} Hz"),
+        &format!("{advertised_hz} Hz"),
         format!("{page_hz} Hz"),
-        page_hz == told_hz,
+        page_hz == advertised_hz,
     );
     let writes = [HV_TIME_REF_COUNT, HV_TSC_FREQUENCY, HV_APIC_FREQUENCY].map(|msr| (msr, 1));
-    subject.all_refused("writes to what can only be read", &writes, checklist)
+    subject.all_refused("writes to read-only MSRs", &writes, checklist)
 }
 
-pub(super) fn page(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
     let written = Pages::reference_address() | 1;
     checklist.holds(
@@ -110,36 +107,37 @@ pub(super) fn page(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
     Ok(())
 }
 
-/// By the told frequency, over a good while.
-pub(super) fn counter_against_tsc(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+/// By the advertised frequency, over 200 exits.
+pub(super) fn counter_against_tsc(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let first = subject.read(0, Source::HyperVCounter)?;
     for _ in 0..READINGS {
         subject.read(0, Source::HyperVCounter)?;
     }
     let last = subject.read(0, Source::HyperVCounter)?;
     let counted_ns = last.time_ns.wrapping_sub(first.time_ns);
-    // Each reading lies somewhere between its two TSCs.
-    let ns = |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.told_hz() as f64;
+    // Each reading lies between its two TSCs.
+    let ns =
+        |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
     let least_ns = ns(first.tsc_after, last.tsc_before);
     let most_ns = ns(first.tsc_before, last.tsc_after);
     let counted = counted_ns as f64;
     checklist.holds(
         "counter against TSC",
-        "the time between two readings by the TSC, 1 % more either way",
+        "the time between two readings by the TSC, ± 1 %",
         format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
         (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted),
     );
     Ok(())
 }
 
-/// The counter, in units of 100 ns, is no less than the page at the TSC before
-/// it was read, and no more than the page at the TSC after.
-pub(super) fn counter_against_page(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+/// The counter, in units of 100 ns, is at least the page's time at the TSC
+/// before it was read, and at most the page's time at the TSC after.
+pub(super) fn counter_against_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let mut outside = 0;
     let mut worst_ns = 0;
     let mut narrowest_ns = u64::MAX;
     for index in 0..READINGS {
-        let vcpu = index % subject.machine.vcpus();
+        let vcpu = index % subject.vcpus();
         let reading = subject.read(vcpu, Source::HyperVCounter)?;
         let reader = ReferenceReader::new(page_of(subject));
         let at = |tsc: u64| reader.units_100ns(&move || tsc).map(|units| units * UNIT_NS);
@@ -148,30 +146,27 @@ pub(super) fn counter_against_page(subject: &Subject<'_>, checklist: &mut Checkl
             continue;
         };
         narrowest_ns = narrowest_ns.min(after.saturating_sub(before));
-        let off = before.saturating_sub(reading.time_ns).max(reading.time_ns.saturating_sub(after));
-        worst_ns = worst_ns.max(off);
-        outside += usize::from(off > UNIT_NS);
+        let error_ns =
+            before.saturating_sub(reading.time_ns).max(reading.time_ns.saturating_sub(after));
+        worst_ns = worst_ns.max(error_ns);
+        outside += usize::from(error_ns > UNIT_NS);
     }
     checklist.holds(
         "counter against page",
-        "between the page before and after, 100 ns more either way",
+        "between the page before and after, ± 100 ns",
         format!(
-            "{outside} of {READINGS} readings outside, by {worst_ns} ns at the most; the closest \
-             two page readings were {narrowest_ns} ns apart"
+            "{outside} of {READINGS} readings outside, by at most {worst_ns} ns; the narrowest \
+             interval was {narrowest_ns} ns"
         ),
         outside == 0,
     );
     Ok(())
 }
 
-pub(super) fn monotonic(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    in_turn(subject, Source::HyperVPage, checklist)
-}
-
-/// Where the TSC is no clock any more the page says so by sequence 0, and the
-/// counter goes on.
-pub(super) fn page_off(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let is_tsc = |is_tsc| subject.machine.tell(Event::HostClocksource { is_tsc });
+/// When the host's clocksource is no longer the TSC the page has sequence 0,
+/// and the counter continues.
+pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let is_tsc = |is_tsc| subject.host_event(Event::HostClocksource { is_tsc });
     let reader = ReferenceReader::new(page_of(subject));
     let before = reader.info();
     let counted = subject.read(0, Source::HyperVCounter)?;
@@ -182,55 +177,50 @@ pub(super) fn page_off(subject: &Subject<'_>, checklist: &mut Checklist) -> Resu
     let after = reader.info();
     let counted_after = subject.read(0, Source::HyperVCounter)?;
     checklist.holds(
-        "page where the TSC is no clock",
+        "page while the host's clocksource is not the TSC",
         "sequence 0",
         format!("{off:?}"),
         off == Err(pvclock::ReadError::SwitchedOff { version: 0 }),
     );
-    let told = [counted.time_ns, counted_on.time_ns, counted_after.time_ns];
-    let passed = |from: &Reading, to: &Reading| {
+    let times = [counted.time_ns, counted_on.time_ns, counted_after.time_ns];
+    let passed = |from: &Sample, to: &Sample| {
         let cycles = to.tsc_after.wrapping_sub(from.tsc_before);
-        (cycles as f64 * 1e9 / subject.told_hz() as f64) as u64 + 10_000
+        (cycles as f64 * 1e9 / subject.advertised_hz() as f64) as u64 + 10_000
     };
     checklist.holds(
-        "counter where the page is off, and after",
-        "goes on, by no more than the TSC says and 10 µs",
-        format!("{told:?} ns"),
-        told.is_sorted()
-            && told[1] - told[0] <= passed(&counted, &counted_on)
-            && told[2] - told[1] <= passed(&counted_on, &counted_after),
+        "counter while the page is invalid, and after",
+        "advances, by at most the TSC's time and 10 µs",
+        format!("{times:?} ns"),
+        times.is_sorted()
+            && times[1] - times[0] <= passed(&counted, &counted_on)
+            && times[2] - times[1] <= passed(&counted_on, &counted_after),
     );
     let another = matches!((before, after), (Ok(old), Ok(new)) if old.sequence != new.sequence);
     checklist.holds(
-        "page where the TSC is a clock again",
-        "good, with another sequence",
+        "page once the clocksource is the TSC again",
+        "valid, with another sequence",
         format!("{after:?}"),
         another,
     );
     Ok(())
 }
 
-/// The page is written anew, and says what the counter says.
-pub(super) fn clock_set(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+/// The page is rewritten and agrees with the counter.
+pub(super) fn clock_set(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     for set_s in SET_S {
         let clock = set_s * 1_000_000_000;
         let old = ReferenceReader::new(page_of(subject)).info();
-        let host_says = |event: Option<Event>| {
-            let says = subject.machine.with_host_alone(|host, now, ram| {
-                if let Some(event) = event {
-                    host.handle(event, now, ram);
-                }
-                host.time(VcpuId(0), now).0
-            });
-            says.unwrap_or(0)
-        };
-        let before = host_says(Some(Event::ClockSet { clock: Nanos(clock) }));
+        let before = subject.with_provider(|host, now, ram| {
+            host.handle(Event::ClockSet { clock: Nanos(clock) }, now, ram);
+            host.time(VcpuId(0), now).0
+        });
+        let before = before.unwrap_or(0);
         let guest = subject.read(0, Source::HyperVPage)?.time_ns;
-        let after = host_says(None);
+        let after = subject.provider_ns().unwrap_or(0);
         let new = ReferenceReader::new(page_of(subject)).info();
         checklist.holds(
             &format!("clock set to {set_s} s"),
-            "page written anew; guest between the host's before and after",
+            "page rewritten; guest between the host's readings before and after",
             format!("guest {guest} ns, host {before} ns before and {after} ns after"),
             old != new && (before..=after).contains(&guest) && guest.wrapping_sub(clock) < SOON_NS,
         );
@@ -238,14 +228,14 @@ pub(super) fn clock_set(subject: &Subject<'_>, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn reserved_bits(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn reserved_bits(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let page = (1..12).map(|bit| (HV_REFERENCE_TSC, Pages::reference_address() | 1 | 1 << bit));
     subject.all_refused("page's reserved bits", &page.collect::<Vec<_>>(), checklist)?;
     let control = (8..16).chain(17..32).map(|bit| (HV_REENLIGHTENMENT_CONTROL, 1 << bit));
     let control: Vec<_> = control.collect();
     subject.all_refused("re-enlightenment's reserved bits", &control, checklist)?;
     let status = [(HV_TSC_EMULATION_STATUS, 1), (HV_TSC_EMULATION_STATUS, u64::MAX)];
-    subject.all_refused("emulation status, by the guest", &status, checklist)?;
+    subject.all_refused("emulation status, written by the guest", &status, checklist)?;
     let vp_index = subject.refuses(Request::WriteMsr { msr: 0x4000_0002, value: 1 })?;
     checklist.holds("VP index, written", "refused with #GP", format!("{vp_index}"), vp_index);
     Ok(())

@@ -1,33 +1,30 @@
-//! kvm-clock: what its pages say.
+//! kvm-clock: its CPUID, MSRs and pages.
 
 use guest::layout::Pages;
 use guest::request::Request;
 use guest::source::Source;
-use host::msr::{KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
+use host::msr::{KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
+use host::{Event, VcpuId};
 use kvm_bindings::KVM_CLOCK_TSC_STABLE;
-use pvclock::Nanos;
-use pvclock::kvm_clock::{Flags, WallClockPage, WallClockReader};
-use pvclock::steal_time::{StealPage, StealReader};
-use vmm::{MachineError, host_clock, run_delay};
+use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
+use pvclock::shared::Split;
+use pvclock::{Nanos, Ticks};
 
-use super::checklist::{Checklist, Subject};
-use crate::monotonic::{never_backward, read_in_turn};
-use crate::pages::{self, reenter_all, time_info};
-use crate::settings::LabError;
-
-type Result<T = ()> = std::result::Result<T, LabError>;
+use super::checklist::Checklist;
+use super::setting::kernel_clock;
+use super::subject::Subject;
+use crate::settings::Result;
 
 /// CPUID's features: both sets of MSRs, and steal time.
 const FEATURES: u32 = 1 | 1 << 3 | 1 << 5;
-/// The scale is cut to 32 bits: 2^−31 at the most.
+/// The scale is truncated to 32 bits: an error of at most 2^−31.
 const SCALE_PPB: f64 = 1.0;
-/// kvmclock_test allows 5 s; between two readings of the host's clock there
-/// is no need to.
-const WALL_NS: u64 = 1_000_000;
-/// Reads of the monotonic test: `monotonic` makes more of them.
-const READS: u64 = 1_000_000;
+/// Reads between two events.
+const READS_A_ROUND: u64 = 100;
+/// Time between two comparisons of page and host.
+const BETWEEN: Nanos = Nanos(1_000_003);
 
-pub(super) fn announced(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let name = subject.signature()?;
     checklist.holds("signature", "KVMKVMKVM", name.clone(), name == "KVMKVMKVM");
     let [features, ..] = subject.cpuid(0x4000_0001)?;
@@ -40,45 +37,68 @@ pub(super) fn announced(subject: &Subject<'_>, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn page(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let told_hz = subject.told_hz();
-    for vcpu in 0..subject.machine.vcpus() {
-        let info = time_info(&subject.machine, vcpu)?;
+pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let advertised_hz = subject.advertised_hz();
+    for vcpu in 0..subject.vcpus() {
+        let info = subject.time_info(vcpu)?;
         let name = format!("vCPU {vcpu}'s page");
         let version = info.version;
-        let whole = version != 0 && version.is_multiple_of(2);
-        checklist.holds(&name, "version even and not 0", version.to_string(), whole);
+        let is_complete = version != 0 && version.is_multiple_of(2);
+        checklist.holds(&name, "version even and not 0", version.to_string(), is_complete);
         let page_hz = info.scale.to_hertz().map_or(0, |rate| rate.0);
-        let off_ppb = (page_hz as f64 / told_hz as f64 - 1.0) * 1e9;
+        let error_ppb = (page_hz as f64 / advertised_hz as f64 - 1.0) * 1e9;
         checklist.holds(
             &format!("{name}: scale"),
-            &format!("{told_hz} Hz within {SCALE_PPB} ppb"),
-            format!("{page_hz} Hz, {off_ppb:.3} ppb off"),
-            off_ppb.abs() <= SCALE_PPB,
+            &format!("{advertised_hz} Hz, ± {SCALE_PPB} ppb"),
+            format!("{page_hz} Hz, error {error_ppb:.3} ppb"),
+            error_ppb.abs() <= SCALE_PPB,
         );
     }
-    let host_says = match subject.machine.with_host(|host, _, _| host.master_clock()) {
-        Some(master_clock) => master_clock,
-        None => kvm_clock(subject)?.flags & KVM_CLOCK_TSC_STABLE != 0,
+    let (of_host, machine) =
+        (subject.with_provider(|clock, _, _| clock.master_clock()), subject.machine());
+    let of_host = match (of_host, machine) {
+        (Some(master_clock), _) => master_clock,
+        (None, Some(machine)) => kernel_clock(machine)?.flags & KVM_CLOCK_TSC_STABLE != 0,
+        (None, None) => false,
     };
-    let info = time_info(&subject.machine, 0)?;
-    let stable = info.flags.contains(Flags::TSC_STABLE);
+    let of_page = subject.time_info(0)?.flags.contains(Flags::TSC_STABLE);
     checklist.holds(
         "TSC_STABLE",
-        "in the page where the host has a master clock",
-        format!("page {stable}, host {host_says}"),
-        stable == host_says,
+        "set in the page if the host has a master clock",
+        format!("page {of_page}, host {of_host}"),
+        of_page == of_host,
     );
     Ok(())
 }
 
-/// KVM's own clock of the VM.
-pub(super) fn kvm_clock(subject: &Subject<'_>) -> Result<kvm_bindings::kvm_clock_data> {
-    let failed = |error| MachineError::Kvm { call: "KVM_GET_CLOCK", error };
-    Ok(subject.machine.vm().get_clock().map_err(failed)?)
+/// The page's time and our provider's, at one TSC.
+pub(super) fn page_against_host(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    if !subject.is_own() {
+        // `offset` and `agreement` compare the kernel's.
+        return Ok(());
+    }
+    let mut worst_ns = 0;
+    for _ in 0..subject.rounds() {
+        subject.pass(BETWEEN);
+        subject.reenter(0)?;
+        let difference = subject.with_provider(|clock, now, _| {
+            let page: &TimePage<Split> = subject.page(Pages::time_address(0));
+            let tsc = now.tsc.0.wrapping_add(clock.tsc_offset(VcpuId(0)).unwrap_or(0));
+            let by_page = TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?;
+            Some(by_page.0.abs_diff(clock.time(VcpuId(0), now).0))
+        });
+        worst_ns = worst_ns.max(difference.flatten().unwrap_or(u64::MAX));
+    }
+    checklist.holds(
+        "page against host",
+        "no difference at the same TSC",
+        format!("at most {worst_ns} ns in {} comparisons", subject.rounds()),
+        worst_ns == 0,
+    );
+    Ok(())
 }
 
-pub(super) fn register(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn register(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let value = subject.read_msr(KVM_SYSTEM_TIME)?;
     let written = Pages::time_address(0) | 1;
     checklist.holds(
@@ -90,118 +110,96 @@ pub(super) fn register(subject: &Subject<'_>, checklist: &mut Checklist) -> Resu
     Ok(())
 }
 
-pub(super) fn wall_clock(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let machine = &subject.machine;
-    let page: &WallClockPage = pages::page(machine, Pages::wall_clock_address());
+pub(super) fn wall_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let page: &WallClockPage = subject.page(Pages::wall_clock_address());
     let read = || WallClockReader::new(page).read();
     subject.write_msr(KVM_WALL_CLOCK, Pages::wall_clock_address())?;
     let Ok(wall) = read() else {
-        checklist.holds("wall clock", "written at the write of its MSR", "not written", false);
+        checklist.holds("wall clock", "written when its MSR is", "not written", false);
         return Ok(());
     };
-    let before = host_clock::read().real.0.0;
+    let before = subject.host_clocks().real.0.0;
     let now = wall.plus(Nanos(subject.read(0, Source::KvmClock)?.time_ns)).0;
-    let after = host_clock::read().real.0.0;
-    let (since_before, until_after) = (now.wrapping_sub(before), after.wrapping_sub(now));
+    let after = subject.host_clocks().real.0.0;
+    let since_before = now.wrapping_sub(before).cast_signed();
+    let until_after = after.wrapping_sub(now).cast_signed();
+    let tolerance = subject.realtime_tolerance().0;
     checklist.holds(
-        "wall clock and system time",
-        &format!(
-            "the host's CLOCK_REALTIME before and after, {} ms more either way",
-            WALL_NS / 1_000_000
-        ),
-        format!(
-            "{} ns after the one, {} ns before the other",
-            since_before.cast_signed(),
-            until_after.cast_signed()
-        ),
-        since_before.cast_signed() >= -WALL_NS.cast_signed()
-            && until_after.cast_signed() >= -WALL_NS.cast_signed(),
+        "wall clock plus system time",
+        &format!("between the host's CLOCK_REALTIME before and after, ± {} µs", tolerance / 1000),
+        format!("{since_before} ns after the first, {until_after} ns before the second"),
+        since_before.min(until_after) >= -tolerance.cast_signed(),
     );
     subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
-    reenter_all(machine)?;
+    subject.reenter_all()?;
     let later = read();
     checklist.holds(
-        "wall clock at other writes",
-        "not written",
-        if later == Ok(wall) { "as it was" } else { "changed" },
+        "wall clock after writes to other MSRs",
+        "unchanged",
+        if later == Ok(wall) { "unchanged" } else { "changed" },
         later == Ok(wall),
     );
     Ok(())
 }
 
-pub(super) fn steal_time(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let machine = &subject.machine;
-    // Ours looks this often; both write the page at an entry.
-    std::thread::sleep(run_delay::EACH);
-    reenter_all(machine)?;
-    for vcpu in 0..machine.vcpus() {
-        let page: &StealPage = pages::page(machine, Pages::steal_address(vcpu));
-        let read = StealReader::new(page).read();
-        // After the page, for it only grows; the page counts from when the
-        // guest asked for it.
-        let waited = machine.call_vcpu(vcpu, |_| run_delay::of_this_thread())?;
-        let name = format!("vCPU {vcpu}'s steal time");
-        let (bar, most) = match waited {
-            Some(most) => ("written, whole, at most what its thread has waited for a CPU", most),
-            None => ("written and whole: this kernel has no schedstat", Nanos(u64::MAX)),
-        };
-        let (found, holds) = match read {
-            Ok(info) => (
-                format!("version {}, {}, thread {most}", info.version, info.steal),
-                info.version != 0 && info.steal <= most,
-            ),
-            Err(error) => (error.to_string(), false),
-        };
-        checklist.holds(&name, bar, found, holds);
-    }
-    // Bits 1 to 5 must be 0.
-    let value = (Pages::steal_address(0) + 32) | 1;
-    subject.all_refused("steal time, unaligned", &[(KVM_STEAL_TIME, value)], checklist)
-}
-
-pub(super) fn guest_stopped(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    let machine = &subject.machine;
-    machine.pause()?;
-    machine.resume()?;
+pub(super) fn guest_stopped(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    subject.pause_and_resume()?;
     let mut taken = Vec::new();
-    for vcpu in 0..machine.vcpus() {
-        // The page is written at the entry for this very question, or before.
-        let mut seen = [0; 2];
+    for vcpu in 0..subject.vcpus() {
+        // The page is written at the entry for the first request, or before.
+        let mut seen = [0; 3];
         for seen in &mut seen {
-            [*seen, ..] = machine.ask(vcpu, Request::TakeGuestStopped)?;
+            [*seen, ..] = subject.request(vcpu, Request::TakeGuestStopped)?;
         }
         taken.push(seen);
     }
     checklist.holds(
         "GUEST_STOPPED after a pause",
-        "seen once by each vCPU",
-        format!("the first and the second time, by vCPU: {taken:?}"),
-        taken.iter().all(|seen| *seen == [1, 0]),
+        "each vCPU sees it once",
+        format!("seen at three reads, by vCPU: {taken:?}"),
+        taken.iter().all(|seen| *seen == [1, 0, 0]),
     );
     Ok(())
 }
 
-pub(super) fn monotonic(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    in_turn(subject, Source::KvmClock, checklist)
-}
-
-/// All vCPUs' reads in one order.
-pub(super) fn in_turn(subject: &Subject<'_>, source: Source, checklist: &mut Checklist) -> Result {
-    let name = format!("{} on all vCPUs", source.name());
-    let bar = "never backward";
-    if source == Source::KvmClock {
-        let info = time_info(&subject.machine, 0)?;
-        if !info.flags.contains(Flags::TSC_STABLE) {
-            checklist.not_measured(&name, bar, "", "the page has no TSC_STABLE on this host");
-            return Ok(());
+/// Events that make the host write new pages, and a guest that reads on.
+pub(super) fn monotonic_through_updates(
+    subject: &dyn Subject,
+    checklist: &mut Checklist,
+) -> Result {
+    if !subject.is_own() {
+        // `updates` causes what the kernel lets us cause.
+        return Ok(());
+    }
+    let (mut last, mut backward) = (0, 0);
+    for round in 0..subject.rounds() {
+        let event = match round % 4 {
+            0 => Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: round as u32 },
+            1 => Event::HostResumed,
+            2 => Event::HostClocksource { is_tsc: round % 8 == 2 },
+            _ => Event::Resumed,
+        };
+        if event == Event::Resumed {
+            // Without it there is nothing to resume.
+            subject.host_event(Event::Paused);
+        }
+        subject.host_event(event);
+        for _ in 0..READS_A_ROUND {
+            let time = subject.read(0, Source::KvmClock)?.time_ns;
+            backward += u64::from(time < last);
+            last = time;
         }
     }
-    let reads = READS.min(subject.bench.settings.monotonic_reads);
-    let order = read_in_turn(&subject.machine, source, false, reads, &mut |_| {})?;
-    let found = format!(
-        "{} of {} reads, by {} ns at the most; vCPUs met {} times",
-        order.backward, order.reads, order.worst_ns, order.meetings
+    subject.host_event(Event::HostClocksource { is_tsc: true });
+    for vcpu in 0..subject.vcpus() {
+        // These events set it too.
+        subject.request(vcpu, Request::TakeGuestStopped)?;
+    }
+    checklist.holds(
+        "reads through updates",
+        "never backward",
+        format!("{backward} of {} backward", subject.rounds() * READS_A_ROUND),
+        backward == 0,
     );
-    checklist.judged(&name, bar, found, never_backward(order.backward, order.meetings));
     Ok(())
 }

@@ -1,42 +1,39 @@
-//! The TSC's MSRs and its offset: what a guest or host sets is what RDTSC
-//! shows, and kvm-clock's time does not follow it.
+//! The TSC's MSRs and its offset: RDTSC shows what the guest or the host
+//! writes, and kvm-clock's time does not change with it.
 
 use std::ops::RangeInclusive;
 
 use guest::request::Request;
 use guest::source::Source;
-use vmm::{MachineError, host_clock};
+use vmm::{Machine, MachineError};
 
-use super::checklist::{Checklist, Subject};
-use crate::pages::reenter_all;
+use super::checklist::Checklist;
+use super::subject::Subject;
 use crate::results::Verdict;
-use crate::settings::LabError;
-
-type Result<T = ()> = std::result::Result<T, LabError>;
+use crate::settings::{LabError, Result};
 
 const IA32_TSC: u32 = 0x10;
 const IA32_TSC_ADJUST: u32 = 0x3b;
-/// By how much a TSC is moved: tens of seconds, so that no delay is mistaken
-/// for it.
+/// How far a TSC jumps: tens of seconds, more than any delay.
 const JUMP: u64 = 1 << 37;
 const WRITTEN: &str = "IA32_TSC written";
-/// What kvm-clock may be off the time that the host saw pass.
+/// How far kvm-clock may be from the time that passed on the host.
 const CLOCK_NS: u64 = 10_000;
 
 /// The guest's clocks, between two readings of the host's.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct ClockSample {
     host_tsc: [u64; 2],
     host_ns: [u64; 2],
     tsc: u64,
     kvm_clock_ns: u64,
 }
 
-impl Moment {
-    fn now(subject: &Subject<'_>) -> Result<Self> {
-        let before = host_clock::read();
+impl ClockSample {
+    fn now(subject: &dyn Subject) -> Result<Self> {
+        let before = subject.host_clocks();
         let reading = subject.read(0, Source::KvmClock)?;
-        let after = host_clock::read();
+        let after = subject.host_clocks();
         Ok(Self {
             host_tsc: [before.tsc.0, after.tsc.0],
             host_ns: [before.boot.0, after.boot.0],
@@ -45,91 +42,89 @@ impl Moment {
         })
     }
 
-    /// By how much the TSC was moved since, and how much of that the readings
-    /// leave open.
-    fn moved_since(&self, earlier: &Self) -> (i64, i64) {
+    /// How far the TSC jumped since, at least and at most.
+    fn jumped_since(&self, earlier: &Self) -> (i64, i64) {
         let most = self.host_tsc[1].wrapping_sub(earlier.host_tsc[0]);
         let least = self.host_tsc[0].wrapping_sub(earlier.host_tsc[1]);
         let passed = self.tsc.wrapping_sub(earlier.tsc);
-        (passed.wrapping_sub(most).cast_signed(), most.wrapping_sub(least).cast_signed())
+        (passed.wrapping_sub(most).cast_signed(), passed.wrapping_sub(least).cast_signed())
     }
 }
 
-/// Whether this KVM keeps a TSC offset that it is given: asked of a vCPU that
-/// nothing of ours has touched, so that what our own code leaves undone is not
-/// put down to KVM.
-fn takes_offset() -> std::result::Result<bool, MachineError> {
+/// Whether this KVM keeps a TSC offset that is set: tested on a fresh vCPU, so
+/// that a fault of our own code is not taken for KVM's.
+fn keeps_offset() -> std::result::Result<bool, MachineError> {
     let failed = |call| move |error| MachineError::Kvm { call, error };
     let vm = vmm::kvm::open()?.create_vm().map_err(failed("KVM_CREATE_VM"))?;
     let vcpu = vm.create_vcpu(0).map_err(failed("KVM_CREATE_VCPU"))?;
-    let asked = vmm::kvm::tsc_offset(&vcpu)?.wrapping_add(JUMP);
-    vmm::kvm::set_tsc_offset(&vcpu, asked)?;
-    Ok(vmm::kvm::tsc_offset(&vcpu)? == asked)
+    let set = vmm::kvm::tsc_offset(&vcpu)?.wrapping_add(JUMP);
+    vmm::kvm::set_tsc_offset(&vcpu, set)?;
+    Ok(vmm::kvm::tsc_offset(&vcpu)? == set)
 }
 
-/// A TSC that did not move is nobody's fault but KVM's, where that takes no
-/// offset at all.
-fn judge(moved: RangeInclusive<i64>, takes_offset: bool) -> Verdict {
-    if moved.contains(&0) && !takes_offset {
-        let why = "this KVM takes a TSC offset and does nothing: it reads back as before";
+/// A TSC that did not jump has not failed if this KVM ignores every offset.
+fn judge(jumped: RangeInclusive<i64>, keeps_offset: bool) -> Verdict {
+    if jumped.contains(&0) && !keeps_offset {
+        let why = "this KVM ignores a TSC offset: it reads back as before";
         Verdict::NotMeasured(why.to_owned())
     } else {
-        Verdict::of(moved.contains(&JUMP.cast_signed()))
+        Verdict::of(jumped.contains(&JUMP.cast_signed()))
     }
 }
 
-/// Moves the TSC by `cause`, and looks.
-fn look(
-    subject: &Subject<'_>,
+/// Makes the TSC jump by `cause`, and checks both clocks.
+fn jump(
+    subject: &dyn Subject,
     name: &str,
     checklist: &mut Checklist,
-    cause: impl FnOnce(&Moment) -> Result,
+    cause: impl FnOnce(&ClockSample) -> Result,
 ) -> Result {
-    let bar = format!("RDTSC moves by {JUMP} cycles");
-    let before = Moment::now(subject)?;
+    let expected = format!("RDTSC jumps by {JUMP} cycles");
+    let before = ClockSample::now(subject)?;
     match cause(&before) {
         Err(LabError::Machine(MachineError::Declined { outcome, .. })) => {
-            checklist.holds(name, &bar, format!("{outcome:?}"), false);
+            checklist.holds(name, &expected, format!("{outcome:?}"), false);
             return Ok(());
         }
         caused => caused?,
     }
-    reenter_all(&subject.machine)?;
-    let after = Moment::now(subject)?;
-    let (moved, open) = after.moved_since(&before);
-    let found = format!("moved by {moved} to {} cycles", moved + open);
-    let verdict = judge(moved..=moved + open, takes_offset()?);
-    checklist.judged(name, &bar, found, verdict);
+    subject.reenter_all()?;
+    let after = ClockSample::now(subject)?;
+    let (least, most) = after.jumped_since(&before);
+    let found = format!("jumped by {least} to {most} cycles");
+    let verdict = judge(least..=most, keeps_offset()?);
+    checklist.judged(name, &expected, found, verdict);
     if !subject.is_own() && name == WRITTEN {
-        // KVM leaves the page to its next update (kvm_set_msr_common).
+        // KVM does not rewrite the page before its next update
+        // (kvm_set_msr_common).
         return Ok(());
     }
     let passed = after.kvm_clock_ns.wrapping_sub(before.kvm_clock_ns);
     let least = after.host_ns[0].saturating_sub(before.host_ns[1]);
     let most = after.host_ns[1] - before.host_ns[0];
     checklist.holds(
-        &format!("{name}: kvm-clock goes on"),
-        &format!("by the host's time, {} µs more either way", CLOCK_NS / 1000),
-        format!("{passed} ns, where {least} to {most} ns passed"),
+        &format!("{name}: kvm-clock unaffected"),
+        &format!("advances by the host's time, ± {} µs", CLOCK_NS / 1000),
+        format!("{passed} ns, while {least} to {most} ns passed"),
         (least.saturating_sub(CLOCK_NS)..=most + CLOCK_NS).contains(&passed),
     );
     Ok(())
 }
 
-pub(super) fn written(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    look(subject, WRITTEN, checklist, |before| {
+pub(super) fn written(subject: &dyn Subject, _: &Machine, checklist: &mut Checklist) -> Result {
+    jump(subject, WRITTEN, checklist, |before| {
         subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP))
     })
 }
 
-pub(super) fn adjusted(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
+pub(super) fn adjusted(subject: &dyn Subject, _: &Machine, checklist: &mut Checklist) -> Result {
     let name = "IA32_TSC_ADJUST written";
     if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
-        checklist.not_measured(name, "RDTSC moves", "", "this KVM has no IA32_TSC_ADJUST");
+        checklist.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");
         return Ok(());
     }
     let adjust = subject.read_msr(IA32_TSC_ADJUST)?.wrapping_add(JUMP);
-    look(subject, name, checklist, |_| subject.write_msr(IA32_TSC_ADJUST, adjust))?;
+    jump(subject, name, checklist, |_| subject.write_msr(IA32_TSC_ADJUST, adjust))?;
     let read = subject.read_msr(IA32_TSC_ADJUST)?;
     checklist.holds(
         "IA32_TSC_ADJUST reads back",
@@ -140,10 +135,14 @@ pub(super) fn adjusted(subject: &Subject<'_>, checklist: &mut Checklist) -> Resu
     Ok(())
 }
 
-pub(super) fn offset(subject: &Subject<'_>, checklist: &mut Checklist) -> Result {
-    look(subject, "TSC offset set by the host", checklist, |_| {
-        let offset = subject.machine.call_vcpu(0, |vcpu| vmm::kvm::tsc_offset(vcpu))??;
-        subject.machine.set_tsc_offset(0, offset.wrapping_add(JUMP))?;
+pub(super) fn offset(
+    subject: &dyn Subject,
+    machine: &Machine,
+    checklist: &mut Checklist,
+) -> Result {
+    jump(subject, "TSC offset set by the host", checklist, |_| {
+        let offset = machine.call_vcpu(0, |vcpu| vmm::kvm::tsc_offset(vcpu))??;
+        machine.set_tsc_offset(0, offset.wrapping_add(JUMP))?;
         Ok(())
     })
 }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tsc_that_stays_is_excused_only_where_kvm_takes_no_offset() {
+    fn a_tsc_that_does_not_jump_is_excused_only_if_kvm_ignores_offsets() {
         let jump = JUMP.cast_signed();
         assert!(matches!(judge(-5..=5, false), Verdict::NotMeasured(_)));
         assert_eq!(judge(-5..=5, true), Verdict::Failed);

@@ -1,4 +1,4 @@
-//! A machine whose clocks are read now and then.
+//! A machine whose clocks are sampled.
 
 use guest::discovery::Found;
 use guest::request::{Outcome, Request};
@@ -10,7 +10,7 @@ use vmm::{Machine, MachineError, kvm};
 use crate::bench::{Bench, Maker};
 use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
 
-/// An edge that two of these may bound: 200 ppm of 5 s are 1 ms.
+/// Two edges this tight suffice: 200 ppm of 5 s are 1 ms.
 const TIGHT_NS: u64 = 500_000;
 
 /// One clock's readings.
@@ -18,11 +18,11 @@ const TIGHT_NS: u64 = 500_000;
 pub(crate) struct Series {
     pub(crate) source: Source,
     pub(crate) readings: Vec<Pair>,
-    /// Why there are no more, or fewer than wanted.
+    /// Why there are no more, or fewer than planned.
     pub(crate) error: Option<MachineError>,
 }
 
-/// A machine and what was read of it.
+/// A machine and its readings.
 pub(super) struct Subject {
     pub(super) maker: Maker,
     pub(super) found: Found,
@@ -45,7 +45,7 @@ impl Subject {
     }
 
     /// Reads all clocks that can be read at any time.
-    pub(super) fn look(&mut self) {
+    pub(super) fn sample(&mut self) {
         for series in &mut self.series {
             if !matches!(series.source, Source::Pit | Source::Rtc) {
                 series.read(&self.machine);
@@ -53,15 +53,15 @@ impl Subject {
         }
     }
 
-    /// Reads the PIT, which is followed from then on until the turn ends. One
-    /// that went round unseen begins anew: what is left of the turn may do.
-    pub(super) fn look_at_pit(&mut self, ends: bool) {
+    /// Reads the PIT; the guest follows it until the turn ends. After a wrap that
+    /// it missed it starts over: the rest of the turn may suffice.
+    pub(super) fn sample_pit(&mut self, ends: bool) {
         let Some(series) = self.series.iter_mut().find(|series| series.source == Source::Pit)
         else {
             return;
         };
         series.read(&self.machine);
-        if series.went_round() && !ends {
+        if series.missed_a_wrap() && !ends {
             series.readings.clear();
             series.rest(&self.machine);
             series.read(&self.machine);
@@ -71,12 +71,12 @@ impl Subject {
         }
     }
 
-    /// Whether it has an RTC that is asked for, and answers.
+    /// Whether its RTC is among the sources and replies.
     pub(super) fn has_edges(&self) -> bool {
         self.series.iter().any(Series::waits_for_edge)
     }
 
-    /// How many of its RTC's edges were seen undisturbed, and how many at all.
+    /// How many of its RTC's edges were read undisturbed, and how many in total.
     pub(super) fn edges_seen(&self) -> (usize, usize) {
         let edges = self.series.iter().filter(|series| series.waits_for_edge());
         let readings = || edges.clone().flat_map(|series| &series.readings);
@@ -84,16 +84,16 @@ impl Subject {
         (tight.count(), readings().count())
     }
 
-    /// Has the guest wait for its RTC's next second.
-    pub(super) fn watch_edge(&self) {
-        // One that still waits, or is dead, is told of when it is taken.
+    /// Has the guest poll for its RTC's next second.
+    pub(super) fn poll_edge(&self) {
+        // `take_edge` reports a guest that still polls or is dead.
         let _ = self.machine.post(VCPU, Request::Read(Source::Rtc));
     }
 
-    /// Takes what the guest saw, once it has.
+    /// Waits for the reading of the edge.
     pub(super) fn take_edge(&mut self) {
-        let answer = self.machine.answer(VCPU, Request::Read(Source::Rtc));
-        let reading = answer.map(|answer| of_edge(&answer, self.tsc_offset, self.rate));
+        let reply = self.machine.answer(VCPU, Request::Read(Source::Rtc));
+        let reading = reply.map(|reply| of_edge(&reply, self.tsc_offset, self.rate));
         if let Some(series) = self.series.iter_mut().find(|series| series.waits_for_edge()) {
             series.take(reading);
         }
@@ -102,8 +102,8 @@ impl Subject {
 
 impl Series {
     fn read(&mut self, machine: &Machine) {
-        // A guest that is dead or silent is not waited for again and again.
-        if self.error.is_none() || self.went_round() {
+        // Wait only once for a guest that is dead or does not reply.
+        if self.error.is_none() || self.missed_a_wrap() {
             self.take(tightest(machine, self.source));
         }
     }
@@ -122,7 +122,7 @@ impl Series {
         self.source == Source::Rtc && self.error.is_none()
     }
 
-    fn went_round(&self) -> bool {
+    fn missed_a_wrap(&self) -> bool {
         matches!(self.error, Some(MachineError::Declined { outcome: Outcome::WentRound, .. }))
     }
 

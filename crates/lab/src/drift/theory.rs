@@ -1,4 +1,4 @@
-//! How fast a clock ought to run, and whether it does.
+//! How fast a clock should run, and whether it does.
 
 use guest::discovery::FrequencyFrom;
 use guest::source::Source;
@@ -7,34 +7,37 @@ use instruments::rate::{Pair, rate};
 
 use crate::results::Verdict;
 
-/// How far a clock's drift may be from theory: the guest's own measurement of
-/// its TSC, where nobody told it, is in it, and so is the host's other
-/// oscillator where its clocksource is not the TSC (seldom over 50 ppm).
+/// How far a clock's drift may be from theory. It covers the guest's own
+/// measurement of its TSC, if nothing advertises the frequency, and the host's
+/// other oscillator if its clocksource is not the TSC (rarely over 50 ppm).
 pub(super) const TOLERANCE_PPM: f64 = 200.0;
 
-/// What readings may leave open and still be as good as any: then a longer
-/// run is worth more than a more certain one.
+/// Of readings this certain the longest run is chosen, not the most certain.
 const CERTAIN_PPM: f64 = TOLERANCE_PPM / 10.0;
 
 const PPM: f64 = 1e6;
 
-/// How much too fast it runs, where the guest was told `told_over_true` times
-/// the TSC's true rate: cycles become time by the rate told. Counters of the
-/// machine's own time do not care.
-pub(crate) fn drift_ppm(source: Source, frequency_from: FrequencyFrom, told_over_true: f64) -> f64 {
-    let by_rate_told = match source {
+/// How much too fast a clock runs if the advertised TSC frequency is
+/// `advertised_over_true` times the true one, by which the guest converts cycles
+/// to time. Clocks that are not made from the TSC are unaffected.
+pub(crate) fn drift_ppm(
+    source: Source,
+    frequency_from: FrequencyFrom,
+    advertised_over_true: f64,
+) -> f64 {
+    let is_scaled = match source {
         Source::KvmClock | Source::HyperVPage => true,
-        // The host computes it from the page, while that is good (KVM does:
+        // The host computes it from the page, while that is valid (KVM does:
         // get_time_ref_counter, arch/x86/kvm/hyperv.c).
         Source::HyperVCounter => true,
-        // By the rate it was told, or else measured itself.
+        // By the advertised frequency, or its own measurement.
         Source::Tsc => !matches!(frequency_from, FrequencyFrom::Measured | FrequencyFrom::Unknown),
         Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => false,
     };
-    if by_rate_told { (1.0 / told_over_true - 1.0) * PPM } else { 0.0 }
+    if is_scaled { (1.0 / advertised_over_true - 1.0) * PPM } else { 0.0 }
 }
 
-/// The smallest step of a source, ns, rounded up: a reading may be late by it.
+/// The smallest step of a source, ns, rounded up: how late a reading may be.
 pub(super) const fn resolution_ns(source: Source) -> u64 {
     match source {
         Source::Tsc | Source::KvmClock => 1,
@@ -42,13 +45,13 @@ pub(super) const fn resolution_ns(source: Source) -> u64 {
         Source::AcpiPm => 280,
         Source::Hpet => 10,
         Source::Pit => 839,
-        // Its reading is the moment at which it stepped.
+        // It is read when it steps.
         Source::Rtc => 1,
     }
 }
 
-/// A clock's rate against the host's, by two of its readings: the furthest
-/// apart that are tight, or else those that bound it best.
+/// A clock's rate against the host's, by two of its readings: the most distant
+/// tight ones, or else those with the smallest bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) first: Pair,
@@ -57,8 +60,8 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Nothing of fewer than two readings apart. Chosen by width and distance
-    /// alone, so the choice does not lean on what comes out.
+    /// Nothing of fewer than two readings at different times. The choice depends
+    /// on width and distance alone, so the result does not bias it.
     pub(super) fn of(readings: &[Pair], resolution_ns: u64) -> Option<Self> {
         let all = || {
             let pairs = readings.iter().enumerate().flat_map(|(index, first)| {
@@ -75,7 +78,7 @@ impl Measured {
     }
 
     pub(super) fn drift_ppm(&self) -> f64 {
-        // ns of the guest's in a second of the host's.
+        // ns on the guest in a second of the host.
         (self.rate.hz / 1e9 - 1.0) * PPM
     }
 
@@ -97,16 +100,18 @@ pub(super) fn counted_s(host_s: f64, drift_ppm: f64) -> f64 {
     host_s * (1.0 + drift_ppm / PPM)
 }
 
-/// Readings that leave more open than the tolerance show nothing but a drift
-/// that is beyond both.
-pub(super) fn verdict(off_ppm: f64, uncertainty_ppm: f64) -> Verdict {
-    let off_ppm = off_ppm.abs();
+/// With an uncertainty above the tolerance only an error beyond the sum of both
+/// fails.
+pub(super) fn verdict(error_ppm: f64, uncertainty_ppm: f64) -> Verdict {
+    let error_ppm = error_ppm.abs();
     if uncertainty_ppm <= TOLERANCE_PPM {
-        Verdict::of(off_ppm <= TOLERANCE_PPM)
-    } else if off_ppm > TOLERANCE_PPM + uncertainty_ppm {
+        Verdict::of(error_ppm <= TOLERANCE_PPM)
+    } else if error_ppm > TOLERANCE_PPM + uncertainty_ppm {
         Verdict::Failed
     } else {
-        Verdict::NotMeasured(format!("the readings leave {uncertainty_ppm:.0} ppm open"))
+        Verdict::NotMeasured(format!(
+            "uncertainty {uncertainty_ppm:.0} ppm, above {TOLERANCE_PPM} ppm"
+        ))
     }
 }
 
@@ -117,14 +122,14 @@ mod tests {
     #[test]
     fn the_factor_of_virtualbox_5_0_makes_293_26_s_of_300() {
         let factor = 3_478_274_491.0 / 3_400_109_000.0;
-        let told = |source| drift_ppm(source, FrequencyFrom::KvmClockPage, factor);
+        let drift = |source| drift_ppm(source, FrequencyFrom::KvmClockPage, factor);
         for source in [Source::KvmClock, Source::Tsc, Source::HyperVPage] {
-            assert_eq!(format!("{:.2}", counted_s(300.0, told(source))), "293.26");
+            assert_eq!(format!("{:.2}", counted_s(300.0, drift(source))), "293.26");
         }
         for source in [Source::AcpiPm, Source::Hpet, Source::Pit, Source::Rtc] {
-            assert_eq!(counted_s(300.0, told(source)), 300.0);
+            assert_eq!(counted_s(300.0, drift(source)), 300.0);
         }
-        // Nobody told this one.
+        // Nothing advertised its frequency.
         assert_eq!(drift_ppm(Source::Tsc, FrequencyFrom::Measured, factor), 0.0);
     }
 
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_furthest_of_tight_readings_are_taken() {
+    fn the_most_distant_of_tight_readings_are_chosen() {
         // The first and the last one were interrupted.
         let readings = [
             fast(1, 900_000),
@@ -157,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tight_readings_the_least_open_ones_are() {
+    fn without_tight_readings_the_smallest_bound_is_chosen() {
         let readings = [fast(1, 3_000_000), fast(2, 400_000), fast(3, 500_000), fast(4, 4_000_000)];
         let measured = Measured::of(&readings, 1).unwrap();
         assert_eq!((measured.first, measured.last), (readings[1], readings[2]));
     }
 
     #[test]
-    fn what_is_open_is_neither_passed_nor_failed() {
+    fn an_uncertain_drift_neither_passes_nor_fails() {
         assert_eq!(verdict(-199.0, 5.0), Verdict::Passed);
         assert_eq!(verdict(201.0, 5.0), Verdict::Failed);
         assert!(matches!(verdict(201.0, 250.0), Verdict::NotMeasured(_)));

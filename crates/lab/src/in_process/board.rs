@@ -1,6 +1,5 @@
-//! What the guest's code takes for a machine: MSRs and CPUID go to the
-//! provider, ports and device memory to the devices, pages to memory that no
-//! vCPU runs in.
+//! The guest code's machine: MSRs and CPUID go to the provider, ports and device
+//! memory to the devices, pages to memory that no vCPU runs in.
 
 use std::cell::RefCell;
 
@@ -17,7 +16,7 @@ use super::time::Time;
 /// The only vCPU.
 pub(super) const BOOT: VcpuId = VcpuId(0);
 
-/// CPUID 1, ECX: a hypervisor is there.
+/// CPUID 1, ECX: a hypervisor is present.
 const FEATURES: u32 = 1;
 const HYPERVISOR: u32 = 1 << 31;
 
@@ -40,11 +39,11 @@ impl<T: Time> Board<T> {
             started: now,
             time,
         };
-        board.tell(Event::VcpuCreated { vcpu: BOOT, tsc_offset: 0 });
+        board.host_event(Event::VcpuCreated { vcpu: BOOT, tsc_offset: 0 });
         Ok(board)
     }
 
-    /// The provider, at this moment; the vCPU enters its guest after it.
+    /// Calls the provider as at an exit; the vCPU enters its guest afterwards.
     pub(super) fn with_host<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
@@ -58,8 +57,8 @@ impl<T: Time> Board<T> {
         result
     }
 
-    /// Something happens to the VM.
-    pub(super) fn tell(&self, event: Event) {
+    /// Reports an event of the VM to the provider.
+    pub(super) fn host_event(&self, event: Event) {
         self.with_host(|host, now, ram| host.handle(event, now, ram));
     }
 
@@ -87,8 +86,8 @@ impl<T: Time> Hardware for Board<T> {
     fn cpuid(&self, function: u32, index: u32) -> [u32; 4] {
         let host = self.host.borrow();
         if function == FEATURES {
-            let there = host.settings().kind.has_cpuid();
-            return [0, 0, if there { HYPERVISOR } else { 0 }, 0];
+            let is_present = host.settings().kind.has_cpuid();
+            return [0, 0, if is_present { HYPERVISOR } else { 0 }, 0];
         }
         host.cpuid(function, index).map_or([0; 4], |leaf| [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx])
     }
@@ -137,13 +136,13 @@ impl<T: Time> Hardware for Board<T> {
         std::hint::spin_loop();
     }
 
-    /// There is nobody to wake it.
+    /// Nothing would wake it.
     fn halt(&self) {}
 
     fn interrupts(&self) -> u64 {
         0
     }
 
-    /// There is no vCPU that could.
+    /// There is no vCPU to misbehave.
     fn misbehave(&self, _: Misbehaviour) {}
 }

@@ -1,6 +1,5 @@
-//! What reading a page costs: the same code as in a guest, and no exit. A
-//! clock that a real guest leaves its CPU for would cost a plain call here,
-//! which says nothing.
+//! The cost of reading a page: the same code as in a guest. Clocks whose reading
+//! is an exit are left out: here they would cost a plain call.
 
 use guest::request::Request;
 use guest::source::Source;
@@ -29,7 +28,7 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
             };
             let mut rounds = Vec::new();
             while (rounds.len() as u64) < effort.rounds {
-                guest.ask(Request::Cost { source, reads: effort.reads, rounds: BATCH })?;
+                guest.request(Request::Cost { source, reads: effort.reads, rounds: BATCH })?;
                 let records = guest.records().into_iter();
                 rounds.extend(records.map(|[_, bare, cycles, ..]| (bare, cycles)));
             }

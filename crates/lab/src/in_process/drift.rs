@@ -1,5 +1,4 @@
-//! Drift on simulated time: what is left of it is arithmetic, exact but for
-//! the clocks' own steps.
+//! Drift on simulated time: exact, except for the clocks' own steps.
 
 use guest::request::Request;
 use guest::source::Source;
@@ -18,24 +17,24 @@ use crate::run::Found;
 use crate::sample::sources;
 use crate::settings::{LabError, Progress};
 
-/// Readings that are kept, but for the first.
+/// Readings, the first not counted.
 const READINGS: u64 = 20;
-/// And of the RTC, each of which is polled for.
+/// The same of the RTC: the guest polls for each.
 const EDGES: u64 = 2;
-/// Counters that go round are looked at this often: the PIT does in 54.9 ms,
-/// and in a fraction of that by a TSC that is told wrong.
-const LOOKS_APART: Nanos = Nanos(20_000_000);
+/// How often counters that wrap are read: the PIT wraps in 54.9 ms, and in a
+/// fraction of that by a wrongly advertised TSC.
+const READ_EVERY: Nanos = Nanos(20_000_000);
 
 pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    let told = bench.settings.told(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64;
+    let factor = bench.settings.advertised(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64;
     for (index, &kind) in bench.settings.providers.iter().enumerate() {
         progress.step(kind.name(), index as f64 / bench.settings.providers.len() as f64);
         let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
         let found = GuestCode::start(&board).discover()?;
         for source in sources(bench.settings, &found) {
-            let series = watch(bench, kind, source)?;
-            let (row, check) = judge(Maker::Own(kind), &found, &series, told);
+            let series = sample(bench, kind, source)?;
+            let (row, check) = judge(Maker::Own(kind), &found, &series, factor);
             rows.extend(row);
             checks.push(check);
         }
@@ -43,18 +42,18 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     Ok((Findings::Drift(rows), checks))
 }
 
-/// One clock of a guest of its own: time passes as it is read, and another
-/// clock would go round meanwhile.
-fn watch(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, MachineError> {
+/// One clock of a guest of its own: time passes while it is read, in which
+/// another clock would wrap.
+fn sample(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, MachineError> {
     let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
     let mut guest = GuestCode::start(&board);
     let mut series = Series { source, readings: Vec::new(), error: None };
     let duration = bench.settings.drift.as_nanos() as u64;
     let readings = if source == Source::Rtc { EDGES } else { READINGS };
-    let apart = duration / readings;
-    let looks = if source == Source::Pit { apart.div_ceil(LOOKS_APART.0).max(1) } else { 1 };
+    let interval = duration / readings;
+    let reads = if source == Source::Pit { interval.div_ceil(READ_EVERY.0).max(1) } else { 1 };
     for reading in 0..=readings {
-        match guest.ask(Request::Read(source)) {
+        match guest.request(Request::Read(source)) {
             Ok([before, guest_ns, after, ..]) => series.readings.push(Pair {
                 before_ns: board.time.boot(before).0,
                 tsc: guest_ns,
@@ -65,11 +64,11 @@ fn watch(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, Machin
                 break;
             }
         }
-        for _ in 0..looks {
+        for _ in 0..reads {
             if reading < readings {
-                board.time.pass(Nanos(apart / looks));
-                if looks > 1 {
-                    guest.ask(Request::Read(source))?;
+                board.time.pass(Nanos(interval / reads));
+                if reads > 1 {
+                    guest.request(Request::Read(source))?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The guest's code, asked as a machine is: by the mailbox.
+//! The guest's code, called through the mailbox as in a machine.
 
 use guest::discovery::Found;
 use guest::protocol::{SharedArea, Words};
@@ -10,28 +10,28 @@ use super::board::Board;
 use super::time::Time;
 use crate::sample::VCPU;
 
-/// A vCPU that answers when it is asked, and at no other time.
+/// A vCPU that runs only to reply to a request.
 pub(super) struct GuestCode<'b, T: Time> {
     guest: Guest<'b, Board<T>>,
     shared: &'b SharedArea,
-    asked: u64,
-    /// Records taken from its ring.
+    requests: u64,
+    /// Records read from its ring.
     tail: u64,
 }
 
 impl<'b, T: Time> GuestCode<'b, T> {
-    /// As after its start: it has found its clocks and registered its pages.
+    /// Starts it: it finds its clocks and registers its pages.
     pub(super) fn start(board: &'b Board<T>) -> Self {
         let shared = board.ram.shared();
-        Self { guest: Guest::start(board, shared, VCPU), shared, asked: 0, tail: 0 }
+        Self { guest: Guest::start(board, shared, VCPU), shared, requests: 0, tail: 0 }
     }
 
     /// As [`vmm::Machine::ask`].
-    pub(super) fn ask(&mut self, request: Request) -> Result<Words, MachineError> {
+    pub(super) fn request(&mut self, request: Request) -> Result<Words, MachineError> {
         let mailbox = self.shared.vcpu(VCPU);
-        self.asked += 1;
+        self.requests += 1;
         let (code, words) = request.encode();
-        mailbox.request.post(self.asked, code, &words);
+        mailbox.request.post(self.requests, code, &words);
         self.guest.answer();
         let (code, words) = mailbox.reply.read();
         let asked = || format!("{request:?}");
@@ -44,7 +44,7 @@ impl<'b, T: Time> GuestCode<'b, T> {
 
     /// As [`vmm::Machine::discover`].
     pub(super) fn discover(&mut self) -> Result<Found, MachineError> {
-        let words = self.ask(Request::Discover)?;
+        let words = self.request(Request::Discover)?;
         let (vcpu, code) = (VCPU, Outcome::Done.number());
         let asked = format!("{:?}", Request::Discover);
         Found::decode(&words).ok_or(MachineError::Nonsense { vcpu, asked, code, words })

@@ -4,11 +4,11 @@ use pvclock::Hertz;
 use super::*;
 use crate::results::{Findings, Verdict};
 
-/// The host of the report that made 293 s of 300 known.
+/// The host of the report of 293 s in 300 s.
 const HOST_TSC: Hertz = Hertz(3_400_109_000);
-const TOLD_HZ: f64 = 3_478_274_491.0;
+const ADVERTISED_HZ: f64 = 3_478_274_491.0;
 
-fn made(experiment: Experiment, settings: &Settings) -> Outcome {
+fn outcome_of(experiment: Experiment, settings: &Settings) -> Outcome {
     let outcome = run_in_process(experiment, settings, HOST_TSC, &mut ()).unwrap();
     assert!(!outcome.checks.is_empty());
     for check in &outcome.checks {
@@ -19,15 +19,15 @@ fn made(experiment: Experiment, settings: &Settings) -> Outcome {
 
 #[test]
 fn simulated_time_passes_every_check() {
-    made(Experiment::Conformance, &Settings::default());
+    outcome_of(Experiment::Conformance, &Settings::default());
 }
 
 #[test]
-fn a_told_frequency_makes_293_26_s_of_300() {
-    let told_over_true = TOLD_HZ / HOST_TSC.0 as f64;
+fn a_wrong_advertised_frequency_makes_293_26_s_of_300() {
+    let advertised_over_true = ADVERTISED_HZ / HOST_TSC.0 as f64;
     let providers = vec![Kind::Minimal, Kind::Kvm, Kind::HyperV];
-    let settings = Settings { told_over_true, providers, ..Settings::default() };
-    let Findings::Drift(rows) = made(Experiment::Drift, &settings).findings else {
+    let settings = Settings { advertised_over_true, providers, ..Settings::default() };
+    let Findings::Drift(rows) = outcome_of(Experiment::Drift, &settings).findings else {
         panic!("drift finds drift");
     };
     let counted = |source: &str, expected: &str| {
@@ -46,10 +46,10 @@ fn a_told_frequency_makes_293_26_s_of_300() {
 }
 
 #[test]
-fn a_guest_that_is_told_nothing_measures_its_tsc() {
+fn a_guest_without_an_advertised_frequency_measures_its_tsc() {
     let providers = vec![Kind::None];
-    let settings = Settings { told_over_true: 1.1, providers, ..Settings::default() };
-    let Findings::Drift(rows) = made(Experiment::Drift, &settings).findings else {
+    let settings = Settings { advertised_over_true: 1.1, providers, ..Settings::default() };
+    let Findings::Drift(rows) = outcome_of(Experiment::Drift, &settings).findings else {
         panic!("drift finds drift");
     };
     let tsc = rows.iter().find(|row| row.source == "tsc").unwrap();
@@ -57,15 +57,15 @@ fn a_guest_that_is_told_nothing_measures_its_tsc() {
 }
 
 #[test]
-fn what_is_about_machines_is_refused() {
+fn experiments_on_machines_are_refused() {
     for experiment in Experiment::ALL.into_iter().filter(|one| !IN_PROCESS.contains(one)) {
-        let made = run_in_process(experiment, &Settings::default(), HOST_TSC, &mut ());
-        assert!(matches!(made, Err(LabError::NeedsKvm)), "{experiment:?}: {made:?}");
+        let result = run_in_process(experiment, &Settings::default(), HOST_TSC, &mut ());
+        assert!(matches!(result, Err(LabError::NeedsKvm)), "{experiment:?}: {result:?}");
     }
 }
 
 #[test]
-fn this_host_s_tsc_has_a_rate() {
+fn this_host_s_tsc_has_a_frequency() {
     let rate = measure_host_tsc().unwrap();
     assert!((500_000_000..10_000_000_000).contains(&rate.0), "{rate:?}");
 }

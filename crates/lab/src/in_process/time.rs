@@ -1,5 +1,5 @@
-//! The time that host and guest share: the real one, or one that goes on
-//! only as they use it.
+//! The time that host and guest share: real, or simulated and advanced only by
+//! their actions.
 
 use std::cell::Cell;
 
@@ -11,15 +11,15 @@ use vmm::host_clock;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A TSC, and the host's clocks beside it.
+/// A TSC and the host's clocks.
 pub(super) trait Time: Counter {
     /// The host's clocks now.
     fn reading(&self) -> Reading;
-    /// Half of an exit passes.
+    /// Lets half of an exit pass.
     fn half_an_exit(&self);
 }
 
-/// What the CPU and Linux say.
+/// The CPU's TSC and Linux's clocks.
 #[derive(Debug)]
 pub(super) struct Real;
 
@@ -43,18 +43,18 @@ impl Time for Real {
     fn half_an_exit(&self) {}
 }
 
-/// A time that goes on by 25 cycles a reading, and by 4 µs an exit.
+/// A time that advances by 25 cycles a reading and by 4 µs an exit.
 #[derive(Debug)]
 pub(super) struct Simulated {
     tsc: Cell<u64>,
     rate: Hertz,
 }
 
-/// As RDTSC takes on CPUs of today.
+/// As RDTSC takes on current CPUs.
 const READ_CYCLES: u64 = 25;
 /// As KVM takes to user space and back.
 const EXIT: Nanos = Nanos(4_000);
-/// When it begins, by the time of day: 2026-01-01, and a bit.
+/// CLOCK_REALTIME at the start: shortly after 2026-01-01.
 const EPOCH_NS: u64 = 1_767_225_600_123_456_789;
 
 impl Simulated {
@@ -62,13 +62,13 @@ impl Simulated {
         Self { tsc: Cell::new(1_000_000_000), rate }
     }
 
-    /// Goes on.
+    /// Advances by `span`.
     pub(super) fn pass(&self, span: Nanos) {
         let cycles = u128::from(span.0) * u128::from(self.rate.0) / NANOS_PER_SECOND;
         self.tsc.set(self.tsc.get() + cycles as u64);
     }
 
-    /// What the host's boot clock says at a TSC.
+    /// The host's CLOCK_BOOTTIME at a TSC.
     pub(super) fn boot(&self, tsc: u64) -> Nanos {
         Nanos((u128::from(tsc) * NANOS_PER_SECOND / u128::from(self.rate.0)) as u64)
     }

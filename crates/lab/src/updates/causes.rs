@@ -11,33 +11,33 @@ use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Scale};
 use vmm::{Machine, MachineError};
 
-use super::Subject;
+use super::subject::Subject;
 use crate::settings::LabError;
 
-/// By how much a TSC is moved: large against what reading it twice takes.
+/// How far a TSC offset is moved: far more than the time between two readings.
 const OFFSET_CYCLES: u64 = 1_000_000_000;
 /// By how much the clock is set.
 const SET_NS: u64 = 5_000_000_000;
 
-/// What became of the wish to cause an event.
+/// Whether an event could be caused.
 pub(super) enum Caused {
     Done(Done),
-    /// Why it was not.
+    /// Why not.
     Not(String),
 }
 
-/// What is to be seen of it.
+/// What the event must show in the pages.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// The step of each vCPU's page, ns; 0 for those not named.
     pub(super) step_ns: Vec<i64>,
-    /// It may be less by this much: the clock went on while it was set.
+    /// It may be less by this much: the clock ran while it was set.
     pub(super) less_ns: i64,
-    /// What of the event itself was not to be seen, if so.
+    /// What the event failed to show, if anything.
     pub(super) missing: Option<String>,
-    /// Whether the pages have TSC_STABLE then, if that changes.
+    /// Whether the pages have TSC_STABLE afterwards, if that changes.
     pub(super) stable: Option<bool>,
-    /// What is to be told beside it.
+    /// A note for the report.
     pub(super) note: Option<String>,
 }
 
@@ -52,7 +52,7 @@ fn not(why: &str) -> Result {
 }
 
 impl Subject {
-    fn tell(&self, event: Event) {
+    fn host_event(&self, event: Event) {
         self.machine.tell(event);
     }
 
@@ -67,7 +67,7 @@ impl Subject {
         Ok(self.machine.call_vcpu(vcpu, |vcpu| vmm::kvm::tsc_offset(vcpu))??)
     }
 
-    /// Sets it, and says by how much it changed, wrapping.
+    /// Sets it, and returns by how much it changed, wrapping.
     fn set_offset(&self, vcpu: usize, offset: u64) -> Result<u64> {
         let before = self.offset(vcpu)?;
         Ok(self.machine.set_tsc_offset(vcpu, offset)?.wrapping_sub(before))
@@ -77,7 +77,7 @@ impl Subject {
         self.machine.with_host(|host, _, _| host.tsc_offset(vcpu)).flatten().unwrap_or(0)
     }
 
-    /// The vCPU whose TSC is moved against the others'.
+    /// The vCPU whose TSC offset is moved.
     fn last(&self) -> usize {
         self.machine.vcpus() - 1
     }
@@ -92,7 +92,8 @@ pub(super) fn msr(subject: &mut Subject) -> Result {
     done(Done::default())
 }
 
-/// The boot vCPU's old MSRs end the master clock: their guests know of none.
+/// The boot vCPU's old MSRs end the master clock: guests that use them do not
+/// know TSC_STABLE.
 pub(super) fn old_msr(subject: &mut Subject) -> Result {
     subject.register(KVM_SYSTEM_TIME_OLD)?;
     done(Done { stable: Some(false), ..Done::default() })
@@ -103,10 +104,10 @@ pub(super) fn msr_again(subject: &mut Subject) -> Result {
     done(Done { stable: Some(true), ..Done::default() })
 }
 
-/// There and back again, so that the next move is one too.
+/// To another CPU and back, so that the next move is one too.
 pub(super) fn moved(subject: &mut Subject) -> Result {
     let [first, second, ..] = subject.cpus[..] else {
-        return not("there is but one pCPU for us");
+        return not("this process may use one pCPU only");
     };
     for cpu in [second, first] {
         subject.machine.move_vcpu(0, cpu)?;
@@ -115,21 +116,22 @@ pub(super) fn moved(subject: &mut Subject) -> Result {
     done(Done::default())
 }
 
-/// KVM takes the vCPUs' TSCs for apart by what it is asked for; what the TSC
-/// really did is read back.
+/// KVM compares the TSC offsets as set; the one in use is read back.
 pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
     let before = subject.offset(0)?;
     let vcpu = subject.last();
     let moved = subject.set_offset(vcpu, before.wrapping_add(OFFSET_CYCLES))?;
     let note = (moved != OFFSET_CYCLES).then(|| {
         let moved = moved.cast_signed();
-        format!("vCPU {vcpu}'s TSC was to move by {OFFSET_CYCLES} cycles, and moved by {moved}")
+        format!(
+            "vCPU {vcpu}'s TSC offset was set {OFFSET_CYCLES} cycles higher, and moved by {moved}"
+        )
     });
     let stable = Some(subject.machine.vcpus() == 1);
     done(Done { step_ns: steps(subject, moved)?, stable, note, ..Done::default() })
 }
 
-/// On all of them: KVM compares with the offset it was given last.
+/// On all vCPUs: KVM compares with the offset that was set last.
 pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
     let offset = if subject.machine.vcpus() == 1 {
         subject.offset(0)?.wrapping_sub(OFFSET_CYCLES)
@@ -151,21 +153,22 @@ pub(super) fn own_offset_back(subject: &mut Subject) -> Result {
     own_offset_by(subject, OFFSET_CYCLES.wrapping_neg())
 }
 
-/// Where KVM does not move the TSC, the provider is told that it has moved.
+/// If KVM ignores the offset, the provider gets the event nevertheless.
 fn own_offset_by(subject: &Subject, cycles: u64) -> Result {
     let vcpu = VcpuId(subject.last() as u32);
     let tsc_offset = subject.own_offset_of(vcpu).wrapping_add(cycles);
-    let stays = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
-    if stays {
-        subject.tell(Event::TscOffsetChanged { vcpu, tsc_offset });
+    let is_ignored = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
+    if is_ignored {
+        subject.host_event(Event::TscOffsetChanged { vcpu, tsc_offset });
     }
-    let note = stays.then(|| "the provider was told so; this KVM's TSC stays".to_owned());
+    let note = is_ignored
+        .then(|| "this KVM ignores the offset; only the provider got the event".to_owned());
     let stable = Some(subject.machine.vcpus() == 1 || cycles != OFFSET_CYCLES);
     done(Done { step_ns: steps(subject, cycles)?, stable, note, ..Done::default() })
 }
 
-/// With the last vCPU's TSC so many cycles further, its page says at any TSC
-/// what it said so many cycles before.
+/// With the last vCPU's TSC further by some cycles, its page gives at any TSC
+/// the time that it gave so many cycles before.
 fn steps(subject: &Subject, moved_cycles: u64) -> Result<Vec<i64>> {
     let moved = moved_cycles.cast_signed();
     let infos = subject.infos()?;
@@ -180,7 +183,7 @@ fn all(subject: &Subject, step_ns: i64) -> Vec<i64> {
     vec![step_ns; subject.machine.vcpus()]
 }
 
-pub(super) fn kernel_clock_on(subject: &mut Subject) -> Result {
+pub(super) fn kernel_clock_forward(subject: &mut Subject) -> Result {
     kernel_clock(subject, SET_NS)
 }
 
@@ -199,7 +202,7 @@ fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
     done(Done { step_ns: all(subject, by_ns.cast_signed()), less_ns, ..Done::default() })
 }
 
-pub(super) fn own_clock_on(subject: &mut Subject) -> Result {
+pub(super) fn own_clock_forward(subject: &mut Subject) -> Result {
     own_clock(subject, SET_NS)
 }
 
@@ -222,7 +225,8 @@ pub(super) fn paused(subject: &mut Subject) -> Result {
     done(Done::default())
 }
 
-/// The clock goes on by the time it was away; setting it takes a moment.
+/// The clock advances by the time between save and restore; setting it takes a
+/// moment.
 pub(super) fn restored(subject: &mut Subject) -> Result {
     let began = Instant::now();
     let saved = subject.machine.save()?;
@@ -232,7 +236,7 @@ pub(super) fn restored(subject: &mut Subject) -> Result {
     done(Done { less_ns, ..Done::default() })
 }
 
-/// By the guest, twice: the second time there is nothing to take.
+/// By the guest, twice: the second time it must be clear.
 pub(super) fn take_stopped(subject: &mut Subject) -> Result {
     let mut taken = Vec::new();
     for vcpu in 0..subject.machine.vcpus() {
@@ -242,57 +246,57 @@ pub(super) fn take_stopped(subject: &mut Subject) -> Result {
     if taken.iter().all(|twice| twice[0] == 0) {
         return not("it was not set");
     }
-    let note = format!("taken the first and the second time, by vCPU: {taken:?}");
+    let note = format!("seen at two reads, by vCPU: {taken:?}");
     done(Done { note: Some(note), ..Done::default() })
 }
 
-pub(super) fn not_ours_to_suspend(_: &mut Subject) -> Result {
-    not("this machine is not ours to suspend")
+pub(super) fn cannot_suspend(_: &mut Subject) -> Result {
+    not("the lab does not suspend this machine")
 }
 
 pub(super) fn own_suspend(subject: &mut Subject) -> Result {
-    subject.tell(Event::HostSuspended);
-    subject.tell(Event::HostResumed);
+    subject.host_event(Event::HostSuspended);
+    subject.host_event(Event::HostResumed);
     done(Done::default())
 }
 
-pub(super) fn not_while_it_runs(_: &mut Subject) -> Result {
-    not("KVM_SET_TSC_KHZ is for a vCPU that has not run yet")
+pub(super) fn not_on_running_vcpu(_: &mut Subject) -> Result {
+    not("KVM_SET_TSC_KHZ works only before a vCPU first runs")
 }
 
-/// Told 1 ppm more, and the truth again.
+/// 1 ppm higher, and back.
 pub(super) fn own_frequency(subject: &mut Subject) -> Result {
-    let truth = subject.machine.with_host(|host, _, _| host.settings().advertised_tsc);
-    let truth = truth.unwrap_or(Hertz(0));
-    let more = Hertz(truth.0 + truth.0 / 1_000_000);
+    let usual = subject.machine.with_host(|host, _, _| host.settings().advertised_tsc);
+    let usual = usual.unwrap_or(Hertz(0));
+    let higher = Hertz(usual.0 + usual.0 / 1_000_000);
     let mut missing = None;
-    for frequency in [more, truth] {
-        subject.tell(Event::TscFrequencyChanged { frequency });
+    for frequency in [higher, usual] {
+        subject.host_event(Event::TscFrequencyChanged { frequency });
         crate::pages::reenter_all(&subject.machine)?;
         let due = Scale::from_hertz(frequency).ok();
         if subject.infos()?.iter().any(|info| Some(info.scale) != due) {
-            missing = Some(format!("not every page's scale is that of {frequency}"));
+            missing = Some(format!("not every page has the scale of {frequency}"));
         }
     }
-    let note = missing.clone().or(Some("the scale of all pages is that of each rate".to_owned()));
+    let note = missing.clone().or(Some("all pages have the scale of each frequency".to_owned()));
     done(Done { missing, note, ..Done::default() })
 }
 
-pub(super) fn not_ours_to_change(_: &mut Subject) -> Result {
-    not("this machine's clocksource is not ours to change")
+pub(super) fn cannot_change_host(_: &mut Subject) -> Result {
+    not("the lab does not change this machine's clocksource or CPUs")
 }
 
 pub(super) fn own_clocksource_lost(subject: &mut Subject) -> Result {
-    subject.tell(Event::HostClocksource { is_tsc: false });
+    subject.host_event(Event::HostClocksource { is_tsc: false });
     done(Done { stable: Some(false), ..Done::default() })
 }
 
 pub(super) fn own_clocksource_back(subject: &mut Subject) -> Result {
-    subject.tell(Event::HostClocksource { is_tsc: true });
+    subject.host_event(Event::HostClocksource { is_tsc: true });
     done(Done { stable: Some(true), ..Done::default() })
 }
 
-/// It is created and never run: that is enough for KVM to see to its TSC.
+/// It is created and never run: that is enough for KVM to synchronise its TSC.
 pub(super) fn kernel_vcpu(subject: &mut Subject) -> Result {
     let id = subject.machine.vcpus() as u64;
     match subject.machine.vm().create_vcpu(id) {
@@ -304,32 +308,32 @@ pub(super) fn kernel_vcpu(subject: &mut Subject) -> Result {
 pub(super) fn own_vcpu(subject: &mut Subject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32);
     let tsc_offset = subject.own_offset_of(VcpuId(0));
-    subject.tell(Event::VcpuCreated { vcpu, tsc_offset });
+    subject.host_event(Event::VcpuCreated { vcpu, tsc_offset });
     done(Done::default())
 }
 
-pub(super) fn kernel_adds_in_step(_: &mut Subject) -> Result {
-    not("KVM gives a new vCPU the TSC that the others have")
+pub(super) fn kernel_synchronises(_: &mut Subject) -> Result {
+    not("KVM gives a new vCPU the TSC offset of the others")
 }
 
-pub(super) fn own_vcpu_elsewhere(subject: &mut Subject) -> Result {
+pub(super) fn own_vcpu_other_tsc(subject: &mut Subject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32 + 1);
     let stable = subject.is_stable()?.then_some(false);
     let tsc_offset = subject.own_offset_of(VcpuId(0)).wrapping_add(OFFSET_CYCLES);
-    subject.tell(Event::VcpuCreated { vcpu, tsc_offset });
+    subject.host_event(Event::VcpuCreated { vcpu, tsc_offset });
     done(Done { stable, ..Done::default() })
 }
 
 pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
-    subject.tell(Event::PhysicalCpuAdded { tsc_agrees: false });
+    subject.host_event(Event::PhysicalCpuAdded { tsc_agrees: false });
     done(Done { stable: Some(false), ..Done::default() })
 }
 
-pub(super) fn not_waited_for(_: &mut Subject) -> Result {
-    not("it comes every 300 s, on kernels before 6.18")
+pub(super) fn not_awaited(_: &mut Subject) -> Result {
+    not("the lab does not wait for it: every 300 s, on kernels before 6.18")
 }
 
-/// By a reading of the host's clock so much later.
+/// By a reading of the host's clock at the deadline.
 pub(super) fn own_period(subject: &mut Subject) -> Result {
     let _ = subject.machine.with_host(|host, now, ram| {
         let boot = host.deadline().unwrap_or(now.boot);

@@ -1,10 +1,16 @@
-//! The events of KVM's own policy, each with what it must do to the pages.
+//! The events of KVM's own policy, and what each must do to the pages.
 
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use super::causes::{self, Caused};
-use super::{STEP_NS, STEP_PPM, Subject};
+use super::subject::Subject;
 use crate::settings::LabError;
+
+/// Kernels before 5.6 use a clock that NTP slews, and an update shows the slew
+/// since the last one: at most 500 ppm (adjtimex(2), "freq"). The rest is for
+/// reading the host's clock and TSC together.
+pub(super) const STEP_NS: i64 = 10_000;
+pub(super) const STEP_PPM: i64 = 500;
 
 /// Whether a page is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +43,10 @@ pub(super) struct Event {
     pub(super) name: &'static str,
     /// How it is caused where the kernel makes the clock.
     pub(super) kernel: Cause,
-    /// Where we do.
+    /// How it is caused where our provider does.
     pub(super) own: Cause,
     pub(super) pages: Pages,
-    /// Whether GUEST_STOPPED stands then.
+    /// Whether it sets GUEST_STOPPED.
     pub(super) stops: bool,
 }
 
@@ -53,12 +59,12 @@ impl Event {
         Self { stops: true, ..self }
     }
 
-    /// Whether it shows only after a while that a page was not written.
+    /// Whether a page may stay unwritten, which shows only after a while.
     pub(super) fn may_leave_pages(&self) -> bool {
         self.pages != Pages::All
     }
 
-    pub(super) fn growth(&self, _vcpu: usize, before: &TimeInfo) -> Growth {
+    pub(super) fn growth(&self, before: &TimeInfo) -> Growth {
         match self.pages {
             Pages::All => Growth::Grows,
             Pages::AllWithoutMasterClock if before.flags.contains(Flags::TSC_STABLE) => {
@@ -70,10 +76,10 @@ impl Event {
         }
     }
 
-    pub(super) fn bar(&self) -> String {
+    pub(super) fn expected(&self) -> String {
         let pages = match self.pages {
             Pages::All => "all pages written",
-            Pages::AllWithoutMasterClock => "all pages written, under a master clock none",
+            Pages::AllWithoutMasterClock => "all pages written, or none with a master clock",
             Pages::None => "no page written",
             Pages::Any => "pages written or not",
         };
@@ -85,8 +91,8 @@ impl Event {
     }
 }
 
-/// In this order: the next begins with what the one before left, and what
-/// cannot be undone comes last.
+/// In this order: each begins with what the one before left, and what cannot be
+/// undone comes last.
 pub(super) const EVENTS: &[Event] = &[
     Event::new("system time MSR written again", causes::msr, causes::msr, Pages::All),
     Event::new(
@@ -110,7 +116,12 @@ pub(super) const EVENTS: &[Event] = &[
         causes::own_offset_back,
         Pages::All,
     ),
-    Event::new("clock set 5 s on", causes::kernel_clock_on, causes::own_clock_on, Pages::All),
+    Event::new(
+        "clock set 5 s forward",
+        causes::kernel_clock_forward,
+        causes::own_clock_forward,
+        Pages::All,
+    ),
     Event::new("clock set 5 s back", causes::kernel_clock_back, causes::own_clock_back, Pages::All),
     Event::new("paused", causes::paused, causes::paused, Pages::All).stopping(),
     Event::new("GUEST_STOPPED taken", causes::take_stopped, causes::take_stopped, Pages::None),
@@ -121,13 +132,8 @@ pub(super) const EVENTS: &[Event] = &[
         causes::take_stopped,
         Pages::None,
     ),
-    Event::new(
-        "host woke from suspend",
-        causes::not_ours_to_suspend,
-        causes::own_suspend,
-        Pages::All,
-    )
-    .stopping(),
+    Event::new("host woke from suspend", causes::cannot_suspend, causes::own_suspend, Pages::All)
+        .stopping(),
     Event::new(
         "GUEST_STOPPED taken once more",
         causes::take_stopped,
@@ -136,33 +142,33 @@ pub(super) const EVENTS: &[Event] = &[
     ),
     Event::new(
         "TSC frequency changed",
-        causes::not_while_it_runs,
+        causes::not_on_running_vcpu,
         causes::own_frequency,
         Pages::All,
     ),
     Event::new(
         "host clocksource no longer TSC",
-        causes::not_ours_to_change,
+        causes::cannot_change_host,
         causes::own_clocksource_lost,
         Pages::All,
     ),
     Event::new(
         "host clocksource TSC again",
-        causes::not_ours_to_change,
+        causes::cannot_change_host,
         causes::own_clocksource_back,
         Pages::All,
     ),
-    Event::new("periodic", causes::not_waited_for, causes::own_period, Pages::All),
+    Event::new("periodic", causes::not_awaited, causes::own_period, Pages::All),
     Event::new("vCPU added", causes::kernel_vcpu, causes::own_vcpu, Pages::Any),
     Event::new(
-        "vCPU added, its TSC elsewhere",
-        causes::kernel_adds_in_step,
-        causes::own_vcpu_elsewhere,
+        "vCPU added, other TSC offset",
+        causes::kernel_synchronises,
+        causes::own_vcpu_other_tsc,
         Pages::All,
     ),
     Event::new(
-        "pCPU added, its TSC elsewhere",
-        causes::not_ours_to_change,
+        "pCPU added, other TSC offset",
+        causes::cannot_change_host,
         causes::own_physical_cpu,
         Pages::All,
     ),

@@ -1,39 +1,26 @@
-//! Bars, and how they were met.
+//! Checks and their results.
 
 use anstyle::{AnsiColor, Style};
-use lab::results::{Check, Outcome, Verdict};
+use lab::results::{Check, Outcome, Tally, Verdict};
 
-use super::report::Tally;
-use super::summary;
 use crate::output::table::{Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
 
-/// Where a check's words begin, after its verdict.
+/// Where a check's text begins, after its verdict.
 const INDENT: usize = 8;
 
-/// A verdict in words.
-pub(super) const fn word(verdict: &Verdict) -> &'static str {
+/// A verdict for people: a failure stands out.
+const fn word(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Passed => "passed",
         Verdict::Failed => "FAILED",
-        Verdict::NotMeasured(_) => "not measured",
-    }
-}
-
-/// What was found, or why nothing was.
-pub(super) fn found(check: &Check) -> &str {
-    match &check.verdict {
-        Verdict::NotMeasured(why) => why,
-        Verdict::Passed | Verdict::Failed => &check.found,
+        Verdict::Passed | Verdict::NotMeasured(_) => verdict.name(),
     }
 }
 
 /// Which checks are listed; all are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listed {
-    /// Each.
     All,
-    /// Those that did not pass.
     NotPassed,
 }
 
@@ -53,25 +40,25 @@ pub(super) fn render(outcome: &Outcome, format: Format, listed: Listed, colours:
 }
 
 fn title(outcome: &Outcome) -> String {
-    let (name, tally) = (summary::name(&outcome.findings), Tally::of(outcome));
-    format!("Checks of {name}, {:.1} s: {tally}", outcome.seconds)
+    format!("Checks of {}, {:.1} s: {}", outcome.name(), outcome.seconds, Tally::of(outcome))
 }
 
-/// A paragraph each: tables of so many words would be columns of one word.
+/// A paragraph each: in a table the columns would be one word wide.
 fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
     let mut text = title(outcome) + "\n";
     for check in listed.of(outcome) {
-        let said = match &check.verdict {
+        let line = match &check.verdict {
             Verdict::NotMeasured(why) => format!("{}: not measured: {why}", check.name),
-            _ => format!("{}: {} (must hold: {})", check.name, check.found, check.bar),
+            _ => format!("{}: {} (expected: {})", check.name, check.found, check.expected),
         };
         let (mark, style) = mark(&check.verdict);
         let blank = " ".repeat(INDENT - mark.chars().count());
         let mark = if colours { format!("{style}{mark}{style:#}") } else { mark.to_owned() };
-        for (i, line) in wrap(&printable(&said), usize::from(WIDTH) - INDENT).lines().enumerate() {
-            match i {
-                0 => text.extend([mark.as_str(), &blank]),
-                _ => text.push_str(&" ".repeat(INDENT)),
+        for (i, line) in wrap(&printable(&line), usize::from(WIDTH) - INDENT).lines().enumerate() {
+            if i == 0 {
+                text.extend([mark.as_str(), &blank]);
+            } else {
+                text.push_str(&" ".repeat(INDENT));
             }
             text.extend([line, "\n"]);
         }
@@ -79,7 +66,7 @@ fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
     text
 }
 
-/// What a check's paragraph begins with.
+/// The first word of a check's paragraph.
 fn mark(verdict: &Verdict) -> (&'static str, Style) {
     let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
     match verdict {
@@ -90,14 +77,14 @@ fn mark(verdict: &Verdict) -> (&'static str, Style) {
 }
 
 fn table(outcome: &Outcome, listed: Listed) -> Table {
-    let columns = ["verdict", "check", "must hold", "found"].map(Column::words);
+    let columns = ["verdict", "check", "expected", "found"].map(Column::words);
     let mut table = Table::new(title(outcome), columns);
     for check in listed.of(outcome) {
         table.row([
             word(&check.verdict).into(),
             check.name.as_str().into(),
-            check.bar.as_str().into(),
-            found(check).into(),
+            check.expected.as_str().into(),
+            check.result().into(),
         ]);
     }
     table

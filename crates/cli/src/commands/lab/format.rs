@@ -1,5 +1,5 @@
-//! The forms of the lab's report: those of all commands, and two by which
-//! test runners know checks.
+//! The formats of the lab's report: those of all commands, and two for test
+//! runners.
 
 use clap::ValueEnum;
 
@@ -11,9 +11,9 @@ pub(super) enum Format {
     Json,
     /// Tables for a report
     Markdown,
-    /// One figure a line, with a heading
+    /// One figure a line, with a header line
     Csv,
-    /// All checks, by the Test Anything Protocol 14
+    /// All checks, in the Test Anything Protocol 14
     Tap,
     /// All checks, as JUnit's XML
     Junit,

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use crate::error::CliError;
 use crate::output;
 
-/// Where a PVH note is understood, the image boots.
+/// Boots wherever PVH is supported.
 const AFTER: &str = "\
-The file is an ELF with a PVH note, which QEMU, Firecracker and cloud-hypervisor \
-boot; it reports the clocks it finds, and what reading each costs, on the first \
-serial port:
+The file is an ELF image with a PVH note, which QEMU, Firecracker and \
+cloud-hypervisor boot. The guest reports the clocks it finds, and the cost of \
+reading each, on the first serial port:
 
   qemu-system-x86_64 -accel tcg -m 64 -nographic -no-reboot -kernel FILE";
 
@@ -21,7 +21,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Overwrite a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let path = &args.file;
     if !args.force && path.symlink_metadata().is_ok() {
         return Err(CliError::Failed {
-            cause: format!("{} is there already", path.display()),
+            cause: format!("{} already exists", path.display()),
             remedy: "another name, or --force to overwrite it".into(),
         });
     }

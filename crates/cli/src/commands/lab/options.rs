@@ -1,5 +1,5 @@
-//! What can be asked of the experiments. Each takes the options that mean
-//! something to it; `parachron lab` alone takes all of them.
+//! The options. Each experiment takes those that apply to it; `parachron lab`
+//! alone takes all of them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,33 +8,32 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
 use host::{GuestSystem, Kind};
-use lab::{Experiment, Settings};
+use lab::{Experiment, Session, Settings};
+use pvclock::Hertz;
 
 use super::format::Format;
-use super::session::Order;
 use crate::duration;
 
 /// Which clocks.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Clocks {
-    /// Only guests of this provider; may be repeated
+    /// Test only guests of this provider; may be repeated
     #[arg(long, value_name = "NAME", value_parser = providers())]
     provider: Vec<Kind>,
 
-    /// Only this clock of the guest; may be repeated
+    /// Test only this clock of the guest; may be repeated
     #[arg(long, value_name = "NAME", value_parser = sources())]
     source: Vec<Source>,
 }
 
-/// What the guest is told of its TSC, where that is what is looked at: in
-/// drift and offset.
+/// The TSC frequency in drift and offset.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Told {
-    /// Tell the guest that its TSC has this frequency (drift, offset)
+pub(super) struct AdvertisedTsc {
+    /// Advertise this TSC frequency to the guest (drift, offset)
     #[arg(long, value_name = "HZ", value_parser = hertz, conflicts_with = "tsc_factor")]
     tsc_hz: Option<u64>,
 
-    /// Tell it so many times the true frequency, such as 1.02299 (drift, offset)
+    /// Advertise this multiple of the true TSC frequency, such as 1.02299 (drift, offset)
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     tsc_factor: Option<f64>,
 }
@@ -42,7 +41,7 @@ pub(super) struct Told {
 /// How many vCPUs.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Vcpus {
-    /// How many vCPUs the guest has
+    /// Number of the guest's vCPUs
     #[arg(long, value_name = "N", default_value_t = 2,
           value_parser = clap::value_parser!(u16).range(1..=VCPUS_MAX as i64))]
     vcpus: u16,
@@ -59,23 +58,23 @@ pub(super) struct Place {
 /// As a picture too.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Plot {
-    /// Also draw the result, as SVG
+    /// Also draw the result as SVG to this file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
-/// How it is run, and where the result goes.
+/// How to run, and where the result goes.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Run {
-    /// How long to wait for each of the guest's answers
+    /// How long to wait for each reply of the guest
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     pub(super) timeout: Duration,
 
-    /// How to print the result
+    /// Format of the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
 
-    /// Write the result to a file instead
+    /// Write the result to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 }
@@ -83,25 +82,25 @@ pub(super) struct Run {
 /// `parachron lab` alone.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct All {
-    /// Only this experiment; may be repeated
+    /// Run only this experiment; may be repeated
     #[arg(long, value_name = "NAME", value_parser = experiments())]
     only: Vec<Experiment>,
     #[command(flatten)]
     clocks: Clocks,
     #[command(flatten)]
-    told: Told,
+    tsc: AdvertisedTsc,
     #[command(flatten)]
     vcpus: Vcpus,
 
-    /// How long drift and agreement are measured, each
+    /// How long to measure drift and agreement, each
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
 
-    /// How long a saved machine is left alone
+    /// Time between save and restore (restore)
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    away: Duration,
+    downtime: Duration,
 
-    /// Reads that are put in order, of all vCPUs together
+    /// Reads of all vCPUs together (monotonic)
     #[arg(long, value_name = "N", default_value_t = 10_000_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     reads: u64,
@@ -114,25 +113,18 @@ pub(super) struct All {
 }
 
 impl All {
-    /// The experiments asked for, in the lab's own order.
-    pub(super) fn order(&self) -> Order<'_> {
-        let mut experiments = Experiment::ALL.to_vec();
-        experiments.retain(|one| match self.only.is_empty() {
-            true => !self.place.in_process || lab::IN_PROCESS.contains(one),
-            false => self.only.contains(one),
-        });
-        let tuning = Tuning::new(&self.run)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::new(Experiment::chosen(&self.only, self.place.in_process), &self.run)
             .drawn(&self.plot)
             .at(&self.place)
             .clocks(&self.clocks)
-            .told(&self.told)
+            .advertised(&self.tsc)
             .vcpus(&self.vcpus)
             .with(|settings| {
                 settings.drift = self.duration;
-                settings.away = self.away;
+                settings.downtime = self.downtime;
                 settings.monotonic_reads = self.reads;
-            });
-        Order { experiments, tuning, run: &self.run }
+            })
     }
 }
 
@@ -141,7 +133,7 @@ pub(super) struct Drift {
     #[command(flatten)]
     clocks: Clocks,
     #[command(flatten)]
-    told: Told,
+    tsc: AdvertisedTsc,
 
     /// How long to compare the clocks
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
@@ -151,16 +143,16 @@ pub(super) struct Drift {
     #[command(flatten)]
     plot: Plot,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Drift {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Drift, &self.run)
             .drawn(&self.plot)
             .at(&self.place)
             .clocks(&self.clocks)
-            .told(&self.told)
+            .advertised(&self.tsc)
             .with(|settings| settings.drift = self.duration)
     }
 }
@@ -170,12 +162,12 @@ pub(super) struct Updates {
     #[command(flatten)]
     vcpus: Vcpus,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Updates {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).vcpus(&self.vcpus)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Updates, &self.run).vcpus(&self.vcpus)
     }
 }
 
@@ -188,12 +180,12 @@ pub(super) struct Cost {
     #[command(flatten)]
     plot: Plot,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Cost {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).drawn(&self.plot).at(&self.place).clocks(&self.clocks)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Cost, &self.run).drawn(&self.plot).at(&self.place).clocks(&self.clocks)
     }
 }
 
@@ -202,17 +194,17 @@ pub(super) struct Monotonic {
     #[command(flatten)]
     vcpus: Vcpus,
 
-    /// Reads, of all vCPUs together
+    /// Reads of all vCPUs together
     #[arg(long, value_name = "N", default_value_t = 10_000_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     reads: u64,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Monotonic {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Monotonic, &self.run)
             .vcpus(&self.vcpus)
             .with(|settings| settings.monotonic_reads = self.reads)
     }
@@ -223,31 +215,33 @@ pub(super) struct Offset {
     #[command(flatten)]
     clocks: Clocks,
     #[command(flatten)]
-    told: Told,
+    tsc: AdvertisedTsc,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Offset {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).clocks(&self.clocks).told(&self.told)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Offset, &self.run).clocks(&self.clocks).advertised(&self.tsc)
     }
 }
 
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Restore {
-    /// How long the saved machine is left alone
+    /// Time between save and restore
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    away: Duration,
+    downtime: Duration,
     #[command(flatten)]
     plot: Plot,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Restore {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).drawn(&self.plot).with(|settings| settings.away = self.away)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Restore, &self.run)
+            .drawn(&self.plot)
+            .with(|settings| settings.downtime = self.downtime)
     }
 }
 
@@ -257,12 +251,12 @@ pub(super) struct Agreement {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Agreement {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).with(|settings| settings.drift = self.duration)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Agreement, &self.run).with(|settings| settings.drift = self.duration)
     }
 }
 
@@ -273,40 +267,43 @@ pub(super) struct Conformance {
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Conformance {
-    pub(super) fn tuning(&self) -> Tuning {
-        Tuning::new(&self.run).at(&self.place).vcpus(&self.vcpus)
+    pub(super) fn plan(&self) -> Plan {
+        Plan::of(Experiment::Conformance, &self.run).at(&self.place).vcpus(&self.vcpus)
     }
 }
 
-/// The settings, but for what only the host's own frequency can tell.
+/// What to run, and where the result goes.
 #[derive(Debug, Clone)]
-pub(super) struct Tuning {
-    pub(super) settings: Settings,
-    /// The told frequency, where it was given as such.
-    pub(super) told_hz: Option<u64>,
-    /// Without virtual machines.
-    pub(super) in_process: bool,
-    /// Where a picture goes.
+pub(super) struct Plan {
+    pub(super) session: Session,
+    pub(super) run: Run,
+    /// The file of the plot.
     pub(super) plot: Option<PathBuf>,
 }
 
-impl Tuning {
-    fn new(run: &Run) -> Self {
-        let settings = Settings { patience: run.timeout, ..Settings::default() };
-        Self { settings, told_hz: None, in_process: false, plot: None }
+impl Plan {
+    fn new(experiments: Vec<Experiment>, run: &Run) -> Self {
+        let settings = Settings { timeout: run.timeout, ..Settings::default() };
+        let session = Session { experiments, settings, advertised_tsc: None, in_process: false };
+        Self { session, run: run.clone(), plot: None }
+    }
+
+    fn of(experiment: Experiment, run: &Run) -> Self {
+        Self::new(vec![experiment], run)
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(&mut self.settings);
+        change(&mut self.session.settings);
         self
     }
 
-    fn at(self, place: &Place) -> Self {
-        Self { in_process: place.in_process, ..self }
+    fn at(mut self, place: &Place) -> Self {
+        self.session.in_process = place.in_process;
+        self
     }
 
     fn drawn(self, plot: &Plot) -> Self {
@@ -322,9 +319,9 @@ impl Tuning {
         })
     }
 
-    fn told(self, told: &Told) -> Self {
-        Self { told_hz: told.tsc_hz, ..self }
-            .with(|settings| settings.told_over_true = told.tsc_factor.unwrap_or(1.0))
+    fn advertised(mut self, tsc: &AdvertisedTsc) -> Self {
+        self.session.advertised_tsc = tsc.tsc_hz.map(Hertz);
+        self.with(|settings| settings.advertised_over_true = tsc.tsc_factor.unwrap_or(1.0))
     }
 
     fn vcpus(self, vcpus: &Vcpus) -> Self {
@@ -338,7 +335,7 @@ fn experiments() -> impl TypedValueParser<Value = Experiment> {
 
 fn providers() -> impl TypedValueParser<Value = Kind> {
     let [none, legacy, minimal, kvm, hyperv] = Kind::ALL.map(|kind| (kind.name(), kind));
-    // Our guest reads what Linux reads.
+    // Our guest reads the same clocks as Linux.
     let default = ("default", Kind::default_for(GuestSystem::Linux));
     named([none, legacy, minimal, kvm, hyperv, default])
 }
@@ -347,7 +344,7 @@ fn sources() -> impl TypedValueParser<Value = Source> {
     named(Source::ALL.map(|source| (source.name(), source)))
 }
 
-/// One of a table's names.
+/// A value by its name in `table`.
 fn named<T, const N: usize>(table: [(&'static str, T); N]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
@@ -358,7 +355,7 @@ where
     })
 }
 
-/// A frequency as people write it: `3478274491`, `3_478_274_491`.
+/// A frequency: `3478274491`, `3_478_274_491`.
 fn hertz(text: &str) -> Result<u64, String> {
     let digits = text.replace(['_', ','], "");
     digits
@@ -378,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frequency_may_have_its_thousands_apart() {
+    fn a_frequency_may_have_separators() {
         for text in ["3478274491", "3_478_274_491", "3,478,274,491"] {
             assert_eq!(hertz(text), Ok(3_478_274_491));
         }
@@ -388,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_is_one_that_a_clock_could_have() {
+    fn a_factor_must_be_possible_for_a_clock() {
         assert_eq!(factor("1.02299"), Ok(1.02299));
         for text in ["0", "-1", "NaN", "inf", "1e9", "two"] {
             assert!(factor(text).unwrap_err().contains(&format!("{text:?}")));

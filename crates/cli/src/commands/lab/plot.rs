@@ -1,7 +1,8 @@
-//! The experiments as one picture, one below the other.
+//! The experiments in one picture, from top to bottom.
 
 mod cost;
 mod drift;
+mod panel;
 mod restore;
 
 use lab::results::Findings;
@@ -10,26 +11,12 @@ use super::report::LabReport;
 use crate::error::CliError;
 use crate::output::plot::WIDTH;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side, width};
+use panel::{Legend, Panel};
 
 /// Where the first panel begins.
 const TOP: i32 = 84;
 /// Between panels.
 const GAP: i32 = 24;
-
-/// Colours and what they mean.
-type Legend = Vec<(String, plotters::style::RGBColor)>;
-
-/// What an experiment's figures look like.
-trait Panel {
-    /// Its heading.
-    fn heading(&self) -> &str;
-    /// What its colours mean.
-    fn legend(&self) -> Legend;
-    /// How high it is, heading and legend not counted.
-    fn height(&self) -> i32;
-    /// Draws it from `top` down.
-    fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError>;
-}
 
 /// Height of a panel's heading and legend.
 const HEADING: i32 = 52;
@@ -40,7 +27,7 @@ pub(super) fn svg(report: &LabReport) -> Result<String, CliError> {
         report.lab.experiments.iter().filter_map(|outcome| panel(&outcome.findings)).collect();
     draw(report, &panels).map_err(|error| CliError::Failed {
         cause: format!("cannot draw the plot: {error}"),
-        remedy: "the figures themselves are had without --plot".into(),
+        remedy: "run it without --plot to get the figures".into(),
     })
 }
 
@@ -84,17 +71,6 @@ fn legend(canvas: &Canvas, entries: &Legend, top: i32) -> Result<(), DrawError> 
         x += 40 + width(words, 13);
     }
     Ok(())
-}
-
-/// What is in `all`, each once, in order.
-fn distinct<'r>(all: impl Iterator<Item = &'r str>) -> Vec<&'r str> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Each experiment's own table.
 
-use lab::results::{
-    Agreement, Backend, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update,
-};
+use lab::results::{Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update};
 
 use crate::output::table::{Cell, Column, Table};
 use instruments::figures::{count, three_digits, time};
 
-/// What an experiment found; the checks are told apart from it.
+/// An experiment's rows; conformance has checks only.
 pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     match &outcome.findings {
         Findings::Drift(rows) => Some(drift(rows)),
@@ -21,24 +19,8 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-/// Who made a clock: `kernel`, or the provider of ours.
-pub(super) const fn maker(backend: Backend, provider: &str) -> &str {
-    match backend {
-        Backend::Kernel => "kernel",
-        Backend::Own => provider,
-    }
-}
-
-/// The same where the provider goes without saying.
-pub(super) const fn side(backend: Backend) -> &'static str {
-    match backend {
-        Backend::Kernel => "kernel",
-        Backend::Own => "ours",
-    }
-}
-
-/// What the first column's words mean.
-const MAKERS: &str = "Clock by kernel: KVM's own kvm-clock; by others: our provider of that name.";
+/// What the first column means.
+const MAKERS: &str = "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
 fn drift(rows: &[Drift]) -> Table {
     let mut table = Table::new(
@@ -57,7 +39,7 @@ fn drift(rows: &[Drift]) -> Table {
     );
     for row in rows {
         table.row([
-            maker(row.backend, &row.provider).into(),
+            row.backend.maker(&row.provider).into(),
             row.source.as_str().into(),
             Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1),
             seconds(row.host_s),
@@ -70,13 +52,13 @@ fn drift(rows: &[Drift]) -> Table {
     }
     table.note(MAKERS);
     table.note(
-        "TSC: the frequency the guest was told, or measured itself. in 300 s: what the guest counts \
-         in 5 minutes of the host. ±: what reading both clocks leaves open.",
+        "TSC: the frequency the guest uses, advertised or measured by itself. in 300 s: what the \
+         guest counts in 5 minutes of the host. ±: the bound of reading both clocks.",
     );
     table
 }
 
-/// As many digits as there is room for.
+/// As many digits as fit.
 fn seconds(value: f64) -> Cell {
     let digits = match value {
         long if long >= 999.95 => 0,
@@ -86,7 +68,7 @@ fn seconds(value: f64) -> Cell {
     Cell::figure(value, digits)
 }
 
-/// What would be shown as -0.00 is 0.
+/// 0 instead of -0.00.
 fn ppm(value: f64) -> Cell {
     let shown = if value.abs() < 0.005 { "0".into() } else { three_digits(value) };
     Cell::figure_as(shown, value)
@@ -114,7 +96,7 @@ fn updates(rows: &[Update]) -> Table {
         let cell = |words: String| if caused { words.into() } else { Cell::none() };
         table.row([
             row.event.as_str().into(),
-            side(row.backend).into(),
+            row.backend.name().into(),
             row.vcpu.to_string().into(),
             cell(version),
             cell(time(row.step_ns as f64)),
@@ -122,16 +104,16 @@ fn updates(rows: &[Update]) -> Table {
         ]);
     }
     table.note(
-        "version: 2 a write. step: the new page's time less the old one's, at the new page's TSC. \
-         flags: 1 TSC_STABLE, 2 GUEST_STOPPED.",
+        "version: +2 for each write. step: the new page's time minus the old page's, at the new \
+         page's TSC. flags: 1 TSC_STABLE, 2 GUEST_STOPPED.",
     );
-    let mut said: Vec<&str> = Vec::new();
+    let mut noted: Vec<&str> = Vec::new();
     for row in rows {
         if let Some(why) = &row.not_caused
-            && !said.contains(&why.as_str())
+            && !noted.contains(&why.as_str())
         {
-            said.push(why);
-            table.note(format!("–: {} ({}): {why}", row.event, side(row.backend)));
+            noted.push(why);
+            table.note(format!("–: {} ({}): {why}", row.event, row.backend.name()));
         }
     }
     table
@@ -154,7 +136,7 @@ fn cost(rows: &[Cost]) -> Table {
     let figure = |value: f64| Cell::figure_as(three_digits(value), value);
     for row in rows {
         table.row([
-            maker(row.backend, &row.provider).into(),
+            row.backend.maker(&row.provider).into(),
             row.source.as_str().into(),
             figure(row.cycles.min),
             figure(row.cycles.median),
@@ -171,8 +153,8 @@ fn cost(rows: &[Cost]) -> Table {
     };
     table.note(MAKERS);
     table.note(format!(
-        "{} rounds of {} readings, each with as many bare RDTSC before it; ratio: the least of \
-         the one over the least of the other.",
+        "{} rounds of {} readings, each after a round of as many bare RDTSC; ratio: least of the \
+         clock over least of RDTSC.",
         sizes(|row| row.rounds),
         sizes(|row| row.reads)
     ));
@@ -181,43 +163,40 @@ fn cost(rows: &[Cost]) -> Table {
 
 fn monotonic(rows: &[Monotonic]) -> Table {
     let mut table = Table::new(
-        "Order: all vCPUs read and publish in turn",
+        "Monotonic: all vCPUs read and publish in turn",
         [
             Column::names("clock by"),
             Column::words("setting"),
             Column::names("guest's\nclock"),
             Column::figures("reads", ""),
-            Column::figures("after\nanother's", ""),
-            Column::figures("went\nback", ""),
-            Column::figures("by at\nmost", ""),
+            Column::figures("inter-\nleaved", ""),
+            Column::figures("back-\nward", ""),
+            Column::figures("worst", ""),
         ],
     );
     for row in rows {
         table.row([
-            side(row.backend).into(),
+            row.backend.name().into(),
             row.setting.as_str().into(),
             row.source.as_str().into(),
             count(row.reads).into(),
-            count(row.meetings).into(),
+            count(row.interleaved).into(),
             count(row.backward).into(),
-            match row.backward {
-                0 => Cell::none(),
-                _ => time(row.worst_ns as f64).into(),
-            },
+            if row.backward == 0 { Cell::none() } else { time(row.worst_ns as f64).into() },
         ]);
     }
     let vcpus = rows.iter().map(|row| row.vcpus).max().unwrap_or(0);
     table.note(format!("{vcpus} vCPUs."));
     table.note(
-        "after another's: reads before which another vCPU had published; went back: showed less \
-         than had been published before they began.",
+        "interleaved: reads directly after another vCPU's. backward: reads below a time that was \
+         published before they began.",
     );
     table
 }
 
 fn offset(rows: &[Offset]) -> Table {
     let mut table = Table::new(
-        "Offset: the guest's now less the host's",
+        "Offset: the guest's clock minus the host's",
         [
             Column::names("clock by"),
             Column::names("guest's clock"),
@@ -231,7 +210,7 @@ fn offset(rows: &[Offset]) -> Table {
     for row in rows {
         let figure = |ns: f64| Cell::figure_as(time(ns), ns);
         table.row([
-            maker(row.backend, &row.provider).into(),
+            row.backend.maker(&row.provider).into(),
             row.source.as_str().into(),
             figure(row.offset_ns.min),
             figure(row.offset_ns.median),
@@ -242,50 +221,49 @@ fn offset(rows: &[Offset]) -> Table {
     }
     table.note(MAKERS);
     table.note(
-        "the host's now: by its own clock, CLOCK_BOOTTIME, which goes on from what the guest's \
-         clock showed at the machine's start.",
+        "Host: CLOCK_BOOTTIME, plus its difference from the guest's clock at the machine's start.",
     );
-    table.note("±: what the best sample leaves open, either way.");
+    table.note("±: the bound of the best sample.");
     table
 }
 
 fn restore(rows: &[Restore]) -> Table {
     let mut table = Table::new(
-        "Restore: what a guest sees of having been away",
+        "Restore: what a guest sees of being saved and restored",
         [
             Column::names("clock by"),
             Column::names("policy"),
             Column::names("guest's clock"),
-            Column::figures("away", "s"),
+            Column::figures("down", "s"),
             Column::figures("seen", "s"),
             Column::figures("expected", "s"),
-            Column::figures("apart", ""),
+            Column::figures("error", ""),
             Column::figures("GUEST_\nSTOPPED", ""),
         ],
     );
     for row in rows {
-        let apart = row.seen_s - row.expected_s;
+        let error_ns = row.error_s() * 1e9;
         table.row([
-            side(row.backend).into(),
+            row.backend.name().into(),
             row.policy.as_str().into(),
             row.source.as_str().into(),
-            Cell::figure(row.away_s, 3),
+            Cell::figure(row.downtime_s, 3),
             Cell::figure(row.seen_s, 3),
             Cell::figure(row.expected_s, 3),
-            Cell::figure_as(time(apart * 1e9), apart * 1e9),
+            Cell::figure_as(time(error_ns), error_ns),
             row.guest_stopped.to_string().into(),
         ]);
     }
     table.note(
-        "away: by the host's clock, from save to restore; seen: how far the guest's clock went on \
-         over it. GUEST_STOPPED: how often the guest saw it.",
+        "down: from save to restore by the host's clock. seen: how far the guest's clock advanced. \
+         GUEST_STOPPED: how often the guest saw it.",
     );
     table
 }
 
 fn agreement(rows: &[Agreement]) -> Table {
     let mut table = Table::new(
-        "Agreement: our page less the kernel's, for the same guest at the same TSC",
+        "Agreement: Parachron's page minus KVM's, for one guest at the same TSC",
         [
             Column::names("page"),
             Column::figures("over", "s"),
@@ -301,10 +279,10 @@ fn agreement(rows: &[Agreement]) -> Table {
         table.row([
             row.page.as_str().into(),
             Cell::figure(row.seconds, 1),
-            figure(row.apart_ns.min),
-            figure(row.apart_ns.median),
-            figure(row.apart_ns.p99),
-            figure(row.apart_ns.max),
+            figure(row.difference_ns.min),
+            figure(row.difference_ns.median),
+            figure(row.difference_ns.p99),
+            figure(row.difference_ns.max),
             count(row.samples).into(),
         ]);
     }

@@ -1,10 +1,9 @@
-//! The report for people: each experiment's table and checks, then one table
-//! of them all.
+//! The report for people: each experiment's table and checks, then a summary.
 
-use lab::results::RanOn;
+use lab::results::{RanOn, Tally};
 
 use super::checks::Listed;
-use super::report::{LabReport, Tally};
+use super::report::LabReport;
 use super::{checks, summary, tables};
 use crate::output::Format;
 use crate::output::table::{WIDTH, wrap};
@@ -12,9 +11,9 @@ use crate::output::table::{WIDTH, wrap};
 /// The whole report; in colour or without.
 pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> String {
     let mut text = heading(report);
-    let alone = report.lab.experiments.len() + report.not_made.len() == 1;
-    // Some two hundred lines of what is as it must be hide what is not.
-    let listed = if alone { Listed::All } else { Listed::NotPassed };
+    let is_single = is_single(report);
+    // Two hundred lines of checks that passed would hide one that failed.
+    let listed = if is_single { Listed::All } else { Listed::NotPassed };
     for outcome in &report.lab.experiments {
         if let Some(table) = tables::of(outcome).filter(|table| !table.is_empty()) {
             text.extend(["\n", &table.render(format)]);
@@ -23,14 +22,18 @@ pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> Strin
             text.extend(["\n", &checks::render(outcome, format, listed, colours)]);
         }
     }
-    if !alone {
-        text.extend(["\n", &summary::table(report).render(format)]);
+    if !is_single {
+        text.extend(["\n", &summary::table(&report.lab).render(format)]);
     }
     text.extend(["\n", &wrap(&verdict(report), usize::from(WIDTH)), "\n"]);
     text
 }
 
-/// Where all of it ran.
+fn is_single(report: &LabReport) -> bool {
+    report.lab.experiments.len() + report.lab.not_run.len() == 1
+}
+
+/// Where the experiments ran.
 fn heading(report: &LabReport) -> String {
     let lab = &report.lab;
     let ran_on = match &lab.ran_on {
@@ -43,8 +46,8 @@ fn heading(report: &LabReport) -> String {
     let tsc = lab.host_tsc_hz as f64 / 1e6;
     let one_cpu = match (&lab.ran_on, report.machine.cpus) {
         (RanOn::Kvm, 1) => {
-            ". This process may use one CPU: vCPUs take turns, so nothing here tells how their \
-             clocks go together; give it two (`taskset`, the machine's own number)"
+            ". This process may use one CPU only: vCPUs take turns, so nothing here shows how \
+             their clocks agree; run it on two (`taskset`, or give the machine more)"
         }
         _ => "",
     };
@@ -52,15 +55,17 @@ fn heading(report: &LabReport) -> String {
     format!("{}\n{}\n", report.machine.line(), wrap(&run, usize::from(WIDTH)))
 }
 
-/// The end, in a sentence.
+/// The last sentence.
 fn verdict(report: &LabReport) -> String {
-    let tally = Tally::total(report);
-    let all = tally.passed + tally.failed + tally.not_measured;
-    let not_made = match report.not_made.len() {
+    let tally = Tally::total(&report.lab);
+    let not_run = match report.lab.not_run.len() {
         0 => String::new(),
-        experiments => format!(" Experiments that could not be made: {experiments}."),
+        experiments => format!(" Experiments that could not run: {experiments}."),
     };
-    let alone = report.lab.experiments.len() + report.not_made.len() == 1;
-    let rest = if alone { "" } else { " An experiment by itself lists those that passed too." };
-    format!("{all} checks: {tally}.{not_made}{rest}")
+    let rest = if is_single(report) {
+        ""
+    } else {
+        " A single experiment, such as `parachron lab drift`, lists checks that passed too."
+    };
+    format!("{} checks: {tally}.{not_run}{rest}", tally.checks())
 }

@@ -1,10 +1,10 @@
-//! Costs: a row a clock, a bar for each maker's, on a logarithmic axis, as a
-//! reading that leaves the guest costs thousands of one that does not.
+//! Costs: a row for each clock, a bar for each maker's, on a logarithmic axis, as
+//! a reading with an exit costs thousands of one without.
 
+use instruments::measurements::Spread;
 use lab::results::Cost;
 
-use super::{Legend, Panel, distinct};
-use crate::commands::lab::tables::maker;
+use super::panel::{Legend, Panel, distinct};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
 use crate::output::plot::{RIGHT, colour};
@@ -25,23 +25,8 @@ pub(super) struct Costs<'r> {
     makers: Vec<&'r str>,
 }
 
-/// Landmarks of a row, ns.
-struct Landmarks {
-    least: f64,
-    median: f64,
-    p99: f64,
-}
-
-impl Landmarks {
-    fn of(row: &Cost) -> Self {
-        let ns_a_cycle = row.least_ns / row.cycles.min;
-        let ns = row.cycles.scaled(ns_a_cycle);
-        Self { least: ns.min, median: ns.median, p99: ns.p99 }
-    }
-}
-
 fn name(row: &Cost) -> &str {
-    maker(row.backend, &row.provider)
+    row.backend.maker(&row.provider)
 }
 
 impl<'r> Costs<'r> {
@@ -77,8 +62,8 @@ impl Panel for Costs<'_> {
     }
 
     fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
-        let marks: Vec<_> = self.rows.iter().map(Landmarks::of).collect();
-        let least = marks.iter().map(|ns| ns.least).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
+        let marks: Vec<_> = self.rows.iter().map(Cost::ns).collect();
+        let least = marks.iter().map(|ns| ns.min).filter(|ns| *ns > 0.0).fold(1e9, f64::min);
         let most = marks.iter().map(|ns| ns.p99).fold(least, f64::max);
         let axis = Axis::log(least, most, LABELS, BARS_END);
         let bottom = top + self.height() - AXIS;
@@ -89,7 +74,7 @@ impl Panel for Costs<'_> {
             canvas.text(source, (LABELS - 8, middle), Side::Right, 13, INK)?;
             let mut bar = y;
             for row in self.of_source(source) {
-                draw_bar(canvas, &Landmarks::of(row), bar, &axis, self.colour(name(row)))?;
+                draw_bar(canvas, &row.ns(), bar, &axis, self.colour(name(row)))?;
                 bar += BAR;
             }
             y += self.row_height(source);
@@ -100,14 +85,14 @@ impl Panel for Costs<'_> {
 
 fn draw_bar(
     canvas: &Canvas,
-    ns: &Landmarks,
+    ns: &Spread,
     top: i32,
     axis: &Axis,
     colour: plotters::style::RGBColor,
 ) -> Result<(), DrawError> {
     let end = axis.px(ns.median).max(LABELS + 1);
     canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
-    let (from, to, middle) = (axis.px(ns.least), axis.px(ns.p99), top + BAR / 2);
+    let (from, to, middle) = (axis.px(ns.min), axis.px(ns.p99), top + BAR / 2);
     canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
     for x in [from, to] {
         canvas.line(&[(x, middle - 3), (x, middle + 3)], INK, 1)?;

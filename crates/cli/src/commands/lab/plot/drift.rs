@@ -1,16 +1,15 @@
-//! Drift: a panel for each maker of clocks, in it a line a clock: guest less
-//! host over time.
+//! Drift: a panel for each maker, with a line for each clock: guest minus host
+//! over time.
 
 use lab::results::Drift;
 
-use super::{Legend, Panel, distinct};
-use crate::commands::lab::tables::maker;
+use super::panel::{Legend, Panel, distinct};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
 use crate::output::plot::{RIGHT, colour};
 use instruments::figures::{three_digits, time};
 
-/// Left and right edge of the lines; what they came to stands right of them.
+/// Left and right edge of the lines; their drift is written to the right.
 const LEFT: i32 = 90;
 const LINES_END: i32 = 740;
 /// Of a panel's lines.
@@ -18,9 +17,9 @@ const HEIGHT: i32 = 140;
 /// Above a panel, for its name; below it, for the axis.
 const NAME: i32 = 24;
 const AXIS: i32 = 34;
-/// Of a line of words.
+/// Of a line of text.
 const WORDS: i32 = 15;
-/// The least that is shown, ms: less is how the readings fell.
+/// The smallest range, ms: less is noise of the readings.
 const LEAST_MS: f64 = 0.02;
 
 /// All clocks, by maker.
@@ -32,7 +31,7 @@ pub(super) struct Drifts<'r> {
 
 impl<'r> Drifts<'r> {
     pub(super) fn of(rows: &'r [Drift]) -> Self {
-        let name = |row: &'r Drift| maker(row.backend, &row.provider);
+        let name = |row: &'r Drift| row.backend.maker(&row.provider);
         let makers = distinct(rows.iter().map(name)).into_iter().map(|one| {
             let rows = rows.iter().filter(|row| name(row) == one);
             (one, rows.collect())
@@ -55,8 +54,8 @@ impl<'r> Drifts<'r> {
         (name, rows): &(&str, Vec<&Drift>),
         top: i32,
     ) -> Result<(), DrawError> {
-        let told = rows.first().map_or(0, |row| row.guest_tsc_hz) as f64 / 1e6;
-        let heading = format!("{name}: the guest takes its TSC for {told:.2} MHz");
+        let tsc_mhz = rows.first().map_or(0, |row| row.guest_tsc_hz) as f64 / 1e6;
+        let heading = format!("{name}: the guest assumes a TSC of {tsc_mhz:.2} MHz");
         canvas.text(&heading, (LEFT, top + 8), Side::Left, 13, INK)?;
         let top = top + NAME;
         let values = || rows.iter().flat_map(|row| &row.track).map(|point| point.1);
@@ -65,9 +64,8 @@ impl<'r> Drifts<'r> {
         let across = Axis::up_to(self.longest_s, LEFT, LINES_END);
         let up = Axis::between(least, most, top + HEIGHT, top);
         across.draw(canvas, (top, top + HEIGHT), |s| format!("{s} s"))?;
-        up.draw_upright(canvas, (LEFT, LINES_END), |ms| match ms.abs() < 1e-9 {
-            true => "0".into(),
-            false => time(ms * 1e6),
+        up.draw_upright(canvas, (LEFT, LINES_END), |ms| {
+            if ms.abs() < 1e-9 { "0".into() } else { time(ms * 1e6) }
         })?;
         for row in rows {
             let points: Vec<_> =
@@ -77,7 +75,7 @@ impl<'r> Drifts<'r> {
         self.draw_ends(canvas, rows, &up, top)
     }
 
-    /// What each line came to, beside its end as far as there is room.
+    /// Each line's drift, next to its end as far as there is room.
     fn draw_ends(
         &self,
         canvas: &Canvas,
@@ -98,13 +96,13 @@ impl<'r> Drifts<'r> {
             let colour = self.colour(&row.source);
             canvas.rect((LINES_END + 14, y - 4), (LINES_END + 22, y + 4), colour, 1.0)?;
             canvas.text(&row.source, (LINES_END + 28, y), Side::Left, 12, INK)?;
-            let came_to = format!("{} ppm", three_digits(row.drift_ppm));
-            canvas.text(&came_to, (RIGHT, y), Side::Right, 12, MUTED)?;
+            let drift = format!("{} ppm", three_digits(row.drift_ppm));
+            canvas.text(&drift, (RIGHT, y), Side::Right, 12, MUTED)?;
         }
         Ok(())
     }
 
-    /// A panel's lines, or the words beside them where those need more.
+    /// The height of a panel's lines, or of the text next to them if that is more.
     fn panel_height(&self, rows: &[&Drift]) -> i32 {
         let words = WORDS * i32::try_from(rows.len()).unwrap_or(0);
         NAME + HEIGHT.max(words) + AXIS
@@ -113,7 +111,7 @@ impl<'r> Drifts<'r> {
 
 impl Panel for Drifts<'_> {
     fn heading(&self) -> &str {
-        "Drift: guest time less host time"
+        "Drift: guest time minus host time"
     }
 
     fn legend(&self) -> Legend {

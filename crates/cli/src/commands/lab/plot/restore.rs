@@ -1,10 +1,9 @@
-//! Restores: a bar a clock, as long as what the guest saw pass; a mark where
-//! the policy has it end.
+//! Restores: a bar for each clock, as long as the time the guest saw pass; a mark
+//! where it should end.
 
 use lab::results::Restore;
 
-use super::{Legend, Panel};
-use crate::commands::lab::tables::side;
+use super::panel::{Legend, Panel};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
 use crate::output::plot::{RIGHT, colour};
@@ -25,7 +24,7 @@ fn colour_of(policy: &str) -> plotters::style::RGBColor {
 
 impl Panel for Restores<'_> {
     fn heading(&self) -> &str {
-        "Restore: how far the guest's clock went on; mark: how far by its policy"
+        "Restore: how far the guest's clock advanced; mark: how far it should have"
     }
 
     fn legend(&self) -> Legend {
@@ -43,7 +42,7 @@ impl Panel for Restores<'_> {
         axis.draw(canvas, (top, bottom), |s| format!("{s:.1} s"))?;
         for (row, index) in self.0.iter().zip(0..) {
             let (y, middle) = (top + index * ROW, top + index * ROW + ROW / 2);
-            let name = format!("{}, {}: {}", side(row.backend), row.policy, row.source);
+            let name = format!("{}, {}: {}", row.backend.name(), row.policy, row.source);
             canvas.text(&name, (LABELS - 8, middle), Side::Right, 13, INK)?;
             let end = axis.px(row.seen_s).max(LABELS + 1);
             canvas.rect((LABELS, y + 3), (end, y + ROW - 3), colour_of(&row.policy), 1.0)?;

@@ -1,9 +1,9 @@
 use super::*;
-use crate::commands::lab::sample::report;
+use crate::commands::lab::tests::report;
 use crate::output::plot::testing::check;
 
 #[test]
-fn words_are_inside_and_apart() {
+fn text_is_inside_and_does_not_overlap() {
     check(&svg(&report()).unwrap());
 }
 

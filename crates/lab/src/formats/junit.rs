@@ -1,43 +1,39 @@
-//! All checks as JUnit's XML, as CI servers read it: a suite an experiment.
+//! JUnit's XML, as CI servers read it: one suite for each experiment.
 
-use lab::results::{Check, Outcome, Verdict};
+use super::printable::printable;
+use crate::results::{Check, Outcome, Report, Tally, Verdict};
 
-use super::report::{LabReport, Tally};
-use super::{checks, summary};
-use crate::output::printable;
-
-/// The whole report; what could not be made is an error.
-pub(super) fn render(report: &LabReport) -> String {
-    let tally = Tally::total(report);
-    let all = tally.passed + tally.failed + tally.not_measured + report.not_made.len();
+/// All checks; an experiment that could not run is an error.
+pub fn junit(report: &Report) -> String {
+    let (tally, errors) = (Tally::total(report), report.not_run.len());
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <testsuites name=\"parachron lab\" tests=\"{all}\" failures=\"{}\" errors=\"{}\" \
+         <testsuites name=\"parachron lab\" tests=\"{}\" failures=\"{}\" errors=\"{errors}\" \
          skipped=\"{}\">\n",
+        tally.checks() + errors,
         tally.failed,
-        report.not_made.len(),
         tally.not_measured
     );
-    for outcome in &report.lab.experiments {
+    for outcome in &report.experiments {
         suite(&mut xml, outcome);
     }
-    for one in &report.not_made {
+    for one in &report.not_run {
         let (name, why) = (escaped(&one.experiment), escaped(&one.why));
         xml.push_str(&format!(
             "  <testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\" \
-             skipped=\"0\">\n    <testcase classname=\"parachron.lab.{name}\" name=\"could be \
-             made\"><error message=\"{why}\"/></testcase>\n  </testsuite>\n"
+             skipped=\"0\">\n    <testcase classname=\"parachron.lab.{name}\" \
+             name=\"runs\"><error message=\"{why}\"/></testcase>\n  </testsuite>\n"
         ));
     }
     xml + "</testsuites>\n"
 }
 
 fn suite(xml: &mut String, outcome: &Outcome) {
-    let (tally, name) = (Tally::of(outcome), summary::name(&outcome.findings));
+    let (tally, name) = (Tally::of(outcome), outcome.name());
     xml.push_str(&format!(
         "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" \
          time=\"{:.3}\">\n",
-        outcome.checks.len(),
+        tally.checks(),
         tally.failed,
         tally.not_measured,
         outcome.seconds
@@ -49,10 +45,10 @@ fn suite(xml: &mut String, outcome: &Outcome) {
 }
 
 fn case(xml: &mut String, suite: &str, check: &Check) {
-    let said = escaped(&format!("{}; found {}", check.bar, checks::found(check)));
+    let message = escaped(&format!("expected: {}; found: {}", check.expected, check.found));
     let inside = match &check.verdict {
-        Verdict::Passed => format!("<system-out>{said}</system-out>"),
-        Verdict::Failed => format!("<failure message=\"{said}\"/>"),
+        Verdict::Passed => format!("<system-out>{message}</system-out>"),
+        Verdict::Failed => format!("<failure message=\"{message}\"/>"),
         Verdict::NotMeasured(why) => format!("<skipped message=\"{}\"/>", escaped(why)),
     };
     let name = escaped(&check.name);

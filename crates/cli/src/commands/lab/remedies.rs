@@ -1,0 +1,78 @@
+//! What to do if the lab cannot run.
+
+use lab::{LabError, SessionError};
+use vmm::MachineError;
+
+use crate::error::CliError;
+
+const ENOENT: i32 = 2;
+const EPERM_EACCES: [i32; 2] = [1, 13];
+
+const SEE_KVM: &str = "`parachron lab conformance`, to see what this host's KVM can do";
+
+/// There is no report.
+pub(super) fn session(error: &SessionError) -> CliError {
+    let remedy = match error {
+        SessionError::NoKvm(error)
+        | SessionError::NoBoot(LabError::Machine(error))
+        | SessionError::NotRun { error: LabError::Machine(error), .. } => of_machine(error),
+        SessionError::NoTsc(_) => "a machine whose TSC is constant",
+        SessionError::NoBoot(_) => "--in-process, which needs no /dev/kvm",
+        SessionError::NotRun { error: LabError::NeedsKvm, .. } => {
+            "without --in-process, on a machine with /dev/kvm"
+        }
+        SessionError::NotRun { .. } => SEE_KVM,
+    };
+    CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
+}
+
+/// KVM is missing, or a machine failed.
+pub(super) fn machine(error: &MachineError) -> CliError {
+    CliError::Failed { cause: error.to_string(), remedy: of_machine(error).into() }
+}
+
+fn of_machine(error: &MachineError) -> &'static str {
+    match error {
+        MachineError::NoKvm(error) if error.errno() == ENOENT => {
+            "`sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`; if that fails, enable \
+             virtualisation in the firmware or, in a virtual machine, nested virtualisation on \
+             its host"
+        }
+        MachineError::NoKvm(error) if EPERM_EACCES.contains(&error.errno()) => {
+            "`sudo usermod -aG kvm $USER`, then log in again; in a container, pass /dev/kvm to it"
+        }
+        MachineError::Lacks { .. } => "a newer host kernel, or one with that capability",
+        MachineError::TimedOut { .. } => "a longer --timeout",
+        MachineError::Memory { .. } | MachineError::Thread(_) => {
+            "fewer --vcpus, or higher limits (`ulimit -a`)"
+        }
+        MachineError::Died { .. }
+        | MachineError::Flooded { .. }
+        | MachineError::Nonsense { .. } => {
+            "run it again; if it fails again, report it with this message: the guest is ours"
+        }
+        MachineError::NoKvm(_) => "--in-process, for drift, cost and conformance without /dev/kvm",
+        _ => SEE_KVM,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_remedy() {
+        let opened = |errno| MachineError::NoKvm(std::io::Error::from_raw_os_error(errno).into());
+        for (error, helps) in [
+            (opened(2), "modprobe kvm_amd"),
+            (opened(13), "usermod -aG kvm"),
+            (opened(16), "--in-process"),
+            (MachineError::Lacks { what: "KVM_CAP_X86_MSR_FILTER" }, "a newer host kernel"),
+        ] {
+            let cause = error.to_string();
+            assert_eq!(machine(&error).to_string(), cause);
+            assert!(of_machine(&error).contains(helps), "{cause}: {}", of_machine(&error));
+        }
+        assert_eq!(opened(2).to_string(), "/dev/kvm: No such file or directory (os error 2)");
+    }
+}

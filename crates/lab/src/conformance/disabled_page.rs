@@ -1,0 +1,154 @@
+//! A page that the guest has disabled is the guest's again: never written.
+
+use guest::layout::Pages;
+use guest::source::Source;
+use host::msr::{HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::{Event, VcpuId};
+use kvm_bindings::kvm_clock_data;
+use pvclock::Nanos;
+use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::kvm_clock::{TimePage, TimeReader};
+use pvclock::shared::Split;
+use vmm::{Machine, MachineError};
+
+use super::checklist::Checklist;
+use super::setting::kernel_clock;
+use super::subject::Subject;
+use crate::settings::Result;
+
+/// How long the counter runs without the page, and how much its readings may
+/// differ from the TSC.
+const COUNTED: Nanos = Nanos(1_000_000);
+const COUNTER_NS: f64 = 10_000.0;
+
+/// Everything that makes a host write enabled pages.
+fn cause_updates(subject: &dyn Subject) -> Result {
+    let on_provider = subject.with_provider(|host, now, ram| {
+        let clock = Nanos(host.time(VcpuId(0), now).0 + 1_000_000);
+        let tsc_offset = host.tsc_offset(VcpuId(0)).unwrap_or(0);
+        for event in [
+            Event::ClockSet { clock },
+            Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset },
+            Event::HostClocksource { is_tsc: false },
+            Event::HostClocksource { is_tsc: true },
+            Event::HostResumed,
+            Event::Timer,
+        ] {
+            host.handle(event, now, ram);
+        }
+    });
+    if let (None, Some(machine)) = (on_provider, subject.machine()) {
+        cause_kernel_updates(machine)?;
+    }
+    subject.reenter_all()
+}
+
+fn cause_kernel_updates(machine: &Machine) -> Result {
+    let clock = kernel_clock(machine)?.clock;
+    let failed = |error| MachineError::Kvm { call: "KVM_SET_CLOCK", error };
+    machine.vm().set_clock(&kvm_clock_data { clock, ..Default::default() }).map_err(failed)?;
+    machine.call_vcpu(0, |vcpu| {
+        let offset = vmm::kvm::tsc_offset(vcpu)?;
+        vmm::kvm::set_tsc_offset(vcpu, offset)
+    })??;
+    Ok(())
+}
+
+pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let address = Pages::time_address(0);
+    subject.write_msr(KVM_SYSTEM_TIME, 0)?;
+    subject.reenter(0)?;
+    let before = subject.time_info(0)?;
+    cause_updates(subject)?;
+    let after = subject.time_info(0)?;
+    checklist.holds(
+        "page disabled",
+        "never written again",
+        format!("version {} before updates were caused, {} after", before.version, after.version),
+        before == after,
+    );
+    subject.write_msr(KVM_SYSTEM_TIME, address | 1)?;
+    subject.reenter(0)?;
+    let again = subject.time_info(0)?;
+    let read = subject.read(0, Source::KvmClock);
+    checklist.holds(
+        "page enabled again",
+        "written and valid",
+        format!("version {} to {}", after.version, again.version),
+        again.version != after.version && read.is_ok(),
+    );
+    moved_page(subject, checklist)
+}
+
+/// Registered at another address, aligned to 4 bytes only: the host stops
+/// writing the old page and writes the new one.
+fn moved_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    // The guest uses nothing after the wall clock.
+    let elsewhere = Pages::wall_clock_address() + 0x104;
+    subject.write_msr(KVM_SYSTEM_TIME, elsewhere | 1)?;
+    let before = subject.time_info(0)?;
+    subject.reenter(0)?;
+    cause_updates(subject)?;
+    let after = subject.time_info(0)?;
+    let page: &TimePage<Split> = subject.page(elsewhere);
+    let new = TimeReader::new(page).info();
+    let written = new.is_ok_and(|info| info.version != 0 && info.scale == before.scale);
+    checklist.holds(
+        "page registered at another address, aligned to 4 bytes",
+        "the new page written, the old one not",
+        format!("old version {} to {}, new page {new:?}", before.version, after.version),
+        before == after && written,
+    );
+    subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
+    subject.reenter(0)
+}
+
+pub(super) fn reference_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let page: &ReferencePage = subject.page(Pages::reference_address());
+    let read = || ReferenceReader::new(page).info();
+    subject.write_msr(HV_REFERENCE_TSC, 0)?;
+    let register = subject.read_msr(HV_REFERENCE_TSC)?;
+    checklist.holds("MSR of the disabled page", "reads 0", format!("{register:#x}"), register == 0);
+    let before = read();
+    cause_updates(subject)?;
+    let after = read();
+    counter_continues(subject, checklist)?;
+    checklist.holds(
+        "page disabled",
+        "never written again",
+        if before == after { "unchanged" } else { "changed" },
+        before == after,
+    );
+    subject.write_msr(HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
+    let again = read();
+    let is_renewed = match (before, again) {
+        (Ok(before), Ok(again)) => before.sequence != again.sequence,
+        (Err(_), Ok(_)) => true,
+        (_, Err(_)) => false,
+    };
+    checklist.holds(
+        "page enabled again",
+        "valid, with another sequence",
+        format!("{again:?}"),
+        is_renewed,
+    );
+    Ok(())
+}
+
+fn counter_continues(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+    let first = subject.read(0, Source::HyperVCounter)?;
+    subject.pass(COUNTED);
+    let last = subject.read(0, Source::HyperVCounter)?;
+    let counted_ns = last.time_ns.wrapping_sub(first.time_ns);
+    let ns =
+        |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
+    let least_ns = ns(first.tsc_after, last.tsc_before);
+    let most_ns = ns(first.tsc_before, last.tsc_after);
+    checklist.holds(
+        "counter while the page is disabled",
+        "advances as the TSC does, ± 10 µs",
+        format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
+        (least_ns - COUNTER_NS..=most_ns + COUNTER_NS).contains(&(counted_ns as f64)),
+    );
+    Ok(())
+}

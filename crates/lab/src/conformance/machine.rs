@@ -1,0 +1,85 @@
+//! Checks on several vCPUs and their threads: they need a virtual machine.
+
+use guest::layout::Pages;
+use guest::source::Source;
+use pvclock::Nanos;
+use pvclock::kvm_clock::Flags;
+use pvclock::steal_time::{StealPage, StealReader};
+use vmm::{Machine, run_delay};
+
+use super::checklist::Checklist;
+use super::subject::Subject;
+use crate::monotonic::{never_backward, read_in_turn};
+use crate::settings::Result;
+
+/// Reads of the monotonic test: the experiment `monotonic` makes more.
+const READS: u64 = 1_000_000;
+
+pub(super) fn steal_time(
+    subject: &dyn Subject,
+    machine: &Machine,
+    checklist: &mut Checklist,
+) -> Result {
+    // Our host reads the delay at this interval; both write the page at an
+    // entry.
+    std::thread::sleep(run_delay::EACH);
+    subject.reenter_all()?;
+    for vcpu in 0..machine.vcpus() {
+        let page: &StealPage = subject.page(Pages::steal_address(vcpu));
+        let read = StealReader::new(page).read();
+        // After the page, as it only grows; the page counts from when the
+        // guest registered it.
+        let waited = machine.call_vcpu(vcpu, |_| run_delay::of_this_thread())?;
+        let (expected, most) = match waited {
+            Some(most) => ("written, complete, at most its thread's run delay", most),
+            None => ("written and complete: this kernel has no schedstat", Nanos(u64::MAX)),
+        };
+        let (found, holds) = match read {
+            Ok(info) => (
+                format!("version {}, {}, thread {most}", info.version, info.steal),
+                info.version != 0 && info.steal <= most,
+            ),
+            Err(error) => (error.to_string(), false),
+        };
+        checklist.holds(&format!("vCPU {vcpu}'s steal time"), expected, found, holds);
+    }
+    Ok(())
+}
+
+pub(super) fn kvm_clock_monotonic(
+    subject: &dyn Subject,
+    machine: &Machine,
+    checklist: &mut Checklist,
+) -> Result {
+    in_turn(subject, machine, Source::KvmClock, checklist)
+}
+
+pub(super) fn hyperv_monotonic(
+    subject: &dyn Subject,
+    machine: &Machine,
+    checklist: &mut Checklist,
+) -> Result {
+    in_turn(subject, machine, Source::HyperVPage, checklist)
+}
+
+fn in_turn(
+    subject: &dyn Subject,
+    machine: &Machine,
+    source: Source,
+    checklist: &mut Checklist,
+) -> Result {
+    let name = format!("{} on all vCPUs", source.name());
+    let expected = "never backward";
+    if source == Source::KvmClock && !subject.time_info(0)?.flags.contains(Flags::TSC_STABLE) {
+        checklist.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
+        return Ok(());
+    }
+    let reads = READS.min(subject.bench().settings.monotonic_reads);
+    let order = read_in_turn(machine, source, false, reads, &mut |_| {})?;
+    let found = format!(
+        "{} of {} reads backward, by at most {} ns; {} after another vCPU's",
+        order.backward, order.reads, order.worst_ns, order.meetings
+    );
+    checklist.judged(&name, expected, found, never_backward(order.backward, order.meetings));
+    Ok(())
+}

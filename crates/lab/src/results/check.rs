@@ -1,0 +1,55 @@
+//! Checks and their verdicts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One check and its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// What was checked: `hyperv: counter against page`.
+    pub name: String,
+    /// What must hold, with its tolerance: `within 200 ppm of theory`.
+    pub expected: String,
+    /// What was found: `12.3 ppm`.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It holds.
+    Passed,
+    /// It does not hold.
+    Failed,
+    /// It could not be measured here, and why.
+    NotMeasured(String),
+}
+
+impl Verdict {
+    /// By a condition.
+    pub fn of(holds: bool) -> Self {
+        if holds { Self::Passed } else { Self::Failed }
+    }
+
+    /// `passed`, `failed` or `not measured`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::NotMeasured(_) => "not measured",
+        }
+    }
+}
+
+impl Check {
+    /// What was found, or why nothing was.
+    pub fn result(&self) -> &str {
+        match &self.verdict {
+            Verdict::NotMeasured(why) => why,
+            Verdict::Passed | Verdict::Failed => &self.found,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A report and its experiments.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::check::Check;
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Update};
+
+/// All of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Where the experiments ran.
+    pub ran_on: RanOn,
+    /// The host's TSC, Hz.
+    pub host_tsc_hz: u64,
+    /// From the machine's start to the guest's first report, ms.
+    pub boot_ms: Option<f64>,
+    /// In the order they ran.
+    pub experiments: Vec<Outcome>,
+    /// Experiments that could not run.
+    pub not_run: Vec<NotRun>,
+}
+
+/// An experiment that could not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRun {
+    /// Its name.
+    pub experiment: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What the experiments ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RanOn {
+    /// Virtual machines on /dev/kvm.
+    Kvm,
+    /// Host and guest code in one process, and why.
+    InProcess(String),
+}
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// What was found.
+    pub findings: Findings,
+    /// Its checks.
+    pub checks: Vec<Check>,
+    /// How long it took, s.
+    pub seconds: f64,
+}
+
+/// Each experiment's own table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "experiment", content = "rows")]
+pub enum Findings {
+    /// Guest time against host time.
+    Drift(Vec<Drift>),
+    /// What each event does to the page.
+    Updates(Vec<Update>),
+    /// The cost of a reading inside the guest.
+    Cost(Vec<Cost>),
+    /// Whether time goes backward between vCPUs.
+    Monotonic(Vec<Monotonic>),
+    /// The guest's time against the host's.
+    Offset(Vec<Offset>),
+    /// What a guest sees of being saved and restored.
+    Restore(Vec<Restore>),
+    /// The kernel's page against ours.
+    Agreement(Vec<Agreement>),
+    /// What KVM's own tests check of a clock: it has checks only.
+    Conformance,
+}
+
+impl Outcome {
+    /// The experiment's name.
+    pub const fn name(&self) -> &'static str {
+        match &self.findings {
+            Findings::Drift(_) => "drift",
+            Findings::Updates(_) => "updates",
+            Findings::Cost(_) => "cost",
+            Findings::Monotonic(_) => "monotonic",
+            Findings::Offset(_) => "offset",
+            Findings::Restore(_) => "restore",
+            Findings::Agreement(_) => "agreement",
+            Findings::Conformance => "conformance",
+        }
+    }
+}

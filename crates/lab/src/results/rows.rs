@@ -1,0 +1,202 @@
+//! The rows that the experiments find, in plain units.
+
+use instruments::measurements::Spread;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who made the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// The kernel's KVM.
+    Kernel,
+    /// Our provider.
+    Own,
+}
+
+impl Backend {
+    /// `kernel`, or the name of our provider.
+    pub const fn maker(self, provider: &str) -> &str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Own => provider,
+        }
+    }
+
+    /// `kernel` or `parachron`, for experiments with one provider.
+    pub const fn name(self) -> &'static str {
+        self.maker("parachron")
+    }
+}
+
+/// One clock's drift.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// The provider's name.
+    pub provider: String,
+    /// The guest's clock.
+    pub source: String,
+    /// The TSC frequency the guest uses, advertised or measured by itself, Hz.
+    pub guest_tsc_hz: u64,
+    /// Time that passed by the host's clock, s.
+    pub host_s: f64,
+    /// Time that passed by the guest's clock, s.
+    pub guest_s: f64,
+    /// What the guest's clock counts in 300 s of the host's, s.
+    pub per_300_s: f64,
+    /// How much too fast the guest's clock runs, ppm.
+    pub drift_ppm: f64,
+    /// By how much it should, at the advertised frequency, ppm.
+    pub theory_ppm: f64,
+    /// The bound of reading both clocks, ppm.
+    pub uncertainty_ppm: f64,
+    /// Guest minus host over time: s since the start, then ms.
+    pub track: Vec<(f64, f64)>,
+}
+
+impl Drift {
+    /// By how much the clock misses theory, ppm.
+    pub fn error_ppm(&self) -> f64 {
+        self.drift_ppm - self.theory_ppm
+    }
+}
+
+/// One event and what it did to one vCPU's page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Update {
+    /// What was caused.
+    pub event: String,
+    /// Who made the clock.
+    pub backend: Backend,
+    /// Whose page.
+    pub vcpu: usize,
+    /// The page's version before and after.
+    pub version: (u32, u32),
+    /// The step in time: the new page's minus the old page's, at the new page's
+    /// TSC, ns.
+    pub step_ns: i64,
+    /// Flags before and after.
+    pub flags: (u8, u8),
+    /// Why the event could not be caused here, if so.
+    pub not_caused: Option<String>,
+}
+
+/// The cost of one clock in the guest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// The provider's name.
+    pub provider: String,
+    /// The guest's clock.
+    pub source: String,
+    /// Cycles a reading, over rounds.
+    pub cycles: Spread,
+    /// Least of a reading, ns.
+    pub least_ns: f64,
+    /// A bare RDTSC in the same rounds, cycles.
+    pub rdtsc_cycles: Spread,
+    /// Least of the clock over least of RDTSC.
+    pub ratio: f64,
+    /// Readings a round.
+    pub reads: u64,
+    /// Rounds.
+    pub rounds: u64,
+}
+
+impl Cost {
+    /// A reading over rounds, ns.
+    pub fn ns(&self) -> Spread {
+        self.cycles.scaled(self.least_ns / self.cycles.min)
+    }
+}
+
+/// One run of all vCPUs against each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Monotonic {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// How it was set up: `stable`, `unstable`, `unstable, guarded`.
+    pub setting: String,
+    /// The guest's clock.
+    pub source: String,
+    /// vCPUs that took part.
+    pub vcpus: usize,
+    /// Whether the page carried TSC_STABLE.
+    pub stable: bool,
+    /// Whether readers return the greatest time that any has published.
+    pub guarded: bool,
+    /// Reads.
+    pub reads: u64,
+    /// Reads below a time published before they began.
+    pub backward: u64,
+    /// The largest step back, ns.
+    pub worst_ns: u64,
+    /// Reads directly after another vCPU's.
+    pub interleaved: u64,
+}
+
+/// The guest's time against the host's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Offset {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// The provider's name.
+    pub provider: String,
+    /// The guest's clock.
+    pub source: String,
+    /// Guest minus host, ns.
+    pub offset_ns: Spread,
+    /// The bound of the best sample, either way, ns.
+    pub bound_ns: f64,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// What a guest sees of one save and restore.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Restore {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// `advance` or `freeze`.
+    pub policy: String,
+    /// The guest's clock.
+    pub source: String,
+    /// Time from save to restore by the host's clock, s.
+    pub downtime_s: f64,
+    /// How far its clock advanced over it, s.
+    pub seen_s: f64,
+    /// How far it should have, s.
+    pub expected_s: f64,
+    /// How often the guest saw GUEST_STOPPED.
+    pub guest_stopped: u32,
+}
+
+impl Restore {
+    /// How far the clock is from where it should be, s.
+    pub fn error_s(&self) -> f64 {
+        self.seen_s - self.expected_s
+    }
+}
+
+/// Two pages for one VM.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Agreement {
+    /// Which pages.
+    pub page: String,
+    /// Our page minus the kernel's at the same TSC, ns.
+    pub difference_ns: Spread,
+    /// Samples of both.
+    pub samples: u64,
+    /// Time compared, s.
+    pub seconds: f64,
+}
+
+impl Agreement {
+    /// The largest difference, either way, ns.
+    pub fn worst_ns(&self) -> f64 {
+        self.difference_ns.max.abs().max(self.difference_ns.min.abs())
+    }
+}

@@ -1,0 +1,40 @@
+//! A machine whose pages are compared before and after events.
+
+use pvclock::Nanos;
+use pvclock::kvm_clock::TimeInfo;
+use vmm::Machine;
+
+use crate::bench::{Bench, Maker};
+use crate::pages::time_info;
+use crate::settings::LabError;
+
+/// The period of kernels before 6.18 (KVMCLOCK_SYNC_PERIOD).
+const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
+
+/// A machine and its pages.
+pub(super) struct Subject {
+    pub(super) machine: Machine,
+    pub(super) maker: Maker,
+    /// Physical CPUs we may use.
+    pub(super) cpus: Vec<u32>,
+}
+
+impl Subject {
+    pub(super) fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
+        let cpus = platform::cpus::allowed().unwrap_or_default();
+        let mut settings = bench.machine(maker, bench.settings.vcpus);
+        settings.affinity.clone_from(&cpus);
+        if let vmm::Backend::Own(provider) = &mut settings.backend {
+            provider.sync_period = Some(SYNC_PERIOD);
+        }
+        let machine = Machine::start(&settings)?;
+        for vcpu in 0..machine.vcpus() {
+            machine.discover(vcpu)?;
+        }
+        Ok(Self { machine, maker, cpus })
+    }
+
+    pub(super) fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {
+        (0..self.machine.vcpus()).map(|vcpu| time_info(self.machine.ram(), vcpu)).collect()
+    }
+}
