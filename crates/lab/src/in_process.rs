@@ -27,7 +27,7 @@ const SAMPLES: u32 = 50;
 const INTERVAL: Duration = Duration::from_millis(1);
 
 /// The experiments that run in process, in the order they run.
-pub const IN_PROCESS: [Experiment; 3] =
+pub(crate) const IN_PROCESS: [Experiment; 3] =
     [Experiment::Conformance, Experiment::Cost, Experiment::Drift];
 
 /// Runs one experiment in this process, on a host of this TSC frequency.
@@ -35,7 +35,7 @@ pub const IN_PROCESS: [Experiment; 3] =
 /// # Errors
 /// [`LabError::NeedsKvm`], or why it could not run. A failed check is no error
 /// but part of the outcome.
-pub fn run_in_process(
+pub(crate) fn run_in_process(
     experiment: Experiment,
     settings: &Settings,
     host_tsc: Hertz,
@@ -62,7 +62,7 @@ fn run(
 ///
 /// # Errors
 /// The samples of the clocks give no frequency.
-pub fn measure_host_tsc() -> Result<Hertz, LabError> {
+pub(crate) fn measure_host_tsc() -> Result<Hertz, LabError> {
     let mut samples = Vec::new();
     for _ in 0..SAMPLES {
         let (reading, cycles) = host_clock::read_with_width();

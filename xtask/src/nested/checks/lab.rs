@@ -33,6 +33,6 @@ fn of_check(name: &str, check: &Value) -> Check {
     let verdict = check.get("verdict");
     let why = verdict.and_then(|verdict| verdict.get("not-measured")).and_then(Value::as_str);
     let found = why.map_or_else(|| word("found").to_owned(), |why| format!("not measured: {why}"));
-    let what = format!("{name}: {}: {}", word("name"), word("bar"));
+    let what = format!("{name}: {}: {}", word("name"), word("expected"));
     Check::new(what, found, verdict.and_then(Value::as_str) == Some("passed"))
 }
