@@ -13,7 +13,7 @@ use crate::settings::{LabError, Settings};
 ///
 /// # Errors
 /// The machine does not start, or its guest does not report.
-pub fn boot(settings: &Settings) -> Result<Duration, LabError> {
+pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
     let machine = bench.start(Maker::Own(Kind::Kvm), settings.vcpus)?;
     machine.discover(VCPU)?;

@@ -28,7 +28,7 @@ const TRIES: u32 = 25;
 const SPAN: Duration = Duration::from_millis(50);
 
 /// The experiments that run in process, in the order they run.
-pub const IN_PROCESS: [Experiment; 3] =
+pub(crate) const IN_PROCESS: [Experiment; 3] =
     [Experiment::Conformance, Experiment::Cost, Experiment::Drift];
 
 /// Runs one experiment in this process, on a host of this TSC frequency.
@@ -36,7 +36,7 @@ pub const IN_PROCESS: [Experiment; 3] =
 /// # Errors
 /// [`LabError::NeedsKvm`], or why it could not run. A failed check is no error
 /// but part of the outcome.
-pub fn run_in_process(
+pub(crate) fn run_in_process(
     experiment: Experiment,
     settings: &Settings,
     host_tsc: Hertz,
@@ -63,7 +63,7 @@ fn run(
 ///
 /// # Errors
 /// [`LabError::NoTscRate`].
-pub fn measure_host_tsc() -> Result<Hertz, LabError> {
+pub(crate) fn measure_host_tsc() -> Result<Hertz, LabError> {
     let pair = || Pair {
         before_ns: host_clock::boot().0,
         tsc: Tsc.read_ordered(),

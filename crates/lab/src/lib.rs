@@ -19,9 +19,7 @@ mod session;
 mod settings;
 mod updates;
 
-pub use boot::boot;
 pub use formats::{junit, tap};
-pub use in_process::{IN_PROCESS, measure_host_tsc, run_in_process};
 pub use run::run;
 pub use session::{Session, SessionError};
 pub use settings::{Experiment, LabError, Progress, Settings};

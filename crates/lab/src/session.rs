@@ -27,6 +27,7 @@ pub struct Session {
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// No KVM, and no experiment that runs without.
     #[error(transparent)]
@@ -174,6 +175,15 @@ mod tests {
     use super::*;
     use crate::results::Tally;
 
+    #[derive(Default)]
+    struct Steps(Vec<f64>);
+
+    impl Progress for Steps {
+        fn step(&mut self, _: &str, done: f64) {
+            self.0.push(done);
+        }
+    }
+
     fn in_process(experiments: &[Experiment]) -> Session {
         let (experiments, settings) = (experiments.to_vec(), Settings::default());
         Session { experiments, settings, advertised_tsc: None, in_process: true }
@@ -189,19 +199,13 @@ mod tests {
 
     #[test]
     fn a_session_reports_what_ran_and_what_did_not() {
-        let mut steps: Vec<f64> = Vec::new();
-        struct Steps<'s>(&'s mut Vec<f64>);
-        impl Progress for Steps<'_> {
-            fn step(&mut self, _: &str, done: f64) {
-                self.0.push(done);
-            }
-        }
+        let mut steps = Steps::default();
         let session = in_process(&[Experiment::Conformance, Experiment::Restore]);
-        let report = session.run(&mut Steps(&mut steps), |_| panic!("requested")).unwrap();
+        let report = session.run(&mut steps, |_| panic!("requested")).unwrap();
         assert_eq!((report.experiments.len(), report.not_run.len()), (1, 1));
         assert_eq!(report.not_run[0].experiment, "restore");
         assert!(Tally::total(&report).passed > 0);
-        assert!(steps.is_sorted() && steps.iter().all(|done| (0.0..=1.0).contains(done)));
+        assert!(steps.0.is_sorted() && steps.0.iter().all(|done| (0.0..=1.0).contains(done)));
     }
 
     #[test]

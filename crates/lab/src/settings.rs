@@ -8,6 +8,7 @@ use vmm::MachineError;
 
 /// One of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Experiment {
     /// Guest time against host time, by provider and source.
     Drift,
@@ -113,6 +114,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, LabError>;
 
 /// Why an experiment cannot run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LabError {
     /// The machine.
     #[error(transparent)]

@@ -20,8 +20,8 @@ const BENCH: &str = r#"{"runs": [
      "order": [{"readings": 7, "backward": 0}],
      "tsc_rate": {"hz": 2445427393.0, "bound_ppm": 2.1}}]}"#;
 const AGREEMENT: &str = r#"{"experiments": [{"checks": [
-    {"name": "kvm-clock", "bar": "at most 11 µs apart", "found": "0.2 µs", "verdict": "passed"},
-    {"name": "hyperv-page", "bar": "at most 100 µs apart", "found": "2 µs", "verdict": "passed"}
+    {"name": "kvm-clock", "expected": "at most 11 µs difference", "found": "0.2 µs", "verdict": "passed"},
+    {"name": "hyperv-page", "expected": "at most 100 µs difference", "found": "2 µs", "verdict": "passed"}
     ]}]}"#;
 
 fn records() -> Vec<Record> {
@@ -84,7 +84,7 @@ fn each_fault_breaks_its_check() {
         ("bench", "\"backward\": 0", "\"backward\": 2", "2 of 7 readings of 1 clocks"),
         ("bench", "2445427900.0", "2445527900.0", "41.10 ppm difference"),
         ("source-after", "tsc", "hpet", "the clock source it found: hpet"),
-        ("lab-agreement", "\"passed\"", "\"failed\"", "at most 11 µs apart: 0.2 µs"),
+        ("lab-agreement", "\"passed\"", "\"failed\"", "at most 11 µs difference: 0.2 µs"),
         ("lab-agreement", "\"passed\"", r#"{"not-measured": "no cap"}"#, "not measured: no cap"),
         ("lab-agreement", "experiments", "none", "lab-agreement: has checks: none"),
     ] {

@@ -12,6 +12,7 @@ use pvclock::shared::Split;
 use vmm::{Machine, MachineError};
 
 use super::checklist::Checklist;
+use super::hyperv::describe;
 use super::setting::kernel_clock;
 use super::subject::Subject;
 use crate::settings::Result;
@@ -93,10 +94,11 @@ fn moved_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let page: &TimePage<Split> = subject.page(elsewhere);
     let new = TimeReader::new(page).info();
     let written = new.is_ok_and(|info| info.version != 0 && info.scale == before.scale);
+    let new = new.map_or_else(|error| error.to_string(), |info| info.version.to_string());
     checklist.holds(
         "page registered at another address, aligned to 4 bytes",
         "the new page written, the old one not",
-        format!("old version {} to {}, new page {new:?}", before.version, after.version),
+        format!("old page version {} to {}, new page {new}", before.version, after.version),
         before == after && written,
     );
     subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
@@ -129,7 +131,7 @@ pub(super) fn reference_page(subject: &dyn Subject, checklist: &mut Checklist) -
     checklist.holds(
         "page enabled again",
         "valid, with another sequence",
-        format!("{again:?}"),
+        describe(&again),
         is_renewed,
     );
     Ok(())

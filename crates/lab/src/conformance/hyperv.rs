@@ -8,8 +8,8 @@ use host::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
 };
 use host::{Event, VcpuId};
-use pvclock::Nanos;
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::hyperv::{ReferenceInfo, ReferencePage, ReferenceReader};
+use pvclock::{Nanos, ReadError};
 
 use super::checklist::Checklist;
 use super::subject::{Sample, Subject};
@@ -29,6 +29,14 @@ const SOON_NS: u64 = 5_000_000_000;
 
 fn page_of(subject: &dyn Subject) -> &ReferencePage {
     subject.page(Pages::reference_address())
+}
+
+/// A page's sequence, or why it cannot be read.
+pub(super) fn describe(info: &std::result::Result<ReferenceInfo, ReadError>) -> String {
+    match info {
+        Ok(info) => format!("sequence {}", info.sequence),
+        Err(error) => error.to_string(),
+    }
 }
 
 pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
@@ -103,7 +111,7 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
         value == written,
     );
     let info = ReferenceReader::new(page_of(subject)).info();
-    checklist.holds("page", "sequence neither 0 nor 0xffffffff", format!("{info:?}"), info.is_ok());
+    checklist.holds("page", "sequence neither 0 nor 0xffffffff", describe(&info), info.is_ok());
     Ok(())
 }
 
@@ -179,8 +187,8 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
     checklist.holds(
         "page while the host's clocksource is not the TSC",
         "sequence 0",
-        format!("{off:?}"),
-        off == Err(pvclock::ReadError::SwitchedOff { version: 0 }),
+        describe(&off),
+        off == Err(ReadError::SwitchedOff { version: 0 }),
     );
     let times = [counted.time_ns, counted_on.time_ns, counted_after.time_ns];
     let passed = |from: &Sample, to: &Sample| {
@@ -199,7 +207,7 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
     checklist.holds(
         "page once the clocksource is the TSC again",
         "valid, with another sequence",
-        format!("{after:?}"),
+        describe(&after),
         another,
     );
     Ok(())

@@ -44,7 +44,8 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
         let name = format!("vCPU {vcpu}'s page");
         let version = info.version;
         let is_complete = version != 0 && version.is_multiple_of(2);
-        checklist.holds(&name, "version even and not 0", version.to_string(), is_complete);
+        let found = format!("version {version}");
+        checklist.holds(&name, "version even and not 0", found, is_complete);
         let page_hz = info.scale.to_hertz().map_or(0, |rate| rate.0);
         let error_ppb = (page_hz as f64 / advertised_hz as f64 - 1.0) * 1e9;
         checklist.holds(

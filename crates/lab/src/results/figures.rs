@@ -34,127 +34,96 @@ impl Outcome {
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
             Findings::Conformance => {}
         }
-        all.0
+        all.figures
     }
 }
 
 #[derive(Default)]
-struct Figures(Vec<Figure>);
+struct Figures {
+    figures: Vec<Figure>,
+    /// Of the current row.
+    maker: String,
+    subject: String,
+}
 
 impl Figures {
-    fn add(&mut self, maker: &str, subject: &str, figures: &[(&str, &'static str, f64)]) {
-        self.0.extend(figures.iter().map(|&(name, unit, value)| Figure {
-            maker: maker.to_owned(),
-            subject: subject.to_owned(),
-            name: name.to_owned(),
-            unit,
-            value,
-        }));
+    fn begin(&mut self, maker: &str, subject: String) {
+        (self.maker, self.subject) = (maker.to_owned(), subject);
     }
 
-    fn spread(&mut self, maker: &str, subject: &str, name: &str, unit: &'static str, of: Spread) {
-        for (mark, value) in
-            [("min", of.min), ("median", of.median), ("p99", of.p99), ("max", of.max)]
-        {
-            self.add(maker, subject, &[(&format!("{name} {mark}"), unit, value)]);
+    fn add(&mut self, name: &str, unit: &'static str, value: f64) {
+        let (maker, subject) = (self.maker.clone(), self.subject.clone());
+        self.figures.push(Figure { maker, subject, name: name.to_owned(), unit, value });
+    }
+
+    fn spread(&mut self, name: &str, unit: &'static str, of: Spread) {
+        let marks = [("min", of.min), ("median", of.median), ("p99", of.p99), ("max", of.max)];
+        for (mark, value) in marks {
+            self.add(&format!("{name} {mark}"), unit, value);
         }
     }
 
     fn drift(&mut self, row: &Drift) {
-        self.add(
-            row.backend.maker(&row.provider),
-            &row.source,
-            &[
-                ("guest TSC", "Hz", row.guest_tsc_hz as f64),
-                ("host", "s", row.host_s),
-                ("guest", "s", row.guest_s),
-                ("per 300 s", "s", row.per_300_s),
-                ("drift", "ppm", row.drift_ppm),
-                ("theory", "ppm", row.theory_ppm),
-                ("uncertainty", "ppm", row.uncertainty_ppm),
-            ],
-        );
+        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.add("guest TSC", "Hz", row.guest_tsc_hz as f64);
+        self.add("host", "s", row.host_s);
+        self.add("guest", "s", row.guest_s);
+        self.add("per 300 s", "s", row.per_300_s);
+        self.add("drift", "ppm", row.drift_ppm);
+        self.add("theory", "ppm", row.theory_ppm);
+        self.add("uncertainty", "ppm", row.uncertainty_ppm);
     }
 
     fn update(&mut self, row: &Update) {
         if row.not_caused.is_some() {
             return;
         }
-        let subject = format!("{}, vCPU {}", row.event, row.vcpu);
-        self.add(
-            row.backend.name(),
-            &subject,
-            &[
-                ("version before", "1", row.version.0.into()),
-                ("version after", "1", row.version.1.into()),
-                ("step", "ns", row.step_ns as f64),
-                ("flags before", "1", row.flags.0.into()),
-                ("flags after", "1", row.flags.1.into()),
-            ],
-        );
+        self.begin(row.backend.name(), format!("{}, vCPU {}", row.event, row.vcpu));
+        self.add("version before", "1", row.version.0.into());
+        self.add("version after", "1", row.version.1.into());
+        self.add("step", "ns", row.step_ns as f64);
+        self.add("flags before", "1", row.flags.0.into());
+        self.add("flags after", "1", row.flags.1.into());
     }
 
     fn cost(&mut self, row: &Cost) {
-        let maker = row.backend.maker(&row.provider);
-        self.spread(maker, &row.source, "reading", "cycles", row.cycles);
-        self.spread(maker, &row.source, "rdtsc", "cycles", row.rdtsc_cycles);
-        self.add(
-            maker,
-            &row.source,
-            &[
-                ("least", "ns", row.least_ns),
-                ("ratio", "1", row.ratio),
-                ("reads", "1", row.reads as f64),
-                ("rounds", "1", row.rounds as f64),
-            ],
-        );
+        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.spread("reading", "cycles", row.cycles);
+        self.spread("rdtsc", "cycles", row.rdtsc_cycles);
+        self.add("least", "ns", row.least_ns);
+        self.add("ratio", "1", row.ratio);
+        self.add("reads", "1", row.reads as f64);
+        self.add("rounds", "1", row.rounds as f64);
     }
 
     fn monotonic(&mut self, row: &Monotonic) {
-        let subject = format!("{}, {}", row.setting, row.source);
-        self.add(
-            row.backend.name(),
-            &subject,
-            &[
-                ("vCPUs", "1", row.vcpus as f64),
-                ("reads", "1", row.reads as f64),
-                ("interleaved", "1", row.interleaved as f64),
-                ("backward", "1", row.backward as f64),
-                ("largest backward", "ns", row.worst_ns as f64),
-            ],
-        );
+        self.begin(row.backend.name(), format!("{}, {}", row.setting, row.source));
+        self.add("vCPUs", "1", row.vcpus as f64);
+        self.add("reads", "1", row.reads as f64);
+        self.add("interleaved", "1", row.interleaved as f64);
+        self.add("backward", "1", row.backward as f64);
+        self.add("largest backward", "ns", row.worst_ns as f64);
     }
 
     fn offset(&mut self, row: &Offset) {
-        let maker = row.backend.maker(&row.provider);
-        self.spread(maker, &row.source, "offset", "ns", row.offset_ns);
-        self.add(
-            maker,
-            &row.source,
-            &[("bound", "ns", row.bound_ns), ("samples", "1", row.samples as f64)],
-        );
+        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.spread("offset", "ns", row.offset_ns);
+        self.add("bound", "ns", row.bound_ns);
+        self.add("samples", "1", row.samples as f64);
     }
 
     fn restore(&mut self, row: &Restore) {
-        let subject = format!("{}, {}", row.policy, row.source);
-        self.add(
-            row.backend.name(),
-            &subject,
-            &[
-                ("downtime", "s", row.downtime_s),
-                ("seen", "s", row.seen_s),
-                ("expected", "s", row.expected_s),
-                ("GUEST_STOPPED", "1", row.guest_stopped.into()),
-            ],
-        );
+        self.begin(row.backend.name(), format!("{}, {}", row.policy, row.source));
+        self.add("downtime", "s", row.downtime_s);
+        self.add("seen", "s", row.seen_s);
+        self.add("expected", "s", row.expected_s);
+        self.add("GUEST_STOPPED", "1", row.guest_stopped.into());
     }
 
     fn agreement(&mut self, row: &Agreement) {
-        self.spread("both", &row.page, "parachron minus kernel", "ns", row.difference_ns);
-        self.add(
-            "both",
-            &row.page,
-            &[("samples", "1", row.samples as f64), ("over", "s", row.seconds)],
-        );
+        self.begin("both", row.page.clone());
+        self.spread("parachron minus kernel", "ns", row.difference_ns);
+        self.add("samples", "1", row.samples as f64);
+        self.add("over", "s", row.seconds);
     }
 }

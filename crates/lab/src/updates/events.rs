@@ -55,6 +55,11 @@ impl Event {
         Self { name, kernel, own, pages, stops: false }
     }
 
+    /// Caused the same way on both.
+    const fn both(name: &'static str, cause: Cause, pages: Pages) -> Self {
+        Self::new(name, cause, cause, pages)
+    }
+
     const fn stopping(self) -> Self {
         Self { stops: true, ..self }
     }
@@ -94,21 +99,11 @@ impl Event {
 /// In this order: each begins with what the one before left, and what cannot be
 /// undone comes last.
 pub(super) const EVENTS: &[Event] = &[
-    Event::new("system time MSR written again", causes::msr, causes::msr, Pages::All),
-    Event::new(
-        "vCPU moved to another pCPU",
-        causes::moved,
-        causes::moved,
-        Pages::AllWithoutMasterClock,
-    ),
-    Event::new("system time by the old MSR", causes::old_msr, causes::old_msr, Pages::All),
-    Event::new(
-        "vCPU moved, no master clock",
-        causes::moved,
-        causes::moved,
-        Pages::AllWithoutMasterClock,
-    ),
-    Event::new("system time by the new MSR", causes::msr_again, causes::msr_again, Pages::All),
+    Event::both("system time MSR written again", causes::msr, Pages::All),
+    Event::both("vCPU moved to another pCPU", causes::moved, Pages::AllWithoutMasterClock),
+    Event::both("system time by the old MSR", causes::old_msr, Pages::All),
+    Event::both("vCPU moved, no master clock", causes::moved, Pages::AllWithoutMasterClock),
+    Event::both("system time by the new MSR", causes::msr_again, Pages::All),
     Event::new("TSC offset changed", causes::kernel_offset, causes::own_offset, Pages::All),
     Event::new(
         "TSC offset changed back",
@@ -123,23 +118,13 @@ pub(super) const EVENTS: &[Event] = &[
         Pages::All,
     ),
     Event::new("clock set 5 s back", causes::kernel_clock_back, causes::own_clock_back, Pages::All),
-    Event::new("paused", causes::paused, causes::paused, Pages::All).stopping(),
-    Event::new("GUEST_STOPPED taken", causes::take_stopped, causes::take_stopped, Pages::None),
-    Event::new("saved and restored", causes::restored, causes::restored, Pages::All).stopping(),
-    Event::new(
-        "GUEST_STOPPED taken again",
-        causes::take_stopped,
-        causes::take_stopped,
-        Pages::None,
-    ),
+    Event::both("paused", causes::paused, Pages::All).stopping(),
+    Event::both("GUEST_STOPPED taken", causes::take_stopped, Pages::None),
+    Event::both("saved and restored", causes::restored, Pages::All).stopping(),
+    Event::both("GUEST_STOPPED taken again", causes::take_stopped, Pages::None),
     Event::new("host woke from suspend", causes::cannot_suspend, causes::own_suspend, Pages::All)
         .stopping(),
-    Event::new(
-        "GUEST_STOPPED taken once more",
-        causes::take_stopped,
-        causes::take_stopped,
-        Pages::None,
-    ),
+    Event::both("GUEST_STOPPED taken once more", causes::take_stopped, Pages::None),
     Event::new(
         "TSC frequency changed",
         causes::not_on_running_vcpu,

@@ -21,7 +21,7 @@ pub(super) fn session(error: &SessionError) -> CliError {
         SessionError::NotRun { error: LabError::NeedsKvm, .. } => {
             "without --in-process, on a machine with /dev/kvm"
         }
-        SessionError::NotRun { .. } => SEE_KVM,
+        _ => SEE_KVM,
     };
     CliError::Failed { cause: error.to_string(), remedy: remedy.into() }
 }
