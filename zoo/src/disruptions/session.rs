@@ -39,10 +39,11 @@ pub(crate) enum Generation {
 impl Generation {
     /// The generation ID that its host gives it (Microsoft: Virtual Machine
     /// Generation ID; Linux: drivers/virt/vmgenid.c).
-    fn id(self) -> &'static str {
+    fn id(self) -> String {
         match self {
-            Self::Same => "324e6eaf-d1d1-4bf6-bf41-b9bb6c91fb87",
-            Self::Other => "ad1b3c4e-94b5-4a8c-8d23-8b7c05d9f2a1",
+            Self::Same => "324e6eaf-d1d1-4bf6-bf41-b9bb6c91fb87".to_owned(),
+            // A new one each time: a repeated attempt restores again.
+            Self::Other => format!("ad1b3c4e-94b5-4a8c-8d23-{:012x}", now_ns() & 0xffff_ffff_ffff),
         }
     }
 }
