@@ -1,4 +1,4 @@
-//! The kernel's clock discipline, asked for and not touched.
+//! The kernel's clock discipline, read only.
 //!
 //! # Safety
 //!

@@ -3,13 +3,12 @@
 //! Kernels since 6.13 name its mapping `[vvar_vclock]` and put it first
 //! there; before, it was the second page of `[vvar]`
 //! (arch/x86/entry/vdso/vdso-layout.lds.S). The kernel fills it in only once
-//! kvm-clock has been the clock source, and to touch it before is SIGBUS.
+//! kvm-clock has been the clock source; an access before that is SIGBUS.
 //!
 //! # Safety
 //!
-//! The page is never dereferenced here. Its address is handed to `write`,
-//! for which the kernel checks it: what cannot be read is `EFAULT`, not a
-//! signal.
+//! The page is never dereferenced here. Its address goes to `write`, and the
+//! kernel checks it: an unreadable page is `EFAULT`, not a signal.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,7 +32,7 @@ pub(crate) fn fields() -> Fact<String> {
 /// Where this process has the page, if the kernel has filled it in.
 pub(crate) fn address() -> Fact<usize> {
     match std::fs::read(MAPS) {
-        // It names this program's own file, in whatever bytes that is called.
+        // It holds this program's file name, in any bytes.
         Ok(maps) => match find(&String::from_utf8_lossy(&maps)) {
             Some(address) => Fact::Known(address),
             None => Fact::Unknown(Unknown::not_there("a mapping of kernel clock data")),
@@ -47,8 +46,8 @@ pub(crate) fn read(address: usize) -> Fact<[u8; SIZE]> {
     Copier::new().and_then(|copier| copier.read(address))
 }
 
-/// What copies the page: a pipe, as the kernel refuses a bad address where a
-/// load of ours would be a signal.
+/// A pipe that copies the page: the kernel refuses a bad address, where a load
+/// would be a signal.
 #[derive(Debug)]
 pub(crate) struct Copier {
     reader: OwnedFd,
@@ -75,7 +74,7 @@ impl Copier {
         }
     }
 
-    /// A copy that the host did not write to meanwhile.
+    /// A copy during which the host did not write.
     fn copy_whole(&self, address: usize) -> std::io::Result<[u8; SIZE]> {
         let mut last = self.copy(address)?;
         for _ in 0..TRIES {
@@ -85,7 +84,7 @@ impl Copier {
             }
             last = next;
         }
-        Err(std::io::Error::other("it never stood still"))
+        Err(std::io::Error::other("the host rewrote it during every copy"))
     }
 
     fn copy(&self, address: usize) -> std::io::Result<[u8; SIZE]> {
@@ -93,7 +92,7 @@ impl Copier {
         // SAFETY: the kernel reads there on our behalf and checks the address.
         let written = unsafe { libc::write(self.writer.as_raw_fd(), start, SIZE) };
         let written = usize::try_from(written).map_err(|_| std::io::Error::last_os_error())?;
-        // What was written is there, and the pipe is empty again in any case.
+        // Read back what was written, so that the pipe is empty again.
         let mut bytes = [0; SIZE];
         let read = rustix::io::read(&self.reader, &mut bytes[..written])?;
         match (written, read) {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_mapped_is_an_error_and_no_signal() {
+    fn an_unmapped_address_is_an_error_and_no_signal() {
         let copier = Copier::new();
         let copied = copier.known().expect("a pipe").copy(0);
         assert_eq!(copied.unwrap_err().raw_os_error(), Some(libc::EFAULT));
