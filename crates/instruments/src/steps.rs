@@ -25,8 +25,8 @@ use units::Bracket;
 
 /// Two clocks of one rate: their offset changes by steps alone.
 ///
-/// Each bracket says between which values the offset lies; all brackets since
-/// the last step together say it far better than the tightest of them, so a
+/// Each bracket bounds the offset; all brackets since the last step together
+/// bound it far better than the tightest of them, so a
 /// step of a few nanoseconds is found though no single read is that quick.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConstantOffset {
@@ -61,7 +61,7 @@ impl ConstantOffset {
     }
 }
 
-/// Two clocks whose rates to each other are told from outside, within bounds
+/// Two clocks whose relative rates are given, within bounds
 /// that may be wide.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Slewed {

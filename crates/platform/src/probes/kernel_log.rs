@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! `klogctl` fills at most the stated length of a buffer that it is given,
-//! and says how much it filled (`man 3 klogctl`).
+//! and returns the length filled (`man 3 klogctl`).
 #![allow(unsafe_code)]
 
 use std::cell::OnceCell;

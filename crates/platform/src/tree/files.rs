@@ -184,7 +184,7 @@ impl Files {
     }
 }
 
-/// How [`Files::open`] says "not a regular file" in the alphabet of errors:
+/// The error by which [`Files::open`] reports "not a regular file":
 /// one that no file system gives on opening.
 const NOT_REGULAR: Errno = Errno::MEDIUMTYPE;
 

@@ -18,7 +18,7 @@ fn ppm(drift: &Drift) -> f64 {
 }
 
 /// The bar: 60 s, 1 ms of jitter, 50 ppm found within 1 ppm, whatever the
-/// jitter's form and the seed; and the interval is as good as it says.
+/// jitter's form and the seed; and the interval holds the truth as often as claimed.
 #[test]
 fn fifty_ppm_are_found_within_one_in_a_minute_of_jitter() {
     for jitter in [Jitter::Uniform(MS), Jitter::Exponential(MS), Jitter::HalfNormal(MS)] {
