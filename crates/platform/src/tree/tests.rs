@@ -71,7 +71,7 @@ fn what_was_recorded_reads_the_same_elsewhere() {
     let lost = Tree::captured(&place).unwrap().text("/proc/cmdline");
     assert_eq!(
         lost.unknown().unwrap().to_string(),
-        "not readable: /proc/cmdline: captured, and since lost from the tree"
+        "not readable: /proc/cmdline: captured, but missing in the folder"
     );
 }
 
