@@ -1,8 +1,8 @@
-//! `parachron doctor` as a person meets it: a whole process, start to end.
+//! `parachron doctor` as a person runs it: a whole process, start to end.
 //!
 //! # Invariants of the unsafe code
 //! 1. `wait4` fills the two structures it is given and keeps nothing; the
-//!    process waited for is our own child, which nobody else waits for.
+//!    process waited for is our child, and no other code waits for it.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::ExitStatusExt;
@@ -31,7 +31,7 @@ struct Figures {
     peak_mb: f64,
 }
 
-/// Builds the release binary beside this one.
+/// Builds the release binary next to this one.
 fn build() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -63,12 +63,12 @@ fn measure(binary: &Path, arguments: &[&str], runs: usize) -> Result<Figures, St
         }
     }
     took_ms.sort_by(f64::total_cmp);
-    let median_ms = *took_ms.get(runs / 2).ok_or("no runs asked for")?;
+    let median_ms = *took_ms.get(runs / 2).ok_or("no runs requested")?;
     Ok(Figures { median_ms, peak_mb })
 }
 
-/// How the child ended, and its largest resident set in MB: what `wait4`
-/// tells and the standard library's `wait` does not.
+/// The child's exit status, and its largest resident set in MB: `wait4` returns
+/// it, the standard library's `wait` does not.
 fn wait(child: u32) -> std::io::Result<(ExitStatus, f64)> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid `rusage`: integers alone.

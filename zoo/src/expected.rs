@@ -60,7 +60,7 @@ pub(crate) mod lab {
     pub(crate) const EXPERIMENTS: &str = "experiments";
     pub(crate) const CHECKS: &str = "checks";
     pub(crate) const NAME: &str = "name";
-    pub(crate) const BAR: &str = "bar";
+    pub(crate) const EXPECTED: &str = "expected";
     pub(crate) const FOUND: &str = "found";
     pub(crate) const VERDICT: &str = "verdict";
     pub(crate) const PASSED: &str = "passed";

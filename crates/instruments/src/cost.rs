@@ -92,7 +92,7 @@ pub fn prepare<T: FnMut() -> u64>(
 }
 
 /// Measures `subjects` in turns and adds to their `costs`, until `samples` of
-/// each were taken or `proceed` (asked after each round) says no; there is one
+/// each were taken or `proceed` (called after each round) returns false; there is one
 /// round in any case.
 pub fn measure<T: FnMut() -> u64>(
     stopwatch: &mut Stopwatch<T>,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn measuring_stops_when_told() {
+    fn measuring_stops_on_request() {
         let machine = Machine { now: Cell::new(0), read_cost: 1 };
         let mut subjects = [machine.subject(|_| 50), machine.subject(|_| 70)];
         let mut stopwatch = machine.stopwatch();

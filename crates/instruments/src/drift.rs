@@ -1,13 +1,13 @@
 //! A clock's frequency and offset against a reference, over a while.
 //!
-//! Two clocks are never read at one instant: each [`Reading`] only says that
-//! their difference lay between two bounds, a network's round trip apart or
-//! the few nanoseconds between two reads. From there the way is:
+//! Two clocks are never read at one instant: each [`Reading`] only bounds
+//! their difference, within a network's round trip or the few nanoseconds
+//! between two reads. The stages:
 //!
 //! 1. [`series`]: readings become bounds on clock − reference; where one
 //!    contradicts those before it, a step is found and cut out.
-//! 2. [`filter`]: each block of readings is worth its quickest way there and
-//!    its quickest way back; all others stood in a queue and are dropped.
+//! 2. [`filter`]: a block keeps its quickest request and its quickest reply; all
+//!    others waited in a queue and are dropped.
 //! 3. [`theil_sen`]: the blocks' slope is the frequency error, a median of
 //!    slopes with Sen's confidence interval.
 //! 4. [`allan`]: how stable that is over which time.

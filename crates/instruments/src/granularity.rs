@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// What `Steps` says of a clock that shows multiples of `step` ns, rounded
+    /// The step by `Steps` of a clock that shows multiples of `step` ns, rounded
     /// down to whole ns, read after each of `gaps` ns.
     fn measured(step: f64, gaps: impl IntoIterator<Item = f64>) -> Option<u64> {
         let mut steps = Steps::new();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_has_no_step() {
+    fn a_stopped_clock_has_no_step() {
         assert_eq!(measured(1e9, [0.0; 100]), None);
         assert_eq!(Steps::new().step_ns(), None);
     }

@@ -19,7 +19,7 @@ pub struct Measurements {
     pub order: Vec<Order>,
     /// The TSC's rate against the kernel's raw clock.
     pub tsc_rate: Option<TscRate>,
-    /// What was asked for and could not be measured.
+    /// What could not be measured.
     pub not_measured: Vec<NotMeasured>,
 }
 
@@ -90,7 +90,7 @@ pub struct CallCost {
     pub histogram: Vec<(f64, u64)>,
 }
 
-/// Where a clock call was answered.
+/// What served a clock call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "path")]
 pub enum ReadPath {

@@ -20,7 +20,7 @@ pub struct RoundTrip {
     pub back: u64,
 }
 
-/// What round trips tell about b's counter against a's.
+/// The offset of b's counter from a's, by round trips.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Offset {
     best: Option<RoundTrip>,

@@ -1,8 +1,8 @@
 //! A counter's rate against a reference clock, by paired readings.
 //!
-//! The counter is read between two readings of the reference, so it was read
-//! at their middle, give or take half their distance. Two such pairs, far
-//! apart, give the rate, and their widths its bound.
+//! The counter is read between two readings of the reference, so its time
+//! is their middle ± half their distance. Two such pairs, long after each other,
+//! give the rate, and their widths its bound.
 
 use crate::measurements::TscRate;
 

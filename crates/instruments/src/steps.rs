@@ -1,4 +1,4 @@
-//! Steps: where one clock moved against another by more than its rate says.
+//! Steps: where one clock moved against another by more than its rate explains.
 //!
 //! Two clocks cannot be read at the same instant, and between two reads a
 //! scheduler may put any delay. So one is read *between two reads of the
@@ -11,9 +11,9 @@
 //! | clocks | what is known of their rates | instrument |
 //! | --- | --- | --- |
 //! | REALTIME or BOOTTIME in MONOTONIC | the same, always | [`ConstantOffset`] |
-//! | MONOTONIC in MONOTONIC_RAW | told by adjtimex, within bounds | [`Slewed`] |
+//! | MONOTONIC in MONOTONIC_RAW | reported by adjtimex, within bounds | [`Slewed`] |
 //! | MONOTONIC_RAW in the TSC | constant, to be learnt | [`LearntRate`] |
-//! | two versions of a kvm-clock page | both say so themselves | [`page`] |
+//! | two versions of a kvm-clock page | in both pages | [`page`] |
 
 mod interval;
 mod learnt;
@@ -25,8 +25,8 @@ use units::Bracket;
 
 /// Two clocks of one rate: their offset changes by steps alone.
 ///
-/// Each bracket says between which values the offset lies; all brackets since
-/// the last step together say it far better than the tightest of them, so a
+/// Each bracket bounds the offset; all brackets since the last step together
+/// bound it far better than the tightest of them, so a
 /// step of a few nanoseconds is found though no single read is that quick.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConstantOffset {
@@ -61,7 +61,7 @@ impl ConstantOffset {
     }
 }
 
-/// Two clocks whose rates to each other are told from outside, within bounds
+/// Two clocks whose relative rates are given, within bounds
 /// that may be wide.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Slewed {

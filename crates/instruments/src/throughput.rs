@@ -12,7 +12,7 @@ pub struct Change {
 }
 
 /// How `second` differs from `first`; `None` where a run has done nothing, or
-/// has no two slices that could tell its spread.
+/// has fewer than two slices.
 pub fn change(first: &Throughput, second: &Throughput) -> Option<Change> {
     let ratio = second.per_s / first.per_s;
     let error = relative_error(first)?.hypot(relative_error(second)?);

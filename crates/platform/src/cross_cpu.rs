@@ -1,8 +1,8 @@
-//! A token passed between two CPUs, a clock read at each hand-over.
+//! A token passed between two CPUs, with a clock read at each pass.
 //!
-//! The hand-overs order the readings: each was taken after the one before
-//! it, whichever CPU took it. So readings that go back show a clock that
-//! disagrees between CPUs, and round trips bound by how much.
+//! The passes order the readings: each was taken after the previous one,
+//! whichever CPU took it. So readings that go back show a clock that disagrees
+//! between CPUs, and round trips bound the offset.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,11 +12,10 @@ use crate::cpus::{PinError, pin};
 /// `TOKEN.turn` when the first CPU has given up.
 const OVER: u64 = u64::MAX;
 
-/// Fruitless looks at the token between two looks at the time limit.
-const LOOKS: u32 = 1024;
+/// Polls of the token between two checks of the time limit.
+const POLLS: u32 = 1024;
 
-/// Round trips between two looks at it: with a clock that takes microseconds
-/// to read, trips in time add up too.
+/// Round trips between two checks of it: a clock may take microseconds to read.
 const TRIPS: u64 = 64;
 
 /// The token, alone in its cache lines (two: adjacent-line prefetch).
@@ -33,11 +32,11 @@ struct Token {
 pub type Stamps = [u64; 3];
 
 /// Passes a token between `first` and `second`, at most `trips` times and for
-/// at most `limit`, reading `clock` at each hand-over. What was had when the
-/// time was up is the answer, even if it is none.
+/// at most `limit`, reading `clock` at each pass. Returns the trips completed in
+/// time, perhaps none.
 ///
 /// # Errors
-/// [`PinError`] when a CPU is not ours to use.
+/// [`PinError`] when this process may not use a CPU.
 pub fn round_trips(
     first: u32,
     second: u32,
@@ -79,7 +78,7 @@ fn pass(token: &Token, trips: u32, limit: Duration, clock: impl Fn() -> u64) -> 
 /// Waits for the token to be `turn`; false when time is up first.
 fn is_back(token: &Token, turn: u64, deadline: Instant) -> bool {
     loop {
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             if token.turn.load(Ordering::Acquire) == turn {
                 return true;
             }
@@ -91,7 +90,7 @@ fn is_back(token: &Token, turn: u64, deadline: Instant) -> bool {
     }
 }
 
-/// The second CPU's side, until the first says it is over.
+/// The second CPU's side, until the first gives up.
 fn turn_around(token: &Token, cpu: u32, clock: impl Fn() -> u64) -> Result<(), PinError> {
     let _pinned = pin(cpu)?;
     loop {
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_ends_the_trip() {
+    fn a_missing_cpu_ends_the_trip() {
         let here = crate::cpus::allowed().unwrap()[0];
         for (first, second) in [(here, 100_000), (100_000, here)] {
             let refused = round_trips(first, second, 5, Duration::from_millis(1), || 0);

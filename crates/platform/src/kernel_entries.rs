@@ -1,11 +1,10 @@
 //! How many calls enter the kernel: counted, not guessed.
 //!
-//! A thread of its own asks the kernel to refuse it `clock_gettime`,
-//! `gettimeofday` and `time` with an error number that nothing else uses
-//! (seccomp, SECCOMP_RET_ERRNO). Then it makes the calls: one that comes back
-//! with that number entered the kernel, any other was answered by the vDSO.
-//! The filter ends with the thread; no other thread is concerned, and no
-//! privilege is needed, only `no_new_privs` on that same thread.
+//! A new thread makes the kernel refuse it `clock_gettime`, `gettimeofday` and
+//! `time` with an unused error number (seccomp, SECCOMP_RET_ERRNO). Then it
+//! makes the calls: one that returns that number entered the kernel, the vDSO
+//! served any other. The filter ends with the thread and affects no other; it
+//! needs no privilege, only `no_new_privs` on that thread.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +12,13 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use crate::clock_call::Call;
 
-/// The error number of the refusal: below 4096, as seccomp wants it, and far
-/// above any that Linux has.
+/// The error number of the refusal: below 4096, as seccomp requires, and above
+/// all of Linux's.
 const MARK: i32 = 3691;
 
 /// Why calls could not be counted.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CountError {
     /// The filter could not be made or installed: no seccomp in the kernel,
     /// or a sandbox that forbids it.
@@ -27,8 +27,8 @@ pub enum CountError {
     /// No thread to count on.
     #[error("no thread to count on: {0}")]
     Thread(std::io::Error),
-    /// A refusal did not come back: this libc or sandbox hides it.
-    #[error("a clock_gettime made by system call was not refused, so nothing can be counted")]
+    /// A system call was not refused: this libc or sandbox hides it.
+    #[error("seccomp did not refuse a clock_gettime system call, so calls cannot be counted")]
     Unseen,
 }
 
@@ -59,9 +59,9 @@ fn entered(call: Call, times: u64) -> u64 {
     (0..times).map(|_| u64::from(call.errno() == Some(MARK))).sum()
 }
 
-/// Whether a true system call is refused: the counting's own calibration.
+/// Whether a true system call is refused: the calibration of the count.
 fn is_refused() -> bool {
-    // No vDSO answers CPU time (lib/vdso/gettimeofday.c, VDSO_HRES and others).
+    // No vDSO serves CPU time (lib/vdso/gettimeofday.c, VDSO_HRES and others).
     Call::ClockGettime(crate::clock::Clock::ThreadCputime).errno() == Some(MARK)
 }
 
@@ -85,7 +85,7 @@ mod tests {
     fn cpu_time_enters_the_kernel_and_instructions_do_not() {
         let calls = [Call::Rdtsc, Call::ClockGettime(Clock::ProcessCputime), Call::Time];
         match count(&calls, 100) {
-            // `time` is answered from memory on every x86 kernel.
+            // The vDSO serves `time` on every x86 kernel.
             Ok(entered) => assert_eq!(entered, [0, 100, 0]),
             Err(error) => crate::skipped(&error.to_string()),
         }

@@ -1,8 +1,8 @@
-//! What is not in a file as it should leave the machine: asked of the kernel,
-//! the processor or a program, or drawn from files too large or private.
+//! Facts that are in no file, or in files too large or private to save: read
+//! from the kernel, the processor or a program.
 //!
-//! Each answers in the text form that a captured tree holds, so that live and
-//! captured facts take the same way through the same parsers.
+//! Each probe returns the text form of a captured tree, so that live and
+//! captured facts go through the same parsers.
 
 pub(crate) mod acpi;
 pub(crate) mod adjtimex;

@@ -14,8 +14,8 @@ use crate::tree::Tree;
 
 pub use kernel::unpack;
 
-/// Reads everything that a tree holds. What is absent or forbidden is a fact
-/// too: this never fails.
+/// Reads all facts of a tree. It never fails: what is absent or forbidden is an
+/// unknown fact.
 pub fn read(tree: &Tree) -> Facts {
     let log = KernelLog::default();
     let clocksources = clocksource::clocksources(tree);

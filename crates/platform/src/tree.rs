@@ -1,5 +1,4 @@
-//! Where facts are read from: this machine, or a folder that holds what
-//! another said.
+//! Where facts are read from: this machine, or a folder captured on another.
 //!
 //! # The form of a tree
 //!
@@ -9,16 +8,15 @@
 //! [`Tree::probe`] and [`Tree::digest`], named and described where it is read
 //! (and all together in `testdata/machines/README.md`).
 //!
-//! A captured tree also has [`manifest::PATH`], which keeps the reason of
-//! each fact that could not be had, so that "needs root" is still that when
-//! read elsewhere. A tree made by hand does without.
+//! A captured tree also has [`manifest::PATH`], which keeps the reason of each
+//! unknown fact, so that "needs root" stays "needs root" elsewhere. A tree made
+//! by hand needs none.
 //!
 //! # One path for live and captured
 //!
-//! Each fact goes from text through one pure parser, whether that text comes
-//! from the running kernel or a file. What is taken from a file is reduced
-//! (see [`Tree::reduced`]) *before* it is parsed, live too: what a capture
-//! does not keep, no reader ever depends on.
+//! One pure parser reads each fact from text, whether the text comes from the
+//! running kernel or a file. Text is reduced (see [`Tree::reduced`]) *before*
+//! it is parsed, live too: no reader depends on what a capture does not keep.
 
 mod files;
 pub mod manifest;
@@ -46,26 +44,27 @@ pub struct Tree {
     recording: Option<RefCell<Recording>>,
 }
 
-/// What a tree knows of how it was taken.
+/// A tree's record of its capture.
 #[derive(Debug)]
 enum Index {
-    /// Live, or made by hand: it is what it is.
+    /// Live, or made by hand: none.
     None,
     /// Captured.
     Manifest(Manifest),
-    /// Captured, and the manifest cannot be read.
+    /// Captured, but the manifest is not readable.
     Damaged(Unknown),
 }
 
-/// Why a folder is no tree to read facts from.
+/// Why facts cannot be read from a folder.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TreeError {
     /// It cannot be opened as a folder.
     #[error("cannot open the folder {}: {error}", path.display())]
     Open {
         /// Which folder.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
     /// A later version of the program wrote it.
@@ -111,7 +110,7 @@ impl Tree {
         Ok(Self { files, index, recording: None })
     }
 
-    /// The same tree, noting all that is read from it.
+    /// The same tree, recording all that is read from it.
     pub fn recording(self) -> Self {
         Self { recording: Some(RefCell::default()), ..self }
     }
@@ -133,7 +132,7 @@ impl Tree {
     }
 
     /// The part of a file's text that concerns time and may leave the
-    /// machine. `keep` says for people what that is; `reduce` applied to its
+    /// machine. `keep` describes that part for people; `reduce` applied to its
     /// own result must change nothing, since a captured file is reduced
     /// again when it is read.
     pub fn reduced(
@@ -148,11 +147,11 @@ impl Tree {
 
     /// The names in a folder, sorted.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
-        let mut names = self.settle(path, self.files.names(path));
+        let mut names = self.with_reason(path, self.files.names(path));
         if let Index::Manifest(manifest) = &self.index
             && let Some(listed) = manifest.listed.get(path)
         {
-            // A folder that was empty may have been lost on the way here.
+            // An empty folder may have been lost on the way here.
             let mut all = names.known().cloned().unwrap_or_default();
             all.extend(listed.iter().cloned());
             all.sort();
@@ -165,14 +164,14 @@ impl Tree {
         names
     }
 
-    /// What only the running kernel or a program answers: `live` asks it; in
-    /// a captured tree the answer is the file `parachron/<name>`.
+    /// A fact that is in no file: `live` reads it from the kernel or a program; in
+    /// a captured tree it is the file `parachron/<name>`.
     pub fn probe(&self, name: &str, live: impl FnOnce() -> Fact<String>) -> Fact<String> {
         self.probe_keeping(name, None, live)
     }
 
     /// As [`Tree::probe`], where `live` leaves out what must not leave the
-    /// machine; `keep` says for people what it gives.
+    /// machine; `keep` describes for people what it keeps.
     pub fn probe_reduced(
         &self,
         name: &str,
@@ -189,16 +188,17 @@ impl Tree {
         live: impl FnOnce() -> Fact<String>,
     ) -> Fact<String> {
         let path = format!("parachron/{name}");
-        let answer = match self.is_live() {
-            true => live().map(|text| clean(text.as_bytes())),
-            false => self.read(&path),
+        let text = if self.is_live() {
+            live().map(|text| clean(text.as_bytes()))
+        } else {
+            self.read(&path)
         };
-        self.note(&path, keep, answer)
+        self.note(&path, keep, text)
     }
 
-    /// What is made of files too large, binary or private to be taken as they
-    /// are: `make` does so from the running machine's files, or from a
-    /// hand-made tree's; a captured tree has it in `parachron/<name>`.
+    /// A digest of files too large, binary or private to save as they are: `make`
+    /// makes it from the running machine's files, or those of a tree made by hand;
+    /// a captured tree has it in `parachron/<name>`.
     pub fn digest(
         &self,
         name: &str,
@@ -209,9 +209,9 @@ impl Tree {
         let mut made = None;
         if !self.is_live() {
             made = match (self.read(&path), &self.index) {
-                // Nothing says that this was ever asked for.
+                // It was never captured.
                 (Fact::Unknown(Unknown::NotThere { what }), _) if what == path => None,
-                (answer, _) => Some(answer),
+                (read, _) => Some(read),
             };
         }
         let made = made.unwrap_or_else(|| make(&self.files).map(|text| clean(text.as_bytes())));
@@ -220,11 +220,11 @@ impl Tree {
 
     fn read(&self, path: &str) -> Fact<String> {
         let read = self.files.bytes(path, TEXT_LIMIT_BYTES).map(|bytes| clean(&bytes));
-        self.settle(path, read)
+        self.with_reason(path, read)
     }
 
-    /// Replaces "not there" by what the manifest knows better.
-    fn settle<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
+    /// Replaces "not there" by the manifest's reason.
+    fn with_reason<T>(&self, path: &str, read: Fact<T>) -> Fact<T> {
         match (&read, &self.index) {
             (Fact::Unknown(Unknown::NotThere { .. }), Index::Damaged(why)) => {
                 Fact::Unknown(why.clone())
@@ -236,7 +236,7 @@ impl Tree {
                 if manifest.taken.contains_key(path) {
                     return Fact::Unknown(Unknown::Unreadable {
                         what: path.to_owned(),
-                        error: "captured, and since lost from the tree".to_owned(),
+                        error: "captured, but missing in the folder".to_owned(),
                     });
                 }
                 read
@@ -253,8 +253,8 @@ impl Tree {
     }
 }
 
-/// Text of any bytes: what is not UTF-8 is replaced, and so are control
-/// characters, which would act on the terminal of whoever reads a report.
+/// Text of any bytes: replaces what is not UTF-8, and control characters, which
+/// would act on the terminal that shows a report.
 pub fn clean(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .replace("\r\n", "\n")

@@ -35,6 +35,6 @@ fn of_check(name: &str, check: &Value) -> Check {
     let why = verdict.and_then(|verdict| verdict.get(lab::NOT_MEASURED)).and_then(Value::as_str);
     let found =
         why.map_or_else(|| word(lab::FOUND).to_owned(), |why| format!("not measured: {why}"));
-    let what = format!("{name}: {}: {}", word(lab::NAME), word(lab::BAR));
+    let what = format!("{name}: {}: {}", word(lab::NAME), word(lab::EXPECTED));
     Check::new(what, found, verdict.and_then(Value::as_str) == Some(lab::PASSED))
 }

@@ -12,7 +12,7 @@ pub(crate) const WIDTH: i32 = 1000;
 /// Right edge of everything.
 pub(crate) const RIGHT: i32 = 980;
 
-/// Colours that also colour-blind readers tell apart (Okabe and Ito, 2008).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),

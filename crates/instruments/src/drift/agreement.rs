@@ -1,14 +1,14 @@
 //! Which of several references can be right together.
 //!
 //! Marzullo's algorithm as NTP has it (RFC 5905, section 11.2.1): each
-//! reference says between which bounds the truth lies; the truth is taken to
-//! be where most of them overlap, and whoever has no part in that is a
+//! reference bounds the true time; the true time is taken to be where most of
+//! the bounds overlap, and a reference outside is a
 //! falseticker. A majority must agree: of two that contradict each other
-//! nobody can tell which is wrong.
+//! it is unknown which is wrong.
 
 use crate::steps::Interval;
 
-/// What the references say together.
+/// The references' agreement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Agreement {
     /// A majority, or all: who belongs to it, in order.
@@ -35,26 +35,29 @@ pub fn agreement(bounds: &[Interval]) -> Agreement {
 mod tests {
     use super::*;
 
-    fn told(bounds: &[(f64, f64)]) -> Agreement {
+    fn agreement_of(bounds: &[(f64, f64)]) -> Agreement {
         let bounds: Vec<Interval> =
             bounds.iter().map(|&(low, high)| Interval { low, high }).collect();
         agreement(&bounds)
     }
 
     #[test]
-    fn a_majority_tells_who_is_wrong() {
-        let all = told(&[(0.0, 2.0), (1.0, 3.0), (1.5, 9.0)]);
+    fn a_majority_shows_which_is_wrong() {
+        let all = agreement_of(&[(0.0, 2.0), (1.0, 3.0), (1.5, 9.0)]);
         assert_eq!(all, Agreement::Majority(vec![true, true, true]));
-        let one = told(&[(0.0, 2.0), (500.0, 501.0), (1.0, 3.0)]);
+        let one = agreement_of(&[(0.0, 2.0), (500.0, 501.0), (1.0, 3.0)]);
         assert_eq!(one, Agreement::Majority(vec![true, false, true]));
     }
 
     #[test]
     fn two_that_contradict_leave_it_open() {
-        assert_eq!(told(&[(0.0, 1.0), (2.0, 3.0)]), Agreement::None);
-        assert_eq!(told(&[(0.0, 1.0), (1.0, 3.0)]), Agreement::Majority(vec![true, true]));
-        assert_eq!(told(&[(0.0, 1.0), (0.0, 1.0), (5.0, 6.0), (5.0, 6.0)]), Agreement::None);
-        assert_eq!(told(&[]), Agreement::None);
-        assert_eq!(told(&[(f64::NAN, f64::NAN)]), Agreement::None);
+        assert_eq!(agreement_of(&[(0.0, 1.0), (2.0, 3.0)]), Agreement::None);
+        assert_eq!(agreement_of(&[(0.0, 1.0), (1.0, 3.0)]), Agreement::Majority(vec![true, true]));
+        assert_eq!(
+            agreement_of(&[(0.0, 1.0), (0.0, 1.0), (5.0, 6.0), (5.0, 6.0)]),
+            Agreement::None
+        );
+        assert_eq!(agreement_of(&[]), Agreement::None);
+        assert_eq!(agreement_of(&[(f64::NAN, f64::NAN)]), Agreement::None);
     }
 }

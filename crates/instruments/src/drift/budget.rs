@@ -1,11 +1,11 @@
-//! Whether a clock keeps within what is asked of it.
+//! Whether a clock keeps within its limits.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Drift, Frequency};
 
-/// What is asked.
+/// The limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Budget {
     /// Largest frequency error, ppm, either way.
@@ -14,13 +14,13 @@ pub struct Budget {
     pub max_offset_ns: Option<f64>,
 }
 
-/// How a figure stands to its limit.
+/// A figure compared with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Within it, and all of its interval too.
     Within,
-    /// Within it, but its interval reaches beyond: a longer run would tell.
+    /// Within it, but its interval reaches beyond: a longer run would decide.
     WithinUnsure,
     /// Beyond it, but its interval reaches within.
     OutsideUnsure,
@@ -49,16 +49,16 @@ impl Verdict {
 }
 
 impl Budget {
-    /// Whether nothing is asked.
+    /// Whether there is no limit.
     pub fn is_empty(&self) -> bool {
         self.max_ppm.is_none() && self.max_offset_ns.is_none()
     }
 
-    /// The frequency's verdict; none where none is asked for.
+    /// The frequency's verdict; none without a limit.
     pub fn frequency(&self, drift: &Drift) -> Option<Verdict> {
         let limit = self.max_ppm?;
         Some(match drift.frequency {
-            // Without an interval the estimate may be off by anything.
+            // Without an interval the estimate's error is unknown.
             Some(Frequency { ppm, interval_ppm, .. }) => {
                 let anything = (f64::NEG_INFINITY, f64::INFINITY);
                 Verdict::of(ppm, interval_ppm.unwrap_or(anything), limit)
@@ -67,7 +67,7 @@ impl Budget {
         })
     }
 
-    /// The offset's verdict; none where none is asked for.
+    /// The offset's verdict; none without a limit.
     pub fn offset(&self, drift: &Drift) -> Option<Verdict> {
         let limit = self.max_offset_ns?;
         let (ns, bound) = (drift.offset.ns, drift.offset.bound_ns);

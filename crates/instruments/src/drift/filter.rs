@@ -7,8 +7,8 @@
 //! filter (RFC 5905, section 10) keeps the one reading of the least round
 //! trip instead, which must be lucky twice.
 //!
-//! Within a block the clocks drift apart. Before bounds are compared that
-//! drift is taken out, by a slope known beforehand.
+//! Within a block the clocks drift. Before bounds are compared that drift is
+//! removed, by a slope known beforehand.
 
 use super::theil_sen::Point;
 
@@ -24,7 +24,7 @@ pub struct Bounded {
 }
 
 impl Bounded {
-    /// How far apart the bounds are: the delay, for a network.
+    /// The distance between the bounds: the delay, for a network.
     pub fn width_ns(&self) -> f64 {
         self.high_ns - self.low_ns
     }
@@ -45,7 +45,7 @@ impl Bounded {
 /// confidence interval of their slope narrow.
 const BLOCKS: usize = 12;
 
-/// Readings that make a block, at least; of fewer, each stands for itself.
+/// Fewest readings of a block; of fewer, each is used by itself.
 const LEAST: usize = 4;
 
 /// How many blocks a stretch of `length` readings out of `all` is worth.
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_block_is_worth_its_best_bound_from_either_side() {
         let at = |at_s: f64, low_ns: f64, high_ns: f64| Bounded { at_s, low_ns, high_ns };
-        // The truth is 100 ns at 0 s and goes by 10 ns/s.
+        // The truth is 100 ns at 0 s and drifts by 10 ns/s.
         let readings = [at(0.0, 60.0, 101.0), at(1.0, 109.0, 400.0), at(2.0, 0.0, 190.0)];
         let block = best(&readings, 10.0).unwrap();
         assert_eq!(block.best, at(1.0, 109.0, 111.0));

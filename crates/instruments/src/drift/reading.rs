@@ -25,7 +25,7 @@ impl Span {
 /// Which of the two clocks was read around the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nesting {
-    /// A request leaves, the reference receives and answers, the answer
+    /// A request leaves, the reference receives and replies, the reply
     /// arrives: the reference's span happened within the clock's.
     ClockOutside,
     /// The clock was read between two reads of the reference. Its span is
@@ -62,7 +62,7 @@ impl Reading {
         }
     }
 
-    /// The reference's time that stands for the comparison, ns.
+    /// The reference's time of the comparison, ns.
     pub fn at_ns(self) -> u64 {
         self.reference.middle()
     }
@@ -77,7 +77,7 @@ impl Reading {
         Bracket { before: outer.before, inner: inner.middle(), after: outer.after }
     }
 
-    /// How far the inner clock may be off what the bracket says of it, ns.
+    /// The inner clock's largest error within its bracket, ns.
     pub fn inner_step_ns(self) -> f64 {
         let inner = match self.nesting {
             Nesting::ClockOutside => self.reference,

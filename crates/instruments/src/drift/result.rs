@@ -9,7 +9,7 @@ use super::filter::Bounded;
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 
-/// The five minutes by which people tell how wrong a guest's clock is.
+/// Five minutes, over which people compare a guest's clock.
 const FIVE_MINUTES_S: f64 = 300.0;
 
 /// One clock against one reference.

@@ -12,7 +12,7 @@ use crate::steps::{LearntRate, Moved};
 /// Readings after a change of frequency that are enough to go by them alone.
 const ENOUGH: usize = 16;
 
-/// Readings by which the next is called wide.
+/// Readings that decide whether the next is wide.
 const WIDTHS: usize = 32;
 
 /// Wide readings in a row that are left out of the search for steps.
@@ -100,7 +100,7 @@ impl Series {
 
     /// Whether a reading is so much wider than those before it that a step
     /// would fit in: one that stood in a queue, or that the step happened in
-    /// the middle of. Then the next one tells; unless all are as wide now.
+    /// the middle of. Then the next one decides; unless all are as wide now.
     fn hides_a_step(&mut self, width_ns: f64) -> bool {
         let mut sorted: Vec<f64> = self.widths.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -127,8 +127,7 @@ impl Series {
         self.learnt = None;
     }
 
-    /// No reading follows: what only a later one could have told apart is
-    /// told as it is.
+    /// No reading follows: reports undecided steps as they are.
     pub fn finish(&mut self) {
         let moved = self.learnt.as_mut().map(|(learnt, _)| learnt.finish()).unwrap_or_default();
         for moved in moved {

@@ -49,7 +49,7 @@ pub(super) struct Server {
     pub(super) jitter: Jitter,
     /// It steps by so much, ns, at this true time, ns.
     pub(super) step: Option<(f64, f64)>,
-    /// The share of requests that get no answer.
+    /// The share of requests without a reply.
     pub(super) loss: f64,
 }
 
@@ -66,21 +66,21 @@ impl Server {
 
     /// What a client with a perfect clock that counts from 5 s sees, asking
     /// each `interval_s` for `length_s`.
-    pub(super) fn asked(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<Reading> {
+    pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<Reading> {
         let mut random = Random(seed);
         let mut readings = Vec::new();
         for request in 0..(length_s / interval_s) as usize {
             let sent = request as f64 * interval_s * 1e9;
             let received = sent + self.least_ns.0 + self.jitter.draw(&mut random);
-            let answered = received + 20_000.0;
-            let back = answered + self.least_ns.1 + self.jitter.draw(&mut random);
+            let replied = received + 20_000.0;
+            let back = replied + self.least_ns.1 + self.jitter.draw(&mut random);
             if random.unit() < self.loss {
                 continue;
             }
             let clock = |true_ns: f64| 5_000_000_000 + true_ns.round() as u64;
             readings.push(Reading {
                 clock: Span { before: clock(sent), after: clock(back) },
-                reference: Span { before: self.time_at(received), after: self.time_at(answered) },
+                reference: Span { before: self.time_at(received), after: self.time_at(replied) },
                 nesting: Nesting::ClockOutside,
             });
         }

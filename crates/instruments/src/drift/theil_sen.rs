@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_may_be_apart_by_anything() {
+    fn stretches_may_differ_by_any_step() {
         let line = |from: i32, shift: f64| -> Vec<Point> {
             (from..from + 6).map(|i| (f64::from(i), f64::from(i) * -2.0 + shift)).collect()
         };

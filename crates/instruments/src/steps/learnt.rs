@@ -2,8 +2,8 @@
 //!
 //! The rate is learnt as it goes, over some seconds. An interval that does
 //! not fit it has two explanations: a step, after which the rate is what it
-//! was, or a new rate. The intervals after it tell them apart, so each
-//! finding is told one or two brackets late, with the time it belongs to.
+//! was, or a new rate. The intervals after it distinguish them, so each
+//! finding is reported one or two brackets late, with its own time.
 
 use super::{Interval, Rates};
 use units::Bracket;
@@ -18,7 +18,7 @@ const WANDER: f64 = 1e-6;
 /// than the wander allowed.
 const WINDOW: u64 = 5_000_000_000;
 
-/// Intervals in a row that do not fit, before a new rate is looked for.
+/// Consecutive intervals that do not fit, before a new rate is assumed.
 const SUSPECTS: usize = 2;
 
 /// Two clocks of steady rate.
@@ -63,14 +63,14 @@ struct Suspect {
 pub enum Moved {
     /// The inner clock stepped, in its units.
     Step {
-        /// As handed in with the first bracket after it.
+        /// As passed with the first bracket after it.
         at_ns: u64,
         /// By how much.
         step: Interval,
     },
     /// The inner clock runs at another rate since.
     Rate {
-        /// As handed in with the first bracket that showed it.
+        /// As passed with the first bracket that showed it.
         at_ns: u64,
         /// Rate before: inner units to one outer.
         before: f64,
@@ -131,7 +131,7 @@ impl LearntRate {
     }
 
     /// Two intervals off the old rate to the same side may be the end of it;
-    /// a third that goes on as the second did says so.
+    /// a third that continues like the second shows it.
     fn new_rate(&mut self, third: Suspect) -> Option<Moved> {
         let [first, second] = self.suspects[..] else { return None };
         let one_side = (first.step.low > 0.0) == (second.step.low > 0.0)

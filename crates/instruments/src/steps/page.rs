@@ -1,4 +1,4 @@
-//! What a kvm-clock page's update did to the time it tells.
+//! What a kvm-clock page's update did to its time.
 
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::Aligned;
@@ -8,12 +8,12 @@ use pvclock::{Nanos, ReadError, Ticks};
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageUpdate {
     /// Updates in between, by the version; `None` where it went back, as on a
-    /// page written anew.
+    /// rewritten page.
     pub updates: Option<u32>,
     /// The fields that differ.
     pub changed: Vec<FieldChange>,
     /// New minus old time at the TSC of the update, ns; else why one of the
-    /// two tells no time then.
+    /// two gives no time then.
     pub step_ns: Result<i64, ReadError>,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_written_anew_has_no_count_of_updates() {
+    fn a_rewritten_page_has_no_count_of_updates() {
         let again = TimeInfo { version: 2, ..page() };
         assert_eq!(compare(&page(), &again).unwrap().updates, None);
         let wrapped = TimeInfo { version: 0, ..page() };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_switched_off_tells_no_step() {
+    fn a_page_switched_off_has_no_step() {
         let off = TimeInfo { version: 34, scale: Scale::from_parts(0, 0), ..page() };
         let update = compare(&page(), &off).unwrap();
         assert_eq!(update.step_ns, Err(ReadError::SwitchedOff { version: 34 }));

@@ -4,9 +4,9 @@ use super::simulated::Reader;
 use super::*;
 
 const LOOK_NS: u64 = 100_000_000;
-const LOOKS: u64 = 150;
+const SAMPLES: u64 = 150;
 /// Where the clocks are made to move: after some seconds of learning.
-const AT_LOOK: u64 = 80;
+const AT_SAMPLE: u64 = 80;
 
 /// 2.4 GHz, `ppm` off.
 fn tsc(ppm: f64) -> impl Fn(u64) -> u64 {
@@ -52,7 +52,7 @@ fn a_clock_that_went_back_with_its_bracket_is_a_step_of_that_size() {
 }
 
 #[test]
-fn what_no_later_look_explains_is_told_at_the_end() {
+fn what_no_later_sample_explains_is_reported_at_the_end() {
     let mut track = LearntRate::new(1.0);
     let at = |s: u64, step: u64| Bracket {
         before: s * 2_000_000_000,
@@ -76,14 +76,14 @@ proptest! {
         let (mut constant, mut slewed) = (ConstantOffset::new(), Slewed::new());
         let mut learnt = LearntRate::new(step as f64);
         let slow = |ns: u64| (ns as f64 * (1.0 + ppm * 1e-6)) as u64;
-        for look in 0..LOOKS {
+        for sample in 0..SAMPLES {
             let realtime = reader.bracket(|ns| 1_700_000_000_000_000_000 + ns, |ns| ns);
             prop_assert_eq!(constant.observe(realtime), None);
             let monotonic = reader.bracket(slow, |ns| ns);
             let rates = Rates::new(1.0 - 500e-6, 1.0 + 500e-6);
             prop_assert_eq!(slewed.observe(monotonic, rates), None);
             let raw = reader.bracket(in_steps_of(step), tsc(7.0));
-            prop_assert_eq!(learnt.observe(raw, look), []);
+            prop_assert_eq!(learnt.observe(raw, sample), []);
             reader.sleep(LOOK_NS);
         }
         prop_assert_eq!(learnt.finish(), []);
@@ -99,9 +99,9 @@ proptest! {
             let s = (ns - start) as f64 * 1e-9;
             ((ns as f64 + ppm_a_minute * 1e3 * s * s / 120.0) * 2.4) as u64
         };
-        for look in 0..4 * LOOKS {
+        for sample in 0..4 * SAMPLES {
             let raw = reader.bracket(|ns| ns, warming);
-            prop_assert_eq!(learnt.observe(raw, look), []);
+            prop_assert_eq!(learnt.observe(raw, sample), []);
             reader.sleep(LOOK_NS);
         }
         let learnt_hz = 1e9 / learnt.rates().unwrap().middle();
@@ -116,11 +116,11 @@ proptest! {
     ) {
         let mut reader = Reader::new(seed, 1000);
         let mut constant = ConstantOffset::new();
-        for look in 0..LOOKS {
-            let offset = if look < AT_LOOK { 0 } else { size };
+        for sample in 0..SAMPLES {
+            let offset = if sample < AT_SAMPLE { 0 } else { size };
             let clock = |ns: u64| (1_700_000_000_000_000_000 + ns).wrapping_add_signed(offset);
             let found = constant.observe(reader.bracket(clock, |ns| ns));
-            prop_assert_eq!(found.is_some(), look == AT_LOOK);
+            prop_assert_eq!(found.is_some(), sample == AT_SAMPLE);
             if let Some(step) = found {
                 prop_assert!(step.low <= size as f64 && size as f64 <= step.high, "{step:?}");
                 prop_assert!(step.bound() <= 150.0, "{step:?}");
@@ -138,12 +138,12 @@ proptest! {
     ) {
         let mut reader = Reader::new(seed, 1000);
         let mut slewed = Slewed::new();
-        for look in 0..LOOKS {
-            let offset = if look < AT_LOOK { 0 } else { size };
+        for sample in 0..SAMPLES {
+            let offset = if sample < AT_SAMPLE { 0 } else { size };
             let clock = |ns: u64| ((ns as f64 * (1.0 + ppm * 1e-6)) as u64).wrapping_add_signed(offset);
             let rates = Rates::new(1.0 - 500e-6, 1.0 + 500e-6);
             let found = slewed.observe(reader.bracket(clock, |ns| ns), rates);
-            prop_assert_eq!(found.is_some(), look == AT_LOOK);
+            prop_assert_eq!(found.is_some(), sample == AT_SAMPLE);
             if let Some(step) = found {
                 prop_assert!(step.low <= size as f64 && size as f64 <= step.high, "{step:?}");
             }
@@ -151,38 +151,38 @@ proptest! {
         }
     }
 
-    /// Steps of the raw clock against the TSC, one or two in a row, are told
-    /// as steps, at the look that saw them, and the rate stays what it was.
+    /// Steps of the raw clock against the TSC, one or two in a row, are reported
+    /// as steps, at the sample that showed them, and the rate stays what it was.
     #[test]
     fn steps_of_a_clock_of_learnt_rate_are_found(
         seed: u64,
         sizes in prop::collection::vec(
             prop_oneof![-1_000_000_000i64..-3000, 3000i64..1_000_000_000], 1..3),
-        apart in 1u64..4,
+        distance in 1u64..4,
     ) {
         let mut reader = Reader::new(seed, 1000);
         let mut learnt = LearntRate::new(1.0);
         let mut found = Vec::new();
-        for look in 0..LOOKS {
-            let happened = (0u64..).zip(&sizes).filter(|(i, _)| look >= AT_LOOK + i * apart);
+        for sample in 0..SAMPLES {
+            let happened = (0u64..).zip(&sizes).filter(|(i, _)| sample >= AT_SAMPLE + i * distance);
             let offset: i64 = happened.map(|(_, size)| size).sum();
             let raw = reader.bracket(|ns| ns.wrapping_add_signed(offset), tsc(-3.0));
-            found.extend(learnt.observe(raw, look));
+            found.extend(learnt.observe(raw, sample));
             reader.sleep(LOOK_NS);
         }
         prop_assert_eq!(found.len(), sizes.len(), "{:?}", found);
         for ((i, size), found) in (0u64..).zip(sizes).zip(found) {
             let Moved::Step { at_ns, step } = found else { panic!("{found:?}") };
-            prop_assert_eq!(at_ns, AT_LOOK + i * apart);
+            prop_assert_eq!(at_ns, AT_SAMPLE + i * distance);
             prop_assert!(step.low <= size as f64 && size as f64 <= step.high, "{size}: {step:?}");
         }
         let ppm = (1e9 / learnt.rates().unwrap().middle() / 2.4e9 - 1.0) * 1e6;
         prop_assert!((ppm + 3.0).abs() < 0.1, "{ppm} ppm");
     }
 
-    /// A counter that runs at another rate is not told as steps without end.
+    /// A counter that runs at another rate is not reported as endless steps.
     #[test]
-    fn a_new_rate_is_told_once(
+    fn a_new_rate_is_reported_once(
         seed: u64,
         ppm in prop_oneof![-200_000.0f64..-10.0, 10.0f64..200_000.0],
     ) {
@@ -190,20 +190,20 @@ proptest! {
         let mut learnt = LearntRate::new(1.0);
         let mut found = Vec::new();
         let mut changed_ns = u64::MAX;
-        for look in 0..LOOKS {
+        for sample in 0..SAMPLES {
             let migrated = |ns: u64| {
                 let late = ns.saturating_sub(changed_ns) as f64 * ppm * 1e-6;
                 ((ns as f64 + late) * 2.4) as u64
             };
             let raw = reader.bracket(|ns| ns, migrated);
-            found.extend(learnt.observe(raw, look));
-            if look == AT_LOOK {
+            found.extend(learnt.observe(raw, sample));
+            if sample == AT_SAMPLE {
                 changed_ns = reader.now_ns;
             }
             reader.sleep(LOOK_NS);
         }
         let [Moved::Rate { at_ns, before, after }] = found[..] else { panic!("{found:?}") };
-        prop_assert_eq!(at_ns, AT_LOOK + 1);
+        prop_assert_eq!(at_ns, AT_SAMPLE + 1);
         let change_ppm = (before / after - 1.0) * 1e6;
         prop_assert!((change_ppm - ppm).abs() < 2.0 + ppm.abs() * 1e-5, "{change_ppm} {ppm}");
     }

@@ -1,4 +1,4 @@
-//! The maker's name in ACPI's tables.
+//! The vendor's name in ACPI's tables.
 
 use super::kernel_log::KernelLog;
 use crate::tree::Files;
@@ -6,11 +6,11 @@ use facts::{Fact, Unknown};
 
 const FACP: &str = "/sys/firmware/acpi/tables/FACP";
 
-/// A table's header holds the maker's name in six bytes from here (ACPI
+/// The bytes of a table's header that hold the vendor's name (ACPI
 /// specification, System Description Table Header).
 const OEM_ID: std::ops::Range<usize> = 10..16;
 
-/// The name, from the table where root may read it, else from the log.
+/// The name, from the table (as root) or from the log.
 pub(crate) fn oem(files: &Files, log: &KernelLog) -> Fact<String> {
     match files.bytes(FACP, 1 << 16) {
         Fact::Known(table) => match table.get(OEM_ID) {

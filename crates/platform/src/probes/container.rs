@@ -1,4 +1,4 @@
-//! Signs that this is a container.
+//! Evidence that this is a container.
 
 use crate::tree::Files;
 use facts::{Fact, Unknown};
@@ -10,7 +10,7 @@ const FIRST_IPC: &str = "ipc:[4026531839]";
 
 const LIMIT_BYTES: u64 = 1 << 16;
 
-/// Words in the first process's control group that give a runtime away.
+/// Words in the first process's control group that identify a runtime.
 const CGROUPS: &[&str] = &["docker", "kubepods", "libpod", "lxc", "garden"];
 
 /// The lines of [`facts::system::parse_container`].
@@ -45,8 +45,8 @@ pub(crate) fn hints(files: &Files) -> Fact<String> {
     Fact::Known(hints.join("\n") + "\n")
 }
 
-/// Whether this process is where the machine's first one is. A service of its
-/// own host name (`ProtectHostname=`) is still no container.
+/// Whether this process is in the first process's namespaces. A service with
+/// its own host name (`ProtectHostname=`) is still no container.
 fn first_namespaces() -> bool {
     let is = |kind: &str, first: &str| {
         let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));

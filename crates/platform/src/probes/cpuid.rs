@@ -9,10 +9,10 @@ use facts::cpu::cpuid::{Registers, announces, bases};
 /// A reader of one leaf's sub-leaf 0.
 type Read<'a> = dyn Fn(u32) -> Registers + 'a;
 
-/// The leaves that say something of clocks.
+/// The leaves that concern clocks.
 pub(crate) fn leaves() -> Fact<String> {
-    // The kernel's view where root may have it: under Xen's paravirtual mode
-    // the instruction shows the bare processor, without Xen's leaves.
+    // The kernel's view, as root: under Xen's paravirtual mode the instruction
+    // shows the bare processor, without Xen's leaves.
     match File::open("/dev/cpu/0/cpuid") {
         Ok(device) if at(&device, 0).is_some() => {
             Fact::Known(text(&|leaf| at(&device, leaf).unwrap_or_default()))
@@ -47,7 +47,7 @@ fn text(read: &Read) -> String {
     let lowest = read(0);
     put(0, lowest);
     let mut features = read(1);
-    // EBX and EDX hold this CPU's own APIC number; only ECX is of use.
+    // EBX and EDX hold this CPU's APIC number; only ECX is needed.
     (features.ebx, features.edx) = (0, 0);
     put(1, features);
     for leaf in [0x15, 0x16] {
@@ -74,8 +74,8 @@ fn hypervisor(read: &Read, put: &mut dyn FnMut(u32, Registers)) {
                 put(leaf, read(leaf));
             }
         }
-        // Those two are never in front of another: each later base would cost
-        // a trip to the host for nothing.
+        // Those two are always the last: a read of each later base would be a
+        // useless exit to the host.
         if ["KVMKVMKVM", "XenVMMXenVMM"].contains(&top.signature().as_str()) {
             break;
         }

@@ -1,10 +1,9 @@
-//! The kernel's log as it is: from the kernel, or where that is refused from
-//! a log file.
+//! The kernel's log: from the kernel, or where that is refused, from a log file.
 //!
 //! # Safety
 //!
 //! `klogctl` fills at most the stated length of a buffer that it is given,
-//! and says how much it filled (`man 3 klogctl`).
+//! and returns the length filled (`man 3 klogctl`).
 #![allow(unsafe_code)]
 
 use std::cell::OnceCell;
@@ -17,7 +16,7 @@ use facts::{Fact, Unknown};
 const READ_ALL: libc::c_int = 3;
 const SIZE_BUFFER: libc::c_int = 10;
 
-/// The end of a log that is looked at; the largest kernel buffers are longer,
+/// The part at a log's end that is read; the largest kernel buffers are longer,
 /// but lines about clocks are few.
 const LIMIT_BYTES: u64 = 8 << 20;
 
@@ -41,7 +40,7 @@ impl KernelLog {
 
 fn read(files: &Files) -> Fact<String> {
     let refused = if files.is_live() {
-        match ask() {
+        match from_kernel() {
             Ok(bytes) => return Fact::Known(text(bytes)),
             Err(error) => crate::privilege::why(WHAT, &error),
         }
@@ -61,7 +60,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 /// The kernel's own buffer. `kernel.dmesg_restrict` may forbid it.
-fn ask() -> Result<Vec<u8>, std::io::Error> {
+fn from_kernel() -> Result<Vec<u8>, std::io::Error> {
     let size = klogctl(SIZE_BUFFER, &mut [])?;
     let mut buffer = vec![0; size.min(LIMIT_BYTES as usize)];
     let filled = klogctl(READ_ALL, &mut buffer)?;
@@ -72,6 +71,6 @@ fn ask() -> Result<Vec<u8>, std::io::Error> {
 fn klogctl(action: libc::c_int, buffer: &mut [u8]) -> Result<usize, std::io::Error> {
     let length = libc::c_int::try_from(buffer.len()).unwrap_or(libc::c_int::MAX);
     // SAFETY: the pointer and length are of one buffer that is ours to fill.
-    let answer = unsafe { libc::klogctl(action, buffer.as_mut_ptr().cast(), length) };
-    usize::try_from(answer).map_err(|_| std::io::Error::last_os_error())
+    let result = unsafe { libc::klogctl(action, buffer.as_mut_ptr().cast(), length) };
+    usize::try_from(result).map_err(|_| std::io::Error::last_os_error())
 }

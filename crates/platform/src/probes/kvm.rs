@@ -1,4 +1,4 @@
-//! KVM's clock, asked in a virtual machine made for the question.
+//! KVM's clock, read in a virtual machine made for this probe.
 
 use kvm_ioctls::{Cap, Kvm};
 
@@ -8,7 +8,7 @@ const DEVICE: &str = "/dev/kvm";
 
 /// The fields of [`facts::hardware::parse_kvm_host`].
 pub(crate) fn host() -> Fact<String> {
-    match ask() {
+    match clock_fields() {
         Ok(text) => Fact::Known(text),
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error.errno());
@@ -17,7 +17,7 @@ pub(crate) fn host() -> Fact<String> {
     }
 }
 
-fn ask() -> Result<String, kvm_ioctls::Error> {
+fn clock_fields() -> Result<String, kvm_ioctls::Error> {
     let kvm = Kvm::new()?;
     let vm = kvm.create_vm()?;
     let vcpu = vm.create_vcpu(0);
@@ -25,7 +25,7 @@ fn ask() -> Result<String, kvm_ioctls::Error> {
     // never for a machine without a virtual CPU (arch/x86/kvm/x86.c,
     // pvclock_update_vm_gtod_copy): set it to what it is.
     let mut now = vm.get_clock()?;
-    // What these flags mean to KVM_GET_CLOCK, KVM_SET_CLOCK refuses.
+    // KVM_SET_CLOCK refuses KVM_GET_CLOCK's flags.
     now.flags = 0;
     vm.set_clock(&now)?;
     let clock = vm.get_clock()?;

@@ -1,10 +1,10 @@
-//! An RTC against the system's clock.
+//! An RTC compared with the system clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use facts::{Fact, Unknown};
 
-/// How many seconds the RTC is ahead of the system's clock.
+/// RTC minus system clock, s.
 pub(crate) fn minus_system(device: &str) -> Fact<String> {
     let path = format!("/sys/class/rtc/{device}/since_epoch");
     let text = match std::fs::read_to_string(&path) {

@@ -1,16 +1,16 @@
-//! Which programs that keep time are installed, and which run.
+//! Which programs that set the clock are installed, and which run.
 
 use crate::tree::Files;
 use facts::steering::TimeKeeperKind::{self, *};
 use facts::{Fact, Unknown};
 
-/// How a time keeper shows itself.
+/// How to recognise a time keeper.
 struct Signs {
     kind: TimeKeeperKind,
-    /// Any of these files means that it is installed.
+    /// It is installed if any of these files exists.
     files: &'static [&'static str],
-    /// A process of any of these names means that it runs; the kernel keeps
-    /// 15 characters.
+    /// It runs if a process has any of these names; the kernel keeps 15
+    /// characters.
     processes: &'static [&'static str],
 }
 
@@ -48,11 +48,11 @@ const SIGNS: &[Signs] = &[
     },
 ];
 
-/// Both ntpd and OpenNTPD run as `ntpd`; OpenNTPD comes with this one.
+/// Both ntpd and OpenNTPD run as `ntpd`; only OpenNTPD has these files.
 const OPENNTPD: &[&str] = &["/usr/sbin/ntpctl", "/usr/bin/ntpctl"];
 const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
 
-/// Bound to the VMBus, hv_utils answers the host's time synchronisation.
+/// Bound to the VMBus, hv_utils handles the host's time synchronisation.
 const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
 
 /// The lines of [`facts::steering::parse_keepers`].
@@ -67,10 +67,10 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
     if files.is_live() && !is_first_pid_namespace() {
         return Fact::Unknown(Unknown::Unreadable {
             what: "the machine's processes".to_owned(),
-            error: "this is a container with processes of its own".to_owned(),
+            error: "this is a container with its own processes".to_owned(),
         });
     }
-    // Mounted with hidepid, /proc shows this user's own processes alone.
+    // Mounted with hidepid, /proc shows only this user's processes.
     if files.is_live() && files.bytes("/proc/1/comm", 64).known().is_none() {
         return Fact::Unknown(Unknown::NeedsRoot { what: "other users' processes".to_owned() });
     }
@@ -94,7 +94,7 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
     Fact::Known(text)
 }
 
-/// In a namespace of its own, a container sees none of the host's daemons
+/// In its own namespace, a container sees none of the host's daemons
 /// (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 fn is_first_pid_namespace() -> bool {
     match std::fs::read_link("/proc/self/ns/pid") {

@@ -77,8 +77,8 @@ pub(super) fn vmclock(tree: &Tree) -> Fact<VmClock> {
     tree.probe("vmclock", vmclock::page).and_then(|text| parse_vmclock(&text))
 }
 
-/// The kvm-clock page. The kernel keeps it mapped, and the host keeps writing
-/// it, also after another source was chosen.
+/// The kvm-clock page. It stays mapped, and the host keeps writing it, under
+/// another clock source too.
 pub(super) fn pvclock_page(tree: &Tree, sources: &Clocksources) -> Fact<PvclockPage> {
     match &sources.available {
         Fact::Known(names) if !names.iter().any(|name| name == "kvm-clock") => {

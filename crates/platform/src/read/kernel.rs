@@ -33,8 +33,8 @@ pub(super) fn kernel(tree: &Tree, log: &KernelLog) -> Kernel {
     }
 }
 
-/// The configuration's lines about time, from the running kernel's own copy
-/// or the distribution's.
+/// The configuration's lines about time, from the running kernel's copy or the
+/// distribution's.
 fn find_configuration(files: &Files, release: &Fact<String>) -> Fact<String> {
     let packed = files.bytes(PACKED, LIMIT_BYTES);
     if let Fact::Known(packed) = packed {
@@ -54,8 +54,7 @@ fn find_configuration(files: &Files, release: &Fact<String>) -> Fact<String> {
     Fact::Unknown(Unknown::not_there(&format!("{PACKED} or /boot/config-{release}")))
 }
 
-/// The text in a gzip file, which must not unpack to more than a
-/// configuration is long.
+/// The text in a gzip file, up to the length of a configuration.
 pub fn unpack(packed: &[u8]) -> Fact<String> {
     let mut text = Vec::new();
     let read = GzDecoder::new(packed).take(LIMIT_BYTES + 1).read_to_end(&mut text);

@@ -1,4 +1,4 @@
-//! Who steers the clock.
+//! The clock's discipline.
 
 use facts::steering::{
     Steering, TimeKeeperKind, parse_adjtimex, parse_keepers, parse_tracking, reduce_tracking,
@@ -11,7 +11,11 @@ use crate::tree::Tree;
 
 pub(super) fn steering(tree: &Tree) -> Steering {
     let keepers = tree
-        .digest("time-keepers", "time keepers among the programs", time_keepers::find)
+        .digest(
+            "time-keepers",
+            "time daemons and guest tools among the programs",
+            time_keepers::find,
+        )
         .and_then(|text| parse_keepers(&text));
     let chrony_runs = keepers
         .is_known_and(|found| found.iter().any(|k| k.kind == TimeKeeperKind::Chrony && k.running));

@@ -1,4 +1,4 @@
-//! Which machine this is, and how busy.
+//! Which machine this is, and its load.
 
 use facts::system::{
     LOADAVG, Load, OS_RELEASE, PRODUCT, STAT, System, UPTIME, VENDOR, parse_container,
@@ -25,11 +25,11 @@ pub(super) fn system(tree: &Tree, log: &KernelLog) -> System {
         product: line(PRODUCT),
         vendor: line(VENDOR),
         acpi_oem: tree
-            .digest("acpi-oem", "the maker's name", |files| acpi::oem(files, log))
+            .digest("acpi-oem", "the vendor's name", |files| acpi::oem(files, log))
             .and_then(|text| parse::line("parachron/acpi-oem", &text)),
         distribution,
         container: tree
-            .digest("container", "signs of a container", container::hints)
+            .digest("container", "evidence of a container", container::hints)
             .and_then(|text| parse_container(&text)),
     }
 }

@@ -1,7 +1,7 @@
 //! Bounded reads below a root folder.
 //!
-//! What lies below a captured root is a stranger's: a link may point out of
-//! it, a name may be a FIFO, a device or a terabyte. So below a captured root
+//! A captured root is not trusted: a link may point out of it, a name may be a
+//! FIFO, a device or a terabyte. So below a captured root
 //! the kernel resolves each path with that folder as `/`
 //! (`openat2(2)`, `RESOLVE_IN_ROOT`), only regular files are opened, and no
 //! more than the stated bytes are read.
@@ -20,7 +20,7 @@ use facts::{Fact, Unknown};
 /// More entries of one folder than any fact needs.
 const MAX_NAMES: usize = 4096;
 
-/// More processes than a machine of clocks to diagnose runs.
+/// More processes than any machine runs.
 const MAX_PROCESSES: usize = 1 << 16;
 
 /// The files below a root: this machine's, or a captured folder's.
@@ -184,7 +184,7 @@ impl Files {
     }
 }
 
-/// How [`Files::open`] says "not a regular file" in the alphabet of errors:
+/// The error by which [`Files::open`] reports "not a regular file":
 /// one that no file system gives on opening.
 const NOT_REGULAR: Errno = Errno::MEDIUMTYPE;
 
@@ -249,7 +249,7 @@ mod tests {
         ] {
             assert_eq!(open(inside).unwrap_err(), error, "{inside}");
         }
-        // To look at a link is not to follow it, but it is refused just so.
+        // Even a link that is not followed is refused.
         let looked = open_without_links(&root, "proc/inside", OFlags::PATH | OFlags::CLOEXEC);
         assert_eq!(looked.unwrap_err(), Errno::LOOP);
     }

@@ -1,7 +1,7 @@
 //! What was read, and how it becomes a captured tree.
 //!
-//! A tree appears whole or not at all: it is written beside its place under
-//! another name, its manifest last, and then renamed.
+//! A tree appears whole or not at all: it is written under a temporary name in
+//! the same folder, its manifest last, and then renamed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,30 +20,30 @@ pub struct Recording {
 /// One thing read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What a capture keeps of it, where that is not all.
+    /// The part that a capture keeps, where that is not all.
     pub kept: Option<&'static str>,
-    /// What came of reading it.
+    /// The result of reading it.
     pub outcome: Outcome,
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Text.
     Text(String),
     /// The names in a folder.
     Names(Vec<String>),
-    /// Nothing.
+    /// It could not be read.
     Unknown(Unknown),
 }
 
-/// Why a tree was not written. What was begun has been removed again.
+/// Why a tree was not written. The unfinished one was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The place is taken.
+    /// The path exists.
     #[error("{} exists and is not an empty folder", path.display())]
     NotEmpty {
-        /// Which place.
+        /// Which path.
         path: PathBuf,
     },
     /// A path that cannot be the name of a new folder: `/`, `..`.
@@ -57,7 +57,7 @@ pub enum WriteError {
     Io {
         /// What could not be written.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -89,7 +89,7 @@ impl Recording {
         self.entries.insert(path.to_owned(), Entry { kept: None, outcome });
     }
 
-    /// The manifest of a tree taken at `taken_unix_s` by version `parachron`.
+    /// The manifest of a tree captured at `taken_unix_s` by version `parachron`.
     pub fn manifest(&self, parachron: &str, taken_unix_s: u64) -> Manifest {
         let mut manifest = Manifest {
             format: manifest::FORMAT,
@@ -136,8 +136,7 @@ impl Recording {
                     .map_err(|error| WriteError::Io { path: place.to_owned(), error })
             });
         if written.is_err() {
-            // The error already says what went wrong; that this too may fail
-            // would only hide it.
+            // A failure here must not hide the first error.
             let _ = fs::remove_dir_all(&unfinished);
         }
         written.map_err(|error| error.named(&unfinished, place))
@@ -164,7 +163,7 @@ impl Recording {
 }
 
 impl WriteError {
-    /// Names the path that the person knows, not the unfinished one.
+    /// Names the requested path, not the unfinished one.
     fn named(self, unfinished: &Path, place: &Path) -> Self {
         match self {
             Self::Io { path, error } => {
@@ -191,7 +190,7 @@ fn put(path: &Path, text: &str) -> Result<(), WriteError> {
         }
         let mut file = fs::File::create_new(path)?;
         file.write_all(text.as_bytes())?;
-        // A full disk may show only here.
+        // A full disk may be reported only here.
         file.sync_all()
     };
     write().map_err(|error| WriteError::Io { path: path.to_owned(), error })

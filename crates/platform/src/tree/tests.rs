@@ -64,14 +64,14 @@ fn what_was_recorded_reads_the_same_elsewhere() {
     let recording = original.into_recording();
     recording.write(&place, &recording.manifest("1.2.3", 7)).unwrap();
     assert_eq!(read(&Tree::captured(&place).unwrap()), first);
-    // And nothing unfinished is left beside it.
+    // And no unfinished folder is left.
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
 
     fs::remove_file(place.join("proc/cmdline")).unwrap();
     let lost = Tree::captured(&place).unwrap().text("/proc/cmdline");
     assert_eq!(
         lost.unknown().unwrap().to_string(),
-        "not readable: /proc/cmdline: captured, and since lost from the tree"
+        "not readable: /proc/cmdline: captured, but missing in the folder"
     );
 }
 

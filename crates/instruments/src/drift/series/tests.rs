@@ -18,7 +18,7 @@ fn ppm(drift: &Drift) -> f64 {
 }
 
 /// The bar: 60 s, 1 ms of jitter, 50 ppm found within 1 ppm, whatever the
-/// jitter's form and the seed; and the interval is as good as it says.
+/// jitter's form and the seed; and the interval holds the truth as often as claimed.
 #[test]
 fn fifty_ppm_are_found_within_one_in_a_minute_of_jitter() {
     for jitter in [Jitter::Uniform(MS), Jitter::Exponential(MS), Jitter::HalfNormal(MS)] {
@@ -27,7 +27,7 @@ fn fifty_ppm_are_found_within_one_in_a_minute_of_jitter() {
         let (mut worst, mut held) = (0.0f64, 0);
         let seeds = 400;
         for seed in 0..seeds {
-            let drift = drift(server.asked(seed, 0.1, 60.0));
+            let drift = drift(server.poll(seed, 0.1, 60.0));
             assert!(drift.steps.is_empty() && drift.rate_changes.is_empty(), "{drift:?}");
             worst = worst.max((ppm(&drift) - truth).abs());
             let (low, high) = drift.frequency.unwrap().interval_ppm.unwrap();
@@ -47,7 +47,7 @@ fn a_step_is_found_sized_and_cut_out() {
         let at = 20e9;
         let server =
             Server { step: Some((step, at)), ..Server::new(50.0, Jitter::Exponential(MS)) };
-        let drift = drift(server.asked(7, 0.1, 60.0));
+        let drift = drift(server.poll(7, 0.1, 60.0));
         let [found] = drift.steps[..] else { panic!("{:?}", drift.steps) };
         // The reference forward is the clock back.
         assert!((found.ns + step).abs() <= found.bound_ns, "{found:?}");
@@ -57,12 +57,12 @@ fn a_step_is_found_sized_and_cut_out() {
     }
 }
 
-/// The clock is set while an answer is on its way: that reading is as wide as
+/// The clock is set while a reply is in flight: that reading is as wide as
 /// the step, and fits what was before it and what comes after.
 #[test]
 fn a_step_in_the_middle_of_a_reading_is_found() {
     for step in [2_000_000, 8_000_000, 60_000_000] {
-        let mut readings = Server::new(50.0, Jitter::Exponential(0.3 * MS)).asked(7, 0.1, 60.0);
+        let mut readings = Server::new(50.0, Jitter::Exponential(0.3 * MS)).poll(7, 0.1, 60.0);
         readings[250].clock.after += step;
         for reading in &mut readings[251..] {
             reading.clock.before += step;
@@ -78,7 +78,7 @@ fn a_step_in_the_middle_of_a_reading_is_found() {
 #[test]
 fn loss_is_no_harm_and_the_offset_is_within_its_bound() {
     let server = Server { loss: 0.4, ..Server::new(-20.0, Jitter::Exponential(MS)) };
-    let readings = server.asked(3, 0.1, 60.0);
+    let readings = server.poll(3, 0.1, 60.0);
     // Clock 5 s and reference 1.795e18 ns at the start; 20 ppm of 60 s since.
     let truth = 5e9 - 1_795e15 + 1.2 * MS;
     let drift = drift(readings);
@@ -88,17 +88,17 @@ fn loss_is_no_harm_and_the_offset_is_within_its_bound() {
     assert!(drift.readings > 300 && drift.readings < 420 && drift.kept <= 24, "{drift:?}");
 }
 
-/// A clock that is told a frequency 2 % off, as virtual machines have been.
+/// A clock with an advertised frequency 2 % off, as virtual machines have had.
 #[test]
 fn percents_are_found_as_well_as_millionths() {
-    let drift = drift(Server::new(-22_480.0, Jitter::Uniform(MS)).asked(1, 1.0, 60.0));
+    let drift = drift(Server::new(-22_480.0, Jitter::Uniform(MS)).poll(1, 1.0, 60.0));
     let truth = (1.0 / (1.0 - 0.02248) - 1.0) * 1e6;
     assert!((ppm(&drift) - truth).abs() < 10.0, "{}: {truth}", ppm(&drift));
 }
 
 #[test]
-fn a_change_of_frequency_is_told_and_the_new_one_measured() {
-    // No network: reads of another clock, 50 ns apart.
+fn a_change_of_frequency_is_reported_and_the_new_one_measured() {
+    // No network: reads of another clock, with a bracket of 50 ns.
     let mut series = Series::new();
     for second in 0..60u64 {
         let reference = 7_000_000_000 + second * 1_000_000_000;
@@ -120,11 +120,11 @@ fn a_change_of_frequency_is_told_and_the_new_one_measured() {
 fn a_restarted_machine_has_a_new_offset_and_its_old_frequency() {
     let server = Server::new(50.0, Jitter::Uniform(MS));
     let mut series = Series::new();
-    for reading in server.asked(1, 0.5, 60.0) {
+    for reading in server.poll(1, 0.5, 60.0) {
         series.push(reading).unwrap();
     }
     series.interrupted();
-    for mut reading in server.asked(2, 0.5, 60.0) {
+    for mut reading in server.poll(2, 0.5, 60.0) {
         // An hour later; the clock counts from the start again.
         reading.reference.before += 3_600_000_000_000;
         reading.reference.after += 3_600_000_000_000;
@@ -170,10 +170,10 @@ fn two_readings_have_the_interval_of_their_bounds() {
     assert!((high - low - 2.0 * 0.4 / 300.0 * 1e6).abs() < 0.01, "{frequency:?}");
 }
 
-/// One answer that took 800 ms would be all that the deviation shows.
+/// One reply that took 800 ms would dominate the deviation.
 #[test]
 fn a_late_reading_does_not_spoil_the_stability() {
-    let mut readings = Server::new(50.0, Jitter::Uniform(MS)).asked(1, 0.1, 60.0);
+    let mut readings = Server::new(50.0, Jitter::Uniform(MS)).poll(1, 0.1, 60.0);
     let calm = drift(readings.clone());
     readings[300].clock.after += 800_000_000;
     let spoilt = drift(readings);
