@@ -1,4 +1,4 @@
-//! Every clock, in nanoseconds: counters that go round are followed.
+//! Every clock, in nanoseconds: the wraps of short counters are counted.
 
 use pvclock::counter::Counter;
 use pvclock::hyperv::{ReferenceReader, UNITS_PER_SECOND};
@@ -15,12 +15,11 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const FEMTOS_PER_NANO: u128 = 1_000_000;
 const NANOS_PER_UNIT: u64 = 1_000_000_000 / UNITS_PER_SECOND;
 
-/// A counter of few bits, followed in 64.
+/// A counter of few bits, extended to 64.
 #[derive(Debug, Clone, Copy)]
 struct Followed {
     bits: u32,
-    /// Cycles of the TSC in which it may go round once; a gap nearly as long
-    /// may hide a whole round.
+    /// TSC cycles until it wraps; a gap nearly as long may hide a whole wrap.
     round_cycles: u64,
     total: u64,
     last: u64,
@@ -31,7 +30,7 @@ struct Followed {
 impl Followed {
     fn follow(&mut self, count: u64, tsc: u64) -> Result<u64, Outcome> {
         let mask = (1 << self.bits) - 1;
-        // A sixteenth is left for the TSC's rate being told wrong.
+        // A sixteenth is left for a wrong advertised TSC frequency.
         self.lost |= tsc.wrapping_sub(self.last_tsc) > self.round_cycles / 16 * 15;
         self.total += count.wrapping_sub(self.last) & mask;
         (self.last, self.last_tsc) = (count, tsc);
@@ -53,7 +52,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// By what was found; nothing is followed yet.
+    /// From the clocks found; no counter is extended yet.
     pub fn new(hardware: &impl Hardware, found: Found, vcpu: usize) -> Self {
         Self {
             found,
@@ -67,29 +66,29 @@ impl Clocks {
         }
     }
 
-    /// What was found at the start.
+    /// The clocks found at the start.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// The TSC's scale, by what was told.
+    /// The TSC's scale, from its advertised or measured frequency.
     pub fn tsc_scale(&self) -> Option<Scale> {
         self.tsc_scale
     }
 
-    /// Whether a counter is followed that goes round so soon that waiting
-    /// must not block: the PIT. The others go round in seconds; who asks for
-    /// them seldom is told that they may have gone round.
+    /// Whether a counter is in use that wraps so soon that waiting must not
+    /// block: the PIT. The others wrap in seconds; a reader that comes too late
+    /// gets an error.
     pub fn must_keep_up(&self) -> bool {
         self.pit.is_some()
     }
 
-    /// Follows the PIT no more.
+    /// Stops extending the PIT.
     pub fn rest(&mut self) {
         self.pit = None;
     }
 
-    /// Keeps counters that go round in view; to be called often.
+    /// Reads counters that wrap; to be called often.
     pub fn keep_up(&mut self, hardware: &impl Hardware) {
         let tsc = hardware.counter().read_ordered();
         let due = |followed: &Option<Followed>| {
@@ -101,7 +100,7 @@ impl Clocks {
         for (due, source) in [(pm_timer, Source::AcpiPm), (hpet, Source::Hpet), (pit, Source::Pit)]
         {
             if due {
-                // What is lost is told at the next reading.
+                // The next reading reports a lost wrap.
                 let _ = self.read(hardware, source);
             }
         }
@@ -230,7 +229,7 @@ mod tests {
         assert_eq!(followed.follow(464, 200), Ok(1000));
         assert_eq!(followed.follow(464, 1700), Ok(1000));
         assert_eq!(followed.follow(465, 3300), Err(Outcome::WentRound));
-        // It stays lost: what is missing is not known.
+        // It stays lost: the number of wraps is unknown.
         assert_eq!(followed.follow(466, 3301), Err(Outcome::WentRound));
     }
 

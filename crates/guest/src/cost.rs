@@ -1,4 +1,4 @@
-//! What a reading costs, in cycles, against the bare TSC in the same run.
+//! The cost of a reading, in cycles, against the bare TSC in the same run.
 
 use core::hint::black_box;
 
@@ -15,7 +15,7 @@ use crate::{clocks::Clocks, hpet, pit, pm_timer};
 /// One round: the cycles that `reads` of the bare TSC took, and of `source`.
 ///
 /// # Errors
-/// The guest has no such clock, or none that can be read again and again.
+/// The guest has no such clock, or it cannot be read repeatedly.
 pub fn round(
     hardware: &impl Hardware,
     clocks: &Clocks,
@@ -46,7 +46,7 @@ pub fn round(
         Source::AcpiPm if found.pm_timer => timed(hardware, reads, || pm_timer::read(hardware)),
         Source::Hpet if found.hpet => timed(hardware, reads, || hpet::read(hardware)),
         Source::Pit if found.pit => timed(hardware, reads, || pit::read(hardware)),
-        // One second a reading is no cost, but its resolution.
+        // One second a reading is not its cost, but its resolution.
         _ => return Err(Outcome::NoSuchClock),
     };
     Ok((bare, cycles))

@@ -8,10 +8,10 @@ use crate::layout::Pages;
 use crate::protocol::Words;
 use crate::{hpet, pit, pm_timer, rtc};
 
-/// Whose signature CPUID shows.
+/// The hypervisor, by its signature in CPUID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hypervisor {
-    /// None, or one that hides.
+    /// None, or a hidden one.
     None,
     /// "KVMKVMKVM".
     Kvm,
@@ -21,10 +21,10 @@ pub enum Hypervisor {
     Other,
 }
 
-/// Where the TSC's frequency is known from.
+/// Where the TSC's frequency comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrequencyFrom {
-    /// Nobody told; measured against the ACPI PM timer, HPET or PIT.
+    /// Not advertised; measured against the ACPI PM timer, HPET or PIT.
     Measured,
     /// CPUID leaf 0x4000_0010.
     TimingLeaf,
@@ -32,7 +32,7 @@ pub enum FrequencyFrom {
     HyperVMsr,
     /// The scale in kvm-clock's page.
     KvmClockPage,
-    /// Nobody told, and there was nothing to measure by.
+    /// Not advertised, and there was no timer to measure it against.
     Unknown,
 }
 
@@ -46,16 +46,16 @@ const TELLERS: [FrequencyFrom; 5] = [
     FrequencyFrom::Unknown,
 ];
 
-/// What was found.
+/// The clocks and timers found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Who runs us.
+    /// The hypervisor.
     pub hypervisor: Hypervisor,
     /// kvm-clock's page is registered.
     pub kvm_clock: bool,
     /// Hyper-V's page is registered.
     pub hyperv_page: bool,
-    /// Hyper-V's counter answers.
+    /// Hyper-V's counter is readable.
     pub hyperv_counter: bool,
     /// Steal time is registered.
     pub steal_time: bool,
@@ -71,7 +71,7 @@ pub struct Found {
     pub rtc: bool,
     /// The TSC's frequency.
     pub tsc: Hertz,
-    /// Who said so.
+    /// Where that comes from.
     pub frequency_from: FrequencyFrom,
 }
 
@@ -129,8 +129,8 @@ const HV_TSC_FREQUENCY: u32 = 0x4000_0022;
 const OPEN_SOURCE_OS: u64 = 1 << 63 | 0xff << 48;
 
 impl Found {
-    /// Looks for everything, and registers this vCPU's pages. Timers are
-    /// programmed by vCPU 0 alone: there is one of each.
+    /// Finds all clocks and registers this vCPU's pages. Only vCPU 0 programs
+    /// the timers: there is one of each.
     pub fn look(hardware: &impl Hardware, vcpu: usize) -> Self {
         let mut found = Self {
             hypervisor: Hypervisor::None,
@@ -168,7 +168,7 @@ impl Found {
         let page = Pages::time_address(vcpu) | 1;
         self.kvm_clock = hardware.write_msr(SYSTEM_TIME[new], page).is_ok();
         if vcpu == 0 {
-            // Refused, it is just not there to be read.
+            // If it is refused, it cannot be read.
             let _ = hardware.write_msr(WALL_CLOCK[new], Pages::wall_clock_address());
         }
         if features >> 5 & 1 == 1 {
@@ -208,7 +208,7 @@ impl Found {
         (self.tsc, self.frequency_from) = told.unwrap_or((Hertz(0), FrequencyFrom::Unknown));
     }
 
-    /// The TSC against the best timer there is.
+    /// The TSC's rate against the best available timer.
     fn measure(&self, hardware: &impl Hardware) -> Option<Hertz> {
         if self.pm_timer {
             return pm_timer::measure_tsc(hardware);
@@ -217,7 +217,7 @@ impl Found {
     }
 }
 
-/// Who it is, where its leaves begin, and the highest of them.
+/// The hypervisor, its first leaf and its highest leaf.
 fn signature(hardware: &impl Hardware) -> (Hypervisor, u32, u32) {
     let mut seen = (Hypervisor::None, 0, 0);
     for base in (HYPERVISOR_BASE..HYPERVISOR_BASE + 0x1_0000).step_by(0x100) {
@@ -226,14 +226,14 @@ fn signature(hardware: &impl Hardware) -> (Hypervisor, u32, u32) {
         for (bytes, register) in name.chunks_mut(4).zip([b, c, d]) {
             bytes.copy_from_slice(&register.to_le_bytes());
         }
-        // An old KVM says 0 and means the features leaf.
+        // An old KVM returns 0 and means the features leaf.
         let highest = highest.max(base + 1);
         match &name {
             b"KVMKVMKVM\0\0\0" => return (Hypervisor::Kvm, base, highest),
             b"Microsoft Hv" => seen = (Hypervisor::HyperV, base, highest),
             _ if base == HYPERVISOR_BASE => seen = (Hypervisor::Other, base, highest),
-            // Leaves that are not there repeat others on Intel; two hypervisors
-            // at two bases are told by their first one.
+            // Absent leaves repeat others on Intel; of two hypervisors at two
+            // bases the first one counts.
             _ => break,
         }
     }

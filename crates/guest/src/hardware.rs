@@ -1,15 +1,15 @@
-//! What the guest's code needs from the machine it runs on. The image gives
-//! it the CPU's instructions; a test, or a host without KVM, its own.
+//! The machine that the guest's code runs on. In the image it is the CPU; tests,
+//! and hosts without KVM, have a model of one.
 
 use pvclock::counter::Counter;
 
 use crate::layout::Pages;
 
-/// The CPU refused: #GP.
+/// The CPU raised #GP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused;
 
-/// One vCPU and what it reaches.
+/// One vCPU and its devices.
 pub trait Hardware {
     /// Its TSC.
     type Counter: Counter;
@@ -40,30 +40,30 @@ pub trait Hardware {
     fn mmio_write_64(&self, address: u64, value: u64);
     /// The clock pages.
     fn pages(&self) -> &Pages;
-    /// Tells the CPU that this is a spinning loop.
+    /// A hint to the CPU that this is a spin loop.
     fn pause(&self);
     /// STI, HLT, CLI: until an interrupt came.
     fn halt(&self);
     /// Interrupts this vCPU has taken.
     fn interrupts(&self) -> u64;
-    /// Ends in a way no guest should; does not come back.
+    /// Fails in the given way; does not return.
     fn misbehave(&self, how: Misbehaviour);
 }
 
-/// Ways for a guest to end badly, to see that its host survives.
+/// Ways in which a guest fails, to test that its host survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Misbehaviour {
     /// An exception without handlers: the CPU shuts down.
     TripleFault,
     /// Halts with interrupts off.
     HaltForever,
-    /// Never comes back, never exits.
+    /// Loops without an exit.
     SpinForever,
     /// An access to an address that is not mapped.
     WildPointer,
-    /// An instruction that is none.
+    /// An invalid instruction.
     UndefinedInstruction,
-    /// Claims to have written more records than there are, for ever.
+    /// Reports more records than it wrote, for ever.
     FloodRing,
 }
 
@@ -83,7 +83,7 @@ impl Misbehaviour {
         self as u64
     }
 
-    /// The one of that number.
+    /// The way of that number.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|how| how.number() == number)
     }

@@ -12,13 +12,13 @@ const COUNTER: u64 = BASE + 0xf0;
 const PERIOD_MAX_FS: u64 = 100_000_000;
 const FEMTOS_PER_SECOND: u64 = 1_000_000_000_000_000;
 
-/// Its period in femtoseconds, or nothing where there is no HPET.
+/// Its period in femtoseconds; `None` without an HPET.
 pub fn period_fs(hardware: &impl Hardware) -> Option<u64> {
     let period = hardware.mmio_read_64(BASE) >> 32;
     (1..=PERIOD_MAX_FS).contains(&period).then_some(period)
 }
 
-/// Lets it count, if this is `first` to do so. Gives its period.
+/// Starts it, if `first`; returns its period.
 pub fn start(hardware: &impl Hardware, first: bool) -> Option<u64> {
     let period = period_fs(hardware)?;
     if first {

@@ -1,4 +1,4 @@
-//! Where things are in the guest's memory, and the ports it calls its host by.
+//! The layout of the guest's memory, and the ports by which it calls its host.
 
 use pvclock::hyperv::ReferencePage;
 use pvclock::kvm_clock::{TimePage, WallClockPage};
@@ -8,35 +8,35 @@ use pvclock::steal_time::StealPage;
 /// vCPUs that image and shared memory have room for.
 pub const VCPUS_MAX: usize = 32;
 
-/// Where the image is linked to.
+/// The address at which the image is linked.
 pub const IMAGE: u64 = 0x10_0000;
 
-/// Where the image must end at the latest.
+/// The limit of the image.
 pub const IMAGE_END: u64 = 0x80_0000;
 
-/// Where [`SharedArea`](crate::protocol::SharedArea) lies.
+/// The address of [`SharedArea`](crate::protocol::SharedArea).
 pub const SHARED: u64 = 0x80_0000;
 
-/// Where [`Pages`] lie.
+/// The address of [`Pages`].
 pub const PAGES: u64 = 0xa0_0000;
 
-/// Memory that is left to the machine: the tables a vCPU starts with.
+/// Memory for the machine's own use: the page tables with which a vCPU starts.
 pub const START_TABLES: u64 = 0x1000;
 
 /// The least memory a machine must have, in bytes.
 pub const MEMORY_MIN: u64 = 0x100_0000;
 
-/// What the boot vCPU is handed in RSI when it starts in our own machine;
-/// elsewhere the image starts by its PVH entry and reports on its serial port.
+/// The value of RSI with which our own machine starts the boot vCPU; elsewhere
+/// the image starts at its PVH entry and reports on its serial port.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"PARACHRN");
 
-/// The port by which the guest calls its host; what it writes says why.
+/// The port by which the guest calls its host; the value written is the reason.
 pub const DOORBELL: u16 = 0xf00;
 
-/// Rung when no request waits.
+/// Written when no request is pending.
 pub const DOORBELL_IDLE: u8 = 1;
 
-/// Rung by a vCPU that can go on no more; its last words are in
+/// Written by a vCPU that cannot continue; its exception is in
 /// [`SharedArea`](crate::protocol::SharedArea).
 pub const DOORBELL_DIED: u8 = 2;
 

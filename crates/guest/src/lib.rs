@@ -1,8 +1,4 @@
-//! What runs inside the lab's virtual machine, and the format it reports in.
-//!
-//! All of it is handed its hardware, so the same code runs in the guest image
-//! (`crates/guest/image`), where the hardware is the CPU, and in tests and
-//! hosts without KVM, where it is a model of one.
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -8,26 +8,26 @@ use crate::protocol::{SharedArea, Words};
 use crate::request::Outcome;
 use crate::source::Source;
 
-/// A CPU that has the shared word's cache line keeps it from others for
-/// thousands of reads, and then nobody meets: after so many reads without
-/// another's it waits for one, but not for long, for the others may not be
+/// A CPU that owns the shared word's cache line keeps it from others for
+/// thousands of reads, and then no reads interleave: after so many reads without
+/// another CPU's it waits for one, but not for long, as the others may not be
 /// running.
 const ALONE: u32 = 16;
-/// After waiting in vain for twice as many, up to so many.
+/// Each wait without success doubles that, up to so many.
 const ALONE_MOST: u32 = 4096;
 const WAITS: u32 = 64;
 
-/// How many reads were in order.
+/// The order of the reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Order {
     /// Reads made.
     pub reads: u64,
-    /// Reads that showed less than another vCPU had published before.
+    /// Reads below a time that another vCPU had published before.
     pub backward: u64,
     /// The largest such step, ns.
     pub worst_ns: u64,
-    /// Reads at which another vCPU had published since this one's last: the
-    /// test means nothing where vCPUs do not meet.
+    /// Reads at which another vCPU had published since this one's last: without
+    /// those the test means nothing.
     pub meetings: u64,
 }
 
@@ -99,11 +99,11 @@ fn wait_for_another(hardware: &impl Hardware, last: &AtomicU64, own: u64) {
     }
 }
 
-/// How the test is run.
+/// The settings of the test.
 #[derive(Debug, Clone, Copy)]
 pub struct Guard {
     /// vCPUs that take part.
     pub participants: u64,
-    /// Whether a reading is never less than what was published.
+    /// Whether a reading returns at least the published time.
     pub on: bool,
 }

@@ -1,4 +1,4 @@
-//! The PIT's channel 2, which interrupts nobody.
+//! The PIT's channel 2, which has no interrupt.
 
 use crate::hardware::Hardware;
 
@@ -16,15 +16,15 @@ const LATCH: u8 = 0x80;
 /// Read-back of channel 2's status, without its count.
 const STATUS: u8 = 0xe8;
 
-/// Whether there is one: an empty bus answers with ones, a channel never has
-/// all of its status bits set at once (mode 7 is none).
+/// Whether there is one: an absent device reads as ones, and a channel never has
+/// all of its status bits set (there is no mode 7).
 pub fn is_there(hardware: &impl Hardware) -> bool {
     hardware.port_write_8(COMMAND, STATUS);
     hardware.port_read_8(CHANNEL) != 0xff
 }
 
-/// Opens the gate, keeps the speaker quiet, and counts from 65536 down, over
-/// and over. Whether there is one.
+/// Opens the gate, disables the speaker, and counts from 65536 down, again and
+/// again. Returns whether there is one.
 pub fn start(hardware: &impl Hardware) -> bool {
     let gate = hardware.port_read_8(GATE);
     hardware.port_write_8(GATE, gate & !2 | 1);
@@ -34,7 +34,7 @@ pub fn start(hardware: &impl Hardware) -> bool {
     is_there(hardware)
 }
 
-/// Ticks gone, modulo 65536: the count goes down.
+/// Elapsed ticks, modulo 65536: the count goes down.
 pub fn read(hardware: &impl Hardware) -> u16 {
     hardware.port_write_8(COMMAND, LATCH);
     let low = hardware.port_read_8(CHANNEL);

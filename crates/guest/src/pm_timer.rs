@@ -1,4 +1,4 @@
-//! The ACPI PM timer: 3 579 545 Hz, of which 24 bits are sure to be there.
+//! The ACPI PM timer: 3,579,545 Hz, with at least 24 bits.
 
 use pvclock::Hertz;
 use pvclock::counter::Counter;
@@ -8,11 +8,11 @@ use crate::hardware::Hardware;
 /// Its rate.
 pub const FREQUENCY: Hertz = Hertz(3_579_545);
 
-/// The bits every one of them has; Linux reads no more either
+/// The bits that each of them has; Linux reads no more
 /// (drivers/clocksource/acpi_pm.c).
 pub const MASK: u32 = 0xff_ffff;
 
-/// Where QEMU's and our machine's FADT put it.
+/// Its port in QEMU and in our machine.
 const PORT: u16 = 0x608;
 
 /// Reads that a timer may show the same count for: it counts once in 280 ns.
@@ -23,14 +23,14 @@ pub fn read(hardware: &impl Hardware) -> u32 {
     hardware.port_read_32(PORT) & MASK
 }
 
-/// Whether one counts at the usual port: where nothing is, all bits are ones.
+/// Whether one counts at the usual port: an absent device reads as ones.
 pub fn is_there(hardware: &impl Hardware) -> bool {
     let first = hardware.port_read_32(PORT);
     first != u32::MAX && (0..TRIES).any(|_| hardware.port_read_32(PORT) != first)
 }
 
-/// The TSC's rate over some 50 ms. Both ends are taken at a read that was
-/// short, so that an interruption there does no harm.
+/// The TSC's rate over some 50 ms. Both ends are the shortest of several reads,
+/// so that an interruption there does not matter.
 pub fn measure_tsc(hardware: &impl Hardware) -> Option<Hertz> {
     const TICKS: u32 = FREQUENCY.0 as u32 / 20;
     let (tsc_start, start) = paired(hardware);
@@ -56,7 +56,7 @@ fn paired(hardware: &impl Hardware) -> (u64, u32) {
     let mut best = once();
     for _ in 0..8 {
         let next = once();
-        // The later of two equally short ones is as good.
+        // Of two equally short ones either will do.
         if next.0 <= best.0 {
             best = next;
         }

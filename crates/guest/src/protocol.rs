@@ -1,10 +1,10 @@
-//! How host and guest talk: a mailbox and a ring for each vCPU, in memory
-//! that both see. All of it is atomic words, so each side can take the other
-//! for hostile: nothing read here is trusted by the host, which bounds it.
+//! The protocol of host and guest: a mailbox and a ring for each vCPU, in shared
+//! memory. All of it is atomic words. The host trusts nothing that it reads here,
+//! and checks the bounds.
 //!
-//! A request is a number that differs from the last one's, and words; the
-//! guest answers with the same number. Series go through the ring: the guest
-//! owns `head`, the host `tail`, and both only ever count up.
+//! A request is a number that differs from the last one's, and words; the reply
+//! has the same number. Series go through the ring: the guest owns `head`, the
+//! host `tail`, and both only count up.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -19,16 +19,16 @@ pub const WORDS: usize = 6;
 /// Records a ring holds.
 pub const RECORDS: u64 = 512;
 
-/// What a request asks or a reply or record says.
+/// The content of a request, a reply or a record.
 pub type Words = [u64; WORDS];
 
-/// The words themselves; what they mean is `request`'s business.
+/// The words; `request` defines their meaning.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Message {
-    /// Which request this is or answers; in a record, what it belongs to.
+    /// The number of the request, or of the one that this reply or record belongs to.
     number: AtomicU64,
-    /// What is asked, or how it went.
+    /// The code of the request, or its outcome.
     code: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -51,12 +51,12 @@ impl Message {
         self.number.store(number, Ordering::Release);
     }
 
-    /// Its number: what it says is whole once this has changed.
+    /// Its number: the content is complete once this has changed.
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// What it says.
+    /// Its content.
     pub fn read(&self) -> (u64, Words) {
         let words = core::array::from_fn(|index| self.words[index].load(Ordering::Relaxed));
         (self.code.load(Ordering::Relaxed), words)
@@ -75,7 +75,7 @@ pub struct Ring {
 /// The guest's side of a ring holds more records than fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flooded {
-    /// Records written, as the guest says.
+    /// Records written, according to the guest.
     pub head: u64,
     /// Records read.
     pub tail: u64,
@@ -90,7 +90,7 @@ impl Ring {
         }
     }
 
-    /// Guest: adds a record, or gives it back where the ring is full.
+    /// Guest: adds a record, or returns it where the ring is full.
     ///
     /// # Errors
     /// The record.
@@ -104,8 +104,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Host: takes the oldest record; `tail` is the host's own count, for
-    /// what stands in shared memory the guest may have changed.
+    /// Host: takes the oldest record; `tail` is the host's own count, because
+    /// the guest may have changed the one in shared memory.
     ///
     /// # Errors
     /// [`Flooded`].
@@ -133,7 +133,7 @@ impl Ring {
     }
 }
 
-/// One vCPU's share.
+/// One vCPU's part.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Vcpu {
@@ -141,32 +141,33 @@ pub struct Vcpu {
     pub request: Message,
     /// Written by the guest.
     pub reply: Message,
-    /// What it was at when it died: vector, error code, RIP, CR2, RSP, CS.
+    /// Its exception: vector, error code, RIP, CR2, RSP, CS.
     pub last_words: Message,
     /// Series.
     pub ring: Ring,
 }
 
-/// All that host and guest share but the clock pages.
+/// Everything that host and guest share except the clock pages.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct SharedArea {
     /// [`VERSION`], written by the guest when its vCPU 0 is up.
     pub version: AtomicU32,
     unused: AtomicU32,
-    /// The greatest time any vCPU has published, ns: the guard of clocks
-    /// that are not in step, and what the monotonic test compares with.
+    /// The latest time that any vCPU has published, ns: the lower limit of
+    /// clocks that are not synchronised, and the reference of the monotonic
+    /// test.
     pub last_time_ns: AtomicU64,
-    /// vCPUs that stand ready for a test that all begin at once.
+    /// vCPUs that are ready for a test that all start at once.
     pub ready: AtomicU64,
     vcpus: [Vcpu; VCPUS_MAX],
 }
 
 impl SharedArea {
-    /// Where the vCPUs' shares begin.
+    /// The offset of the vCPUs' parts.
     pub const VCPUS_OFFSET: usize = core::mem::offset_of!(Self, vcpus);
 
-    /// With nothing said yet; what zeroed memory is.
+    /// Empty, as zeroed memory is.
     pub const fn new() -> Self {
         Self {
             version: AtomicU32::new(0),
@@ -184,7 +185,7 @@ impl SharedArea {
         }
     }
 
-    /// A vCPU's share.
+    /// A vCPU's part.
     ///
     /// # Panics
     /// There is no such vCPU.

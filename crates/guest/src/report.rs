@@ -1,5 +1,5 @@
-//! The report on a serial port, for hosts that are not our own: one line a
-//! finding, `name: value`, first line and last line fixed.
+//! The report on a serial port, for other hosts: one line for each finding,
+//! `name: value`, with a fixed first and last line.
 
 use core::fmt::{self, Write};
 
@@ -15,12 +15,12 @@ pub const FIRST: &str = "parachron guest report 1";
 /// The last line.
 pub const LAST: &str = "parachron guest report ends";
 
-/// Reads of a cheap clock in a round, and of one that exits to its host.
+/// Reads in a round of a cheap clock, and of one that exits to its host.
 const CHEAP_READS: u64 = 1000;
 const DEAR_READS: u64 = 20;
 const ROUNDS: u32 = 20;
 
-/// A 16550 that is given time to send.
+/// A 16550, with waits for its transmitter.
 struct Serial<'a, H>(&'a H);
 
 impl<H: Hardware> Write for Serial<'_, H> {
@@ -38,7 +38,7 @@ impl<H: Hardware> Write for Serial<'_, H> {
     }
 }
 
-/// Looks for the clocks, measures what each costs, and writes both out.
+/// Finds the clocks, measures the cost of each, and writes both.
 pub fn send(hardware: &impl Hardware) {
     // A serial port cannot fail.
     let _ = write(hardware, &mut Serial(hardware));

@@ -1,4 +1,4 @@
-//! What a host may ask, as words.
+//! The host's requests, as words.
 
 use crate::hardware::Misbehaviour;
 use crate::protocol::Words;
@@ -7,7 +7,7 @@ use crate::source::Source;
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
-    /// What was found at the start: answered by [`Found`](crate::discovery::Found).
+    /// The clocks found at the start: the reply is [`Found`](crate::discovery::Found).
     Discover,
     /// RDMSR.
     ReadMsr {
@@ -28,11 +28,11 @@ pub enum Request {
         /// ECX.
         index: u32,
     },
-    /// A clock, with the TSC before and after: answered by TSC, ns, TSC. The
-    /// RTC's answer comes when its second changes.
+    /// A clock, with the TSC before and after: the reply is TSC, ns, TSC. For
+    /// the RTC it comes when its second changes.
     Read(Source),
-    /// The time the bare TSC takes and the time a clock takes, interleaved: a
-    /// record a round with both, in cycles.
+    /// The cost of the bare TSC and of a clock, interleaved: one record a round
+    /// with both, in cycles.
     Cost {
         /// Which clock.
         source: Source,
@@ -41,7 +41,7 @@ pub enum Request {
         /// Rounds.
         rounds: u64,
     },
-    /// Reads a clock and publishes what it showed, all vCPUs at once.
+    /// Reads a clock and publishes its time, on all vCPUs at once.
     Monotonic {
         /// Which clock.
         source: Source,
@@ -49,10 +49,10 @@ pub enum Request {
         reads: u64,
         /// vCPUs that take part.
         participants: u64,
-        /// Whether the greatest time published is the least that is returned.
+        /// Whether a reading returns at least the latest published time.
         guarded: bool,
     },
-    /// Sets its timer and halts: answered by TSC before, TSC after, interrupts.
+    /// Sets its timer and halts: the reply is TSC before, TSC after, interrupts.
     Sleep {
         /// TSC cycles.
         cycles: u64,
@@ -73,9 +73,9 @@ pub enum Request {
         /// What.
         value: u64,
     },
-    /// Follows the PIT no more, so that waiting may block.
+    /// Stops using the PIT, so that waiting may block.
     Rest,
-    /// Ends badly.
+    /// Fails in the given way.
     Misbehave(Misbehaviour),
 }
 
@@ -101,7 +101,7 @@ impl Request {
         }
     }
 
-    /// From a message's code and words; nothing where they are no request.
+    /// From a message's code and words; `None` where they are not a request.
     pub fn decode(code: u64, words: &Words) -> Option<Self> {
         let [first, second, third, fourth, ..] = *words;
         Some(match code {
@@ -128,20 +128,20 @@ impl Request {
     }
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done; the words say the rest.
+    /// Done; the words are the result.
     Done,
-    /// The CPU answered with #GP.
+    /// The CPU raised #GP.
     Refused,
     /// This guest has no such clock.
     NoSuchClock,
-    /// The clock's page could not be read, or is switched off.
+    /// The clock's page could not be read, or is disabled.
     Unreadable,
-    /// The counter may have gone round unseen: the vCPU was away too long.
+    /// The counter may have wrapped unseen: the vCPU did not run for too long.
     WentRound,
-    /// The request made no sense.
+    /// The request was invalid.
     NotUnderstood,
 }
 
@@ -160,7 +160,7 @@ impl Outcome {
         self as u64
     }
 
-    /// The one of that number.
+    /// The outcome of that number.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.number() == number)
     }

@@ -17,7 +17,7 @@ const HOURS_24: u8 = 2;
 /// Register reads in which the second must change: QEMU's software emulation
 /// makes ten million a second.
 const TRIES: u32 = 50_000_000;
-/// TSC cycles likewise, for hosts where each read is a long exit: 2 s at 8 GHz.
+/// The same in TSC cycles, for hosts where each read is a long exit: 2 s at 8 GHz.
 const CYCLES: u64 = 1 << 34;
 
 fn register(hardware: &impl Hardware, index: u8) -> u8 {
@@ -25,7 +25,7 @@ fn register(hardware: &impl Hardware, index: u8) -> u8 {
     hardware.port_read_8(DATA)
 }
 
-/// Whether there is one: where nothing is, all bits are ones.
+/// Whether there is one: an absent device reads as ones.
 pub fn is_there(hardware: &impl Hardware) -> bool {
     register(hardware, STATUS_B) != 0xff
 }
@@ -33,15 +33,15 @@ pub fn is_there(hardware: &impl Hardware) -> bool {
 /// The moment at which a second began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// The second, since 1970 by the clock's own convention.
+    /// The second, since 1970, in the clock's own zone.
     pub seconds: u64,
-    /// The TSC before the last look that showed the second before.
+    /// The TSC before the last read that returned the second before.
     pub before: u64,
-    /// The TSC after the first look that showed this one.
+    /// The TSC after the first read that returned this one.
     pub after: u64,
 }
 
-/// Waits until the second changes. Nothing where it does not change.
+/// Waits until the second changes; `None` where it does not change.
 pub fn next_second(hardware: &impl Hardware) -> Option<Edge> {
     let first = register(hardware, 0);
     let counter = hardware.counter();
@@ -101,7 +101,7 @@ fn seconds(registers: [u8; 7], status_b: u8) -> Option<u64> {
     Some(((days * 24 + hour) * 60 + plain(minute)) * 60 + plain(second))
 }
 
-/// Nothing where the registers hold no date.
+/// `None` where the registers hold no date.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn registers_are_a_date() {
-        // 2026-11-21 07:33:07 UTC, as date(1) has it.
+        // 2026-11-21 07:33:07 UTC, according to date(1).
         let bcd = [0x07, 0x33, 0x07, 0x21, 0x11, 0x26, 0x20];
         assert_eq!(seconds(bcd, HOURS_24), Some(1_795_246_387));
         let binary = [7, 33, 7, 21, 11, 26, 20];

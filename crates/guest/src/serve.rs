@@ -1,4 +1,4 @@
-//! A vCPU's life in our own machine: requests in, replies out.
+//! A vCPU's main loop in our own machine: requests in, replies out.
 
 use core::sync::atomic::Ordering;
 
@@ -13,8 +13,8 @@ use crate::protocol::{self, SharedArea, Words};
 use crate::request::{Outcome, Request};
 use crate::{cost, monotonic};
 
-/// Looks at the mailbox before the host is called: some 100 µs of them, so
-/// that questions in quick succession cost no exit.
+/// Polls of the mailbox before the guest calls the host: some 100 µs, so that
+/// requests in quick succession cost no exit.
 const SPINS: u32 = 4000;
 
 /// x2APIC: the spurious vector with the enable bit, without which the local
@@ -23,7 +23,7 @@ const SPURIOUS: u32 = 0x80f;
 const ENABLED: u64 = 0x1ff;
 const LVT_TIMER: u32 = 0x832;
 const TSC_DEADLINE: u32 = 0x6e0;
-/// The vector that wakes, in TSC deadline mode (bits 17 and 18: 2).
+/// The vector of the wake-up, in TSC deadline mode (bits 17 and 18: 2).
 const WAKE: u64 = 0x20 | 2 << 17;
 
 /// One vCPU.
@@ -33,7 +33,7 @@ pub struct Guest<'a, H: Hardware> {
     shared: &'a SharedArea,
     vcpu: usize,
     clocks: Clocks,
-    /// The last request answered.
+    /// The last request that got a reply.
     answered: u64,
 }
 
@@ -48,7 +48,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
         Self { hardware, shared, vcpu, clocks, answered: 0 }
     }
 
-    /// Answers requests for ever.
+    /// Handles requests for ever.
     pub fn serve(&mut self) -> ! {
         loop {
             let mut spins = 0;
@@ -67,7 +67,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
         }
     }
 
-    /// Answers the request that waits, if one does.
+    /// Handles the pending request, if there is one.
     pub fn answer(&mut self) -> bool {
         let mailbox = self.shared.vcpu(self.vcpu);
         let number = mailbox.request.number();

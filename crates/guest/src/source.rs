@@ -3,8 +3,8 @@
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
-    /// The time stamp counter by the frequency the guest was told, or
-    /// measured where none was.
+    /// The time stamp counter by its advertised frequency, or the measured one
+    /// where none is advertised.
     Tsc,
     /// kvm-clock's page.
     KvmClock,
@@ -35,7 +35,7 @@ impl Source {
         Self::Rtc,
     ];
 
-    /// The name people know it by; Linux's clocksource where there is one.
+    /// Its usual name; Linux's clocksource where there is one.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tsc => "tsc",
@@ -54,7 +54,7 @@ impl Source {
         self as u64
     }
 
-    /// The one of that number.
+    /// The source of that number.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.number() == number)
     }

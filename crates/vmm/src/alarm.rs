@@ -1,5 +1,5 @@
-//! A thread that has the provider's deadlines met: a vCPU that never leaves
-//! the guest would not look at them.
+//! A thread that meets the provider's deadlines: a vCPU that never leaves the
+//! guest would not.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::error::MachineError;
 use crate::shared::Shared;
 
-/// Deadlines are met no more often than this, whatever period is asked for.
+/// The shortest time between two deadlines, whatever the configured period.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// It ends when it is dropped.
+/// The thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     shared: Arc<Shared>,
@@ -38,7 +38,7 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         self.shared.end_deadlines();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // One that panicked has printed its message.
             let _ = thread.join();
         }
     }

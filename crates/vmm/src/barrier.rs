@@ -1,11 +1,11 @@
-//! What keeps all vCPUs out of the guest while its time is changed, so that
-//! none reads the old line while another reads the new one (KVM:
+//! A barrier that keeps all vCPUs out of the guest while its time is changed, so
+//! that none reads the old snapshot while another reads the new one (KVM:
 //! KVM_REQ_MCLOCK_INPROGRESS, arch/x86/kvm/x86.c).
 //!
-//! A vCPU says that it is inside first and looks for who closes then; who
-//! closes does it the other way round, so one of the two sees the other. A
-//! vCPU is never inside while it closes or waits, so several may close at
-//! once and wait for one another's vCPUs.
+//! A vCPU first marks itself as inside and then checks for closers; a closer
+//! does it in the other order, so one of the two sees the other. A vCPU is
+//! never inside while it closes or waits, so several may close at once and wait
+//! for one another's vCPUs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use guest::layout::VCPUS_MAX;
 use host::VcpuId;
 use vmm_sys_util::signal::{Killable, SIGRTMIN};
 
-/// A kick may come just before KVM_RUN and be lost: it is sent again.
+/// A kick just before KVM_RUN is lost, so it is sent again after this.
 pub(crate) const KICK_AGAIN: Duration = Duration::from_millis(1);
 
-/// How long a thread that waits for another sleeps at a time.
+/// How long a thread sleeps between two checks of another.
 pub(crate) const NAP: Duration = Duration::from_micros(50);
 
 /// The signal that ends a KVM_RUN early.
@@ -36,7 +36,7 @@ struct Slot {
 /// One for a machine.
 #[derive(Debug, Default)]
 pub(crate) struct VcpuBarrier {
-    /// Whether `closers` is not 0, to be looked at without its lock.
+    /// Whether `closers` is not 0, readable without its lock.
     closed: AtomicBool,
     closers: Mutex<usize>,
     opened: Condvar,
@@ -52,7 +52,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// No vCPU is in the guest, nor comes in.
+/// No vCPU is in the guest, and none enters.
 pub(crate) struct AllOut<'a>(&'a VcpuBarrier);
 
 impl Drop for AllOut<'_> {
@@ -67,7 +67,7 @@ impl Drop for AllOut<'_> {
 }
 
 impl VcpuBarrier {
-    /// A number is whole whoever panicked.
+    /// A number stays valid when a thread panics.
     fn closers(&self) -> MutexGuard<'_, usize> {
         self.closers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,12 +76,12 @@ impl VcpuBarrier {
         self.slots[vcpu.0 as usize].thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom to kick.
+    /// The thread to kick.
     pub(crate) fn put_thread(&self, vcpu: VcpuId, thread: JoinHandle<()>) {
         *self.thread(vcpu) = Some(thread);
     }
 
-    /// The vCPU comes in, as soon as nobody keeps it out.
+    /// The vCPU enters, as soon as nobody keeps it out.
     pub(crate) fn enter(&self, vcpu: VcpuId) -> Inside<'_> {
         let flag = &self.slots[vcpu.0 as usize].inside;
         loop {
@@ -98,8 +98,8 @@ impl VcpuBarrier {
         }
     }
 
-    /// Brings all vCPUs out, and keeps them there until what is given is
-    /// dropped. Who calls it holds no lock that a vCPU wants on its way in.
+    /// Brings all vCPUs out, and keeps them out until the returned guard is
+    /// dropped. The caller must hold no lock that a vCPU takes on its way in.
     pub(crate) fn bring_all_out(&self) -> AllOut<'_> {
         let mut closers = self.closers();
         *closers += 1;
@@ -118,7 +118,7 @@ impl VcpuBarrier {
         all_out
     }
 
-    /// Brings one vCPU out, if it is not just before KVM_RUN.
+    /// Brings one vCPU out, unless it is just before KVM_RUN.
     pub(crate) fn kick(&self, vcpu: VcpuId) {
         if let Some(thread) = &*self.thread(vcpu) {
             // A thread that has ended needs no kick.
@@ -126,14 +126,14 @@ impl VcpuBarrier {
         }
     }
 
-    /// Waits for the end of a vCPU's thread, which was told to end.
+    /// Waits for the end of a vCPU's thread after `Control::Stop`.
     pub(crate) fn join(&self, vcpu: VcpuId) {
         while self.thread(vcpu).as_ref().is_some_and(|thread| !thread.is_finished()) {
             self.kick(vcpu);
             std::thread::sleep(NAP);
         }
         if let Some(thread) = self.thread(vcpu).take() {
-            // One that panicked has said so.
+            // One that panicked has printed its message.
             let _ = thread.join();
         }
     }
@@ -147,8 +147,8 @@ mod tests {
 
     use super::VcpuBarrier;
 
-    /// Each thread is a vCPU that closes the gate between its entries, as one
-    /// that writes MSRs does; whoever is alone must be.
+    /// Each thread is a vCPU that closes the barrier between its entries, as one
+    /// that writes MSRs does; then no other may be inside.
     #[test]
     fn all_may_close_at_once_and_none_is_inside_then() {
         const ROUNDS: u64 = 100;

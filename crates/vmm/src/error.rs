@@ -1,13 +1,14 @@
-//! What keeps a machine from being made or asked.
+//! Why a machine cannot be started, or does not reply.
 
 use std::time::Duration;
 
 use crate::guest_fault::GuestFault;
 
-/// Why there is no machine, or no answer from it.
+/// Why a machine cannot be started, or does not reply.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MachineError {
-    /// No /dev/kvm, or not for us.
+    /// /dev/kvm cannot be opened.
     #[error("/dev/kvm: {0}")]
     NoKvm(kvm_ioctls::Error),
     /// KVM lacks something.
@@ -19,42 +20,42 @@ pub enum MachineError {
     /// A call to KVM failed.
     #[error("{call}: {error}")]
     Kvm {
-        /// Which.
+        /// The call.
         call: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         error: kvm_ioctls::Error,
     },
     /// More vCPUs than the image has room for, or none.
-    #[error("{asked} vCPUs: there can be 1 to {most}")]
+    #[error("{asked} vCPUs requested; a machine has 1 to {most}")]
     Vcpus {
-        /// How many were asked for.
+        /// The requested number.
         asked: usize,
-        /// How many there can be.
+        /// The largest number.
         most: usize,
     },
     /// Not enough for the guest.
-    #[error("{size} bytes of guest memory: the guest needs {least}")]
+    #[error("{size} bytes of guest memory requested; the guest needs {least}")]
     TooLittleMemory {
-        /// Asked for.
+        /// As requested.
         size: u64,
-        /// Needed.
+        /// As needed.
         least: u64,
     },
     /// The host does not map it.
     #[error("{size} bytes of guest memory: {error}")]
     Memory {
-        /// Asked for.
+        /// As requested.
         size: u64,
-        /// vm-memory's words.
+        /// vm-memory's error.
         error: String,
     },
     /// The image does not load.
-    #[error("the guest's image does not load: {0}")]
+    #[error("the guest image does not load: {0}")]
     Image(String),
-    /// A thread did not start.
-    #[error("a thread for a vCPU: {0}")]
+    /// A vCPU's thread did not start, or has ended.
+    #[error("vCPU thread: {0}")]
     Thread(std::io::Error),
-    /// The provider does not take its settings.
+    /// The provider's settings are invalid.
     #[error(transparent)]
     Provider(#[from] host::SettingsError),
     /// The saved clock cannot continue on this host.
@@ -63,71 +64,71 @@ pub enum MachineError {
     /// KVM's clock was not saved or restored.
     #[error(transparent)]
     Clock(#[from] kvm::Error),
-    /// Saved devices that make none here.
-    #[error("devices do not come back: {0:?}")]
+    /// The saved devices cannot be restored.
+    #[error("devices: {0}")]
     Devices(crate::devices::Unrestorable),
-    /// The guest died.
-    #[error("vCPU {vcpu} died: {guest_fault}")]
+    /// The guest failed.
+    #[error("vCPU {vcpu} failed: {guest_fault}")]
     Died {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
         /// How.
         guest_fault: GuestFault,
     },
-    /// It does not answer.
-    #[error("vCPU {vcpu} has not answered within {limit:?}")]
+    /// It does not reply.
+    #[error("vCPU {vcpu} did not reply within {limit:?}")]
     TimedOut {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// How long it was waited for.
+        /// The timeout.
         limit: Duration,
     },
-    /// A question is put while it still has one.
-    #[error("vCPU {vcpu} has not answered its last question: there is no asking {asked} yet")]
+    /// A request while another is pending.
+    #[error("vCPU {vcpu}: request {asked} refused, the previous one is still pending")]
     Unanswered {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// What was to be asked.
+        /// The request.
         asked: String,
     },
-    /// State that KVM keeps and we do not know how to take.
+    /// State in KVM that this crate does not save.
     #[error("a machine with {what} cannot be saved")]
     Unsaveable {
-        /// What it has.
+        /// That state.
         what: &'static str,
     },
-    /// It says that it wrote more than there is room for.
-    #[error("vCPU {vcpu} claims {head} records where {tail} are read and {room} fit")]
+    /// Its ring holds an impossible number of records.
+    #[error("vCPU {vcpu}: {head} records written and {tail} read, but the ring holds {room}")]
     Flooded {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// Written, as it says.
+        /// Written, according to the guest.
         head: u64,
         /// Read.
         tail: u64,
         /// The ring's size.
         room: u64,
     },
-    /// It answered that it cannot.
-    #[error("vCPU {vcpu} was asked {asked} and answers: {outcome:?}")]
+    /// It replied that it cannot.
+    #[error("vCPU {vcpu}: request {asked} failed: {outcome:?}")]
     Declined {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// What was asked.
+        /// The request.
         asked: String,
-        /// Its answer.
+        /// The reply.
         outcome: guest::request::Outcome,
     },
-    /// It answered what is no answer.
-    #[error("vCPU {vcpu} was asked {asked} and answers nonsense: {code}, {words:x?}")]
+    /// Its reply is invalid.
+    #[error("vCPU {vcpu}: request {asked}: invalid reply {code}, {words:x?}")]
     Nonsense {
-        /// Which vCPU.
+        /// The vCPU.
         vcpu: usize,
-        /// What was asked.
+        /// The request.
         asked: String,
-        /// Its answer's code.
+        /// The reply's code.
         code: u64,
-        /// Its answer's words.
+        /// The reply's words.
         words: guest::protocol::Words,
     },
 }

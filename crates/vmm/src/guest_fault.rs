@@ -1,13 +1,13 @@
-//! How a guest ended that should not have.
+//! How a guest failed.
 
 use std::fmt;
 
 use guest::protocol::Words;
 
-/// A vCPU's registers, as far as they say what happened.
+/// The vCPU's registers that show what happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// Where it was.
+    /// The instruction pointer.
     pub rip: u64,
     /// Its stack.
     pub rsp: u64,
@@ -30,8 +30,9 @@ impl fmt::Display for Registers {
     }
 }
 
-/// Why a vCPU runs no more.
+/// Why a vCPU no longer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cause {
     /// An exception that the guest does not handle.
     Exception {
@@ -40,11 +41,11 @@ pub enum Cause {
         /// Its error code, 0 where it has none.
         code: u64,
     },
-    /// An exception while handling an exception while handling one.
+    /// An exception in the handler of a double fault.
     TripleFault,
     /// HLT with interrupts off.
     HaltedForever,
-    /// KVM could not go on: an instruction it does not emulate, mostly.
+    /// KVM could not continue: usually an instruction that it does not emulate.
     InternalError,
     /// The CPU did not enter the guest.
     FailedEntry {
@@ -56,14 +57,14 @@ pub enum Cause {
         /// The kernel's error number.
         errno: i32,
     },
-    /// An exit that this machine has no use for.
+    /// An exit that this machine does not handle.
     UnknownExit {
-        /// KVM's number of it.
+        /// KVM's exit reason.
         reason: u32,
     },
 }
 
-/// A guest's end.
+/// A guest's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestFault {
     /// Why.
@@ -73,7 +74,7 @@ pub struct GuestFault {
 }
 
 impl GuestFault {
-    /// From what an exception gate left.
+    /// From the words that an exception gate wrote.
     pub(crate) fn from_last_words(words: &Words) -> Self {
         let [vector, code, rip, cr2, rsp, cs] = *words;
         Self {
@@ -94,12 +95,12 @@ impl fmt::Display for GuestFault {
             Cause::HaltedForever => write!(f, "halted with interrupts off")?,
             Cause::InternalError => write!(f, "KVM could not emulate its instruction")?,
             Cause::FailedEntry { reason } => {
-                write!(f, "the CPU refuses to enter it ({reason:#x})")?
+                write!(f, "the CPU did not enter the guest ({reason:#x})")?
             }
             Cause::RunFailed { errno } => {
                 write!(f, "KVM_RUN: {}", std::io::Error::from_raw_os_error(errno))?;
             }
-            Cause::UnknownExit { reason } => write!(f, "an exit unknown here (KVM's {reason})")?,
+            Cause::UnknownExit { reason } => write!(f, "unknown exit (KVM exit reason {reason})")?,
         }
         write!(f, "; {}", self.registers)
     }
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_told_with_its_place() {
+    fn a_failure_names_its_place() {
         let guest_fault =
             GuestFault::from_last_words(&[14, 4, 0x10_2000, 0x100_0000_0000, 0x11_fff0, 0x33]);
         assert_eq!(

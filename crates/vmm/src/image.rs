@@ -1,5 +1,5 @@
 //! The guest's image, built with this crate.
 
-/// An ELF: our own machine enters it in 64-bit mode, QEMU, Firecracker and
-/// cloud-hypervisor by its PVH note.
+/// An ELF: this machine enters it in 64-bit mode; QEMU, Firecracker and
+/// cloud-hypervisor use its PVH note.
 pub const GUEST: &[u8] = include_bytes!(env!("GUEST_IMAGE"));

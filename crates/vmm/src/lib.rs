@@ -1,4 +1,4 @@
-//! A virtual machine on /dev/kvm whose time is ours to arrange.
+#![doc = include_str!("../README.md")]
 
 mod alarm;
 mod barrier;

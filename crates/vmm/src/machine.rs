@@ -1,4 +1,4 @@
-//! The machine: vCPUs on their threads, over one board.
+//! The machine: vCPUs on their threads, with shared memory and devices.
 
 mod control;
 mod questions;
@@ -40,7 +40,7 @@ struct Handle {
     tail: AtomicU64,
 }
 
-/// What a vCPU's thread begins with.
+/// The state in which a vCPU's thread starts.
 struct Start {
     id: VcpuId,
     fd: VcpuFd,
@@ -51,12 +51,12 @@ struct Start {
     tail: u64,
 }
 
-/// A running machine. It ends when it is dropped: threads, memory and all.
+/// A running machine. Dropping it ends its threads and frees its memory.
 pub struct Machine {
     vcpus: Vec<Handle>,
-    // Before the memory on the board: fields are dropped in this order.
+    // Before the memory in `shared`: fields are dropped in this order.
     vm: VmFd,
-    /// Where the clock is ours.
+    /// Only where the clock is ours.
     alarm: Option<Alarm>,
     shared: Arc<Shared>,
     settings: Settings,
@@ -64,16 +64,16 @@ pub struct Machine {
 }
 
 extern "C" fn on_kick(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // Its coming is all that is wanted: KVM_RUN returns with EINTR.
+    // The signal itself is enough: KVM_RUN returns with EINTR.
 }
 
 impl Machine {
-    /// Makes a machine, and starts the guest on all of its vCPUs. This
-    /// process's handler of SIGRTMIN is replaced for good: that signal is what
-    /// brings a vCPU out of the guest.
+    /// Creates a machine, and starts the guest on all of its vCPUs. This
+    /// replaces the process's handler of SIGRTMIN for good: that signal brings
+    /// a vCPU out of the guest.
     ///
     /// # Errors
-    /// No KVM, or settings that make no machine.
+    /// No KVM, or invalid settings.
     pub fn start(settings: &Settings) -> Result<Self, MachineError> {
         let started = Instant::now();
         if !(1..=VCPUS_MAX).contains(&settings.vcpus) {
@@ -126,8 +126,8 @@ impl Machine {
         Ok(Self { vcpus: Vec::new(), vm, alarm, shared, settings: settings.clone(), started })
     }
 
-    /// Starts a vCPU's thread, paused: the provider learns of all of them
-    /// before the first one runs.
+    /// Starts a vCPU's thread, paused: the provider knows all of them before
+    /// the first one runs.
     fn add(&mut self, start: Start) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
@@ -166,14 +166,14 @@ impl Machine {
         }
     }
 
-    /// A thread that is gone is found out by the next question.
+    /// The next request finds a thread that has ended.
     fn send_all(&self, control: impl Fn() -> Control) {
         for vcpu in &self.vcpus {
             let _ = vcpu.control.send(control());
         }
     }
 
-    /// How many vCPUs it has.
+    /// Its number of vCPUs.
     pub fn vcpus(&self) -> usize {
         self.vcpus.len()
     }
@@ -183,17 +183,17 @@ impl Machine {
         &self.shared.ram
     }
 
-    /// KVM's VM: for KVM_GET_CLOCK and its like.
+    /// KVM's VM: for KVM_GET_CLOCK and similar calls.
     pub fn vm(&self) -> &VmFd {
         &self.vm
     }
 
-    /// When it was made.
+    /// When it was created.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Exits of a vCPU to this process so far.
+    /// The number of a vCPU's exits to this process.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -201,14 +201,14 @@ impl Machine {
         self.vcpus[vcpu].status.exits.load(Ordering::Relaxed)
     }
 
-    /// What the guest wrote to its serial port since this was asked last.
+    /// The output of the serial port since the last call.
     pub fn serial(&self) -> Vec<u8> {
         self.shared.lock().devices.take_serial_output()
     }
 
-    /// Our provider, if the clock is ours, with the host's clocks read under
-    /// its lock; vCPUs run meanwhile. What changes the guest's time is done by
-    /// [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
+    /// Runs `action` with our provider, if the clock is ours, and the host's
+    /// clocks read under its lock; vCPUs run meanwhile. To change the guest's
+    /// time use [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
     pub fn with_host<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
@@ -216,8 +216,8 @@ impl Machine {
         self.shared.with_host(action)
     }
 
-    /// The same with all vCPUs brought out of the guest, so that none reads
-    /// the old time while another reads the new one.
+    /// The same with all vCPUs out of the guest, so that none reads the old
+    /// time while another reads the new one.
     pub fn with_host_alone<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
@@ -225,8 +225,8 @@ impl Machine {
         self.shared.with_host_alone(action)
     }
 
-    /// Tells our provider, if the clock is ours, with all vCPUs brought out of
-    /// the guest where the event wants that.
+    /// Passes an event to our provider, if the clock is ours, with all vCPUs
+    /// out of the guest where the event needs that.
     pub fn tell(&self, event: Event) {
         self.shared.tell(event);
     }
@@ -240,7 +240,7 @@ impl Drop for Machine {
         for vcpu in &self.vcpus {
             self.shared.barrier.join(vcpu.id);
         }
-        // The board is let go of by its last thread before memory goes.
+        // The last thread that uses the shared state ends before it is freed.
         self.alarm = None;
     }
 }

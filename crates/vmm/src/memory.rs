@@ -3,9 +3,9 @@
 //! # Invariants
 //! 1. The mapping lives as long as [`GuestRam`], and vm-memory has checked
 //!    that a slice lies wholly inside it.
-//! 2. This process reaches what the guest shares only by atomic words of one
-//!    size an address: [`SharedArea`] at its own place, clock pages as the types
-//!    that the provider's writers take.
+//! 2. This process accesses memory that the guest shares only by atomic words of
+//!    one size for each address: [`SharedArea`] at its own address, clock pages
+//!    as the types that the provider's writers take.
 #![allow(unsafe_code)]
 
 use guest::layout::{self, Pages};
@@ -17,8 +17,7 @@ use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMem
 
 use crate::error::MachineError;
 
-/// Memory from guest address 0 on, zeroed, taken from the host only as it is
-/// touched.
+/// Memory from guest address 0 on, zeroed, allocated by the host on first use.
 #[derive(Debug)]
 pub struct GuestRam {
     map: GuestMemoryMmap,
@@ -45,17 +44,17 @@ impl GuestRam {
         self.size
     }
 
-    /// Loads an ELF and gives the address it is entered at.
+    /// Loads an ELF and returns its entry address.
     ///
     /// # Errors
-    /// It is none, or does not fit.
+    /// It is not an ELF, or does not fit.
     pub fn load(&self, image: &[u8]) -> Result<u64, MachineError> {
         let loaded = Elf::load(&self.map, None, &mut std::io::Cursor::new(image), None)
             .map_err(|error| MachineError::Image(error.to_string()))?;
         Ok(loaded.kernel_load.0)
     }
 
-    /// Writes plain bytes, for what a vCPU starts with.
+    /// Writes bytes, before the vCPUs start.
     ///
     /// # Errors
     /// They do not fit.
@@ -66,7 +65,7 @@ impl GuestRam {
             .map_err(|error| MachineError::Image(error.to_string()))
     }
 
-    /// All of it.
+    /// A copy of all of it.
     ///
     /// # Errors
     /// It cannot be read.
@@ -79,27 +78,27 @@ impl GuestRam {
         Ok(bytes)
     }
 
-    /// Where the kernel finds it: the process's address of guest address 0.
+    /// This process's address of guest address 0, for the kernel.
     pub(crate) fn host_address(&self) -> u64 {
         self.map.iter().next().map_or(0, |region| {
             region.get_host_address(vm_memory::MemoryRegionAddress(0)).map_or(0, |at| at as u64)
         })
     }
 
-    /// What guest and host share.
+    /// The area that guest and host share.
     pub fn shared(&self) -> &SharedArea {
         let at = self.pointer(layout::SHARED, size_of::<SharedArea>());
-        let at = at.expect("the least size has room for it");
+        let at = at.expect("the minimum size has room for it");
         // SAFETY: inside the mapping (invariant 1), 4096-byte aligned in a
         // mapping that is page aligned, atomics only (invariant 2).
         unsafe { &*at.cast() }
     }
 
-    /// The clock pages, where the guest has them.
+    /// The clock pages at the guest's addresses.
     pub fn pages(&self) -> &Pages {
         let at = self.pointer(layout::PAGES, size_of::<Pages>());
-        let at = at.expect("the least size has room for it");
-        // SAFETY: as of `shared`.
+        let at = at.expect("the minimum size has room for it");
+        // SAFETY: as in `shared`.
         unsafe { &*at.cast() }
     }
 
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_is_loaded_below_what_is_shared() {
+    fn the_image_is_loaded_below_the_shared_area() {
         let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
         let entry = ram.load(crate::image::GUEST).unwrap();
         assert!((layout::IMAGE..layout::IMAGE_END).contains(&entry), "{entry:#x}");

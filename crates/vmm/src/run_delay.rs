@@ -1,19 +1,20 @@
-//! How long a thread was kept waiting for a CPU, as Linux has measured it: a
-//! vCPU's is its steal time (`record_steal_time`, arch/x86/kvm/x86.c).
+//! How long a thread waited for a CPU, as measured by Linux: for a vCPU this is
+//! its steal time (`record_steal_time`, arch/x86/kvm/x86.c).
 
 use std::time::{Duration, Instant};
 
 use pvclock::Nanos;
 
-/// This thread's: time on a CPU, time waited for one, both ns, and turns
+/// Of this thread: time on a CPU, time waited for one, both ns, and timeslices
 /// (Documentation/scheduler/sched-stats.rst).
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
 
-/// Reading a file takes microseconds, and steal is a matter of milliseconds.
+/// The sampling period: reading the file takes microseconds, and steal is a
+/// matter of milliseconds.
 pub const EACH: Duration = Duration::from_millis(10);
 
-/// What the calling thread has waited since it began; nothing where this
-/// kernel does not tell.
+/// The time that the calling thread has waited since it started; `None` where
+/// this kernel does not report it.
 pub fn of_this_thread() -> Option<Nanos> {
     waited(&std::fs::read_to_string(SCHEDSTAT).ok()?)
 }
@@ -22,20 +23,20 @@ fn waited(schedstat: &str) -> Option<Nanos> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Nanos)
 }
 
-/// Looks now and then: at once, and then each [`EACH`].
+/// Samples at once, and then every [`EACH`].
 #[derive(Debug, Default)]
 pub(crate) struct StealMeter {
-    looked: Option<Instant>,
+    sampled: Option<Instant>,
 }
 
 impl StealMeter {
-    /// What the calling thread has waited, where it is time to look again.
-    pub(crate) fn look(&mut self) -> Option<Nanos> {
+    /// The time that the calling thread has waited, if a sample is due.
+    pub(crate) fn sample(&mut self) -> Option<Nanos> {
         let now = Instant::now();
-        if self.looked.is_some_and(|looked| now.duration_since(looked) < EACH) {
+        if self.sampled.is_some_and(|sampled| now.duration_since(sampled) < EACH) {
             return None;
         }
-        self.looked = Some(now);
+        self.sampled = Some(now);
         of_this_thread()
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine is made from.
+//! A machine's settings.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use crate::error::MachineError;
 use guest::layout;
 use host::TscMode;
 
-/// Who makes the guest's clock.
+/// Which side implements the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// KVM's own kvm-clock, in the kernel.
     Kernel,
     /// KVM's own Hyper-V clock, in the kernel.
     KernelHyperV,
-    /// Our provider: KVM hands us the MSRs, and we write the pages.
+    /// Our provider: KVM exits to us on its MSRs, and we write the pages.
     Own(host::Settings),
 }
 
 impl Backend {
-    /// RDTSC never comes to us here, and no vCPU's rate is set: a provider
-    /// that counts on either would tell the guest what its TSC is not.
+    /// RDTSC never exits here, and no vCPU's rate is set: a provider that
+    /// relies on either would advertise a wrong TSC frequency.
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let Self::Own(settings) = self else { return Ok(()) };
         if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
@@ -33,21 +33,21 @@ impl Backend {
     }
 }
 
-/// What a machine is made from.
+/// A machine's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How many vCPUs.
+    /// The number of vCPUs.
     pub vcpus: usize,
     /// Guest memory, in bytes.
     pub memory: u64,
-    /// Who makes the clock.
+    /// Which side implements the clock.
     pub backend: Backend,
-    /// Which devices.
+    /// The devices.
     pub devices: Present,
-    /// Physical CPUs to run the vCPUs on, in order and round again; empty
-    /// lets the scheduler choose.
+    /// Physical CPUs for the vCPUs, in order and repeated; if empty, the
+    /// scheduler chooses.
     pub affinity: Vec<u32>,
-    /// How long an answer is waited for.
+    /// The timeout of a request.
     pub patience: Duration,
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_cannot_do_is_refused() {
+    fn unsupported_provider_settings_are_refused() {
         let usual = host::Settings::new(Kind::Kvm, Hertz(2_000_000_000));
         let refused = |settings| Backend::Own(settings).check().err().map(|e| e.to_string());
         assert_eq!(refused(usual), None);

@@ -1,5 +1,5 @@
-//! What all vCPUs of a machine share: memory, devices, the provider, and the
-//! machine's own time.
+//! State that all vCPUs of a machine share: memory, devices, the provider, and
+//! the machine's own time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::devices::{Devices, DevicesState, Moment};
 use crate::host_clock;
 use crate::memory::GuestRam;
 
-/// The machine's own time: the host's, less what it stood still.
+/// The machine's own time: the host's, less the time that it was stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnTime {
     /// Host boot time less machine time, wrapping.
     pub(crate) behind: u64,
-    /// Where it stands, while it stands.
+    /// Its value, while it is stopped.
     pub(crate) stopped_at: Option<Nanos>,
 }
 
@@ -31,13 +31,13 @@ impl OwnTime {
         self.stopped_at.unwrap_or(Nanos(now.boot.0.wrapping_sub(self.behind)))
     }
 
-    /// Goes on from `from`, at once.
+    /// Continues from `from`, now.
     pub(crate) fn go_on(&mut self, from: Nanos, now: Reading) {
         *self = Self { behind: now.boot.0.wrapping_sub(from.0), stopped_at: None };
     }
 }
 
-/// Under one lock: an access to any of it is short.
+/// The part under one lock: each access to it is short.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) host: Option<GuestClock>,
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
     pub(crate) barrier: VcpuBarrier,
     inner: Mutex<Inner>,
-    /// The provider has another deadline, or there is nobody to wait for it.
+    /// The provider has another deadline, or the wait is over.
     deadline_changed: Condvar,
 }
 
@@ -81,19 +81,19 @@ impl Shared {
         self.ram.shared()
     }
 
-    /// A vCPU that panicked leaves state that is still whole: each device is
-    /// changed in one call.
+    /// A vCPU that panicked leaves valid state: each device is changed in one
+    /// call.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `action` with the provider, if it is ours.
+    /// Runs `action` with the provider, if the clock is ours.
     pub(crate) fn with_host<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> Option<R> {
         let mut inner = self.lock();
-        // After the lock is had: time goes on while one waits for it.
+        // After the lock is taken: time passes while waiting for it.
         let now = host_clock::read();
         let before = inner.deadline();
         let result = inner.host.as_mut().map(|host| action(host, now, &self.ram));
@@ -103,8 +103,8 @@ impl Shared {
         result
     }
 
-    /// The same while no vCPU runs guest code: whatever draws a new line has
-    /// to be done like this ([`Event::stops_all`]).
+    /// The same while no vCPU runs guest code: whatever takes a new common
+    /// snapshot must be done like this ([`Event::stops_all`]).
     pub(crate) fn with_host_alone<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
@@ -113,7 +113,7 @@ impl Shared {
         self.with_host(action)
     }
 
-    /// Until the provider's deadline has come; `false` at the end.
+    /// Waits for the provider's deadline; `false` at the end.
     pub(crate) fn wait_for_deadline(&self) -> bool {
         let mut inner = self.lock();
         while !inner.deadlines_ended {
@@ -134,7 +134,8 @@ impl Shared {
         false
     }
 
-    /// All vCPUs have their pages written on their way in again.
+    /// Handles the deadline: all vCPUs leave the guest and write their pages on
+    /// their way in.
     pub(crate) fn meet_deadline(&self) {
         let _ = self.with_host_alone(|host, now, ram| host.handle(Event::Timer, now, ram));
     }
@@ -148,13 +149,13 @@ impl Shared {
         self.lock().host.is_some()
     }
 
-    /// The machine's own time stands still.
+    /// Stops the machine's own time.
     pub(crate) fn stop_time(&self) {
         let mut inner = self.lock();
         inner.own_time.stopped_at = Some(inner.own_time.at(host_clock::read()));
     }
 
-    /// It goes on from where it stood.
+    /// Continues it from where it stopped.
     pub(crate) fn go_on(&self) {
         let mut inner = self.lock();
         let now = host_clock::read();
@@ -167,8 +168,8 @@ impl Shared {
         (inner.devices.save(), inner.own_time.at(now))
     }
 
-    /// Tells the provider, if it is ours, with all vCPUs out of the guest
-    /// where the event wants that.
+    /// Passes an event to the provider, if the clock is ours, with all vCPUs
+    /// out of the guest where the event needs that.
     pub(crate) fn tell(&self, event: Event) {
         let _ = if event.stops_all() {
             self.with_host_alone(|host, now, ram| host.handle(event, now, ram))
@@ -181,8 +182,8 @@ impl Shared {
         self.with_host(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
     }
 
-    /// The old kvm-clock MSR ends the line of all vCPUs and the new one
-    /// begins it; a guest writes these seldom, so all are out for each.
+    /// The old kvm-clock MSR ends the master clock and the new one starts it; a
+    /// guest writes these seldom, so all vCPUs leave the guest for each write.
     pub(crate) fn write_msr(
         &self,
         vcpu: VcpuId,

@@ -1,5 +1,5 @@
-//! One vCPU's thread: it runs the guest, answers its exits, and does what it
-//! is asked between two of them.
+//! One vCPU's thread: it runs the guest, handles its exits, and executes
+//! commands between them.
 
 mod exits;
 mod tsc;
@@ -21,11 +21,11 @@ use crate::shared::Shared;
 
 pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
 
-/// What a vCPU is asked to do between two entries.
+/// A command for a vCPU, executed between two entries.
 pub(crate) enum Control {
-    /// Runs something on its thread: KVM wants calls on a vCPU there.
+    /// Runs something on its thread: KVM needs calls on a vCPU there.
     Do(Box<dyn FnOnce(&mut Vcpu) + Send>),
-    /// Goes on, if it was paused.
+    /// Resumes, if it was paused.
     Resume,
     /// There is a request for the guest.
     Wake,
@@ -33,7 +33,7 @@ pub(crate) enum Control {
     Stop,
 }
 
-/// What its thread tells others without being asked.
+/// State that its thread publishes to others.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     /// It waits for [`Control::Wake`]: the guest has nothing to do.
@@ -53,16 +53,16 @@ impl Status {
     }
 }
 
-/// How the thread goes on.
+/// What the thread does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Into the guest.
+    /// Enters the guest.
     Enter,
-    /// It waits for a request.
+    /// Waits for a request.
     Idle,
-    /// It waits for an interrupt.
+    /// Waits for an interrupt.
     Halted,
-    /// Never again into the guest, but others still ask.
+    /// Never enters the guest again, but executes commands.
     Dead,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Vcpu {
     pub(crate) control: Receiver<Control>,
     pub(crate) paused: bool,
     pub(crate) next: Next,
-    /// Where the clock is ours; where it is the kernel's, so is steal time.
+    /// Only where the clock is ours; else the kernel keeps steal time.
     pub(crate) steal: Option<StealMeter>,
 }
 
@@ -91,8 +91,8 @@ impl Vcpu {
         }
     }
 
-    /// Does what was asked; waits while there is no reason to enter. `false`
-    /// at the end.
+    /// Executes a command; waits while there is no reason to enter. `false` at
+    /// the end.
     fn obey(&mut self) -> bool {
         let waits = self.paused || self.next != Next::Enter;
         let asked = if !waits {
@@ -133,8 +133,8 @@ impl Vcpu {
         true
     }
 
-    /// Says that it is idle, then looks once more: who posts a request writes
-    /// it first and asks for `idle` then, so one of the two sees the other.
+    /// Publishes that it is idle, then checks again: `post` writes the request
+    /// first and reads `idle` then, so one of the two sees the other.
     fn request_waits(&self) -> bool {
         self.status.idle.store(true, Ordering::SeqCst);
         let mailbox = self.shared.shared().vcpu(self.id.0 as usize);
@@ -147,7 +147,7 @@ impl Vcpu {
         let now = self.shared.moment(self.tsc_offset);
         match self.timer.deadline(&now) {
             Some(deadline) => Duration::from_nanos(deadline.0.saturating_sub(now.since_start.0)),
-            // Somebody's request ends it, or the machine's end.
+            // A request or the end of the machine ends the wait.
             None => Duration::from_secs(3600),
         }
     }
@@ -157,20 +157,19 @@ impl Vcpu {
         let Some(vector) = self.timer.due(&now) else { return Next::Halted };
         match kvm::interrupt(&self.fd, vector) {
             Ok(()) => Next::Enter,
-            // Not ready for it, though it halted with interrupts on: KVM's
-            // word against KVM's.
+            // KVM reported a halt with interrupts on, but takes no interrupt.
             Err(_) => self.die(Cause::HaltedForever),
         }
     }
 
-    /// Tells our provider how long this vCPU was kept waiting.
+    /// Reports to our provider how long this vCPU waited for a CPU.
     fn measure_steal(&mut self) {
-        if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::look) {
+        if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::sample) {
             self.shared.tell(Event::StealMeasured { vcpu: self.id, stolen });
         }
     }
 
-    /// What is due at each entry.
+    /// The updates due at each entry.
     fn prepare(&self) {
         let id = self.id;
         let _ = self.shared.with_host(|host, now, ram| host.before_entry(id, now, ram));
@@ -195,10 +194,10 @@ impl Vcpu {
         }
     }
 
-    /// Finishes what the last exit began (KVM moves on past an IN or OUT at
-    /// the next entry only), without running the guest: then its state can be
-    /// saved. An access that KVM splits has more exits, each answered, until
-    /// KVM says that it would have to run the guest.
+    /// Completes the last exit without running the guest, so that its state can
+    /// be saved: KVM moves past an IN or OUT only at the next entry. An access
+    /// that KVM splits has more exits; each is handled, until KVM would have to
+    /// run the guest.
     pub(crate) fn settle(&mut self) {
         self.fd.set_kvm_immediate_exit(1);
         while self.next != Next::Dead && self.run_once() {}

@@ -313,11 +313,14 @@ fn lab_refuses_settings(_: &Program) {
     let refused = |settings: &Settings| Machine::start(settings).err().map(|e| e.to_string());
     let usual = Settings::new(Backend::Kernel);
     let none = refused(&Settings { vcpus: 0, ..usual.clone() });
-    assert_eq!(none.as_deref(), Some("0 vCPUs: there can be 1 to 32"));
+    assert_eq!(none.as_deref(), Some("0 vCPUs requested; a machine has 1 to 32"));
     let many = refused(&Settings { vcpus: 33, ..usual.clone() });
-    assert_eq!(many.as_deref(), Some("33 vCPUs: there can be 1 to 32"));
+    assert_eq!(many.as_deref(), Some("33 vCPUs requested; a machine has 1 to 32"));
     let little = refused(&Settings { memory: 4096, ..usual.clone() });
-    assert_eq!(little.as_deref(), Some("4096 bytes of guest memory: the guest needs 16777216"));
+    assert_eq!(
+        little.as_deref(),
+        Some("4096 bytes of guest memory requested; the guest needs 16777216")
+    );
     let much = refused(&Settings { memory: u64::MAX, ..usual.clone() });
     assert!(much.is_some_and(|why| why.starts_with("18446744073709551615 bytes of guest memory")));
     let nowhere = refused(&Settings { affinity: vec![4_000_000], ..usual });

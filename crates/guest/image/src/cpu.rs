@@ -1,9 +1,9 @@
-//! The CPU this image runs on, at CPL 3, with services of `entry.s` for what
-//! CPL 3 may not do.
+//! The CPU that this image runs on, at CPL 3, with services of `entry.s` for
+//! privileged instructions.
 //!
 //! # Invariants
 //! 1. `entry.s` has given CPL 3 all I/O ports, and maps all of 4 GiB; what a
-//!    device does to memory is no business of Rust's: we own no DMA buffers.
+//!    device does to memory does not concern Rust: there are no DMA buffers.
 //! 2. A service keeps all registers but RAX, RCX and RDX, and the stack.
 #![allow(unsafe_code)]
 
@@ -118,9 +118,9 @@ impl Hardware for Cpu {
                 self.pause();
             },
             Misbehaviour::WildPointer => _ = self.mmio_read_64(1 << 40),
-            // SAFETY: it ends in an exception gate that does not come back.
+            // SAFETY: it ends in an exception gate that does not return.
             Misbehaviour::UndefinedInstruction => unsafe { asm!("ud2") },
-            // The ring is the protocol's, not the CPU's.
+            // The protocol does this, not the CPU.
             Misbehaviour::FloodRing => {}
         }
     }

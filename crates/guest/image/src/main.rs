@@ -1,9 +1,9 @@
 //! The guest of the lab as an image without an operating system: `entry.s`
 //! at CPL 0 around the `guest` crate at CPL 3.
 //!
-//! Our own machine hands it a magic number and talks by shared memory; any
-//! other host that starts it by its PVH entry is given a report on the serial
-//! port, and a reset at its end.
+//! Our own machine passes it a magic number and uses shared memory; for any
+//! other host, which starts it at its PVH entry, it writes a report to the serial
+//! port and resets.
 //!
 //! # Invariants
 //! 1. `entry.s` has mapped all of 4 GiB as it is, and comes to `main` once on
@@ -26,7 +26,7 @@ use cpu::Cpu;
 
 core::arch::global_asm!(include_str!("entry.s"), options(att_syntax));
 
-// What entry.s takes for granted.
+// The assumptions of entry.s.
 const _: () = {
     assert!(guest::layout::VCPUS_MAX == 32);
     assert!(guest::layout::IMAGE == 0x10_0000);
@@ -37,7 +37,7 @@ const _: () = {
     assert!(SHARED as usize + last_words == 0x80_00c0);
 };
 
-/// Where `entry.s` comes to CPL 3.
+/// The entry to CPL 3 from `entry.s`.
 #[unsafe(no_mangle)]
 extern "C" fn main(vcpu: usize, magic: u64) -> ! {
     if magic == MAGIC {
@@ -50,7 +50,7 @@ extern "C" fn main(vcpu: usize, magic: u64) -> ! {
     reset()
 }
 
-/// By the keyboard controller, and where there is none by a triple fault.
+/// Resets by the keyboard controller, or, without one, by a triple fault.
 fn reset() -> ! {
     Cpu.port_write_8(0x64, 0xfe);
     Cpu.misbehave(Misbehaviour::TripleFault);
@@ -61,7 +61,7 @@ fn reset() -> ! {
 
 #[panic_handler]
 fn panic(_: &PanicInfo) -> ! {
-    // The exception gate tells the host where.
+    // The exception gate reports the place to the host.
     Cpu.misbehave(Misbehaviour::UndefinedInstruction);
     loop {
         Cpu.pause();

@@ -1,7 +1,7 @@
 //! The state a vCPU starts in: 64-bit mode, CPL 0, at the guest's entry.
 //!
-//! Not by real mode and a boot loader: 16- and 32-bit code is emulated where
-//! KVM is software itself, and nobody would measure anything there.
+//! There is no real mode and no boot loader: 16- and 32-bit code is emulated
+//! where KVM is software itself.
 
 use guest::layout;
 use host::VcpuId;
@@ -21,7 +21,7 @@ const EFER: u64 = 0x501;
 const LARGE_PAGE: u64 = 0x83;
 const PRESENT: u64 = 3;
 
-/// Tables for the first GiB, as it is: the guest's own take over at once.
+/// Identity-mapping tables for the first GiB; the guest soon installs its own.
 pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
     let [first, second, third] = [0, 0x1000, 0x2000].map(|at| layout::START_TABLES + at);
     ram.write(first, &(second | PRESENT).to_le_bytes())?;

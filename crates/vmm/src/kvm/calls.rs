@@ -1,8 +1,8 @@
 //! Calls that kvm-ioctls lacks or leaves unsafe.
 //!
 //! # Invariants
-//! 1. Each call reads or writes the one struct it is handed, which lives as
-//!    long as the call; the file descriptor is of the kind the call is for.
+//! 1. Each call reads the one struct that it is passed, which lives as long as
+//!    the call; the file descriptor is of the kind the call is for.
 //! 2. A VM's memory outlives the VM: the machine drops its VM and vCPUs first.
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use crate::memory::GuestRam;
 
 ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
 
-/// Gives the VM its memory. `ram` is asked for so that it cannot be gone yet.
+/// Gives the VM its memory. `ram` is a parameter so that it still exists.
 pub(super) fn set_memory(
     vm: &VmFd,
     _ram: &GuestRam,

@@ -1,4 +1,4 @@
-//! What CPUID shows the guest.
+//! The guest's CPUID.
 
 use host::{GuestClock, Kind, Leaf, VcpuId};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
@@ -8,16 +8,16 @@ use crate::error::MachineError;
 use crate::host_clock;
 use crate::settings::Backend;
 
-/// Leaves of hypervisors.
+/// The hypervisors' leaves.
 const PARAVIRTUAL: std::ops::Range<u32> = 0x4000_0000..0x4001_0000;
-/// CPUID 1, ECX: a hypervisor is there.
+/// CPUID 1, ECX: a hypervisor is present.
 const HYPERVISOR: u32 = 1 << 31;
 /// CPUID 1, ECX: the local APIC's timer takes a TSC deadline.
 const TSC_DEADLINE: u32 = 1 << 24;
 
-/// A hypervisor's leaves to show in place of KVM's own, if any: the
-/// provider's, or, where the kernel makes a Hyper-V clock, those that have it
-/// do so (arch/x86/kvm/hyperv.c answers for what the leaves promise).
+/// The hypervisor's leaves to use in place of KVM's own, if any: the provider's,
+/// or those that enable the kernel's Hyper-V clock (arch/x86/kvm/hyperv.c
+/// implements what the leaves offer).
 pub(crate) fn leaves(
     kvm: &Kvm,
     backend: &Backend,
@@ -67,9 +67,8 @@ pub(super) fn set(
     for entry in entries.iter_mut().filter(|entry| entry.function == 1) {
         // The local APIC's id, in the top byte.
         entry.ebx = entry.ebx & 0x00ff_ffff | vcpu.0 << 24;
-        // KVM leaves both out of what it supports: whether they hold is for
-        // its user to say (Linux: Documentation/virt/kvm/api.rst,
-        // KVM_GET_SUPPORTED_CPUID).
+        // KVM does not list these two as supported: its user decides (Linux:
+        // Documentation/virt/kvm/api.rst, KVM_GET_SUPPORTED_CPUID).
         entry.ecx |= HYPERVISOR | TSC_DEADLINE;
         if hidden {
             entry.ecx &= !HYPERVISOR;

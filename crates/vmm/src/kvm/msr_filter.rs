@@ -1,4 +1,4 @@
-//! Which MSRs KVM must not answer by itself.
+//! The MSRs that KVM must not handle by itself.
 
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
 
@@ -6,8 +6,8 @@ use crate::error::MachineError;
 use crate::settings::Backend;
 use crate::vcpu::{IA32_TSC, IA32_TSC_ADJUST};
 
-/// Whatever the provider: a guest that asks for what its provider lacks is
-/// refused, though KVM has it. First and number.
+/// For every provider: a register that the provider lacks is #GP for the guest,
+/// although KVM has it. First and number.
 const PARAVIRTUAL: [(u32, u32); 3] = [
     // kvm-clock's old MSRs.
     (0x11, 2),
@@ -17,15 +17,15 @@ const PARAVIRTUAL: [(u32, u32); 3] = [
     (0x4000_0000, 0x200),
 ];
 
-/// IA32_TSC_DEADLINE: the timer is ours in either case.
+/// IA32_TSC_DEADLINE: the timer is ours with every backend.
 const TSC_DEADLINE: (u32, u32) = (0x6e0, 1);
 
-/// The guest's TSC, whose writes move our pages: reads are KVM's. First and
+/// The guest's TSC: writes change our pages, reads stay in KVM. First and
 /// number.
 const TSC: [(u32, u32); 2] = [(IA32_TSC, 1), (IA32_TSC_ADJUST, 1)];
 
 pub(super) fn set(vm: &VmFd, backend: &Backend) -> Result<(), MachineError> {
-    // A bit that is not set is an access that comes to us.
+    // A clear bit is an access that exits to us.
     let bitmap = [0; 0x200 / 8];
     let own = matches!(backend, Backend::Own(_));
     let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;

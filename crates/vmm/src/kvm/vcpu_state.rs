@@ -1,4 +1,4 @@
-//! A vCPU's registers, saved and put back.
+//! A vCPU's registers, saved and restored.
 
 use kvm_bindings::{Msrs, kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_events};
 use kvm_ioctls::VcpuFd;
@@ -6,15 +6,15 @@ use kvm_ioctls::VcpuFd;
 use crate::error::MachineError;
 use crate::vcpu::IA32_TSC_ADJUST;
 
-/// MSRs that live in KVM: what the TSC was moved by, which moves nothing when
-/// it is the host that writes it, and kvm-clock's, a page's address and steal
-/// time's. The wall clock's is not among them: its page is written but once,
-/// and is in memory. Whether the guest wrote the old kvm-clock MSR is not to
-/// be had: both read the same, and KVM takes the choice from the guest's own
-/// writes only (kvm_write_system_time, arch/x86/kvm/x86.c).
+/// MSRs that KVM keeps: IA32_TSC_ADJUST, which does not change the TSC when the
+/// host writes it, and the addresses of the kvm-clock and steal time pages. The
+/// wall clock's is not among them: its page is written only once, and is in
+/// memory. Whether the guest used the old kvm-clock MSR cannot be read: both
+/// read the same, and KVM takes the choice from the guest's own writes only
+/// (kvm_write_system_time, arch/x86/kvm/x86.c).
 const MSRS: [u32; 3] = [IA32_TSC_ADJUST, 0x4b56_4d01, 0x4b56_4d03];
 
-/// A vCPU between two entries, with nothing half done.
+/// A vCPU between two entries, with no exit pending.
 #[derive(Debug, Clone)]
 pub(crate) struct VcpuState {
     general: kvm_regs,
@@ -31,7 +31,7 @@ impl VcpuState {
         for index in MSRS {
             let entry = kvm_msr_entry { index, ..Default::default() };
             let mut one = of_entries(&[entry])?;
-            // Where KVM does not have it, the guest does not either.
+            // One that KVM does not have, the guest does not have either.
             if fd.get_msrs(&mut one).is_ok_and(|read| read == 1) {
                 msrs.extend_from_slice(one.as_slice());
             }

@@ -1,4 +1,4 @@
-//! What is done to vCPUs from outside: calls on their threads, moves, pauses.
+//! Control of vCPUs from outside: calls on their threads, moves, pauses.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
@@ -11,10 +11,10 @@ use crate::error::MachineError;
 use crate::vcpu::{Control, Vcpu};
 
 impl Machine {
-    /// Has a vCPU's thread run `action` between two entries.
+    /// Runs `action` on a vCPU's thread, between two entries.
     ///
     /// # Errors
-    /// Its thread is gone.
+    /// Its thread has ended.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -27,7 +27,7 @@ impl Machine {
         let (sender, receiver) = channel();
         let gone = || MachineError::Thread(std::io::Error::other("it has ended"));
         let action = Box::new(move |vcpu: &mut Vcpu| {
-            // Who asked may have given up.
+            // The caller may have given up.
             let _ = sender.send(action(vcpu));
         });
         handle.control.send(Control::Do(action)).map_err(|_| gone())?;
@@ -44,7 +44,7 @@ impl Machine {
     /// Calls KVM on a vCPU, on its thread.
     ///
     /// # Errors
-    /// Its thread is gone.
+    /// Its thread has ended.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -59,7 +59,7 @@ impl Machine {
     /// Moves a vCPU to a physical CPU, and keeps it there.
     ///
     /// # Errors
-    /// The kernel does not bind it, or the thread is gone.
+    /// The kernel does not bind it, or the thread has ended.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -67,18 +67,18 @@ impl Machine {
         self.on_vcpu(vcpu, move |vcpu| {
             let pinned = platform::cpus::pin(cpu)
                 .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
-            // The binding is the thread's for the rest of its life.
+            // The binding stays for the rest of the thread's life.
             std::mem::forget(pinned);
             vcpu.shared.tell(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
             Ok(())
         })?
     }
 
-    /// Sets a vCPU's TSC offset (its TSC less the host's, wrapping), and gives
+    /// Sets a vCPU's TSC offset (its TSC less the host's, wrapping), and returns
     /// the one that KVM has then: not every KVM takes one.
     ///
     /// # Errors
-    /// KVM's, or the thread is gone.
+    /// KVM's, or the thread has ended.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -86,11 +86,11 @@ impl Machine {
         self.on_vcpu(vcpu, move |vcpu| vcpu.set_tsc_offset(offset))?
     }
 
-    /// Stops all vCPUs, each between two entries, with nothing half done.
-    /// The machine's own time stands still.
+    /// Stops all vCPUs, each between two entries with no exit pending, and the
+    /// machine's own time.
     ///
     /// # Errors
-    /// A thread is gone.
+    /// A thread has ended.
     pub fn pause(&self) -> Result<(), MachineError> {
         for vcpu in 0..self.vcpus() {
             self.on_vcpu(vcpu, |vcpu| {
@@ -103,11 +103,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Lets them go on, after the guest is told that it stood still. Where
-    /// the clock is KVM's, that is KVM_KVMCLOCK_CTRL.
+    /// Resumes them, with GUEST_STOPPED raised. Where the clock is KVM's, that
+    /// is KVM_KVMCLOCK_CTRL.
     ///
     /// # Errors
-    /// A thread is gone, or KVM's own error.
+    /// A thread has ended, or KVM's own error.
     pub fn resume(&self) -> Result<(), MachineError> {
         self.shared.tell(Event::Resumed);
         if !self.shared.has_host() {

@@ -1,4 +1,4 @@
-//! Questions to the guest, and its answers.
+//! Requests to the guest, and its replies.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::barrier::NAP;
 use crate::error::MachineError;
 use crate::vcpu::Control;
 
-/// An answer is polled for this long before the waiting thread sleeps.
+/// How long to poll for a reply before the thread sleeps.
 const SPIN: Duration = Duration::from_micros(300);
 
 impl Machine {
-    /// What a vCPU found at its start.
+    /// The clocks that a vCPU found at its start.
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -30,10 +30,10 @@ impl Machine {
         })
     }
 
-    /// Asks the guest, and waits for the answer.
+    /// Sends a request to the guest, and waits for the reply.
     ///
     /// # Errors
-    /// It died, does not answer in time, declines, or talks nonsense.
+    /// The guest failed, or its reply is late, negative or invalid.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -42,11 +42,11 @@ impl Machine {
         self.answer(vcpu, request)
     }
 
-    /// Asks the guest, and does not wait; one question at a time for each
-    /// vCPU.
+    /// Sends a request to the guest without waiting; each vCPU has at most one
+    /// pending.
     ///
     /// # Errors
-    /// It died, or has not answered the last one: it may be reading that.
+    /// The guest failed, or the previous request is still pending.
     ///
     /// # Panics
     /// There is no such vCPU.
@@ -68,7 +68,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits for the answer to the question that was posted last.
+    /// Waits for the reply to the request that was posted last.
     ///
     /// # Errors
     /// As [`Machine::ask`].
@@ -103,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// Records that a vCPU has put into its ring, the oldest first.
+    /// The records in a vCPU's ring, oldest first.
     ///
     /// # Errors
     /// [`MachineError::Flooded`].

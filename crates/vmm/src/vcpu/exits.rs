@@ -1,4 +1,4 @@
-//! A vCPU's exits, each answered by who it concerns.
+//! A vCPU's exits, each handled by the device or provider that it concerns.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +12,10 @@ use crate::devices::LocalTimer;
 use crate::guest_fault::{Cause, GuestFault};
 use crate::shared::Shared;
 
-/// The only error by which KVM_RUN says that it is to be called again.
+/// The errors after which KVM_RUN must be called again.
 const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
 
-/// What an exit asks of its vCPU, once KVM's exit is let go of.
+/// What an exit requires of its vCPU, after KVM's exit is dropped.
 enum Asked {
     Nothing,
     Doorbell(u8),
@@ -26,21 +26,20 @@ enum Asked {
 }
 
 impl Vcpu {
-    /// Runs the guest until it wants something, and answers.
+    /// Runs the guest until its next exit, and handles that.
     pub(super) fn enter(&mut self) {
-        // Whether it was interrupted is all the same: what was asked of this
-        // thread is looked at next.
+        // Interrupted or not: this thread checks for commands next.
         let _ = self.run_once();
     }
 
-    /// `false` where KVM was interrupted before the guest wanted anything.
+    /// `false` where KVM was interrupted before an exit.
     pub(super) fn run_once(&mut self) -> bool {
         self.measure_steal();
         let (shared, id, offset) = (&self.shared, self.id, self.tsc_offset);
         let inside = shared.barrier.enter(id);
         self.prepare();
         let exit = self.fd.run();
-        // Its answer may bring all vCPUs out, which this one is.
+        // Handling it may bring all vCPUs out, and this one is out.
         drop(inside);
         let asked = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
@@ -60,8 +59,8 @@ impl Vcpu {
             Asked::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
             Asked::Halt => Next::Halted,
             Asked::Tsc(write) => {
-                // The guest was told yes: KVM has had all it needs for this
-                // since the vCPU was made.
+                // The write was completed without #GP already. KVM has the
+                // offset attribute: the vCPU was created with it.
                 let _ = self.write_tsc(write);
                 Next::Enter
             }
@@ -127,7 +126,7 @@ fn answer(
         VcpuExit::InternalError => return Asked::Die(Cause::InternalError),
         VcpuExit::FailEntry(reason, _) => return Asked::Die(Cause::FailedEntry { reason }),
         VcpuExit::Unsupported(reason) => return Asked::Die(Cause::UnknownExit { reason }),
-        // Exits that this machine never asks KVM for.
+        // Exits that this machine never enables.
         _ => return Asked::Unknown,
     }
     Asked::Nothing

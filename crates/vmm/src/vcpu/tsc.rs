@@ -1,8 +1,8 @@
-//! A vCPU's TSC, moved by its guest or by its host.
+//! A vCPU's TSC, set by its guest or by its host.
 //!
-//! Where the clock is ours, the guest's writes come to us: a page that was
-//! right for the old TSC is wrong for the new one. (Intel SDM vol. 3, 19.17.3:
-//! a write to either register changes both, and the TSC.)
+//! Where the clock is ours, the guest's writes exit to us: a page that is right
+//! for the old TSC is wrong for the new one. (Intel SDM vol. 3, 19.17.3: a write
+//! to either register changes both, and the TSC.)
 
 use host::Event;
 use kvm_bindings::{Msrs, kvm_msr_entry};
@@ -13,7 +13,7 @@ use crate::{host_clock, kvm};
 
 /// The TSC itself.
 pub(crate) const IA32_TSC: u32 = 0x10;
-/// The sum of what it was moved by.
+/// The sum of all changes to it.
 pub(crate) const IA32_TSC_ADJUST: u32 = 0x3b;
 
 /// Which of the two is written.
@@ -24,7 +24,7 @@ pub(super) enum TscWrite {
 }
 
 impl TscWrite {
-    /// If the write to this register is one.
+    /// The write, if the register is one of the two.
     pub(super) fn of(msr: u32, value: u64) -> Option<Self> {
         match msr {
             IA32_TSC => Some(Self::Tsc(value)),
@@ -35,8 +35,8 @@ impl TscWrite {
 }
 
 impl Vcpu {
-    /// Moves the TSC to this offset. What comes of it is read back, for not
-    /// every KVM does it; the provider is told of that, and it is given.
+    /// Sets the TSC offset, passes the one that KVM has then to the provider,
+    /// and returns it: not every KVM takes one.
     pub(crate) fn set_tsc_offset(&mut self, offset: u64) -> Result<u64, MachineError> {
         // From before the TSC moves until the provider knows.
         let _out = self.shared.barrier.bring_all_out();
@@ -46,8 +46,8 @@ impl Vcpu {
         Ok(self.tsc_offset)
     }
 
-    /// Does what the guest's write asks for. IA32_TSC_ADJUST is KVM's to
-    /// keep: it moves nothing when it is the host that writes it.
+    /// Executes the guest's write. KVM keeps IA32_TSC_ADJUST: a write of it by
+    /// the host does not change the TSC.
     pub(super) fn write_tsc(&mut self, write: TscWrite) -> Result<(), MachineError> {
         let adjust = self.tsc_adjust()?;
         let by = match write {

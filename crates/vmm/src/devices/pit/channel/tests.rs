@@ -80,7 +80,8 @@ fn modes_that_no_guest_uses_count_like_mode_0_and_decimal_is_binary() {
     }
     let mut decimal = Channel::new(true);
     decimal.control(0x31, 9);
-    [0x00, 0x10].map(|byte| decimal.write(byte, 9));
+    decimal.write(0x00, 9);
+    decimal.write(0x10, 9);
     assert_eq!(decimal, programmed(0, 0x1000));
 }
 
