@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if let Some(address) = options.chronyd {
         let due_ns = due_read_ns(hz, Some(address))?;
         println!("the same when it asks chronyd too: {due_ns} ns, median of {DUE_READS}");
-        ask_chronyd(clock::shared(), address)?;
+        poll_chronyd(clock::shared(), address)?;
     }
     Ok(wander(options.duration, &quanta) & met)
 }
@@ -100,8 +100,8 @@ fn settle() -> Result<u64, String> {
     }
 }
 
-fn ask_chronyd(clock: &Clock, address: SocketAddr) -> Result<(), String> {
-    clock.ask_chronyd(address).map_err(|error| format!("no socket to {address}: {error}"))
+fn poll_chronyd(clock: &Clock, address: SocketAddr) -> Result<(), String> {
+    clock.poll_chronyd(address).map_err(|error| format!("no socket to {address}: {error}"))
 }
 
 fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
@@ -144,7 +144,7 @@ fn due_read_ns(tsc_hz: u64, chronyd: Option<SocketAddr>) -> Result<u64, String> 
         // slept would be what is measured.
         let start = std::time::Instant::now();
         if let Some(address) = chronyd {
-            ask_chronyd(&own, address)?;
+            poll_chronyd(&own, address)?;
         }
         while start.elapsed() < UNTIL_DUE {}
         let before = Tsc.read_ordered();
@@ -245,8 +245,8 @@ fn report(status: &Status) {
         "\n{} disruptions; last compared, at most {} ns away; of the time of day: {}",
         status.disruptions,
         status.tracking.as_nanos(),
-        match (status.error, status.voucher) {
-            (Some(error), Some(voucher)) => format!("± {error:?} by {voucher:?}"),
+        match (status.error, status.error_from) {
+            (Some(error), Some(error_from)) => format!("± {error:?} by {error_from:?}"),
             _ => "nobody vouches for it".into(),
         },
     );
