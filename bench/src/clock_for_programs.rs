@@ -1,5 +1,5 @@
-//! The clock for programs: what a read costs, and how far it wanders from
-//! CLOCK_MONOTONIC, quanta beside it.
+//! The clock for programs: the cost of a read, and its offset from
+//! CLOCK_MONOTONIC over time, compared with quanta.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::vdso;
 const SETTLING: Duration = Duration::from_millis(300);
 /// Between two comparisons with CLOCK_MONOTONIC.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The reads that are looked at for what seeing to the clock costs, and how
-/// long each waits: until three quarters of the newest segment are over.
+/// How many reads with maintenance due are measured, and how long each waits:
+/// until three quarters of the newest segment are over.
 const DUE_READS: usize = 101;
 const UNTIL_DUE: Duration = Duration::from_micros(15_500);
-/// Lines that a run prints.
+/// Lines of a run's output.
 const LINES: u32 = 10;
 /// How far the clock may be from CLOCK_MONOTONIC beyond the reads.
 const BAR_NS: f64 = 1_000.0;
@@ -30,7 +30,7 @@ const OURS: &str = "clock Instant::now";
 const QUANTA: &str = "quanta Clock::now";
 const VDSO: &str = "clock_gettime(MONOTONIC)";
 
-/// What is asked for.
+/// The command line's options.
 pub(crate) struct Options {
     rounds: u32,
     duration: Duration,
@@ -78,16 +78,16 @@ fn parse_duration(text: &str) -> Option<Duration> {
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let quanta = quanta::Clock::new();
     let hz = settle()?;
-    println!("TSC {:.3} MHz by the clock's measure", hz as f64 / 1e6);
+    println!("TSC {:.3} MHz, measured by the clock", hz as f64 / 1e6);
     let met = costs(options.rounds, &quanta);
     let due_ns = due_read_ns(hz, None)?;
-    println!("\nthe read that sees to the next segment: {due_ns} ns, median of {DUE_READS}");
+    println!("\na read with maintenance due: {due_ns} ns, median of {DUE_READS}");
     if let Some(address) = options.chronyd {
         let due_ns = due_read_ns(hz, Some(address))?;
-        println!("the same when it asks chronyd too: {due_ns} ns, median of {DUE_READS}");
-        ask_chronyd(clock::shared(), address)?;
+        println!("the same with a request to chronyd: {due_ns} ns, median of {DUE_READS}");
+        poll_chronyd(clock::shared(), address)?;
     }
-    Ok(wander(options.duration, &quanta) & met)
+    Ok(compare_offsets(options.duration, &quanta) & met)
 }
 
 /// Reads until the TSC is measured; its frequency, Hz.
@@ -100,8 +100,8 @@ fn settle() -> Result<u64, String> {
     }
 }
 
-fn ask_chronyd(clock: &Clock, address: SocketAddr) -> Result<(), String> {
-    clock.ask_chronyd(address).map_err(|error| format!("no socket to {address}: {error}"))
+fn poll_chronyd(clock: &Clock, address: SocketAddr) -> Result<(), String> {
+    clock.poll_chronyd(address).map_err(|error| format!("no socket to {address}: {error}"))
 }
 
 fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
@@ -109,7 +109,7 @@ fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
     let mut contenders = [
         Contender::new(RDTSC, || Tsc.read()),
         Contender::new(OURS, Instant::now),
-        Contender::new("clock Clock::now, one's own", || own.now()),
+        Contender::new("clock Clock::now, own clock", || own.now()),
         Contender::new("clock Clock::now_ordered", || clock::shared().now_ordered()),
         Contender::new("clock SystemTime::now", clock::SystemTime::now),
         Contender::new("clock Clock::maintain, nothing due", || clock::shared().maintain()),
@@ -131,8 +131,8 @@ fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
     judge(&format!("{OURS} / {VDSO}"), min_of(OURS) / min_of(VDSO), 0.60, "") & met
 }
 
-/// What a read takes that finds the next segment due, and a chronyd not yet
-/// asked, if there is one.
+/// The duration of a read that finds maintenance due, with a request to chronyd
+/// if there is one.
 fn due_read_ns(tsc_hz: u64, chronyd: Option<SocketAddr>) -> Result<u64, String> {
     let mut took = Vec::new();
     for _ in 0..DUE_READS {
@@ -140,11 +140,11 @@ fn due_read_ns(tsc_hz: u64, chronyd: Option<SocketAddr>) -> Result<u64, String> 
         while own.status().source == Source::Measuring {
             own.now();
         }
-        // The first segment begins about here; spinning, for a CPU that
-        // slept would be what is measured.
+        // The first segment begins about here. Spinning, because a sleep would
+        // measure the CPU's wake-up too.
         let start = std::time::Instant::now();
         if let Some(address) = chronyd {
-            ask_chronyd(&own, address)?;
+            poll_chronyd(&own, address)?;
         }
         while start.elapsed() < UNTIL_DUE {}
         let before = Tsc.read_ordered();
@@ -155,99 +155,102 @@ fn due_read_ns(tsc_hz: u64, chronyd: Option<SocketAddr>) -> Result<u64, String> 
     Ok(took[DUE_READS / 2] * 1_000_000_000 / tsc_hz)
 }
 
-/// How far a clock was from CLOCK_MONOTONIC: beyond the two reads of that
-/// around it, so 0 when it is between them.
+/// Offsets of a clock from CLOCK_MONOTONIC: outside the two reads of that around
+/// it, so 0 between them.
 #[derive(Default)]
-struct Away {
-    beyond_ns: Vec<i64>,
-    most_ns: i64,
+struct Offsets {
+    outside_ns: Vec<i64>,
+    largest_ns: i64,
 }
 
-impl Away {
-    fn take(&mut self, before: i64, ours: i64, after: i64) {
-        let beyond = if ours < before { ours - before } else { (ours - after).max(0) };
-        self.beyond_ns.push(beyond);
-        if beyond.abs() > self.most_ns.abs() {
-            self.most_ns = beyond;
+impl Offsets {
+    fn add(&mut self, before: i64, ours: i64, after: i64) {
+        let outside = if ours < before { ours - before } else { (ours - after).max(0) };
+        self.outside_ns.push(outside);
+        if outside.abs() > self.largest_ns.abs() {
+            self.largest_ns = outside;
         }
     }
 
-    /// The middle of what was taken since the last call.
+    /// The median since the last call.
     fn median_ns(&mut self) -> i64 {
-        self.beyond_ns.sort_unstable();
-        let median = self.beyond_ns.get(self.beyond_ns.len() / 2).copied().unwrap_or_default();
-        self.beyond_ns.clear();
+        self.outside_ns.sort_unstable();
+        let median = self.outside_ns.get(self.outside_ns.len() / 2).copied().unwrap_or_default();
+        self.outside_ns.clear();
         median
     }
 }
 
-/// Both clocks beside CLOCK_MONOTONIC.
-struct Beside<'a> {
+/// Both clocks compared with CLOCK_MONOTONIC.
+struct Comparison<'a> {
     quanta: &'a quanta::Clock,
     start_ns: i64,
     raw_start: u64,
-    ours: Away,
-    theirs: Away,
+    ours: Offsets,
+    theirs: Offsets,
 }
 
-impl<'a> Beside<'a> {
-    /// quanta's time is taken from its difference to now.
+impl<'a> Comparison<'a> {
+    /// quanta's time is its difference from now.
     fn new(quanta: &'a quanta::Clock) -> Self {
         let (start_ns, raw_start) = (vdso::monotonic_ns(), quanta.raw());
-        Self { quanta, start_ns, raw_start, ours: Away::default(), theirs: Away::default() }
+        Self { quanta, start_ns, raw_start, ours: Offsets::default(), theirs: Offsets::default() }
     }
 
-    /// Looks at both once.
-    fn look(&mut self) {
+    /// Samples both once.
+    fn sample(&mut self) {
         let before = vdso::monotonic_ns();
         let now = clock::shared().now_ordered();
-        self.ours.take(before, now.as_nanos().cast_signed(), vdso::monotonic_ns());
+        self.ours.add(before, now.as_nanos().cast_signed(), vdso::monotonic_ns());
         let before = vdso::monotonic_ns();
         let counted = self.quanta.delta_as_nanos(self.raw_start, self.quanta.raw());
         let now = self.start_ns + counted.cast_signed();
-        self.theirs.take(before, now, vdso::monotonic_ns());
+        self.theirs.add(before, now, vdso::monotonic_ns());
     }
 
-    /// Looks at them once a millisecond until `duration` after the start.
-    fn look_until(&mut self, duration: Duration) {
+    /// Samples them once a millisecond until `duration` after the start.
+    fn sample_until(&mut self, duration: Duration) {
         let end_ns = self.start_ns + duration.as_nanos() as i64;
         while vdso::monotonic_ns() < end_ns {
-            self.look();
+            self.sample();
             std::thread::sleep(PAUSE);
         }
     }
 }
 
-/// The clocks beside CLOCK_MONOTONIC, for as long as asked.
-fn wander(duration: Duration, quanta: &quanta::Clock) -> bool {
-    println!("\nbeyond CLOCK_MONOTONIC read before and after, ns; 0 is between the two\n");
-    println!("{:>8} {:>14} {:>14} {:>14}", "after", "clock, median", "farthest", "quanta, median");
-    let mut beside = Beside::new(quanta);
+/// Compares the clocks with CLOCK_MONOTONIC for so long.
+fn compare_offsets(duration: Duration, quanta: &quanta::Clock) -> bool {
+    println!("\noffset outside two reads of CLOCK_MONOTONIC around, ns; 0: between them\n");
+    println!(
+        "{:>8} {:>14} {:>14} {:>14}",
+        "after", "clock median", "clock largest", "quanta median"
+    );
+    let mut comparison = Comparison::new(quanta);
     let each = duration / LINES;
     for line in 1..=LINES {
-        beside.look_until(each * line);
+        comparison.sample_until(each * line);
         println!(
             "{:>6} s {:>14} {:>14} {:>14}",
             (each * line).as_secs(),
-            beside.ours.median_ns(),
-            beside.ours.most_ns,
-            beside.theirs.median_ns(),
+            comparison.ours.median_ns(),
+            comparison.ours.largest_ns,
+            comparison.theirs.median_ns(),
         );
     }
     report(&clock::shared().status());
     println!();
-    let most_us = beside.ours.most_ns.abs() as f64 / BAR_NS;
-    judge("clock, farthest from CLOCK_MONOTONIC", most_us, 1.0, " µs")
+    let most_us = comparison.ours.largest_ns.abs() as f64 / BAR_NS;
+    judge("clock, largest offset from CLOCK_MONOTONIC", most_us, 1.0, " µs")
 }
 
 fn report(status: &Status) {
     println!(
-        "\n{} disruptions; last compared, at most {} ns away; of the time of day: {}",
+        "\n{} disruptions; error at the last sample {} ns; time of day {}",
         status.disruptions,
         status.tracking.as_nanos(),
-        match (status.error, status.voucher) {
-            (Some(error), Some(voucher)) => format!("± {error:?} by {voucher:?}"),
-            _ => "nobody vouches for it".into(),
+        match (status.error, status.error_from) {
+            (Some(error), Some(error_from)) => format!("± {error:?} ({error_from:?})"),
+            _ => "error unknown".into(),
         },
     );
 }
@@ -258,33 +261,32 @@ mod tests {
 
     use super::*;
 
-    /// The bar over a few seconds. What is asserted is certain on a busy
-    /// machine too: that a read lies outside of the two around it by more than
-    /// the bar and what the clock said that it may be off itself. How far
-    /// quanta is after this time is a matter of luck, so it is shown only.
+    /// The bar over a few seconds. The assertion holds on a busy machine too: no
+    /// read lies outside the two around it by more than the bar and the clock's
+    /// own error. quanta's offset after this time varies, so it is only printed.
     #[test]
     fn the_clock_stays_within_a_microsecond_of_the_systems() {
         let quanta = quanta::Clock::new();
         if let Err(why) = settle() {
-            // Past the test harness, which would swallow it.
+            // Not captured by the test harness.
             let _ = writeln!(std::io::stderr(), "skipped: {why}");
             return;
         }
-        // Asked before the first look and after each. Nobody else reads this
-        // clock, so what a read told is of a segment that an earlier round
-        // laid down, which we know, or that the read's own last round measured.
+        // Queried before the first sample and after each. No other thread reads
+        // this clock, so a read is on a segment of an earlier round, whose
+        // error we know, or of the read's own round.
         let tracking = || clock::shared().status().tracking;
-        let mut may_be_off = tracking();
-        let mut beside = Beside::new(&quanta);
-        let end_ns = beside.start_ns + 3_000_000_000;
+        let mut error = tracking();
+        let mut comparison = Comparison::new(&quanta);
+        let end_ns = comparison.start_ns + 3_000_000_000;
         while vdso::monotonic_ns() < end_ns {
-            beside.look();
-            may_be_off = may_be_off.max(tracking());
+            comparison.sample();
+            error = error.max(tracking());
             std::thread::sleep(PAUSE);
         }
-        let (ours, theirs) = (beside.ours.most_ns, beside.theirs.most_ns);
-        println!("farthest in 3 s: clock {ours} ns, quanta {theirs} ns");
-        let most_ns = BAR_NS as u64 + may_be_off.as_nanos() as u64;
-        assert!(ours.unsigned_abs() <= most_ns, "{ours} ns; quanta {theirs} ns");
+        let (ours, theirs) = (comparison.ours.largest_ns, comparison.theirs.largest_ns);
+        println!("largest in 3 s: clock {ours} ns, quanta {theirs} ns");
+        let largest_ns = BAR_NS as u64 + error.as_nanos() as u64;
+        assert!(ours.unsigned_abs() <= largest_ns, "{ours} ns; quanta {theirs} ns");
     }
 }

@@ -1,4 +1,4 @@
-//! Parachron beside its peers, answers asserted: `cargo xtask bench NAME`.
+//! Parachron compared with its peers, results asserted: `cargo xtask bench NAME`.
 
 mod clock_for_programs;
 mod doctor;
@@ -17,12 +17,13 @@ const COULD_NOT: u8 = 2;
 
 const USAGE: &str = "\
 usage: cargo xtask bench NAME
-  read [--each-source] [--rounds N]   a clock read, beside the peers'
+  read [--each-source] [--rounds N]   a clock read, compared with the peers'
   update [--rounds N]                 a page update by a host's code
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
-                                      the clock for programs, and how it wanders
+                                      the clock for programs, and its offset over time
   doctor [--runs N]                   `parachron doctor` as a whole process
---each-source switches the kernel's clocksource meanwhile (root), and restores it.";
+--each-source measures under each of the kernel's clocksources (as root), and
+restores the first.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,8 +53,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints how a figure stands to its bar; whether it is met, compared in the
-/// hundredths that bars are stated in.
+/// Prints a figure and its bar; whether it is met, compared in the hundredths
+/// of the bar.
 fn judge(what: &str, figure: f64, bar: f64, unit: &str) -> bool {
     let met = (figure * 100.0).round() <= bar * 100.0;
     let word = if met { "met" } else { "NOT MET" };

@@ -1,8 +1,7 @@
 //! A clock read: ours, the bare instruction, the vDSO's, and the peers'.
 //!
-//! The page read here is one that our own writer wrote for this machine's
-//! TSC: the same layout and code as a live page, and there under any
-//! clocksource.
+//! The page read here is written by our own writer for this machine's TSC: the
+//! same layout and code as a live page, and available under any clocksource.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -23,8 +22,8 @@ use crate::vdso;
 /// How long the TSC is measured before the page is written, and how long the
 /// clocks are compared.
 const CALIBRATION: Duration = Duration::from_millis(200);
-/// How far a clock's idea of [`CALIBRATION`] may be off: what a preemption
-/// between two reads of 200 ms can do, and no factor of anything.
+/// Permitted error of a clock over [`CALIBRATION`]: more than a preemption
+/// between two reads, and less than any wrong factor.
 const TOLERANCE: f64 = 0.02;
 
 const RDTSC: &str = "rdtsc, bare";
@@ -34,7 +33,7 @@ const ORDERED: &str = "pvclock ns, ordered";
 const QUANTA: &str = "quanta Clock::now";
 const VDSO: &str = "clock_gettime(MONOTONIC)";
 
-/// What is asked for.
+/// The command line's options.
 pub(crate) struct Options {
     each_source: bool,
     rounds: u32,
@@ -68,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let current = Switchboard::live().current().map_err(|error| error.to_string())?;
     let met = one_source(&current, options.rounds)?;
     if current != "kvm-clock" {
-        println!("\nnot measured: the vDSO under kvm-clock; as root: --each-source");
+        println!("\nnot measured: the vDSO under kvm-clock (run with --each-source as root)");
     }
     Ok(met)
 }
@@ -97,7 +96,7 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     let hyperv = ReferenceReader::new(&reference);
     let last = LastTime::new();
     let quanta = quanta::Clock::new();
-    assert_answers(&reader, &hyperv, &quanta)?;
+    assert_agreement(&reader, &hyperv, &quanta)?;
 
     let mut contenders = [
         Contender::new(RDTSC, || Tsc.read()),
@@ -164,9 +163,9 @@ fn wait_until_raw(end_ns: u64) {
     }
 }
 
-/// That each clock says the same of one stretch of time: a fast wrong answer
-/// wins no benchmark.
-fn assert_answers(
+/// Verifies that all clocks measure the same interval: a fast wrong result wins
+/// no benchmark.
+fn assert_agreement(
     reader: &TimeReader<'_>,
     hyperv: &ReferenceReader<'_>,
     quanta: &quanta::Clock,
@@ -188,7 +187,7 @@ fn assert_answers(
     for ((name, start), end) in names.iter().zip(start).zip(end).skip(1) {
         let theirs = (end - start) as f64;
         if (theirs / elapsed - 1.0).abs() > TOLERANCE {
-            return Err(format!("{name} counted {theirs} ns while {elapsed} ns passed"));
+            return Err(format!("{name} counted {theirs} ns in {elapsed} ns"));
         }
     }
     Ok(())

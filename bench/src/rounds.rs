@@ -1,12 +1,12 @@
-//! Interleaved rounds: every contender in turn, again and again, so that a
-//! change of the machine's speed meets all of them alike; the minimum counts,
-//! because noise only ever adds.
+//! Interleaved rounds: every contender in turn, repeatedly, so that a change of
+//! the machine's speed affects all of them alike; the minimum counts, because
+//! noise only adds.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Calls in one timed batch: 20 µs at the least, so that the two clock reads
-/// around it do not show.
+/// Calls in one timed batch: at least 20 µs, so that the two clock reads around
+/// it are negligible.
 pub(crate) const CALLS: u32 = 2_000;
 
 /// One way of reading a clock.
@@ -19,8 +19,8 @@ pub(crate) struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// A contender that calls `read` in a loop of its own: no call through a
-    /// pointer between two reads.
+    /// A contender with a loop of its own: no call through a pointer between two
+    /// reads.
     pub(crate) fn new<T>(name: &'static str, mut read: impl FnMut() -> T + 'a) -> Self {
         let batch = Box::new(move |calls| {
             for _ in 0..calls {
@@ -35,7 +35,7 @@ impl<'a> Contender<'a> {
         self.rounds_ns.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// The middle of all rounds, ns a call.
+    /// The median of all rounds, ns a call.
     pub(crate) fn median_ns(&self) -> f64 {
         let mut sorted = self.rounds_ns.clone();
         sorted.sort_by(f64::total_cmp);

@@ -9,7 +9,7 @@ use platform::restore_guard::{self, RestoreGuard};
 pub(crate) const GUARD: &str = "guard";
 
 /// Runs `measure` under each available clocksource, the current one first;
-/// it is restored whatever happens.
+/// it is restored in any case.
 pub(crate) fn each(mut measure: impl FnMut(&str) -> Result<bool, String>) -> Result<bool, String> {
     let board = Switchboard::live();
     let available = board.available().map_err(|error| error.to_string())?;
@@ -23,7 +23,7 @@ pub(crate) fn each(mut measure: impl FnMut(&str) -> Result<bool, String>) -> Res
         println!();
         match board.switch_to(source) {
             Ok(()) => met &= measure(source)?,
-            // The kernel offers sources that it then declines.
+            // The kernel lists sources that it then declines.
             Err(error) => println!("not measured: {error}"),
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn each(mut measure: impl FnMut(&str) -> Result<bool, String>) -> Res
     Ok(met)
 }
 
-/// The guard process's life.
+/// Runs the guard process.
 pub(crate) fn stand_guard(source: &str) -> Result<bool, String> {
     restore_guard::restore_on_eof(&Switchboard::live(), source, std::io::stdin(), std::io::stdout())
         .map(|_| true)

@@ -5,9 +5,9 @@
 //! 1. `clock_gettime` writes one `timespec` and keeps nothing.
 #![allow(unsafe_code)]
 
-/// CLOCK_MONOTONIC in nanoseconds, as our own reads give it. (The structure
-/// as a whole would be loaded by 16 bytes where the vDSO has just stored
-/// twice 8: a stall that no program need have.)
+/// CLOCK_MONOTONIC in nanoseconds, as our own reads return it. (Returning the
+/// structure would load 16 bytes where the vDSO has just stored twice 8: a stall
+/// that programs can avoid.)
 #[inline(always)]
 pub(crate) fn monotonic_ns() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

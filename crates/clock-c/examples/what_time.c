@@ -26,7 +26,7 @@ int main(void)
         printf(", from %" PRId64 " to %" PRId64 "\n", time.earliest_unix_ns,
                time.latest_unix_ns);
     else
-        printf(", nobody vouches for it\n");
+        printf(", error unknown\n");
     if (state.source == PARACHRON_CLOCK_SOURCE_TSC)
         printf("counts: the TSC at %" PRIu64 " Hz\n", state.tsc_hz);
     else

@@ -34,7 +34,7 @@ enum parachron_clock_source {
      */
     PARACHRON_CLOCK_SOURCE_MEASURING = 1,
     /**
-     * The system's clock: a program here cannot read a TSC.
+     * The system's clock: programs cannot read a TSC here.
      */
     PARACHRON_CLOCK_SOURCE_NO_COUNTER = 2,
     /**
@@ -46,7 +46,7 @@ enum parachron_clock_source {
      */
     PARACHRON_CLOCK_SOURCE_CLOCKSOURCE = 4,
     /**
-     * The system's clock: the TSC disagreed with it again and again.
+     * The system's clock: the TSC disagreed with it repeatedly.
      */
     PARACHRON_CLOCK_SOURCE_DISAGREES = 5,
 };
@@ -60,21 +60,21 @@ struct parachron_clock_time_of_day {
      */
     int64_t unix_ns;
     /**
-     * The truth is not before this, if `bounded`.
+     * UTC is not before this, if `bounded`.
      */
     int64_t earliest_unix_ns;
     /**
-     * The truth is not after this, if `bounded`.
+     * UTC is not after this, if `bounded`.
      */
     int64_t latest_unix_ns;
     /**
-     * Whether somebody vouches for the time: a time daemon, or the host.
+     * Whether the error has a bound: from a time daemon, or the host.
      */
     bool bounded;
 };
 
 /**
- * How the clock stands.
+ * The clock's state.
  */
 struct parachron_clock_state {
     /**
@@ -91,7 +91,7 @@ struct parachron_clock_state {
      */
     uint64_t disruptions;
     /**
-     * How often somebody set the time of day.
+     * How often the time of day was set.
      */
     uint64_t realtime_steps;
     /**
@@ -111,41 +111,41 @@ extern "C" {
 uint64_t parachron_clock_now(void);
 
 /**
- * The same, not before everything that this thread has seen of others: for
+ * The same, not before anything that this thread has observed of others: for
  * times that threads compare.
  */
 uint64_t parachron_clock_now_ordered(void);
 
 /**
- * The time of day. False, and nothing done, if `time` is NULL.
+ * The time of day. Returns false, and does nothing, if `time` is NULL.
  *
  * # Safety
- * `time` is NULL or good for the call.
+ * `time` is NULL or valid for the call.
  */
 bool parachron_clock_time(struct parachron_clock_time_of_day *time);
 
 /**
- * Sees to the clock if it is time to, so that no read has to, and says in
- * how many ns to come again: for event loops. Programs that do not call it
- * have one read in 20 ms that takes a few us.
+ * Maintains the clock if due, so that no read has to, and returns in how many
+ * ns to call again: for event loops. In programs that do not call it, one read
+ * in 20 ms takes a few us.
  */
 uint64_t parachron_clock_maintain(void);
 
 /**
- * Has the time's error bounded by what this machine's chronyd says on its
- * command port, 0 for the usual 323. It is asked once a second, while
- * somebody reads; nobody waits for its answer. Its word goes before what it
- * told the kernel: the bound is much tighter, and holds while it slews a
- * large offset away. False if no socket could be had.
+ * Bounds the time's error by what this machine's chronyd reports on its
+ * command port, 0 for the usual 323. It is polled once a second, while the
+ * clock is read; no read waits for its reply. That takes precedence over the
+ * kernel's bound: it is much tighter, and holds while chronyd slews a large
+ * offset. Returns false if the socket could not be opened.
  */
-bool parachron_clock_ask_chronyd(uint16_t port);
+bool parachron_clock_poll_chronyd(uint16_t port);
 
 /**
- * How the clock stands. False, and nothing done, if `status` is NULL. Waits
- * for a thread that is seeing to the clock: not for signal handlers.
+ * The clock's state. Returns false, and does nothing, if `status` is NULL.
+ * Waits for a thread that is maintaining the clock: not for signal handlers.
  *
  * # Safety
- * `status` is NULL or good for the call.
+ * `status` is NULL or valid for the call.
  */
 bool parachron_clock_status(struct parachron_clock_state *status);
 

@@ -6,9 +6,9 @@
 //! `UPDATE=1 cargo test -p parachron-clock-c header` rewrites it.
 //!
 //! # Invariants of the unsafe code
-//! 1. A pointer to a value of the caller's is null or good for the call; the
-//!    signature says so in `Option<&mut MaybeUninit<T>>`, for C declares
-//!    variables without a value.
+//! 1. A pointer to a value of the caller's is null or valid for the call; the
+//!    signature is `Option<&mut MaybeUninit<T>>`, as C declares variables
+//!    without a value.
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -21,11 +21,11 @@ use clock::{Distrust, LOCAL_CHRONYD, Source};
 pub struct ClockTime {
     /// The time: what CLOCK_REALTIME shows.
     pub unix_ns: i64,
-    /// The truth is not before this, if `bounded`.
+    /// UTC is not before this, if `bounded`.
     pub earliest_unix_ns: i64,
-    /// The truth is not after this, if `bounded`.
+    /// UTC is not after this, if `bounded`.
     pub latest_unix_ns: i64,
-    /// Whether somebody vouches for the time: a time daemon, or the host.
+    /// Whether the error has a bound: from a time daemon, or the host.
     pub bounded: bool,
 }
 
@@ -37,13 +37,13 @@ pub enum ClockSource {
     Tsc = 0,
     /// The system's clock, while the TSC is measured: 10 ms.
     Measuring = 1,
-    /// The system's clock: a program here cannot read a TSC.
+    /// The system's clock: programs cannot read a TSC here.
     NoCounter = 2,
     /// The system's clock: the CPU does not promise a constant TSC.
     NotInvariant = 3,
     /// The system's clock: the kernel does not count the TSC itself.
     Clocksource = 4,
-    /// The system's clock: the TSC disagreed with it again and again.
+    /// The system's clock: the TSC disagreed with it repeatedly.
     Disagrees = 5,
 }
 
@@ -60,7 +60,7 @@ impl From<Source> for ClockSource {
     }
 }
 
-/// How the clock stands.
+/// The clock's state.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStatus {
@@ -71,7 +71,7 @@ pub struct ClockStatus {
     /// How often TSC and system disagreed, or the host announced that the
     /// machine was restored or migrated.
     pub disruptions: u64,
-    /// How often somebody set the time of day.
+    /// How often the time of day was set.
     pub realtime_steps: u64,
     /// What the clock counts.
     pub source: ClockSource,
@@ -84,17 +84,17 @@ pub extern "C" fn parachron_clock_now() -> u64 {
     clock::shared().now().as_nanos()
 }
 
-/// The same, not before everything that this thread has seen of others: for
+/// The same, not before anything that this thread has observed of others: for
 /// times that threads compare.
 #[unsafe(no_mangle)]
 pub extern "C" fn parachron_clock_now_ordered() -> u64 {
     clock::shared().now_ordered().as_nanos()
 }
 
-/// The time of day. False, and nothing done, if `time` is NULL.
+/// The time of day. Returns false, and does nothing, if `time` is NULL.
 ///
 /// # Safety
-/// `time` is NULL or good for the call.
+/// `time` is NULL or valid for the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn parachron_clock_time(time: Option<&mut MaybeUninit<ClockTime>>) -> bool {
     let Some(time) = time else { return false };
@@ -110,33 +110,33 @@ pub unsafe extern "C" fn parachron_clock_time(time: Option<&mut MaybeUninit<Cloc
     true
 }
 
-/// Sees to the clock if it is time to, so that no read has to, and says in
-/// how many ns to come again: for event loops. Programs that do not call it
-/// have one read in 20 ms that takes a few us.
+/// Maintains the clock if due, so that no read has to, and returns in how many
+/// ns to call again: for event loops. In programs that do not call it, one read
+/// in 20 ms takes a few us.
 #[unsafe(no_mangle)]
 pub extern "C" fn parachron_clock_maintain() -> u64 {
     u64::try_from(clock::shared().maintain().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Has the time's error bounded by what this machine's chronyd says on its
-/// command port, 0 for the usual 323. It is asked once a second, while
-/// somebody reads; nobody waits for its answer. Its word goes before what it
-/// told the kernel: the bound is much tighter, and holds while it slews a
-/// large offset away. False if no socket could be had.
+/// Bounds the time's error by what this machine's chronyd reports on its
+/// command port, 0 for the usual 323. It is polled once a second, while the
+/// clock is read; no read waits for its reply. That takes precedence over the
+/// kernel's bound: it is much tighter, and holds while chronyd slews a large
+/// offset. Returns false if the socket could not be opened.
 #[unsafe(no_mangle)]
-pub extern "C" fn parachron_clock_ask_chronyd(port: u16) -> bool {
+pub extern "C" fn parachron_clock_poll_chronyd(port: u16) -> bool {
     let mut address = LOCAL_CHRONYD;
     if port != 0 {
         address.set_port(port);
     }
-    clock::shared().ask_chronyd(address).is_ok()
+    clock::shared().poll_chronyd(address).is_ok()
 }
 
-/// How the clock stands. False, and nothing done, if `status` is NULL. Waits
-/// for a thread that is seeing to the clock: not for signal handlers.
+/// The clock's state. Returns false, and does nothing, if `status` is NULL.
+/// Waits for a thread that is maintaining the clock: not for signal handlers.
 ///
 /// # Safety
-/// `status` is NULL or good for the call.
+/// `status` is NULL or valid for the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn parachron_clock_status(
     status: Option<&mut MaybeUninit<ClockStatus>>,

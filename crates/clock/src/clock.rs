@@ -1,4 +1,4 @@
-//! The clock: reads, and who sees to it.
+//! The clock: its reads and its maintenance.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,56 +11,50 @@ use pvclock::shared::Aligned;
 use crate::chronyd_poll::Poll;
 use crate::counter;
 use crate::instant::Instant;
+use crate::kernel_clock::monotonic_ns;
 use crate::settings::Settings;
 use crate::sole::{Held, Sole};
 use crate::status::Status;
-use crate::system::{System, monotonic_ns};
+use crate::system::System;
 use crate::system_time::SystemTime;
 use crate::timeline::maintenance::Maintenance;
-use crate::timeline::published::{Place, Published, TimeOfDay, View};
+use crate::timeline::published::Published;
+use crate::timeline::view::{Place, TimeOfDay, View};
 
 /// A clock that counts the TSC and follows the system's.
 ///
-/// Its time is CLOCK_MONOTONIC's, laid out ahead in segments that never
-/// change once they are there. No thread ever sees time go back, whichever
+/// Its time is CLOCK_MONOTONIC's, computed ahead in segments that never change
+/// once they exist. No thread ever sees time go back, whichever
 /// thread's time it is compared with (as far as the CPU orders its own RDTSC:
 /// see [`Clock::now`]), and no read waits for another thread. Time goes back
-/// only with a TSC that somebody sets back by less than two segments: that
-/// cannot be told from having read it earlier, until the next segment is due.
+/// only with a TSC that is set back by less than two segments: that cannot be
+/// distinguished from an earlier read, until the next segment is due.
 ///
-/// **Who looks at the system?** By default the reader that finds three
-/// quarters of the newest segment over: a few µs for one read in 20 ms,
-/// and no thread and no wake-up in a program that does not read. An event
-/// loop may call [`Clock::maintain`] instead, or a program start a
-/// [`Keeper`](crate::Keeper); both come at the half, so that readers find
-/// nothing left to do.
+/// **Which thread samples the system?** By default the reader that finds three
+/// quarters of the newest segment over: a few µs for one read in 20 ms, and no
+/// thread and no wake-up in a program that does not read. An event loop may
+/// call [`Clock::maintain`] instead, or a program start a
+/// [`Maintainer`](crate::Maintainer); both act when half of it is over, so that
+/// readers never have to.
 ///
-/// **When the TSC cannot be trusted**, or was seen to disagree with the
-/// system, reads are system calls until it has been measured anew: see
-/// [`Status`].
+/// **When the TSC cannot be trusted**, or disagreed with the system, reads are
+/// system calls until it has been measured again: see [`Status`].
 #[derive(Debug)]
 pub struct Clock {
     published: Published<Aligned>,
-    kept: Sole<Kept>,
+    maintained: Sole<Maintained>,
     settings: Settings,
 }
 
-/// What the maintaining thread alone uses.
+/// What only the maintaining thread uses.
 #[derive(Debug)]
-struct Kept {
+struct Maintained {
     maintenance: Maintenance,
     system: System,
 }
 
-/// How long who waits for a round of maintenance sleeps: a round takes some µs.
-const HELD: Duration = Duration::from_micros(50);
-
-static SHARED: Clock = Clock::new();
-
-/// The clock behind [`Instant::now`] and [`SystemTime::now`].
-pub fn shared() -> &'static Clock {
-    &SHARED
-}
+/// Sleep between attempts to lock: a round of maintenance takes some µs.
+const RETRY_LOCK: Duration = Duration::from_micros(50);
 
 impl Clock {
     /// A clock with [`Settings::DEFAULT`]. The first read begins to measure
@@ -73,7 +67,7 @@ impl Clock {
     pub const fn with(settings: &Settings) -> Self {
         Self {
             published: Published::empty(),
-            kept: Sole::new(Kept::new(settings, 0)),
+            maintained: Sole::new(Maintained::new(settings, 0)),
             settings: *settings,
         }
     }
@@ -82,9 +76,8 @@ impl Clock {
     ///
     /// RDTSC is read without a fence, so the CPU may read it some 100 cycles
     /// before the instruction in front of the call, or after the one behind:
-    /// what every fast clock does. Where a time is compared with another
-    /// thread's, and the two threads tell each other through memory which
-    /// came first, [`Clock::now_ordered`] is the one that agrees.
+    /// as with every fast clock. Where times of two threads are compared, and
+    /// memory shows which came first, [`Clock::now_ordered`] agrees with that.
     #[inline]
     pub fn now(&self) -> Instant {
         match self.published.quick_ns(counter::read) {
@@ -93,7 +86,7 @@ impl Clock {
         }
     }
 
-    /// The time, not before everything that this thread has seen of others:
+    /// The time, not before anything that this thread has observed of others:
     /// an LFENCE before RDTSC, as in the vDSO.
     #[inline]
     pub fn now_ordered(&self) -> Instant {
@@ -112,39 +105,37 @@ impl Clock {
         }
     }
 
-    /// Sees to it that the next segment is there, if it is time to, and says
-    /// when to come again. Of several threads one does it.
+    /// Creates the next segment if due, and returns when to call again. Of
+    /// several threads one does it.
     pub fn maintain(&self) -> Duration {
         let (count, view) = self.published.view();
         if !view.is_half_over(counter::read_ordered()) {
             return until_due(&view);
         }
-        self.step_if_nobody_does(count);
+        self.step_unless_locked(count);
         until_due(&self.published.view().1)
     }
 
-    /// Has the time's error bounded by what the chronyd at this address says,
-    /// [`LOCAL_CHRONYD`](crate::LOCAL_CHRONYD) as a rule. It is asked once a
-    /// second, while somebody reads; nobody waits for its answer. What it says
-    /// goes before what it told the kernel: the bound is much tighter between
-    /// its polls, and holds while it slews a large offset away.
+    /// Bounds the time's error by what the chronyd at this address reports,
+    /// usually [`LOCAL_CHRONYD`](crate::LOCAL_CHRONYD). It is polled once a
+    /// second, while the clock is read; no read waits for its reply. That takes
+    /// precedence over the kernel's bound: it is much tighter between chronyd's
+    /// polls, and holds while chronyd slews a large offset.
     ///
-    /// It is the one thing here that a program has to ask for, because it
-    /// opens a socket. (A child that was forked while another thread was
-    /// seeing to the clock has to ask for it anew.)
+    /// It is off by default because it opens a socket. (A child that was forked
+    /// while another thread was maintaining the clock has to call it again.)
     ///
     /// # Errors
-    /// No socket could be had.
-    pub fn ask_chronyd(&self, address: SocketAddr) -> io::Result<()> {
+    /// The socket could not be opened.
+    pub fn poll_chronyd(&self, address: SocketAddr) -> io::Result<()> {
         let poll = Poll::new(address, RandomState::new().hash_one(address) as u32)?;
-        self.keep().system.chronyd = Some(poll);
+        self.lock().system.chronyd = Some(poll);
         Ok(())
     }
 
-    /// How the clock stands. Waits for a round of maintenance that is under
-    /// way.
+    /// The clock's state. Waits for a running round of maintenance.
     pub fn status(&self) -> Status {
-        Status::of(&self.keep().maintenance)
+        Status::of(&self.lock().maintenance)
     }
 
     #[cold]
@@ -159,23 +150,23 @@ impl Clock {
         SystemTime::of(&self.read_slowly())
     }
 
-    /// A read that found something to see to.
+    /// A read that found maintenance due.
     fn read_slowly(&self) -> TimeOfDay {
         loop {
             let (count, view) = self.published.view();
             match view.place(counter::read_ordered()) {
                 Place::On(ns) => return view.on(ns),
                 Place::Due(ns) => {
-                    self.step_if_nobody_does(count);
+                    self.step_unless_locked(count);
                     return view.on(ns);
                 }
                 Place::Off => {}
             }
-            if monotonic_ns() >= view.retry_ns && self.step_if_nobody_does(count) {
+            if monotonic_ns() >= view.retry_ns && self.step_unless_locked(count) {
                 continue;
             }
-            // What the system says is this read's time if no segment came
-            // meanwhile: those that come later begin above it.
+            // The system's time is this read's if no segment was published
+            // meanwhile: later ones begin above it.
             let ns = monotonic_ns();
             if self.published.is_newest(count) {
                 return view.off(ns);
@@ -185,39 +176,39 @@ impl Clock {
 
     /// Whether a round of maintenance was made, by this thread or by another
     /// since publication `count`.
-    fn step_if_nobody_does(&self, count: u32) -> bool {
-        let Some(mut kept) = self.try_keep() else { return false };
+    fn step_unless_locked(&self, count: u32) -> bool {
+        let Some(mut maintained) = self.try_lock() else { return false };
         if self.published.is_newest(count) {
-            self.step(&mut kept);
+            self.step(&mut maintained);
         }
         true
     }
 
-    fn step(&self, kept: &mut Kept) {
-        let reading = kept.system.read();
-        self.published.publish(&kept.maintenance.step(&reading));
+    fn step(&self, maintained: &mut Maintained) {
+        let reading = maintained.system.read();
+        self.published.publish(&maintained.maintenance.step(&reading));
     }
 
-    /// The maintaining thread's part, waited for.
-    fn keep(&self) -> Held<'_, Kept> {
+    /// The maintaining thread's state, once no other thread holds it.
+    fn lock(&self) -> Held<'_, Maintained> {
         loop {
-            if let Some(kept) = self.try_keep() {
-                return kept;
+            if let Some(maintained) = self.try_lock() {
+                return maintained;
             }
-            // Not a yield: a real-time thread would yield to nobody below it.
-            thread::sleep(HELD);
+            // Not a yield: a real-time thread does not yield to lower priorities.
+            thread::sleep(RETRY_LOCK);
         }
     }
 
-    /// The maintaining thread's part, unless another thread has it. In a child
-    /// that was forked while one had it, all begins anew above what has been
-    /// told; one that panicked has left what the next round makes good.
-    fn try_keep(&self) -> Option<Held<'_, Kept>> {
-        let anew = || {
-            self.published.mend();
-            Kept::new(&self.settings, self.published.view().1.floor_ns)
+    /// The maintaining thread's state, unless another thread holds it. A child
+    /// that was forked meanwhile starts again, above all times returned so far;
+    /// after a panic the next round restores it.
+    fn try_lock(&self) -> Option<Held<'_, Maintained>> {
+        let replacement = || {
+            self.published.repair();
+            Maintained::new(&self.settings, self.published.view().1.floor_ns)
         };
-        self.kept.try_hold(process::id(), anew)
+        self.maintained.try_hold(process::id(), replacement)
     }
 }
 
@@ -227,8 +218,8 @@ impl Default for Clock {
     }
 }
 
-impl Kept {
-    /// Nothing known, but that no time below this may be told.
+impl Maintained {
+    /// Nothing known, except that no time below this may be returned.
     const fn new(settings: &Settings, floor_ns: u64) -> Self {
         Self {
             maintenance: Maintenance::new(
@@ -241,8 +232,8 @@ impl Kept {
     }
 }
 
-/// Until half of the newest segment is over, or the next try. No less than a
-/// millisecond where neither is ahead: another thread is at it.
+/// Until half of the newest segment is over, or the next attempt. A millisecond
+/// where neither is ahead: another thread is maintaining.
 fn until_due(view: &View) -> Duration {
     let View { newest, retry_ns, .. } = view;
     let tsc = counter::read_ordered();

@@ -18,7 +18,7 @@ mod x86_64 {
     }
 
     /// Whether this CPU has one.
-    pub(crate) const fn is_there() -> bool {
+    pub(crate) const fn exists() -> bool {
         true
     }
 
@@ -30,7 +30,7 @@ mod x86_64 {
     }
 }
 
-/// No counter: every read asks the system.
+/// No counter: every read is the system's.
 #[cfg(not(target_arch = "x86_64"))]
 mod none {
     pub(crate) const fn read() -> u64 {
@@ -41,7 +41,7 @@ mod none {
         0
     }
 
-    pub(crate) const fn is_there() -> bool {
+    pub(crate) const fn exists() -> bool {
         false
     }
 
@@ -51,6 +51,6 @@ mod none {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use none::{is_invariant, is_there, read, read_ordered};
+pub(crate) use none::{exists, is_invariant, read, read_ordered};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{is_invariant, is_there, read, read_ordered};
+pub(crate) use x86_64::{exists, is_invariant, read, read_ordered};

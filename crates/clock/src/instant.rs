@@ -20,12 +20,6 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// Now, by the [shared clock](crate::shared).
-    #[inline]
-    pub fn now() -> Self {
-        crate::shared().now()
-    }
-
     /// What CLOCK_MONOTONIC shows at `ns`.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
@@ -38,19 +32,13 @@ impl Instant {
         self.ns
     }
 
-    /// How long ago it was.
-    #[inline]
-    pub fn elapsed(self) -> Duration {
-        Self::now().duration_since(self)
-    }
-
     /// How long after `earlier` it is; zero if it is before.
     #[inline]
     pub const fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
     }
 
-    /// The same, by the name that says so.
+    /// The same, by its explicit name.
     #[inline]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.duration_since(earlier)

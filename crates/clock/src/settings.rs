@@ -1,30 +1,30 @@
-//! How a clock is kept.
+//! How a clock is maintained.
 
 use std::time::Duration;
 
 use crate::timeline::segment::LONGEST_NS;
 use crate::timeline::steering::Limits;
 
-/// How a clock is kept.
+/// How a clock is maintained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a segment of time is. The system is looked at about once a
-    /// segment, while somebody reads; a change of its rate is followed from
-    /// the end of the segment on. At least 1 ms, at most 4 s.
+    /// How long a segment of time is. The system is sampled about once a
+    /// segment, while the clock is read; a change of its rate takes effect at
+    /// the end of the segment. At least 1 ms, at most 4 s.
     pub segment: Duration,
-    /// How much faster or slower than the system the clock may go to meet it,
-    /// ppm: the 500 that the kernel itself slews by.
+    /// How much faster or slower than the system the clock may run to converge
+    /// with it, ppm: by default 500, as the kernel itself slews.
     pub slew_ppm: u32,
-    /// How far CLOCK_REALTIME may be off when nobody vouches for it; `None`
-    /// says that it may be anything.
+    /// The error of CLOCK_REALTIME where nothing else bounds it; `None` for
+    /// unknown.
     pub unsynchronised_error: Option<Duration>,
     /// Where the VMClock page is, if the host offers one.
     pub vmclock: &'static str,
 }
 
 impl Settings {
-    /// A segment of 20 ms, a slew of 500 ppm, no word on a clock for which
-    /// nobody vouches, and `/dev/vmclock0`.
+    /// A segment of 20 ms, a slew of 500 ppm, an unknown error where nothing
+    /// bounds it, and `/dev/vmclock0`.
     pub const DEFAULT: Self = Self {
         segment: Duration::from_millis(20),
         slew_ppm: 500,

@@ -1,18 +1,18 @@
 //! A value that one thread at a time may use, and that `fork` does not lose.
 //!
-//! A child has one thread, whichever forked. A mutex that another one held at
-//! that moment stays locked in the child for good, and what it guards may be
+//! A child has one thread, the one that forked. A mutex that another one held
+//! at that moment stays locked in the child for ever, and what it guards may be
 //! half written. Here the holder leaves its process's id: a child sees that
-//! the holder is not of its process, and takes the place with a new value.
-//! (Not the first process of a PID namespace, if it was forked by the first of
-//! another: both are process 1. What a thread held meanwhile stays held there:
-//! a clock goes on by system calls, and its status is waited for in vain.)
+//! the holder is in another process, and replaces the value with a new one.
+//! (Exception: the first process of a PID namespace that was forked by the
+//! first of another; both are process 1. What a thread held meanwhile stays
+//! held there: a clock continues by system calls, and its status never returns.)
 //!
 //! # Invariants of the unsafe code
-//! 1. `value` is used by the one who has brought `process` from 0 to its own
-//!    process's id, until it brings it back to 0; or by the one who has
-//!    brought it from another process's id to its own: no thread of that
-//!    process is in this memory. (Not so between `vfork` and `exec`, nor in a
+//! 1. `value` is used by the thread that changed `process` from 0 to its own
+//!    process's id, until it stores 0 again; or by the one that changed it from
+//!    another process's id to its own: no thread of that process is in this
+//!    memory. (Not so between `vfork` and `exec`, nor in a
 //!    signal handler that forks: neither may call anything but what POSIX
 //!    calls async-signal-safe, which this is not.)
 //! 2. A value that another process's thread had is overwritten, not read or
@@ -26,13 +26,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A value for one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Sole<T> {
-    /// The process whose thread has it; 0 for none.
+    /// The process whose thread holds it; 0 for none.
     process: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever shares it gets at the value one at a time, from any thread
-// (invariant 1), as with a mutex.
+// SAFETY: threads access the value one at a time, from any thread (invariant
+// 1), as with a mutex.
 unsafe impl<T: Send> Sync for Sole<T> {}
 
 /// The value, until this is dropped.
@@ -46,9 +46,13 @@ impl<T> Sole<T> {
         Self { process: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless another thread of this `process` has it. `anew`
-    /// makes one in the place of a value that another process's thread had.
-    pub(crate) fn try_hold(&self, process: u32, anew: impl FnOnce() -> T) -> Option<Held<'_, T>> {
+    /// The value, unless another thread of this `process` holds it.
+    /// `replacement` makes a new one where another process's thread held it.
+    pub(crate) fn try_hold(
+        &self,
+        process: u32,
+        replacement: impl FnOnce() -> T,
+    ) -> Option<Held<'_, T>> {
         let holder = self.process.load(Ordering::Relaxed);
         if holder == process {
             return None;
@@ -57,8 +61,8 @@ impl<T> Sole<T> {
             .compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
         if holder != 0 {
-            // Before anybody can call it held: a panic leaves it to nobody.
-            let value = anew();
+            // Before a `Held` exists: after a panic no thread holds it.
+            let value = replacement();
             // SAFETY: ours alone (invariant 1); overwritten (invariant 2).
             unsafe { self.value.get().write(value) };
         }
@@ -99,11 +103,11 @@ mod tests {
     const PARENT: u32 = 6;
 
     fn never() -> u64 {
-        unreachable!("nobody of another process had it")
+        unreachable!("no thread of another process held it")
     }
 
     #[test]
-    fn one_at_a_time() {
+    fn one_thread_at_a_time() {
         let sole = Sole::new(5u64);
         let held = sole.try_hold(US, never).unwrap();
         assert!(sole.try_hold(US, never).is_none());
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_takes_what_a_thread_of_its_parent_had() {
+    fn a_child_replaces_what_a_thread_of_its_parent_held() {
         let sole = Sole::new(5u64);
         std::mem::forget(sole.try_hold(PARENT, never));
         assert!(sole.try_hold(PARENT, never).is_none());
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_see_what_each_other_did() {
+    fn threads_see_each_others_changes() {
         let sole = Sole::new(0u64);
         let add = || {
             let mut added = 0;

@@ -1,8 +1,8 @@
-//! How a clock stands.
+//! A clock's state.
 
 use std::time::Duration;
 
-use crate::timeline::bound::Voucher;
+use crate::timeline::bound::ErrorFrom;
 use crate::timeline::maintenance::Maintenance;
 use crate::timeline::steering::{Disruption, Distrust};
 
@@ -16,31 +16,32 @@ pub enum Source {
     },
     /// The system's clock, while the TSC is measured.
     Measuring,
-    /// The system's clock, for the TSC cannot be trusted.
+    /// The system's clock: the TSC cannot be trusted.
     System(Distrust),
 }
 
-/// How a clock stands.
+/// A clock's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Status {
     /// What it counts.
     pub source: Source,
     /// How far it was from CLOCK_MONOTONIC when last compared, the
     /// comparison's own uncertainty included.
     pub tracking: Duration,
-    /// How far CLOCK_REALTIME, as this clock tells it, may be from the truth;
-    /// `None` if nobody vouches for it. As of the last comparison: where time
-    /// waits for the system's clock to come up with what was told already,
-    /// [`SystemTime::error`](crate::SystemTime::error) has that, too.
+    /// How far this clock's time of day may be from UTC; `None` where nothing
+    /// bounds it. As of the last comparison: where time stands still until the
+    /// system's clock reaches the times returned already,
+    /// [`SystemTime::error`](crate::SystemTime::error) includes that, too.
     pub error: Option<Duration>,
-    /// Who vouches for it.
-    pub voucher: Option<Voucher>,
+    /// Where that bound comes from.
+    pub error_from: Option<ErrorFrom>,
     /// How often TSC and system disagreed, or the host announced that the
     /// machine was restored or migrated.
     pub disruptions: u64,
     /// The last one.
     pub last_disruption: Option<Disruption>,
-    /// How often somebody set the time of day.
+    /// How often the time of day was set.
     pub realtime_steps: u64,
 }
 
@@ -56,7 +57,7 @@ impl Status {
             source,
             tracking: Duration::from_nanos(steering.tracking_ns),
             error: maintenance.view.error_ns.map(Duration::from_nanos),
-            voucher: maintenance.voucher,
+            error_from: maintenance.error_from,
             disruptions: steering.disruptions,
             last_disruption: steering.last_disruption,
             realtime_steps: maintenance.realtime.steps,

@@ -1,11 +1,10 @@
-//! What a round of maintenance reads of the system.
+//! The readings of the system for a round of maintenance.
 //!
 //! # Invariants of the unsafe code
-//! 1. `clock_gettime` writes one `timespec`, `adjtimex` one `timex`, `prctl`
-//!    with PR_GET_TSC one `int`; each keeps nothing, and ours are live
-//!    locals. All zeroes are a valid `timex`, whose `modes` of 0 sets nothing.
+//! 1. `adjtimex` writes one `timex`, `prctl` with PR_GET_TSC one `int`; each
+//!    keeps nothing, and ours are live locals. All zeroes are a valid `timex`, whose `modes` of 0 sets nothing.
 //! 2. `__errno_location` is the address of this thread's errno, an `int` that
-//!    is there for as long as the thread; nobody keeps a reference to it.
+//!    lives as long as the thread; nothing keeps a reference to it.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -13,6 +12,7 @@ use std::io::Read;
 
 use crate::chronyd_poll::Poll;
 use crate::counter;
+use crate::kernel_clock::{monotonic_ns, realtime_ns};
 use crate::timeline::bound::Timex;
 use crate::timeline::maintenance::Reading;
 use crate::timeline::realtime::RealtimeSample;
@@ -20,22 +20,22 @@ use crate::timeline::sample::Sample;
 use crate::timeline::steering::Distrust;
 use crate::vmclock::Device;
 
-/// Where the kernel says what its clock counts.
+/// Where the kernel names the clock source that it counts.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// Clock sources that count the TSC.
 const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
-/// How often the kernel is asked, ns.
+/// How often that is read, ns.
 const TRUST_NS: u64 = 10_000_000_000;
-/// How often adjtimex is asked, ns: it takes a microsecond or two, and what it
-/// says changes when a daemon has heard from its servers.
+/// How often adjtimex is called, ns: it takes a microsecond or two, and its
+/// error changes when a daemon has polled its servers.
 const TIMEX_NS: u64 = 250_000_000;
 /// Samples at most, and at least.
 const SAMPLES: (usize, usize) = (8, 3);
-/// A sample wider than this, some 2 to 10 µs, says that the thread was
-/// interrupted, or that the system's clock needs a slow device.
+/// A sample wider than this, some 2 to 10 µs, means that the thread was
+/// interrupted, or that the system's clock reads a slow device.
 const TOO_WIDE_CYCLES: u64 = 10_000;
 
-/// How to read the system, and what need not be read anew each time.
+/// How to read the system, and what need not be read each time.
 #[derive(Debug)]
 pub(crate) struct System {
     vmclock_path: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct System {
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
-    /// How to ask chronyd, where the program wants it asked.
+    /// How to poll chronyd, where the program wants that.
     pub(crate) chronyd: Option<Poll>,
 }
 
@@ -59,8 +59,8 @@ impl System {
         }
     }
 
-    /// Reads everything. Nothing is allocated, and errno is left as it was: a
-    /// signal handler may read the time, and be the one who sees to it.
+    /// Reads everything. Nothing is allocated, and errno is preserved: a signal
+    /// handler may read the time, and so maintain the clock.
     pub(crate) fn read(&mut self) -> Reading {
         // SAFETY: invariant 2.
         let errno = unsafe { libc::__errno_location() };
@@ -95,25 +95,6 @@ impl System {
             now_tsc: counter::read_ordered(),
         }
     }
-}
-
-/// CLOCK_MONOTONIC, ns.
-#[inline]
-pub(crate) fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC).cast_unsigned()
-}
-
-/// CLOCK_REALTIME, ns since 1970.
-pub(crate) fn realtime_ns() -> i64 {
-    clock_ns(libc::CLOCK_REALTIME)
-}
-
-#[inline(always)]
-fn clock_ns(clock: libc::clockid_t) -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: invariant 1.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
-    now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
 }
 
 /// The narrowest of some samples.
@@ -157,9 +138,9 @@ fn timex() -> Option<Timex> {
     })
 }
 
-/// Why the TSC must not be used, as far as CPU and kernel say it.
+/// Why the TSC must not be used, by CPU and kernel.
 fn distrust() -> Option<Distrust> {
-    if !counter::is_there() || !is_readable() {
+    if !counter::exists() || !is_readable() {
         return Some(Distrust::NoCounter);
     }
     if !counter::is_invariant() {

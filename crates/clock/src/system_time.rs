@@ -3,16 +3,16 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use crate::timeline::bound::growth_ns;
-use crate::timeline::published::TimeOfDay;
+use crate::timeline::view::TimeOfDay;
 
-/// A time of day, and between which times the truth lies.
+/// A time of day, and between which times UTC lies.
 ///
-/// The time is CLOCK_REALTIME's. How far that may be from UTC is what the
-/// time daemon told the kernel (adjtimex: `maxerror`) or, where it is chronyd
-/// and the program [asked it](crate::Clock::ask_chronyd), says itself; or what
-/// the host tells this machine (VMClock), if that is less. It grows by 500 ppm
-/// from when it was last looked at, and what this clock itself may be off is
-/// in it. Who it was is in [`Status`](crate::Status).
+/// The time is CLOCK_REALTIME's. Its error bound is the one that the time
+/// daemon set in the kernel (adjtimex: `maxerror`) or, where that is chronyd
+/// and the program [polls it](crate::Clock::poll_chronyd), chronyd's own; or
+/// the host's (VMClock), if that is smaller. It grows by 500 ppm from the last
+/// sample on, and includes the error of this clock itself. Which one it is, is
+/// in [`Status`](crate::Status).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemTime {
     /// ns since 1970.
@@ -21,12 +21,6 @@ pub struct SystemTime {
 }
 
 impl SystemTime {
-    /// Now, by the [shared clock](crate::shared).
-    #[inline]
-    pub fn now() -> Self {
-        crate::shared().system_time()
-    }
-
     #[inline]
     pub(crate) fn of(time: &TimeOfDay) -> Self {
         let ns = time.monotonic_ns.cast_signed().wrapping_add(time.realtime_offset_ns);
@@ -46,17 +40,17 @@ impl SystemTime {
         at(self.ns)
     }
 
-    /// How far the truth may be from it; `None` if nobody vouches for it.
+    /// How far UTC may be from it; `None` where nothing bounds that.
     pub fn error(self) -> Option<Duration> {
         self.error_ns.map(Duration::from_nanos)
     }
 
-    /// The truth is not before this.
+    /// UTC is not before this.
     pub fn earliest(self) -> Option<std::time::SystemTime> {
         Some(at(self.ns.saturating_sub_unsigned(self.error_ns?)))
     }
 
-    /// The truth is not after this.
+    /// UTC is not after this.
     pub fn latest(self) -> Option<std::time::SystemTime> {
         Some(at(self.ns.saturating_add_unsigned(self.error_ns?)))
     }
@@ -85,7 +79,7 @@ mod tests {
     };
 
     #[test]
-    fn the_error_grows_from_when_it_was_said() {
+    fn the_error_grows_from_when_it_was_measured() {
         let time = SystemTime::of(&TIME);
         assert_eq!(time.unix_nanos(), 10_000_000_000);
         assert_eq!(time.time(), UNIX_EPOCH + Duration::from_secs(10));
@@ -96,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_vouches_for_an_unbounded_time() {
+    fn an_unbounded_time_has_no_error() {
         let time = SystemTime::of(&TimeOfDay { error_ns: u64::MAX, ..TIME });
         assert_eq!((time.error(), time.earliest(), time.latest()), (None, None, None));
     }

@@ -1,11 +1,11 @@
-//! The arithmetic of the clock, as pure code: readings of a system in, pieces
-//! of time out. No clock is read here, so tests hand in any.
+//! The arithmetic of the clock, as pure code: readings of a system in, segments
+//! of time out. It reads no clock, so tests can supply any.
 //!
 //! From the ground up: [`segment`] and [`sample`] are integers and their
 //! bounds, [`steering`] makes segments of samples, [`maintenance`] adds the
-//! time of day ([`realtime`]) and its error ([`bound`]), and [`published`]
-//! hands the result to readers. It is public for those who bring a counter
-//! and a system of their own.
+//! time of day ([`realtime`]) and its error ([`bound`]) in a [`view`], and
+//! [`published`] passes that to readers. It is public for programs with a
+//! counter and a system of their own.
 #![cfg_attr(
     not(test),
     deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
@@ -18,7 +18,8 @@ pub mod realtime;
 pub mod sample;
 pub mod segment;
 pub mod steering;
+pub mod view;
 
-// Hours of simulated time, which an interpreter would take as long for.
+// Hours of simulated time: too slow under an interpreter.
 #[cfg(all(test, not(miri)))]
 mod simulation;

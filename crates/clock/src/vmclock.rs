@@ -1,10 +1,10 @@
-//! The VMClock page, through which a host tells programs of its guests that
-//! the machine was restored or migrated, and what time it is.
+//! The VMClock page, in which a host announces to programs of its guests that
+//! the machine was restored or migrated, and publishes the time.
 //!
 //! # Invariants of the unsafe code
 //! 1. A mapping is a page long, read-only and shared, made here and unmapped
-//!    at drop alone; the device's memory stays as long as the mapping, and
-//!    what writes it is what `pvclock`'s readers are made for.
+//!    only at drop; the device's memory lives as long as the mapping, and
+//!    `pvclock`'s readers expect the host's writes to it.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -13,12 +13,12 @@ use std::os::fd::AsRawFd;
 use pvclock::shared;
 use pvclock::vmclock::{VmClockPage, VmClockReader};
 
-use crate::system::realtime_ns;
+use crate::kernel_clock::realtime_ns;
 use crate::timeline::bound::VmClock;
 
 /// The smallest region that the device has.
 const BYTES: usize = 4096;
-/// Tries to read the page: microseconds. The next round is soon.
+/// Attempts to read the page: microseconds. The next round is soon.
 const TRIES: u32 = 100;
 
 /// The mapped page.
@@ -65,7 +65,7 @@ impl Device {
         Some(VmClockReader::new(page).ok()?.with_tries(TRIES))
     }
 
-    /// What it says now.
+    /// Its contents now.
     pub(crate) fn read(&self) -> Option<VmClock> {
         let reader = self.reader()?;
         let info = reader.info().ok()?;
@@ -76,7 +76,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more (invariant 1).
+        // SAFETY: our own mapping, no longer used (invariant 1).
         unsafe { libc::munmap(self.address, BYTES) };
     }
 }

@@ -8,8 +8,9 @@ mod modelled;
 
 use std::sync::Arc;
 
-use clock::timeline::published::{Published, View};
+use clock::timeline::published::Published;
 use clock::timeline::segment::{Rate, Segment};
+use clock::timeline::view::View;
 
 use modelled::Modelled;
 

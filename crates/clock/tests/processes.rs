@@ -1,4 +1,4 @@
-//! What processes go through: forked while others read, stopped and let go on.
+//! Processes that are forked while other threads read, stopped and continued.
 //!
 //! # Invariants of the unsafe code
 //! 1. A child calls nothing that allocates or waits for another thread, and
@@ -46,13 +46,12 @@ fn code_of(child: libc::pid_t) -> i32 {
 }
 
 fn signal(child: libc::pid_t, number: libc::c_int) {
-    // SAFETY: a signal to a child that has not been waited for.
+    // SAFETY: a signal to a child that has not been reaped.
     assert_eq!(unsafe { libc::kill(child, number) }, 0);
 }
 
-/// How far a read is outside of the system's around it, less what the clock
-/// itself says that it may be off: its last comparison may have been
-/// interrupted.
+/// How far a read is outside the system's around it, less the clock's own error:
+/// its last comparison may have been interrupted.
 fn farther_ns(clock: &Clock) -> u64 {
     let before = read_ns(libc::CLOCK_MONOTONIC);
     let ns = clock.now_ordered().as_nanos();
@@ -60,11 +59,11 @@ fn farther_ns(clock: &Clock) -> u64 {
     outside.saturating_sub(clock.status().tracking.as_nanos() as u64)
 }
 
-/// A thread holds what sees to the clock much of the time, so many a child is
-/// forked in the middle of it and has nobody who would let go of it; another
-/// publishes often.
+/// One thread holds the maintaining state much of the time, so many children are
+/// forked while it is held, with no thread to release it; another publishes
+/// often.
 #[test]
-fn a_child_tells_the_time_by_the_tsc_whenever_it_was_forked() {
+fn a_child_reads_the_time_by_the_tsc_whenever_it_was_forked() {
     const SETTINGS: Settings = Settings { segment: Duration::from_millis(1), ..Settings::DEFAULT };
     static CLOCK: Clock = Clock::with(&SETTINGS);
     if on_tsc(&CLOCK).is_none() {

@@ -1,6 +1,6 @@
-//! The clock beside the running kernel's. What is asserted holds on a busy
-//! machine too: a reading between two of the system's, however far apart
-//! these are, and the middle of many.
+//! The clock compared with the running kernel's. The assertions hold on a busy
+//! machine too: a reading between two of the system's, however far apart these
+//! are, and the median of many.
 #![cfg(not(miri))]
 
 mod common;
@@ -10,12 +10,11 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-use clock::{Clock, Instant, Keeper, Settings, SystemTime};
+use clock::{Clock, Instant, Maintainer, Settings, SystemTime};
 
 use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
-/// The middle of how far `read` is outside of the system's clock, over
-/// `seconds`.
+/// The median of how far `read` is outside the system's clock, over `seconds`.
 fn median_outside_ns(seconds: u64, id: libc::clockid_t, read: impl Fn() -> u64) -> u64 {
     let end = read_ns(libc::CLOCK_MONOTONIC) + seconds * 1_000_000_000;
     let mut outside = Vec::new();
@@ -30,7 +29,7 @@ fn median_outside_ns(seconds: u64, id: libc::clockid_t, read: impl Fn() -> u64) 
 }
 
 #[test]
-fn it_tells_the_systems_time() {
+fn it_shows_the_systems_time() {
     static CLOCK: Clock = Clock::new();
     let ordered = || CLOCK.now_ordered().as_nanos();
     let median = median_outside_ns(3, libc::CLOCK_MONOTONIC, ordered);
@@ -42,26 +41,26 @@ fn it_tells_the_systems_time() {
 }
 
 #[test]
-fn a_keeper_leaves_readers_nothing_to_do() {
+fn with_a_maintainer_readers_need_not_maintain() {
     static CLOCK: Clock = Clock::new();
     if on_tsc(&CLOCK).is_none() {
         return;
     }
-    let keeper = Keeper::start(&CLOCK).unwrap();
+    let maintainer = Maintainer::start(&CLOCK).unwrap();
     let ordered = || CLOCK.now_ordered().as_nanos();
     let median = median_outside_ns(2, libc::CLOCK_MONOTONIC, ordered);
     assert!(median <= MICROSECOND, "{median} ns");
-    drop(keeper);
+    drop(maintainer);
     // And an owned one, with longer segments and fewer wake-ups.
     let settings = Settings { segment: Duration::from_millis(400), ..Settings::DEFAULT };
     let owned = Arc::new(Clock::with(&settings));
-    let _keeper = Keeper::start(Arc::clone(&owned)).unwrap();
+    let _maintainer = Maintainer::start(Arc::clone(&owned)).unwrap();
     let ordered = || owned.now_ordered().as_nanos();
     let median = median_outside_ns(2, libc::CLOCK_MONOTONIC, ordered);
     assert!(median <= MICROSECOND, "{median} ns");
 }
 
-/// Each thread reads the latest time that any thread has told, then its own.
+/// Each thread reads the latest time that any thread has read, then its own.
 #[test]
 fn no_thread_sees_time_go_back() {
     static CLOCK: LazyLock<Clock> = LazyLock::new(|| {

@@ -1,10 +1,10 @@
-//! The clock beside a host that speaks through a VMClock page: ours, in a
-//! file, written by `pvclock`'s writer while the clock has it mapped.
+//! The clock with a host that publishes a VMClock page: ours, in a file,
+//! written by `pvclock`'s writer while the clock has it mapped.
 //!
 //! # Invariants of the unsafe code
 //! 1. `address` is a mapping of the whole file, shared and writable, made in
-//!    `new` and unmapped in `drop` alone; a page was stored at its start
-//!    before anybody else could map it.
+//!    `new` and unmapped only in `drop`; a page was stored at its start
+//!    before the clock could map it.
 #![cfg(all(not(miri), target_arch = "x86_64"))]
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-use clock::{Clock, Disruption, Settings, Source, Voucher};
+use clock::{Clock, Disruption, ErrorFrom, Settings, Source};
 use pvclock::Nanos;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::shared::page_at;
@@ -26,7 +26,7 @@ use tempfile::NamedTempFile;
 use common::{MICROSECOND, on_tsc, outside_ns, read_ns};
 
 const BYTES: usize = 4096;
-/// How far the host says that it may be off.
+/// The error that the host reports.
 const HOST: Duration = Duration::from_micros(40);
 
 /// The host's side of the page.
@@ -47,13 +47,13 @@ impl Host {
         let address = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, fd, 0) };
         assert_ne!(address, libc::MAP_FAILED);
         let info = now(tsc_hz);
-        // SAFETY: room for a page, aligned, and nobody's yet (invariant 1).
+        // SAFETY: room for a page, aligned, and not shared yet (invariant 1).
         unsafe { address.cast::<VmClockPage>().write(VmClockPage::from_info(&info)) };
         Self { file, address, info }
     }
 
-    /// Writes the page anew, as a host does after it has moved the machine.
-    fn say(&mut self, change: impl FnOnce(&mut VmClockInfo)) {
+    /// Rewrites the page, as a host does after it has migrated the machine.
+    fn rewrite(&mut self, change: impl FnOnce(&mut VmClockInfo)) {
         change(&mut self.info);
         // SAFETY: a page is there for as long as `self` (invariant 1).
         let page: &VmClockPage = unsafe { page_at(self.address.cast()) }.unwrap();
@@ -74,18 +74,18 @@ impl Drop for Host {
     }
 }
 
-/// It is what CLOCK_REALTIME says now, ± 40 µs.
+/// What CLOCK_REALTIME shows now, ± 40 µs.
 fn now(tsc_hz: u64) -> VmClockInfo {
     let counter_value = Tsc.read_ordered();
     let now_ns = read_ns(libc::CLOCK_REALTIME);
-    let vouched = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
+    let bounded = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
     VmClockInfo {
         size: BYTES as u32,
         counter_id: CounterId::X86_TSC,
         time_type: TimeType::UTC,
         seq_count: 2,
         disruption_marker: 1,
-        flags: vouched.with(VmClockFlags::VM_GENERATION_PRESENT),
+        flags: bounded.with(VmClockFlags::VM_GENERATION_PRESENT),
         clock_status: ClockStatus::SYNCHRONISED,
         leap_smearing_hint: 0,
         tai_offset_s: 0,
@@ -103,7 +103,7 @@ fn now(tsc_hz: u64) -> VmClockInfo {
     }
 }
 
-/// Reads until something is so, which it will be.
+/// Reads until a condition holds, which it will.
 fn read_until(clock: &Clock, so: impl Fn(&Clock) -> bool) {
     while !so(clock) {
         thread::sleep(Duration::from_millis(1));
@@ -122,18 +122,18 @@ fn the_host_bounds_the_error() {
     let clock = host.clock();
     clock.now();
     let error = clock.system_time().error().expect("a bound by the host");
-    // What it says, what it cannot say better than the rate it was told, and
-    // what a busy machine puts between two reads.
+    // Its error, that of the rate it was given, and the time that a busy
+    // machine spends between two reads.
     assert!(error >= HOST && error < Duration::from_secs(1), "{error:?}");
-    assert_eq!(clock.status().voucher, Some(Voucher::Host));
-    host.say(|info| info.clock_status = ClockStatus::UNRELIABLE);
-    read_until(&clock, |clock| clock.status().voucher != Some(Voucher::Host));
+    assert_eq!(clock.status().error_from, Some(ErrorFrom::Host));
+    host.rewrite(|info| info.clock_status = ClockStatus::UNRELIABLE);
+    read_until(&clock, |clock| clock.status().error_from != Some(ErrorFrom::Host));
     assert_eq!(clock.status().disruptions, 0);
 }
 
 /// Another marker is a migration, another generation a restored snapshot.
 #[test]
-fn a_disruption_that_the_host_announces_begins_a_new_calibration() {
+fn a_disruption_that_the_host_announces_restarts_calibration() {
     let Some(hz) = on_tsc(&Clock::new()) else { return };
     let mut host = Host::new(hz);
     let clock = host.clock();
@@ -142,21 +142,21 @@ fn a_disruption_that_the_host_announces_begins_a_new_calibration() {
         [|info| info.disruption_marker += 1, |info| info.vm_generation += 1];
     for (before, change) in changes.into_iter().enumerate() {
         assert_eq!(clock.status().disruptions, before as u64);
-        let told = clock.now();
-        host.say(change);
+        let earlier = clock.now();
+        host.rewrite(change);
         read_until(&clock, |clock| clock.status().disruptions > before as u64);
         assert_eq!(clock.status().last_disruption, Some(Disruption::Announced));
         read_until(&clock, counts_the_tsc);
-        assert!(clock.now() >= told);
+        assert!(clock.now() >= earlier);
     }
-    // The host vouches for its new page, so a bound is there at once.
-    assert_eq!(clock.status().voucher, Some(Voucher::Host));
+    // The host's new page has an error, so there is a bound at once.
+    assert_eq!(clock.status().error_from, Some(ErrorFrom::Host));
     let outside = || {
         let before = read_ns(libc::CLOCK_MONOTONIC);
         let ns = clock.now_ordered().as_nanos();
         outside_ns(before, ns, read_ns(libc::CLOCK_MONOTONIC))
     };
-    // Once more than it takes to stand for what was told too early.
+    // Longer than time can stand still after being ahead.
     thread::sleep(Duration::from_millis(100));
     let mut reads: Vec<u64> = (0..999).map(|_| outside()).collect();
     reads.sort_unstable();

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{Hertz, Nanos, Scale};
 
-/// A read that could not be answered.
+/// A read that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadError {
     /// The page changed, or was being changed, at every try.
@@ -14,7 +14,7 @@ pub enum ReadError {
         /// How often it was tried.
         tries: u32,
     },
-    /// The host has not written this page, or has withdrawn it: ask another
+    /// The host has not written this page, or has withdrawn it: use another
     /// source.
     SwitchedOff {
         /// The version (Hyper-V: sequence) seen.
@@ -93,7 +93,7 @@ impl fmt::Display for ReadError {
 
 impl core::error::Error for ReadError {}
 
-/// Memory that does not hold the page it is said to hold.
+/// Memory that does not contain the expected page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageError {
     /// The address does not suit the page's type.

@@ -1,11 +1,6 @@
-//! Paravirtual clock pages: what a host writes and a guest reads to know the
-//! time without leaving user mode.
+#![doc = include_str!("../README.md")]
 //!
-//! A hypervisor that lets its guest read the CPU's time stamp counter (TSC)
-//! still has to say what the counter means. It does so in a page of shared
-//! memory: *at this TSC value it was that time, and the TSC runs at this
-//! rate*. The guest adds the scaled difference and has the time in a dozen
-//! instructions. This crate holds both sides of the four pages in use:
+//! # The pages
 //!
 //! | page | module | reader | writer |
 //! | --- | --- | --- | --- |
@@ -21,25 +16,6 @@
 //!
 //! A reader returns an error in bounded time whatever the page holds: a page
 //! never finished, switched off, of absurd contents, or ahead of the counter.
-//!
-//! ```
-//! use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
-//! use pvclock::{Hertz, Nanos, Scale};
-//!
-//! // The host: the TSC ran at 2.6 GHz, and at TSC 1000 it was 5 s.
-//! let page = TimePage::new();
-//! TimeWriter::new(&page).write(&TimeUpdate {
-//!     tsc_timestamp: 1000,
-//!     system_time: Nanos(5_000_000_000),
-//!     scale: Scale::from_hertz(Hertz(2_600_000_000))?,
-//!     stable: true,
-//! });
-//!
-//! // The guest, 2600 cycles later; `|| 3600` stands in for `Tsc`.
-//! let now = TimeReader::new(&page).nanos(&|| 3600)?;
-//! assert_eq!(now, Nanos(5_000_000_999)); // never ahead: the scale is truncated
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 #![no_std]
 #![cfg_attr(
     not(test),

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use clock::{Clock, Voucher};
+use clock::{Clock, ErrorFrom};
 use e2e::chronyd::Chronyd;
 use e2e::ntp_server::{Behaviour, NtpServer};
 use e2e::{Case, Need, Program};
@@ -32,9 +32,9 @@ fn bounded_by_chronyd(_: &Program) {
     let source = format!("server {host} port {port} iburst minpoll -4 maxpoll -4");
     let chronyd = Chronyd::start(&source);
     let clock = Clock::new();
-    clock.ask_chronyd(chronyd.command).expect("a socket");
+    clock.poll_chronyd(chronyd.command).expect("a socket");
 
-    let by_chronyd = |clock: &Clock| clock.status().voucher == Some(Voucher::Chronyd);
+    let by_chronyd = |clock: &Clock| clock.status().error_from == Some(ErrorFrom::Chronyd);
     read_until(&clock, by_chronyd);
     let mut looks = 0;
     while looks < 200 {

@@ -1,34 +1,34 @@
-//! One round of maintenance as pure code: what the system said in, what to
+//! One round of maintenance as pure code: readings of the system in, what to
 //! publish out.
 
-use crate::timeline::bound::{Bound, Chronyd, Timex, VmClock, Voucher};
-use crate::timeline::published::View;
+use crate::timeline::bound::{Bound, Chronyd, ErrorFrom, Timex, VmClock};
 use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
 use crate::timeline::sample::Sample;
 use crate::timeline::steering::{Distrust, Limits, Steering};
+use crate::timeline::view::View;
 
-/// What was read of the system for one round.
+/// Readings of the system for one round.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// The system's time, ns, from before everything else was read.
     pub now_ns: u64,
     /// The TSC, from after everything else was read.
     pub now_tsc: u64,
-    /// The narrowest of some samples, unless all were too wide to be of use.
+    /// The narrowest of some samples, unless all were too wide.
     pub sample: Option<Sample>,
     /// The time of day.
     pub realtime: RealtimeSample,
-    /// What adjtimex said, when it was asked.
+    /// What adjtimex reported, when it was called.
     pub timex: Option<Timex>,
-    /// What came of asking chronyd, when anything did.
+    /// What came of a request to chronyd, if anything.
     pub chronyd: Option<Chronyd>,
-    /// What the VMClock page said.
+    /// What the VMClock page contained.
     pub vmclock: Option<VmClock>,
-    /// Why the TSC must not be used, as far as the machine says it.
+    /// Why the TSC must not be used, by CPU and kernel.
     pub distrust: Option<Distrust>,
 }
 
-/// All that the maintaining thread knows.
+/// The state of the maintaining thread.
 #[derive(Debug)]
 pub struct Maintenance {
     /// Segments.
@@ -39,15 +39,15 @@ pub struct Maintenance {
     identity: Option<(u64, u64)>,
     unsynchronised_ns: Option<u64>,
     limits: Limits,
-    /// Who bounds the error of what was published last.
-    pub voucher: Option<Voucher>,
+    /// Where the error of the last publication comes from.
+    pub error_from: Option<ErrorFrom>,
     /// What was published last.
     pub view: View,
 }
 
 impl Maintenance {
-    /// Nothing known. `unsynchronised_ns` is what to say of a clock for which
-    /// nobody vouches; no time below `floor_ns` is told.
+    /// Nothing known. `unsynchronised_ns` is the error where nothing else
+    /// bounds it; no time below `floor_ns` is published.
     pub const fn new(limits: Limits, unsynchronised_ns: Option<u64>, floor_ns: u64) -> Self {
         Self {
             steering: Steering::new(limits, floor_ns),
@@ -56,7 +56,7 @@ impl Maintenance {
             identity: None,
             unsynchronised_ns,
             limits,
-            voucher: None,
+            error_from: None,
             view: View::EMPTY,
         }
     }
@@ -64,9 +64,9 @@ impl Maintenance {
     /// One round; returns what to publish.
     pub fn step(&mut self, reading: &Reading) -> View {
         let disruptions = self.steering.disruptions;
-        self.look_for_announcement(reading.vmclock);
+        self.check_vmclock(reading.vmclock);
         match (reading.distrust, &reading.sample) {
-            (Some(why), _) => self.steering.leave(why, reading.now_ns, 0),
+            (Some(why), _) => self.steering.suspend(why, reading.now_ns, 0),
             (None, Some(sample)) => _ = self.steering.step(sample),
             (None, None) => self.steering.coast(reading.now_tsc),
         }
@@ -74,32 +74,32 @@ impl Maintenance {
             self.bound.disrupt(reading.now_ns);
         }
         if let Some(timex) = reading.timex {
-            self.bound.hear(timex, reading.now_ns);
+            self.bound.update_timex(timex, reading.now_ns);
         }
         let steps = self.realtime.steps;
-        self.realtime.take(&reading.realtime);
+        self.realtime.update(&reading.realtime);
         if self.realtime.steps != steps {
             self.bound.step(reading.realtime.after_ns);
         }
         if let Some(chronyd) = reading.chronyd {
-            self.bound.hear_chronyd(chronyd);
+            self.bound.update_chronyd(chronyd);
         }
         self.view = self.next_view(reading);
         self.view
     }
 
-    /// Another marker or generation than before.
-    fn look_for_announcement(&mut self, vmclock: Option<VmClock>) {
+    /// Detects another marker or generation than before.
+    fn check_vmclock(&mut self, vmclock: Option<VmClock>) {
         let Some(VmClock { identity, .. }) = vmclock else { return };
         if self.identity.replace(identity).is_some_and(|before| before != identity) {
-            self.steering.announced();
+            self.steering.disruption_announced();
         }
     }
 
     fn next_view(&mut self, reading: &Reading) -> View {
         let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
         let known = self.bound.error_ns(reading.now_ns, reading.vmclock, self.unsynchronised_ns);
-        self.voucher = known.map(|(_, voucher)| voucher);
+        self.error_from = known.map(|(_, error_from)| error_from);
         let steering = &self.steering;
         let ours_ns = steering.error_ns(reading.now_ns).saturating_add(offset_error_ns);
         View {

@@ -3,9 +3,8 @@
 //! Two copies and a count: an odd count sends readers to the second copy
 //! while the first is written, an even one to the first while the second is.
 //! There is always a whole copy to read, so no reader ever waits for a
-//! writer, be it preempted in mid-write, interrupted by the very signal
-//! handler that reads, or left behind by `fork`. (The kernel's name for it is
-//! a latch: include/linux/seqlock.h, `seqcount_latch_t`.)
+//! writer, even one preempted in mid-write, interrupted by the signal handler
+//! that reads, or lost in a `fork`. (The kernel calls it a latch: include/linux/seqlock.h, `seqcount_latch_t`.)
 //!
 //! | writer | reader |
 //! | --- | --- |
@@ -16,102 +15,14 @@
 //! | store even count | load count again: the same, or try again |
 //! | release fence, store second copy | |
 //!
-//! A reader that saw a new word of a copy being written sees, by the release
+//! A reader that saw a new word of a copy being written also sees, by the release
 //! fence before that word and its own second fence, a newer count than the
-//! one that sent it there. `tests/loom.rs` tries every interleaving.
+//! one it started with. `tests/loom.rs` tries every interleaving.
 
 use pvclock::shared::{Aligned, Memory, Word};
 
 use crate::timeline::segment::{Rate, Segment};
-
-/// One publication, as a plain value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    /// The piece of time laid down last; it may lie ahead.
-    pub newest: Segment,
-    /// How far into it a reader goes before it sees to the next one, cycles.
-    pub due_cycles: u64,
-    /// The piece before it, which ends where it begins.
-    pub older: Segment,
-    /// Off the segments the system's clock is read, and no less than this
-    /// returned, ns.
-    pub floor_ns: u64,
-    /// Off the segments a reader sees to new ones from this time on, ns.
-    pub retry_ns: u64,
-    /// CLOCK_REALTIME less CLOCK_MONOTONIC, ns.
-    pub realtime_offset_ns: i64,
-    /// How far CLOCK_REALTIME as told may be off at `error_at_ns`.
-    pub error_ns: Option<u64>,
-    /// When it was that far off at the most; the error grows from then on.
-    pub error_at_ns: u64,
-}
-
-impl View {
-    /// Before anything is known: every reader asks the system.
-    pub const EMPTY: Self = Self {
-        newest: Segment::none(0),
-        due_cycles: 0,
-        older: Segment::none(0),
-        floor_ns: 0,
-        retry_ns: 0,
-        realtime_offset_ns: 0,
-        error_ns: None,
-        error_at_ns: 0,
-    };
-
-    /// Whether a round of maintenance is of use at this TSC: the newest segment
-    /// has been reached and half of it is over, or the TSC is on none.
-    pub const fn is_half_over(&self, tsc: u64) -> bool {
-        let into = tsc.wrapping_sub(self.newest.start_tsc);
-        !(self.older.holds(tsc) || into < self.newest.cycles / 2)
-    }
-
-    /// Where a TSC lies.
-    pub const fn place(&self, tsc: u64) -> Place {
-        if self.older.holds(tsc) {
-            Place::On(self.older.at(tsc))
-        } else if !self.newest.holds(tsc) {
-            Place::Off
-        } else if tsc.wrapping_sub(self.newest.start_tsc) < self.due_cycles {
-            Place::On(self.newest.at(tsc))
-        } else {
-            Place::Due(self.newest.at(tsc))
-        }
-    }
-
-    /// The time of day at a time on a segment.
-    pub const fn on(&self, monotonic_ns: u64) -> TimeOfDay {
-        TimeOfDay {
-            monotonic_ns,
-            realtime_offset_ns: self.realtime_offset_ns,
-            error_ns: match self.error_ns {
-                Some(ns) => ns,
-                None => u64::MAX,
-            },
-            error_at_ns: self.error_at_ns,
-        }
-    }
-
-    /// The time of day off the segments, when the system's clock says
-    /// `system_ns`: no time below the floor is told, and by what it lies ahead
-    /// of the system the time told may be farther off.
-    pub const fn off(&self, system_ns: u64) -> TimeOfDay {
-        let ahead_ns = self.floor_ns.saturating_sub(system_ns);
-        let time = self.on(system_ns + ahead_ns);
-        TimeOfDay { error_ns: time.error_ns.saturating_add(ahead_ns), ..time }
-    }
-}
-
-/// Where a TSC lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// On a segment; the time, ns.
-    On(u64),
-    /// The same, and it is time to see to the next segment.
-    Due(u64),
-    /// On none: too late for them all, or the TSC jumped.
-    Off,
-}
+use crate::timeline::view::{TimeOfDay, View};
 
 #[derive(Debug)]
 #[repr(C)]
@@ -208,7 +119,7 @@ impl<M: Memory> Copy<M> {
         self.error_at_ns.store(view.error_at_ns);
     }
 
-    /// The time at `tsc`, unless there is something to see to first.
+    /// The time at `tsc`, unless maintenance is due first.
     #[inline(always)]
     fn quick_ns(&self, tsc: u64) -> Option<u64> {
         let into = tsc.wrapping_sub(self.newest.start_tsc.load());
@@ -218,19 +129,6 @@ impl<M: Memory> Copy<M> {
         let into = tsc.wrapping_sub(self.older.start_tsc.load());
         (into < self.older.cycles.load()).then(|| self.older.ns(into))
     }
-}
-
-/// A time of day, as far as the hot path has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeOfDay {
-    /// The time on CLOCK_MONOTONIC's scale.
-    pub monotonic_ns: u64,
-    /// As in [`View`].
-    pub realtime_offset_ns: i64,
-    /// As in [`View`], `u64::MAX` for unbounded.
-    pub error_ns: u64,
-    /// As in [`View`].
-    pub error_at_ns: u64,
 }
 
 /// The publication.
@@ -247,7 +145,7 @@ impl<M: Memory> Published<M> {
         Self { copies: [Copy::new(view), Copy::new(view)], count: M::U32::new(0) }
     }
 
-    /// One try to read something of a whole copy.
+    /// One attempt to read something of a whole copy.
     #[inline(always)]
     fn try_read<T>(&self, read: impl FnOnce(&Copy<M>) -> T) -> Option<(u32, T)> {
         let count = self.count.load();
@@ -257,14 +155,14 @@ impl<M: Memory> Published<M> {
         (self.count.load() == count).then_some((count, value))
     }
 
-    /// The time at the TSC that `tsc` reads; `None` when there is something
-    /// to see to first, or a publication came between.
+    /// The time at the TSC that `tsc` reads; `None` when maintenance is due
+    /// first, or a publication interfered.
     #[inline(always)]
     pub fn quick_ns(&self, tsc: impl FnOnce() -> u64) -> Option<u64> {
         self.try_read(|copy| copy.quick_ns(tsc()))?.1
     }
 
-    /// As [`Published::quick_ns`], with what makes a time of day of it.
+    /// As [`Published::quick_ns`], with the offset and error of the time of day.
     #[inline(always)]
     pub fn quick_time_of_day(&self, tsc: impl FnOnce() -> u64) -> Option<TimeOfDay> {
         let read = |copy: &Copy<M>| {
@@ -278,8 +176,8 @@ impl<M: Memory> Published<M> {
         self.try_read(read)?.1
     }
 
-    /// All of it, and its count. It tries again only when something new was
-    /// published meanwhile, so somebody always gets on.
+    /// All of it, and its count. It retries only when something new was
+    /// published meanwhile, so some thread always makes progress.
     pub fn view(&self) -> (u32, View) {
         loop {
             if let Some(whole) = self.try_read(Copy::load) {
@@ -290,7 +188,7 @@ impl<M: Memory> Published<M> {
     }
 
     /// Whether `count` is still the newest, by everything that this thread
-    /// has seen until now.
+    /// has observed so far.
     pub fn is_newest(&self, count: u32) -> bool {
         M::fence_acquire();
         self.count.load() == count
@@ -298,11 +196,11 @@ impl<M: Memory> Published<M> {
 
     /// Publishes `view`. One thread at a time: two would mix their words.
     pub fn publish(&self, view: &View) {
-        // The next odd count: it is odd already where a publisher stayed
-        // behind in the process from which this one was forked.
+        // The next odd count: it is odd already where a publisher was writing
+        // in the process from which this one was forked.
         let odd = self.count.load().wrapping_add(1) | 1;
         let [first, second] = &self.copies;
-        // After the last publication's second copy, or the one mended.
+        // After the last publication's second copy, or a repaired one.
         M::fence_release();
         self.count.store(odd);
         M::fence_release();
@@ -313,11 +211,11 @@ impl<M: Memory> Published<M> {
         second.store(view);
     }
 
-    /// What a publisher begins with in a child whose parent's publisher may
-    /// have been in mid-write: with the count even it was perhaps at the
-    /// second copy, to which the next odd count would send readers. (With an
-    /// odd one it was at the first, which the next publication writes.)
-    pub fn mend(&self) {
+    /// Must be called first in a child whose parent's publisher may have been
+    /// in mid-write: with an even count it may have been writing the second
+    /// copy, to which the next odd count sends readers. (With an odd one it was
+    /// writing the first, which the next publication overwrites.)
+    pub fn repair(&self) {
         let [first, second] = &self.copies;
         if self.count.load() & 1 == 0 {
             second.store(&first.load());
@@ -354,112 +252,4 @@ impl Published<Aligned> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIRST: Segment =
-        Segment { start_tsc: 1_000, cycles: 400, base_ns: 70, rate: Rate(1 << 31) };
-    const VIEW: View = View {
-        older: FIRST,
-        newest: Segment { start_tsc: 1_400, cycles: 400, base_ns: 270, rate: Rate(1 << 32) },
-        due_cycles: 300,
-        floor_ns: 3,
-        retry_ns: 4,
-        realtime_offset_ns: -5,
-        error_ns: Some(6),
-        error_at_ns: 7,
-    };
-
-    #[test]
-    fn nothing_is_published_at_first() {
-        let published = Published::empty();
-        assert_eq!(published.view(), (0, View::EMPTY));
-        assert_eq!(published.quick_ns(|| 0), None);
-        assert_eq!(published.quick_ns(|| u64::MAX), None);
-    }
-
-    #[test]
-    fn what_is_published_is_read() {
-        let published = Published::<Aligned>::empty();
-        published.publish(&VIEW);
-        assert_eq!(published.view(), (2, VIEW));
-        published.publish(&View { error_ns: None, ..VIEW });
-        assert_eq!(published.view(), (4, View { error_ns: None, ..VIEW }));
-        assert!(published.is_newest(4) && !published.is_newest(2));
-    }
-
-    /// Miri runs this too, and looks for data races and reads of another
-    /// thread's stale words.
-    #[test]
-    fn readers_on_threads_have_whole_views() {
-        let nth = |n: u64| View { floor_ns: n, retry_ns: 2 * n, error_at_ns: 3 * n, ..VIEW };
-        let last = if cfg!(miri) { 20 } else { 20_000 };
-        let published = Published::<Aligned>::new(&nth(0));
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    let mut newest = 0;
-                    while newest < last {
-                        let (_, view) = published.view();
-                        assert_eq!(view, nth(view.floor_ns));
-                        assert!(view.floor_ns >= newest);
-                        newest = view.floor_ns;
-                        assert!(published.quick_ns(|| 1_200).is_none_or(|ns| ns == 170));
-                        std::thread::yield_now();
-                    }
-                });
-            }
-            for n in 1..=last {
-                published.publish(&nth(n));
-            }
-        });
-    }
-
-    /// As a child finds it that was forked in the middle of a publication.
-    #[test]
-    fn a_publication_that_was_left_unfinished_is_finished_by_the_next() {
-        let published = Published::<Aligned>::new(&VIEW);
-        Word::store(&published.count, 5);
-        Word::store(&published.copies[0].newest.base_ns, 0);
-        assert_eq!(published.view(), (5, VIEW));
-        published.publish(&View { error_ns: None, ..VIEW });
-        assert_eq!(published.view(), (8, View { error_ns: None, ..VIEW }));
-    }
-
-    /// The same, forked while the second copy was written: the next
-    /// publication sends readers there while it writes the first.
-    #[test]
-    fn a_second_copy_that_was_left_unfinished_is_mended_before_the_next() {
-        for count in [4, 5] {
-            let published = Published::<Aligned>::new(&VIEW);
-            Word::store(&published.count, count);
-            Word::store(&published.copies[(count as usize + 1) % 2].newest.base_ns, 0);
-            published.mend();
-            assert_eq!(published.view(), (count, VIEW));
-            Word::store(&published.count, count | 1);
-            assert_eq!(published.view(), (count | 1, VIEW));
-        }
-    }
-
-    #[test]
-    fn what_stands_at_the_floor_may_be_off_by_as_much() {
-        let view = View { floor_ns: 300, ..VIEW };
-        assert_eq!(view.off(400), view.on(400));
-        assert_eq!(view.off(300), view.on(300));
-        let standing = view.off(120);
-        assert_eq!((standing.monotonic_ns, standing.error_ns), (300, 6 + 180));
-        let unbounded = View { error_ns: None, ..view };
-        assert_eq!(unbounded.off(120).error_ns, u64::MAX);
-    }
-
-    #[test]
-    fn both_segments_serve_until_the_newest_is_due() {
-        let published = Published::<Aligned>::new(&VIEW);
-        let at = |tsc| published.quick_ns(|| tsc);
-        assert_eq!([at(999), at(1_000), at(1_399)], [None, Some(70), Some(269)]);
-        assert_eq!([at(1_400), at(1_699), at(1_700)], [Some(270), Some(569), None]);
-        let time = published.quick_time_of_day(|| 1_500).unwrap();
-        assert_eq!((time.monotonic_ns, time.realtime_offset_ns), (370, -5));
-        assert_eq!((time.error_ns, time.error_at_ns), (6, 7));
-    }
-}
+mod tests;

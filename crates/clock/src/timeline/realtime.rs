@@ -1,6 +1,6 @@
 //! What to add to CLOCK_MONOTONIC to have CLOCK_REALTIME.
 
-/// CLOCK_REALTIME said `realtime_ns` when CLOCK_MONOTONIC was between these.
+/// CLOCK_REALTIME showed `realtime_ns` when CLOCK_MONOTONIC was between these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealtimeSample {
     /// CLOCK_MONOTONIC before, ns.
@@ -15,7 +15,7 @@ pub struct RealtimeSample {
 ///
 /// Both are the kernel's one clock plus a whole number of nanoseconds
 /// (`wall_to_monotonic`, kernel/time/timekeeping.c), so it is constant until
-/// somebody sets the time or a leap second passes, and each sample can only
+/// the time is set or a leap second passes, and each sample can only
 /// narrow it. A sample that contradicts the ones before is a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RealtimeOffset {
@@ -25,13 +25,13 @@ pub struct RealtimeOffset {
 }
 
 impl RealtimeOffset {
-    /// Nothing known.
+    /// No sample yet.
     pub const fn new() -> Self {
         Self { bounds: None, steps: 0 }
     }
 
     /// Takes a sample into account.
-    pub fn take(&mut self, sample: &RealtimeSample) {
+    pub fn update(&mut self, sample: &RealtimeSample) {
         let minus =
             |ns: u64| sample.realtime_ns.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
         let (low, high) = (minus(sample.after_ns), minus(sample.before_ns));
@@ -64,20 +64,20 @@ mod tests {
     }
 
     #[test]
-    fn samples_narrow_it_until_somebody_sets_the_time() {
+    fn samples_narrow_it_until_the_time_is_set() {
         let mut offset = RealtimeOffset::new();
-        offset.take(&sample(1_000, 51_020, 60));
+        offset.update(&sample(1_000, 51_020, 60));
         assert_eq!(offset.best_ns(), (49_990, 30));
-        offset.take(&sample(2_000, 52_050, 60));
+        offset.update(&sample(2_000, 52_050, 60));
         assert_eq!(offset.best_ns(), (50_005, 15));
-        offset.take(&sample(3_000, 43_050, 60));
+        offset.update(&sample(3_000, 43_050, 60));
         assert_eq!((offset.best_ns(), offset.steps), ((40_020, 30), 1));
     }
 
     #[test]
     fn a_time_before_1970_is_a_time() {
         let mut offset = RealtimeOffset::new();
-        offset.take(&sample(5_000, -1_000_000, 10));
+        offset.update(&sample(5_000, -1_000_000, 10));
         assert_eq!(offset.best_ns(), (-1_005_005, 5));
     }
 }

@@ -1,14 +1,14 @@
-//! Readings of the system's clock between two readings of the TSC, and what
-//! they say about the TSC's rate.
+//! Readings of the system's clock between two readings of the TSC, and the
+//! bounds on the TSC's rate that they give.
 
 use crate::timeline::segment::Rate;
 
-/// The system's clock said `ns` at some moment from `before` to `after`.
+/// The system's clock showed `ns` at some moment from `before` to `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// The TSC before the clock was read.
     pub before: u64,
-    /// What CLOCK_MONOTONIC said, ns.
+    /// CLOCK_MONOTONIC, ns.
     pub ns: u64,
     /// The TSC after it.
     pub after: u64,
@@ -57,7 +57,7 @@ impl RateBounds {
     }
 
     /// Whether a rate is within.
-    pub fn hold(&self, rate: Rate) -> bool {
+    pub fn contain(&self, rate: Rate) -> bool {
         self.low <= rate && rate <= self.high
     }
 }
@@ -73,12 +73,12 @@ mod tests {
         let later = Sample { before: 2_000_900, ns: 1_000_500, after: 2_001_200 };
         let bounds = RateBounds::between(&FIRST, &later).unwrap();
         let half = Rate(1 << 31);
-        assert!(bounds.hold(half), "{bounds:?}");
+        assert!(bounds.contain(half), "{bounds:?}");
         assert!(bounds.low < bounds.middle && bounds.middle < bounds.high);
         // 1,000,000 ns in at least 1,999,800 and at most 2,000,200 cycles.
         assert_eq!(bounds.low.cycles(1_000_000), 2_000_200);
         assert_eq!(bounds.high.cycles(1_000_000), 1_999_799);
-        assert!(!bounds.hold(Rate(half.0 + half.ppm(200))));
+        assert!(!bounds.contain(Rate(half.0 + half.ppm(200))));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The pieces that a clock's time is made of.
+//! The linear segments that a clock's time consists of.
 //!
-//! Time is a function of the TSC, put together from straight segments. Each
-//! is laid down before any reader needs it, begins where the one before it
-//! ends, and is never changed: so it does not matter which thread reads by
-//! which publication, and how late, for all agree on the time of each TSC.
+//! Time is a piecewise linear function of the TSC. Each segment is created
+//! before any reader needs it, begins where the one before it ends, and never
+//! changes: so all threads agree on the time at each TSC, whichever
+//! publication they read, and however late.
 
 /// A counter's rate: ns a cycle, in units of 2⁻³².
 ///
@@ -38,17 +38,17 @@ impl Rate {
     }
 }
 
-/// A straight piece of time: from `start_tsc` on, for `cycles`.
+/// A linear piece of time: from `start_tsc` on, for `cycles`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The TSC at its start.
     pub start_tsc: u64,
-    /// How far it goes. `cycles · rate` is less than 2⁶⁴, so that a read
+    /// How long it is. `cycles · rate` is less than 2⁶⁴, so that a read
     /// needs one multiplication of 64 bits.
     pub cycles: u64,
     /// The time at its start, ns.
     pub base_ns: u64,
-    /// How fast time goes on it.
+    /// Its slope.
     pub rate: Rate,
 }
 
@@ -56,19 +56,19 @@ pub struct Segment {
 pub const LONGEST_NS: u64 = (1 << 32) - 2;
 
 impl Segment {
-    /// No piece at all: no TSC is on it, and `base_ns` is its end.
+    /// An empty segment: no TSC is on it, and `base_ns` is its end.
     pub const fn none(base_ns: u64) -> Self {
         Self { start_tsc: 0, cycles: 0, base_ns, rate: Rate(0) }
     }
 
-    /// A piece about `ns` long, and at most [`LONGEST_NS`].
+    /// A segment about `ns` long, and at most [`LONGEST_NS`].
     pub fn new(start_tsc: u64, base_ns: u64, rate: Rate, ns: u64) -> Self {
         Self { start_tsc, cycles: rate.cycles(ns.min(LONGEST_NS)), base_ns, rate }
     }
 
     /// Whether `tsc` lies on it. Before its start the difference wraps, and
     /// is longer than any segment.
-    pub const fn holds(&self, tsc: u64) -> bool {
+    pub const fn contains(&self, tsc: u64) -> bool {
         tsc.wrapping_sub(self.start_tsc) < self.cycles
     }
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn nothing_is_on_no_segment() {
         let none = Segment::none(77);
-        assert!(!none.holds(0) && !none.holds(u64::MAX));
+        assert!(!none.contains(0) && !none.contains(u64::MAX));
         assert_eq!(none.end_ns(), 77);
     }
 
@@ -126,8 +126,8 @@ mod tests {
             prop_assert!(product < 1 << 64);
             let within = (segment.cycles as f64 * part) as u64;
             let tsc = start.wrapping_add(within.min(segment.cycles - 1));
-            prop_assert!(segment.holds(tsc) && !segment.holds(segment.end_tsc()));
-            prop_assert!(!segment.holds(start.wrapping_sub(1)));
+            prop_assert!(segment.contains(tsc) && !segment.contains(segment.end_tsc()));
+            prop_assert!(!segment.contains(start.wrapping_sub(1)));
             prop_assert!(segment.at(tsc) <= segment.end_ns());
             let exact = base + (product >> 32) as u64;
             prop_assert!(segment.end_ns() - exact <= 1);

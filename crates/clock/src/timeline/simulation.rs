@@ -1,4 +1,4 @@
-//! A machine whose TSC and system clock do as the test says, and a program
+//! A machine whose TSC and system clock the test controls, and a program
 //! on it that reads its clock.
 
 mod tests;

@@ -1,24 +1,24 @@
-//! From readings of the system's clock to pieces of time: calibration,
+//! From samples of the system's clock to segments of time: calibration,
 //! steering, and what to do when TSC and system disagree.
 
 use crate::timeline::bound::growth_ns;
 use crate::timeline::sample::{RateBounds, Sample};
 use crate::timeline::segment::{LONGEST_NS, Rate, Segment};
 
-/// How long the TSC is watched before its rate is believed: the uncertainty
+/// How long the TSC is measured before its rate is used: the uncertainty
 /// of two samples, some 50 ns each, is then 10 ppm, or 200 ns over a segment.
 pub const BASELINE_NS: u64 = 10_000_000;
-/// How far the system may be from where it is expected: nothing that steers a
-/// clock moves it as far within a segment.
+/// How far the system may be from where it is expected: no correction of its
+/// rate moves it as far within a segment.
 pub const JUMP_NS: u64 = 100_000;
-/// And how much farther for each ns since it was last seen: twice what the
-/// kernel lets a daemon set.
+/// And how much farther for each ns since the last sample: twice what the
+/// kernel permits a daemon.
 const JUMP_PPM: u64 = 1_000;
 /// How long segments are added without a good sample.
 const COAST_NS: u64 = 1_000_000_000;
-/// Disruptions in a row after which the TSC is left alone for a while.
+/// Disruptions in a row after which the TSC is not used for a while.
 const STRIKES: u32 = 4;
-/// How long it is left alone.
+/// For how long.
 const PENALTY_NS: u64 = 60_000_000_000;
 /// Good steps after which earlier disruptions are forgiven.
 const GOOD_STEPS: u32 = 50;
@@ -35,26 +35,27 @@ pub enum Distrust {
     NotInvariant,
     /// The kernel's own clock source does not count the TSC.
     Clocksource,
-    /// Again and again it disagreed with the system's clock.
+    /// It disagreed with the system's clock repeatedly.
     Disagrees,
 }
 
 /// What was wrong with a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Disruption {
     /// The TSC went back.
     WentBack,
-    /// The system's clock was this much later than the TSC had it, ns.
+    /// The system's clock was this much later than the TSC predicted, ns.
     Jumped {
         /// Negative for earlier.
         by_ns: i64,
     },
-    /// The host said, in the VMClock page, that the machine was restored from
-    /// a snapshot or migrated.
+    /// The host announced, in the VMClock page, that the machine was restored
+    /// from a snapshot or migrated.
     Announced,
 }
 
-/// Where the steering stands.
+/// The state of the steering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The rate is being measured, from this sample on.
@@ -65,7 +66,7 @@ enum Phase {
     Distrusted { why: Distrust, until_ns: u64 },
 }
 
-/// What segments are made like.
+/// The shape of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long a segment is, ns.
@@ -79,7 +80,7 @@ pub struct Limits {
 pub struct Steering {
     limits: Limits,
     phase: Phase,
-    /// The piece laid down last, and the one before.
+    /// The last segment created, and the one before.
     pub newest: Segment,
     /// See `newest`.
     pub older: Segment,
@@ -87,20 +88,20 @@ pub struct Steering {
     /// uncertainty of the sample, ns.
     pub tracking_ns: u64,
     /// How far our time may be from the system's until the next sample, ns, if
-    /// the system goes on as it was last seen to.
-    most_ns: u64,
-    /// When it was last seen, ns.
-    seen_at_ns: u64,
+    /// the system keeps the rate of the last one.
+    bound_ns: u64,
+    /// When that was, ns.
+    sampled_at_ns: u64,
     /// How often TSC and system disagreed.
     pub disruptions: u64,
-    /// The last time that they did.
+    /// The last disruption.
     pub last_disruption: Option<Disruption>,
     strikes: u32,
     good_steps: u32,
 }
 
 impl Steering {
-    /// Nothing known, but that times up to `floor_ns` may have been given out.
+    /// Nothing known, except that times up to `floor_ns` may have been returned.
     pub const fn new(limits: Limits, floor_ns: u64) -> Self {
         Self {
             limits,
@@ -108,8 +109,8 @@ impl Steering {
             newest: Segment::none(floor_ns),
             older: Segment::none(floor_ns),
             tracking_ns: 0,
-            most_ns: 0,
-            seen_at_ns: u64::MAX,
+            bound_ns: 0,
+            sampled_at_ns: u64::MAX,
             disruptions: 0,
             last_disruption: None,
             strikes: 0,
@@ -117,7 +118,7 @@ impl Steering {
         }
     }
 
-    /// No time given out so far exceeds this, ns.
+    /// No time returned so far exceeds this, ns.
     pub const fn floor_ns(&self) -> u64 {
         self.newest.end_ns()
     }
@@ -141,24 +142,24 @@ impl Steering {
     /// How far our time on the segments may be from the system's at `now_ns`;
     /// more from then on by 500 ppm, as all errors.
     pub const fn error_ns(&self, now_ns: u64) -> u64 {
-        self.most_ns.saturating_add(growth_ns(self.seen_at_ns, now_ns))
+        self.bound_ns.saturating_add(growth_ns(self.sampled_at_ns, now_ns))
     }
 
-    /// The TSC is not to be used, for a reason outside of it.
-    pub fn leave(&mut self, why: Distrust, now_ns: u64, for_ns: u64) {
+    /// Stops using the TSC for so long, for this reason.
+    pub fn suspend(&mut self, why: Distrust, now_ns: u64, for_ns: u64) {
         self.phase = Phase::Distrusted { why, until_ns: now_ns.saturating_add(for_ns) };
         self.close();
     }
 
     /// The host announced a disruption.
-    pub fn announced(&mut self) {
+    pub fn disruption_announced(&mut self) {
         self.disrupt(Disruption::Announced, None);
-        // The host is no sign that the TSC is bad.
+        // This is no evidence that the TSC is bad.
         self.strikes = 0;
     }
 
-    /// Takes a sample, and lays down the next segment if it can. Whether TSC
-    /// and system agreed.
+    /// Takes a sample, and creates the next segment if it can. Returns whether
+    /// TSC and system agreed.
     pub fn step(&mut self, sample: &Sample) -> bool {
         match self.phase {
             Phase::Distrusted { until_ns, .. } if sample.ns < until_ns => true,
@@ -171,11 +172,11 @@ impl Steering {
         }
     }
 
-    /// There was no sample worth the name: goes on as before for a while.
+    /// There was no usable sample: continues as before for a while.
     pub fn coast(&mut self, now_tsc: u64) {
         let Phase::Tracking { last, rate } = self.phase else { return };
         let since_ns = rate.ns(now_tsc.wrapping_sub(last.middle()));
-        if self.newest.holds(now_tsc) && since_ns < COAST_NS {
+        if self.newest.contains(now_tsc) && since_ns < COAST_NS {
             self.append(rate);
         }
     }
@@ -189,7 +190,7 @@ impl Steering {
             return true;
         }
         if !PLAUSIBLE.contains(&bounds.middle) {
-            self.leave(Distrust::Disagrees, sample.ns, PENALTY_NS);
+            self.suspend(Distrust::Disagrees, sample.ns, PENALTY_NS);
             return false;
         }
         self.phase = Phase::Tracking { last: *sample, rate: bounds.middle };
@@ -202,7 +203,7 @@ impl Steering {
             self.disrupt(Disruption::WentBack, Some(sample));
             return false;
         };
-        let by_ns = surprise_ns(last, rate, sample);
+        let by_ns = deviation_ns(last, rate, sample);
         let elapsed_ns = sample.ns - last.ns;
         if by_ns.unsigned_abs() > JUMP_NS + elapsed_ns / 1_000_000 * JUMP_PPM {
             self.disrupt(Disruption::Jumped { by_ns }, Some(sample));
@@ -216,9 +217,9 @@ impl Steering {
             self.phase = Phase::Tracking { last: *sample, rate };
         }
         let Phase::Tracking { rate, .. } = self.phase else { return true };
-        if self.newest.holds(sample.before) {
+        if self.newest.contains(sample.before) {
             self.follow(sample, rate);
-        } else if !self.older.holds(sample.after) && !self.newest.holds(sample.after) {
+        } else if !self.older.contains(sample.after) && !self.newest.contains(sample.after) {
             let most = rate.0 + rate.ppm(self.limits.slew_ppm);
             self.restart(sample, Rate(high.0.min(most)));
         }
@@ -230,30 +231,30 @@ impl Steering {
     fn follow(&mut self, sample: &Sample, rate: Rate) {
         let ours_ns = self.newest.at(sample.middle());
         self.tracking_ns = ours_ns.abs_diff(sample.ns) + rate.ns(sample.width()).div_ceil(2) + 1;
-        self.look_ahead(sample, rate);
+        self.bound_error(sample, rate);
         let (end_tsc, end_ns) = (self.newest.end_tsc(), self.newest.end_ns());
         let system_ns = sample.ns + rate.ns(end_tsc.wrapping_sub(sample.middle()));
         let behind_ns = i128::from(system_ns) - i128::from(end_ns);
         let cycles = rate.cycles(self.limits.segment_ns.min(LONGEST_NS)).max(1);
         let wanted = (behind_ns << 32) / i128::from(cycles);
-        let most = i128::from(self.most_slew(rate, behind_ns.unsigned_abs()));
+        let most = i128::from(self.max_slew(rate, behind_ns.unsigned_abs()));
         let slewed = i128::from(rate.0) + wanted.clamp(-most, most);
         self.append_at(end_tsc, end_ns, Rate(slewed.max(1) as u64));
     }
 
     /// How far a segment's rate may be from the system's, when it is
-    /// `away_ns` from it. Only a disruption leaves it farther away than a
-    /// jump is; then half the rate, so that a clock which stands above the
-    /// system's is met soon.
-    const fn most_slew(&self, rate: Rate, away_ns: u128) -> u64 {
+    /// `away_ns` from it. Only after a disruption is it farther away than a
+    /// jump; then half the rate, so that the system's clock soon reaches a
+    /// clock that is ahead of it.
+    const fn max_slew(&self, rate: Rate, away_ns: u128) -> u64 {
         if away_ns > JUMP_NS as u128 { rate.0 / 2 } else { rate.ppm(self.limits.slew_ppm) }
     }
 
     /// A segment that begins at the sample: no reader is on the segments.
     ///
-    /// It begins with the system's time at the first TSC that this can have
-    /// been, and goes at the highest rate that the TSC can have: so it is
-    /// nowhere below the system's clock, which readers were given meanwhile.
+    /// It begins with the system's time at the first TSC at which that can have
+    /// been read, and has the highest rate that the TSC can have: so it is
+    /// nowhere below the system's clock, which readers used meanwhile.
     fn restart(&mut self, sample: &Sample, high: Rate) {
         let floor_ns = self.floor_ns();
         let base_ns = sample.ns.max(floor_ns);
@@ -269,18 +270,18 @@ impl Steering {
         self.tracking_ns = above_ns + high.ns(sample.width()) + 1;
         self.older = Segment::none(floor_ns);
         self.newest = Segment::new(sample.before, base_ns, rate, segment_ns);
-        self.look_ahead(sample, self.rate().unwrap_or(high));
+        self.bound_error(sample, self.rate().unwrap_or(high));
     }
 
-    /// A segment that was laid down by an older rate may lead away from the
-    /// system until it ends. From there on it is met.
-    fn look_ahead(&mut self, sample: &Sample, rate: Rate) {
+    /// Bounds the error until the next sample: a segment that was created by an
+    /// older rate may diverge from the system until it ends.
+    fn bound_error(&mut self, sample: &Sample, rate: Rate) {
         let ahead_ns = rate.ns(self.newest.end_tsc().wrapping_sub(sample.middle()));
         let away_ns = self.newest.end_ns().abs_diff(sample.ns + ahead_ns);
         let uncertain_ns = rate.ns(sample.width()).div_ceil(2) + 1;
-        self.seen_at_ns = sample.ns;
-        // What is told is of a whole cycle, in whole ns.
-        self.most_ns = self.tracking_ns.max(away_ns + uncertain_ns) + rate.ns(1) + 2;
+        self.sampled_at_ns = sample.ns;
+        // A reader's time is of a whole cycle, in whole ns.
+        self.bound_ns = self.tracking_ns.max(away_ns + uncertain_ns) + rate.ns(1) + 2;
     }
 
     fn append(&mut self, rate: Rate) {
@@ -292,13 +293,13 @@ impl Steering {
         self.newest = Segment::new(start_tsc, base_ns, rate, self.limits.segment_ns);
     }
 
-    /// No segment is of use any more; nothing given out is forgotten.
+    /// Drops the segments; no later time is below those returned.
     fn close(&mut self) {
         self.newest = Segment::none(self.floor_ns());
         self.older = self.newest;
         self.tracking_ns = 0;
-        self.most_ns = 0;
-        self.seen_at_ns = u64::MAX;
+        self.bound_ns = 0;
+        self.sampled_at_ns = u64::MAX;
     }
 
     fn disrupt(&mut self, what: Disruption, sample: Option<&Sample>) {
@@ -310,7 +311,7 @@ impl Steering {
         self.phase = Phase::Calibrating(sample.copied());
         if let Some(sample) = sample.filter(|_| self.strikes >= STRIKES) {
             self.strikes = 0;
-            self.leave(Distrust::Disagrees, sample.ns, PENALTY_NS);
+            self.suspend(Distrust::Disagrees, sample.ns, PENALTY_NS);
         }
     }
 
@@ -323,8 +324,8 @@ impl Steering {
     }
 }
 
-/// How much later the system was than the TSC had it, by at least this much.
-fn surprise_ns(last: &Sample, rate: Rate, sample: &Sample) -> i64 {
+/// How much later the system's clock is than the TSC predicts, at least.
+fn deviation_ns(last: &Sample, rate: Rate, sample: &Sample) -> i64 {
     let low = last.ns.saturating_add(rate.ns(sample.before.wrapping_sub(last.after)));
     let high = last.ns.saturating_add(rate.ns(sample.after.wrapping_sub(last.before)));
     let outside = if sample.ns < low {
@@ -335,11 +336,11 @@ fn surprise_ns(last: &Sample, rate: Rate, sample: &Sample) -> i64 {
     outside.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-/// The rate after a sample. One that the sample allows is moved a quarter of
-/// the way, which takes out most of the noise of where in its bracket the
-/// clock was read; one that it rules out is another rate.
+/// The rate after a sample. A rate within the sample's bounds moves a quarter
+/// of the way, which filters most of the noise of where in its bracket the
+/// clock was read; one outside is replaced.
 fn learn(rate: Rate, bounds: &RateBounds) -> Rate {
-    if !bounds.hold(rate) {
+    if !bounds.contain(rate) {
         return bounds.middle;
     }
     let (old, new) = (rate.0.cast_signed(), bounds.middle.0.cast_signed());

@@ -36,11 +36,10 @@ pub(crate) fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
         .unwrap();
     assert!(output.status.success(), "cargo build failed: {}", output.status);
     let messages = str::from_utf8(&output.stdout).unwrap();
-    let library = env!("CARGO_PKG_NAME").replace('-', "_");
     messages
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
-        .filter(|message| message["target"]["name"] == library.as_str())
+        .filter(|message| message["target"]["crate_types"][0] == "staticlib")
         .filter_map(|message| message["filenames"].as_array().cloned())
         .flatten()
         .map(|path| PathBuf::from(path.as_str().unwrap()))

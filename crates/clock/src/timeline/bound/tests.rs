@@ -2,8 +2,8 @@ use super::*;
 
 const NOW: u64 = 1_000_000;
 
-fn heard(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
-    bound.hear(Timex { max_error_ns, synchronised }, NOW);
+fn timex(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
+    bound.update_timex(Timex { max_error_ns, synchronised }, NOW);
 }
 
 fn host(error_ns: Option<u64>) -> Option<VmClock> {
@@ -19,49 +19,49 @@ fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> Chronyd 
 fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
     let mut bound = Bound::new();
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    heard(&mut bound, 900, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, Voucher::Host)));
-    assert_eq!(bound.error_ns(NOW, host(None), None), Some((901, Voucher::Kernel)));
+    timex(&mut bound, 900, true);
+    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    assert_eq!(bound.error_ns(NOW, host(None), None), Some((901, ErrorFrom::Kernel)));
     // Two seconds later: 500 ppm of them more.
     let later = bound.error_ns(NOW + 2_000_000_000, None, None);
-    assert_eq!(later, Some((1_000_901, Voucher::Kernel)));
-    heard(&mut bound, 60, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((61, Voucher::Kernel)));
-    heard(&mut bound, 900, false);
+    assert_eq!(later, Some((1_000_901, ErrorFrom::Kernel)));
+    timex(&mut bound, 60, true);
+    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((61, ErrorFrom::Kernel)));
+    timex(&mut bound, 900, false);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    assert_eq!(bound.error_ns(NOW, None, Some(5_000)), Some((5_000, Voucher::Settings)));
+    assert_eq!(bound.error_ns(NOW, None, Some(5_000)), Some((5_000, ErrorFrom::Settings)));
 }
 
 #[test]
 fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
     let mut bound = Bound::new();
-    heard(&mut bound, 1_000, true);
+    timex(&mut bound, 1_000, true);
     bound.disrupt(NOW);
     assert_eq!(bound.error_ns(NOW, None, None), None);
     // It acted before the disruption, unseen.
-    heard(&mut bound, 900, true);
+    timex(&mut bound, 900, true);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    heard(&mut bound, 1_400, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, Voucher::Host)));
-    heard(&mut bound, 800, true);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((801, Voucher::Kernel)));
-    heard(&mut bound, 1_300, true);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((1_301, Voucher::Kernel)));
+    timex(&mut bound, 1_400, true);
+    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    timex(&mut bound, 800, true);
+    assert_eq!(bound.error_ns(NOW, None, None), Some((801, ErrorFrom::Kernel)));
+    timex(&mut bound, 1_300, true);
+    assert_eq!(bound.error_ns(NOW, None, None), Some((1_301, ErrorFrom::Kernel)));
 }
 
-/// chronyd tells the kernel less than it knows: when it slews a large offset
+/// chronyd passes less to the kernel than it knows: when it slews a large offset
 /// away, the kernel's figure is the smaller one, and too small.
 #[test]
-fn chronyds_own_word_goes_before_what_it_told_the_kernel() {
+fn chronyds_replies_take_precedence_over_the_kernels_bound() {
     let mut bound = Bound::new();
-    heard(&mut bound, 200, true);
-    bound.hear_chronyd(reply(Some(50_000), 1, NOW));
-    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, Voucher::Chronyd)));
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, Voucher::Host)));
-    // Without rtcsync the kernel has nobody's word.
-    heard(&mut bound, 200, false);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, Voucher::Chronyd)));
-    // It grows from when chronyd was asked: by what that says, and as any
+    timex(&mut bound, 200, true);
+    bound.update_chronyd(reply(Some(50_000), 1, NOW));
+    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
+    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    // Without rtcsync the kernel has no bound.
+    timex(&mut bound, 200, false);
+    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
+    // It grows from the request on: by what the reply says, and as any
     // clock's when it was long ago.
     let later = |ns| bound.error_ns(NOW + ns, None, None).map(|(ns, _)| ns);
     assert_eq!(later(2_000_000_000), Some(50_001 + 3_000));
@@ -70,32 +70,32 @@ fn chronyds_own_word_goes_before_what_it_told_the_kernel() {
 }
 
 #[test]
-fn a_chronyd_that_is_silent_or_follows_nothing_leaves_the_kernels_word() {
+fn without_chronyd_or_its_source_the_kernels_bound_holds() {
     let mut bound = Bound::new();
-    heard(&mut bound, 200, true);
-    for silence in [Chronyd::Unreachable, reply(None, 2, NOW)] {
-        bound.hear_chronyd(reply(Some(50), 1, NOW));
-        assert_eq!(bound.error_ns(NOW, None, None), Some((51, Voucher::Chronyd)));
-        bound.hear_chronyd(silence);
-        assert_eq!(bound.error_ns(NOW, None, None), Some((201, Voucher::Kernel)));
+    timex(&mut bound, 200, true);
+    for lost in [Chronyd::Unreachable, reply(None, 2, NOW)] {
+        bound.update_chronyd(reply(Some(50), 1, NOW));
+        assert_eq!(bound.error_ns(NOW, None, None), Some((51, ErrorFrom::Chronyd)));
+        bound.update_chronyd(lost);
+        assert_eq!(bound.error_ns(NOW, None, None), Some((201, ErrorFrom::Kernel)));
     }
 }
 
 #[test]
-fn after_a_disruption_chronyd_is_believed_when_it_has_heard_from_a_source() {
+fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
     let mut bound = Bound::new();
-    let said = |bound: &Bound| bound.error_ns(NOW, None, None).map(|(ns, _)| ns);
-    bound.hear_chronyd(reply(Some(50), 1, NOW));
+    let error = |bound: &Bound| bound.error_ns(NOW, None, None).map(|(ns, _)| ns);
+    bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.disrupt(NOW + 10);
-    // Asked before the disruption was noticed: nobody knows when it spoke.
-    bound.hear_chronyd(reply(Some(50), 2, NOW + 5));
-    assert_eq!(said(&bound), None);
-    bound.hear_chronyd(reply(Some(50), 3, NOW + 10));
-    assert_eq!(said(&bound), None);
-    bound.hear_chronyd(reply(Some(50), 3, NOW + 20));
-    assert_eq!(said(&bound), None);
-    bound.hear_chronyd(reply(Some(50), 4, NOW + 30));
-    assert_eq!(said(&bound), Some(51));
+    // Requested before the disruption was noticed: it may be older than that.
+    bound.update_chronyd(reply(Some(50), 2, NOW + 5));
+    assert_eq!(error(&bound), None);
+    bound.update_chronyd(reply(Some(50), 3, NOW + 10));
+    assert_eq!(error(&bound), None);
+    bound.update_chronyd(reply(Some(50), 3, NOW + 20));
+    assert_eq!(error(&bound), None);
+    bound.update_chronyd(reply(Some(50), 4, NOW + 30));
+    assert_eq!(error(&bound), Some(51));
 }
 
 /// The kernel counts the clock as not synchronised from then on, and chronyd
@@ -103,14 +103,14 @@ fn after_a_disruption_chronyd_is_believed_when_it_has_heard_from_a_source() {
 #[test]
 fn when_somebody_sets_the_time_what_was_said_before_ends() {
     let mut bound = Bound::new();
-    heard(&mut bound, 900, true);
-    bound.hear_chronyd(reply(Some(50), 1, NOW));
+    timex(&mut bound, 900, true);
+    bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.step(NOW + 10);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    bound.hear_chronyd(reply(Some(50), 1, NOW + 20));
+    bound.update_chronyd(reply(Some(50), 1, NOW + 20));
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    heard(&mut bound, 16_000_000_000, false);
+    timex(&mut bound, 16_000_000_000, false);
     assert_eq!(bound.error_ns(NOW, None, None), None);
-    bound.hear_chronyd(reply(Some(50), 2, NOW + 30));
-    assert_eq!(bound.error_ns(NOW, None, None), Some((51, Voucher::Chronyd)));
+    bound.update_chronyd(reply(Some(50), 2, NOW + 30));
+    assert_eq!(bound.error_ns(NOW, None, None), Some((51, ErrorFrom::Chronyd)));
 }

@@ -71,25 +71,25 @@ fn segments_join_without_a_step_and_slew_within_the_limit() {
 #[test]
 fn a_kept_clock_leaves_readers_nothing_to_do() {
     let mut program = settled(3 * GHZ, 17);
-    program.kept = true;
+    program.maintained = true;
     program.run(40 * MS);
-    let before = program.seen_to_by_readers;
+    let before = program.maintained_by_readers;
     let worst = program.run(10 * SECOND);
     assert!(worst.by_tsc && worst.away_ns() <= 100, "{worst:?}");
-    assert_eq!(program.seen_to_by_readers, before);
+    assert_eq!(program.maintained_by_readers, before);
 }
 
 /// Fifty segments by one rate, measured in 20 ms to some ppm: a second
 /// of that is microseconds, and then the system is the better clock.
 #[test]
-fn without_a_look_at_the_system_it_goes_on_for_a_second() {
+fn without_samples_of_the_system_it_continues_for_a_second() {
     let mut program = settled(3 * GHZ, 18);
     program.world.blind = true;
     let worst = program.run(900 * MS);
     assert!(worst.by_tsc && worst.away_ns() <= 5 * MICROSECOND, "{worst:?}");
     program.run(200 * MS);
-    let told = program.run(SECOND);
-    assert!(!told.by_tsc && told.away_ns() <= 5 * MICROSECOND, "{told:?}");
+    let read = program.run(SECOND);
+    assert!(!read.by_tsc && read.away_ns() <= 5 * MICROSECOND, "{read:?}");
     program.world.blind = false;
     program.run(40 * MS);
     let later = program.run(SECOND);
@@ -104,8 +104,8 @@ fn a_program_that_reads_seldom_gets_the_systems_time() {
         program.world.system_ppb = ppb;
         for _ in 0..50 {
             program.world.pass(3 * SECOND);
-            let told = program.read();
-            assert!(told.by_tsc && told.away_ns() <= 100, "{told:?}");
+            let read = program.read();
+            assert!(read.by_tsc && read.away_ns() <= 100, "{read:?}");
         }
     }
     assert_eq!(program.disruptions(), 0);
@@ -115,10 +115,10 @@ fn a_program_that_reads_seldom_gets_the_systems_time() {
 fn a_tsc_that_went_back_is_noticed_at_the_next_read() {
     let mut program = settled(3 * GHZ, 7);
     program.world.shift_tsc(-40 * GHZ);
-    let told = program.read();
-    assert!(!told.by_tsc);
-    // It stands at the end of its segment at the most, 20 ms or two ahead.
-    assert!(told.away_ns() <= 2 * LIMITS.segment_ns);
+    let read = program.read();
+    assert!(!read.by_tsc);
+    // At most it stands still at the end of its segment, 20 ms or two ahead.
+    assert!(read.away_ns() <= 2 * LIMITS.segment_ns);
     assert_eq!(program.maintenance.steering.last_disruption, Some(Disruption::WentBack));
     program.run(200 * MS);
     let later = program.run(SECOND);
@@ -130,8 +130,8 @@ fn a_tsc_that_went_back_is_noticed_at_the_next_read() {
 fn a_tsc_that_jumped_ahead_is_noticed_at_the_next_read() {
     let mut program = settled(3 * GHZ, 8);
     program.world.shift_tsc(90 * GHZ);
-    let told = program.read();
-    assert!(!told.by_tsc);
+    let read = program.read();
+    assert!(!read.by_tsc);
     let jumped = program.maintenance.steering.last_disruption;
     assert!(matches!(jumped, Some(Disruption::Jumped { by_ns: ..-29_000_000_000 })), "{jumped:?}");
     program.run(200 * MS);
@@ -186,8 +186,8 @@ fn a_tsc_that_disagrees_again_and_again_is_left_alone() {
         program.run(50 * MS);
     }
     assert_eq!(program.maintenance.steering.distrust(), Some(Distrust::Disagrees));
-    let told = program.run(SECOND);
-    assert!(!told.by_tsc && told.away_ns() == 0, "{told:?}");
+    let read = program.run(SECOND);
+    assert!(!read.by_tsc && read.away_ns() == 0, "{read:?}");
     program.run(62 * SECOND);
     assert!(program.read().by_tsc);
 }
@@ -197,8 +197,8 @@ fn a_machine_that_distrusts_its_tsc_reads_the_system() {
     let mut program = settled(3 * GHZ, 15);
     program.world.distrust = Some(Distrust::Clocksource);
     program.run(60 * MS);
-    let told = program.run(SECOND);
-    assert!(!told.by_tsc && told.away_ns() == 0, "{told:?}");
+    let read = program.run(SECOND);
+    assert!(!read.by_tsc && read.away_ns() == 0, "{read:?}");
     program.world.distrust = None;
     program.run(60 * MS);
     assert!(program.read().by_tsc);
@@ -219,8 +219,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever happens to the machine, time does not go back and its error
-    /// holds the truth (which each read looks at), and a second after the last
-    /// event it is right again.
+    /// contains true time (each read checks), and a second after the last event
+    /// it is right again.
     #[test]
     fn whatever_happens_time_goes_forward_and_ends_up_right(
         seed in any::<u64>(),
@@ -229,7 +229,7 @@ proptest! {
     ) {
         let mut program = settled(tsc_hz, seed);
         program.world.interrupted = 20;
-        program.world.host_vouches = true;
+        program.world.host_bounds = true;
         for (event, wait_ms, value) in events {
             match event {
                 0 | 1 => program.world.system_ppb = value,
@@ -243,7 +243,7 @@ proptest! {
             program.run(wait_ms * MS);
         }
         program.world.interrupted = 0;
-        // A TSC found wrong too often is left alone for a minute.
+        // A TSC found wrong too often is not used for a minute.
         program.run(62 * SECOND);
         program.world.tsc_moved = false;
         let worst = program.run(SECOND);

@@ -4,10 +4,11 @@
 use crate::system_time::SystemTime;
 use crate::timeline::bound::{Timex, VmClock};
 use crate::timeline::maintenance::{Maintenance, Reading};
-use crate::timeline::published::{Place, Published, TimeOfDay, View};
+use crate::timeline::published::Published;
 use crate::timeline::realtime::RealtimeSample;
 use crate::timeline::sample::Sample;
 use crate::timeline::steering::{Distrust, Limits};
+use crate::timeline::view::{Place, TimeOfDay, View};
 
 const ONE: i128 = 1 << 32;
 
@@ -19,23 +20,22 @@ pub(super) const LIMITS: Limits = Limits { segment_ns: 20_000_000, slew_ppm: 500
 pub(super) struct World {
     tsc: i128,
     mono: i128,
-    /// The truth, on the scale of `mono`, as far off as somebody's word lets
-    /// it be: what the system said when it was last vouched for with an error
-    /// of 0, and true time since.
+    /// True time, on the scale of `mono`: what the system showed when its error
+    /// was last reported as 0, and the time since.
     truth: i128,
     tsc_hz: i128,
-    /// Whether the TSC did what nobody can know before the next look at it.
+    /// Whether the TSC did what cannot be known before the next sample.
     pub(super) tsc_moved: bool,
     /// How much faster than true time the system's clock goes, ppb.
     pub(super) system_ppb: i128,
     pub(super) realtime_offset_ns: i64,
     pub(super) distrust: Option<Distrust>,
     pub(super) identity: u64,
-    /// The host vouches for the time too, whatever happened.
-    pub(super) host_vouches: bool,
+    /// The host bounds the error too, whatever happened.
+    pub(super) host_bounds: bool,
     /// One sample in this many is interrupted; 0 for none.
     pub(super) interrupted: u64,
-    /// No sample is of use, as on a machine that is never left in peace.
+    /// No sample is usable, as on a machine that is always interrupted.
     pub(super) blind: bool,
     seed: u64,
 }
@@ -52,7 +52,7 @@ impl World {
             realtime_offset_ns: 1_700_000_000_000_000_000,
             distrust: None,
             identity: 1,
-            host_vouches: false,
+            host_bounds: false,
             interrupted: 0,
             blind: false,
             seed: seed.wrapping_mul(2).wrapping_add(1),
@@ -132,7 +132,7 @@ impl World {
             chronyd: None,
             vmclock: Some(VmClock {
                 identity: (self.identity, 7),
-                error_ns: self.host_vouches.then_some(0),
+                error_ns: self.host_bounds.then_some(0),
             }),
             distrust: self.distrust,
             now_tsc: self.tsc(),
@@ -140,35 +140,35 @@ impl World {
     }
 }
 
-/// What a read told, and what was true.
+/// The result of a read, and true time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct Read {
     pub(super) ns: u64,
     pub(super) system_ns: u64,
-    /// Whether a segment told it.
+    /// Whether it is from a segment.
     pub(super) by_tsc: bool,
     pub(super) view: View,
-    /// How far the truth lies outside of what was told with its error.
+    /// How far true time is outside the error.
     beyond_error_ns: u64,
 }
 
-impl Told {
+impl Read {
     pub(super) fn away_ns(&self) -> u64 {
         self.ns.abs_diff(self.system_ns)
     }
 }
 
-/// A program that does as `Clock` does.
+/// A program that does what `Clock` does.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) world: World,
     pub(super) maintenance: Maintenance,
     published: Published,
     last_ns: u64,
-    /// Whether somebody keeps the clock, as `Keeper` does.
-    pub(super) kept: bool,
-    /// Times that a reader had to see to the clock.
-    pub(super) seen_to_by_readers: u64,
+    /// Whether the clock is maintained, as by `Maintainer`.
+    pub(super) maintained: bool,
+    /// How often a reader had to maintain the clock.
+    pub(super) maintained_by_readers: u64,
 }
 
 impl Program {
@@ -178,8 +178,8 @@ impl Program {
             maintenance: Maintenance::new(LIMITS, None, 0),
             published: Published::empty(),
             last_ns: 0,
-            kept: false,
-            seen_to_by_readers: 0,
+            maintained: false,
+            maintained_by_readers: 0,
         }
     }
 
@@ -189,14 +189,14 @@ impl Program {
         self.published.publish(&view);
     }
 
-    /// A read, as `Clock::read_slowly` does it. It never goes back, and the
-    /// truth is within its error unless the TSC did the unforeseeable.
-    pub(super) fn read(&mut self) -> Told {
-        let told = loop {
+    /// A read, as `Clock::read_slowly` does it. It never goes back, and true
+    /// time is within its error unless the TSC did what cannot be known.
+    pub(super) fn read(&mut self) -> Read {
+        let result = loop {
             let (_, view) = self.published.view();
             let (tsc, system_ns) = (self.world.tsc(), self.world.mono_ns());
             let truth_ns = self.world.truth_ns();
-            let told = |time: TimeOfDay, by_tsc| Told {
+            let read = |time: TimeOfDay, by_tsc| Read {
                 ns: time.monotonic_ns,
                 system_ns,
                 by_tsc,
@@ -206,44 +206,44 @@ impl Program {
                 }),
             };
             match view.place(tsc) {
-                Place::On(ns) => break told(view.on(ns), true),
+                Place::On(ns) => break read(view.on(ns), true),
                 Place::Due(ns) => {
-                    self.seen_to_by_readers += 1;
+                    self.maintained_by_readers += 1;
                     self.step();
-                    break told(view.on(ns), true);
+                    break read(view.on(ns), true);
                 }
                 Place::Off if system_ns < view.retry_ns => {
-                    break told(view.off(system_ns), false);
+                    break read(view.off(system_ns), false);
                 }
                 Place::Off => {
-                    self.seen_to_by_readers += 1;
+                    self.maintained_by_readers += 1;
                     self.step();
                 }
             }
         };
-        assert!(told.ns >= self.last_ns, "{} ns back: {told:?}", self.last_ns - told.ns);
-        self.last_ns = told.ns;
+        assert!(result.ns >= self.last_ns, "{} ns back: {result:?}", self.last_ns - result.ns);
+        self.last_ns = result.ns;
         assert!(
-            told.beyond_error_ns == 0 || told.by_tsc && self.world.tsc_moved,
-            "the truth is not within the error: {told:?}"
+            result.beyond_error_ns == 0 || result.by_tsc && self.world.tsc_moved,
+            "true time is not within the error: {result:?}"
         );
-        told
+        result
     }
 
     /// Reads again and again for `ns`, at random distances of 20 µs and more;
     /// returns the read that was farthest off.
-    pub(super) fn run(&mut self, ns: u64) -> Told {
+    pub(super) fn run(&mut self, ns: u64) -> Read {
         let end_ns = self.world.mono_ns() + ns;
         let mut worst = self.read();
         while self.world.mono_ns() < end_ns {
             let pause_ns = 20_000 + self.world.random(400_000);
             self.world.pass(pause_ns);
-            if self.kept && self.maintenance.view.is_half_over(self.world.tsc()) {
+            if self.maintained && self.maintenance.view.is_half_over(self.world.tsc()) {
                 self.step();
             }
-            let told = self.read();
-            if told.away_ns() > worst.away_ns() {
-                worst = told;
+            let read = self.read();
+            if read.away_ns() > worst.away_ns() {
+                worst = read;
             }
         }
         worst

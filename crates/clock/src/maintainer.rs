@@ -1,4 +1,4 @@
-//! A thread that keeps a clock, so that no reader has to.
+//! A thread that maintains a clock, so that no reader has to.
 
 use std::io;
 use std::ops::Deref;
@@ -10,22 +10,21 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 
-/// The shortest sleep: a clock that cannot be kept is no reason to spin.
+/// The shortest sleep: never spin on a clock that cannot be maintained.
 const SHORTEST: Duration = Duration::from_micros(500);
 
-/// A thread that calls [`Clock::maintain`] when it is time to; dropping it
-/// ends the thread. It wakes once a segment: a program that counts its wake-ups
-/// gives its clock longer ones.
+/// A thread that calls [`Clock::maintain`] when due; dropping this ends the
+/// thread. It wakes once a segment: for fewer wake-ups, use longer segments.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct Maintainer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// The process that the thread is in: not a forked child.
+    /// The process that the thread runs in: not a forked child.
     process: u32,
 }
 
-impl Keeper {
-    /// Keeps a clock: `Keeper::start(clock::shared())`, or an `Arc<Clock>`.
+impl Maintainer {
+    /// Maintains a clock: `Maintainer::start(clock::shared())`, or an `Arc<Clock>`.
     ///
     /// # Errors
     /// No thread could be started.
@@ -35,7 +34,7 @@ impl Keeper {
     {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name("clock-keeper".into()).spawn(move || {
+        let thread = thread::Builder::new().name("clock-maintain".into()).spawn(move || {
             while !stopped.load(Ordering::Acquire) {
                 thread::park_timeout(clock.maintain().max(SHORTEST));
             }
@@ -44,16 +43,16 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Maintainer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return };
         if self.process != process::id() {
-            // Nobody here to wait for, which would take for ever.
+            // The thread is the parent's: waiting would never end.
             std::mem::forget(thread);
         } else {
             thread.thread().unpark();
-            // A panic there has been reported there.
+            // The thread has reported its own panic.
             let _ = thread.join();
         }
     }
