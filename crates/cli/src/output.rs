@@ -4,6 +4,7 @@
 //! saves through [`file()`]: they alone know what a closed pipe and a full disk
 //! mean.
 
+pub(crate) mod disruption;
 pub(crate) mod event_line;
 pub(crate) mod plot;
 pub(crate) mod progress;

@@ -1,25 +1,25 @@
-//! A line of a log: when, what kind, what is said.
+//! A line of a log: time, label, text.
 
 use super::printable;
 use super::table::{WIDTH, wrap};
 
-/// Columns of time and kind, before what is said.
+/// Columns of time and label.
 const INDENT: usize = 25;
 
 /// Seconds in a day.
 pub(crate) const DAY_S: u64 = 86_400;
 
-/// A line, and what does not fit on it below; without a line end at its end.
-pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, said: &[String]) -> String {
-    let mut text = format!("{}  {kind:<11}", time_of_day(at_unix_ns));
-    let said: Vec<_> =
-        said.iter().map(|said| wrap(&printable(said), usize::from(WIDTH) - INDENT)).collect();
-    for (index, said) in said.iter().flat_map(|said| said.lines()).enumerate() {
+/// A line, continued below where it is too long; without a final line end.
+pub(crate) fn event_line(at_unix_ns: Option<u64>, label: &str, lines: &[String]) -> String {
+    let mut text = format!("{}  {label:<11}", time_of_day(at_unix_ns));
+    let lines: Vec<_> =
+        lines.iter().map(|line| wrap(&printable(line), usize::from(WIDTH) - INDENT)).collect();
+    for (index, line) in lines.iter().flat_map(|line| line.lines()).enumerate() {
         if index > 0 {
             text.push('\n');
             text.push_str(&" ".repeat(INDENT));
         }
-        text.push_str(said);
+        text.push_str(line);
     }
     text
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_ends_and_a_time_before_1970_is_none() {
+    fn the_end_of_a_day_and_a_time_before_1970() {
         assert_eq!(time_of_day(None), "--:--:--.---");
         assert_eq!(time_of_day(Some(86_399_999_999_999)), "23:59:59.999");
     }
