@@ -3,6 +3,7 @@
 //! Commands print by [`text`] or [`json`] and write files by [`file()`]: only
 //! these handle a closed pipe and a full disk.
 
+pub(crate) mod disruption;
 pub(crate) mod event_line;
 pub(crate) mod plot;
 pub(crate) mod progress;

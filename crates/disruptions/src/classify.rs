@@ -2,37 +2,37 @@
 //!
 //! # The decision
 //!
-//! Four questions are independent of each other, and each may be answered:
-//! was the **time of day** moved, was the **source** switched, was time
-//! **stolen**, and what befell the **machine**?
+//! Four questions are independent of each other, and each may have an answer:
+//! was the **time of day** set, was the **source** switched, was time
+//! **stolen**, and what happened to the **machine**?
 //!
-//! *Time of day*: a step of CLOCK_REALTIME less that of CLOCK_BOOTTIME at the
-//! same look, since a sleep moves both. What is left is a leap second if it is
+//! *Time of day*: a step of CLOCK_REALTIME minus that of CLOCK_BOOTTIME in the
+//! same sample, since a suspend moves both. The rest is a leap second if it is
 //! ±1 s at the end of a UTC day and announced by adjtimex or the log, else the
 //! clock was set.
 //!
 //! *Machine*: the first row that applies. The *shift* is how far another clock
-//! went against the TSC: the kernel's source where that is not the TSC, else
+//! advanced against the TSC: the kernel's source where that is not the TSC, else
 //! the host's page; less than 10 ms is none where the RTC gained on all of them.
-//! A look is *late* by what passed beyond what was planned.
+//! A sample is *late* by its time since the last one beyond the planned one.
 //!
-//! | seen | is |
+//! | evidence | conclusion |
 //! | --- | --- |
 //! | another VMClock generation, `NEW_VMGENID=1`, or the log's `crng reseeded due to virtual machine fork` | snapshot restored |
 //! | CLOCK_BOOTTIME stepped, or the log's `suspend exit`, `hibernation exit` | suspend |
-//! | another VMClock marker; the page tells another TSC frequency; the TSC's rate changed, by 20 ppm against a source that is a page, by 1000 ppm against another | migrated |
-//! | shift back of 0.1 s or more, and the TSC went on for as long while no look came | pause |
+//! | another VMClock marker; another TSC frequency in the page; the TSC's rate changed, by 20 ppm against a source that is a page, by 1000 ppm against another | migrated |
+//! | shift backward of 0.1 s or more, and the TSC ran for as long while no sample was taken | pause |
 //! | shift that the host's NTP explains, by the age of the page's stamp | host stepped |
-//! | other shift back with such a late look; shift forward while the TSC stood or went on | pause |
-//! | shift forward since the TSC went back | migrated if the page shifted with it, else counter disrupted |
-//! | other shift back of the page | host stepped |
+//! | other shift backward with such a late sample; shift forward while the TSC stopped or ran | pause |
+//! | shift forward since the TSC went backward | migrated if the page shifted with it, else counter disrupted |
+//! | other shift backward of the page | host stepped |
 //! | the RTC gained on CLOCK_BOOTTIME | pause |
-//! | a look 1 s late, and nothing ran meanwhile | pause; counter disrupted if the RTC lost that time |
+//! | a sample 1 s late, and nothing ran meanwhile | pause; counter disrupted if the RTC lost that time |
 //! | `GUEST_STOPPED` | pause |
-//! | another shift; a page written anew; the TSC's rate changed by 20 ppm | counter disrupted |
+//! | another shift; a page that was reset; the TSC's rate changed by 20 ppm | counter disrupted |
 //!
-//! A pause that the source stood through for over 3 s shows in the RTC: where
-//! that was asked and does not show it, the TSC jumped instead (migrated if the
+//! A pause of over 3 s in which the source stopped shows in the RTC: where the
+//! RTC was read and does not show it, the TSC jumped instead (migrated if the
 //! page shifted with it, else counter disrupted).
 //!
 //! What each host does to the clocks, and so what can be known, is in
@@ -46,30 +46,30 @@ use instruments::steps::Interval;
 use crate::observer::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, LateCause, Size};
 
-/// When it is judged, and on what.
+/// What a conclusion depends on besides the evidence.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment<'s> {
+pub(crate) struct Context<'s> {
     pub(crate) monotonic_ns: u64,
     pub(crate) unix_ns: Option<u64>,
     pub(crate) source: Option<&'s str>,
-    /// The most that a look was late while evidence was gathered, ns.
+    /// The most that a sample was late while evidence was gathered, ns.
     pub(crate) late_ns: f64,
-    /// Whether the RTC was asked since.
+    /// Whether the RTC was read since.
     pub(crate) rtc_was_read: bool,
 }
 
 /// A piece of evidence and its time.
 type Dated = (u64, Evidence);
 
-/// What happened, in the order of its first sign.
-pub(crate) fn classify(evidence: Vec<Dated>, moment: Moment<'_>) -> Vec<Disruption> {
-    let mut told = time_of_day::judge(&evidence, moment);
-    told.extend(switched(&evidence));
-    told.extend(stolen(&evidence));
-    told.extend(slewed(&evidence));
-    told.extend(machine::judge(&evidence, moment));
-    told.sort_by_key(|disruption| disruption.at_monotonic_ns);
-    told
+/// What happened, in the order of the first evidence.
+pub(crate) fn classify(evidence: Vec<Dated>, context: Context<'_>) -> Vec<Disruption> {
+    let mut disruptions = time_of_day::classify(&evidence, context);
+    disruptions.extend(switched(&evidence));
+    disruptions.extend(stolen(&evidence));
+    disruptions.extend(slewed(&evidence));
+    disruptions.extend(machine::classify(&evidence, context));
+    disruptions.sort_by_key(|disruption| disruption.at_monotonic_ns);
+    disruptions
 }
 
 /// A disruption from all evidence that `belongs`; `None` without any.
@@ -98,24 +98,24 @@ fn is_log_of_source(evidence: &Evidence) -> bool {
 
 fn stolen(evidence: &[Dated]) -> Option<Disruption> {
     let belongs = |it: &Evidence| {
-        matches!(it, Evidence::Stolen { .. } | Evidence::Unwatched { cause: LateCause::Stolen, .. })
+        matches!(it, Evidence::Stolen { .. } | Evidence::Late { cause: LateCause::Stolen, .. })
     };
-    let mut told = from(Kind::LongSteal, evidence, belongs)?;
-    let most = told.evidence.iter().filter_map(|it| match it {
+    let mut steal = from(Kind::LongSteal, evidence, belongs)?;
+    let most = steal.evidence.iter().filter_map(|it| match it {
         Evidence::Stolen { stolen_ns, .. } => Some(*stolen_ns as f64),
         _ => None,
     });
     let most = most.fold(0.0, f64::max);
     // Counted in ticks of 10 ms.
-    told.size = (most > 0.0).then_some(Size { ns: most, bound_ns: 1e7 });
-    Some(told)
+    steal.size = (most > 0.0).then_some(Size { ns: most, bound_ns: 1e7 });
+    Some(steal)
 }
 
-/// CLOCK_MONOTONIC moved by more than adjtimex explains, and nothing else did.
+/// CLOCK_MONOTONIC moved by more than adjtimex explains: a slew.
 fn slewed(evidence: &[Dated]) -> Option<Disruption> {
-    let mut told = from(Kind::Steered, evidence, |it| step_of(it, MONOTONIC, RAW).is_some())?;
-    told.size = told.evidence.first().and_then(|it| step_of(it, MONOTONIC, RAW)).map(Size::from);
-    Some(told)
+    let mut slew = from(Kind::Steered, evidence, |it| step_of(it, MONOTONIC, RAW).is_some())?;
+    slew.size = slew.evidence.first().and_then(|it| step_of(it, MONOTONIC, RAW)).map(Size::from);
+    Some(slew)
 }
 
 /// The step of one clock against another, if this is it.
@@ -133,7 +133,7 @@ fn step(evidence: &[Dated], of: &str, by: &str) -> Option<Interval> {
     evidence.iter().find_map(|(_, it)| step_of(it, of, by))
 }
 
-/// How far the raw clock moved against the TSC.
+/// The step of the raw clock against the TSC.
 fn raw_by_tsc(evidence: &[Dated]) -> Option<Interval> {
     step(evidence, RAW, TSC)
 }

@@ -1,4 +1,4 @@
-//! A disruption: what it was, when, and how far it moved the time.
+//! A disruption: what happened, when, and by how much it moved a clock.
 
 use instruments::steps::Interval;
 use schemars::JsonSchema;
@@ -9,28 +9,29 @@ use crate::Evidence;
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Kind {
-    /// Somebody steers: an NTP daemon changed the frequency, or slews.
+    /// The clock was steered: its frequency changed, or it is slewed.
     Steered,
-    /// Somebody set the time of day.
+    /// The time of day was set.
     ClockSet,
     /// A leap second was inserted or deleted.
     LeapSecond,
-    /// The machine slept, and woke.
+    /// The machine was suspended and resumed.
     Suspend,
-    /// The host stopped the virtual machine, and let it go on.
+    /// The host paused the virtual machine and resumed it.
     Pause,
-    /// The virtual machine is a copy of what it was at an earlier time.
+    /// The virtual machine was restored from a snapshot.
     SnapshotRestored,
-    /// The virtual machine goes on on another host.
+    /// The virtual machine was migrated to another host.
     Migrated,
-    /// The kernel took another clock source.
+    /// The kernel switched to another clock source.
     SourceSwitched,
-    /// The host gave the CPU to others for long.
+    /// The host ran others on the CPU for long.
     LongSteal,
-    /// The host moved the time that its page tells, without one of the above.
+    /// The host stepped the time in its page, and none of the above happened.
     HostStepped,
-    /// The counter was disrupted, and nothing says by what.
+    /// The counter was disrupted; the cause is unknown.
     CounterDisrupted,
 }
 
@@ -67,14 +68,14 @@ impl Kind {
         }
     }
 
-    /// Whether the time of day may be wrong since, so that whoever keeps it
-    /// does well to compare it with a source at once.
+    /// Whether the time of day may be wrong since, and should be compared with
+    /// a source at once.
     pub const fn may_be_wrong(self) -> bool {
         !matches!(self, Self::Steered | Self::LeapSecond | Self::SourceSwitched | Self::LongSteal)
     }
 }
 
-/// A time and its bound: the truth is within ± the bound.
+/// A duration or offset: the true value is within ± the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Size {
     /// The estimate, ns.
@@ -92,18 +93,18 @@ impl From<Interval> for Size {
 /// What happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Disruption {
-    /// What it was, as far as the evidence tells.
+    /// What happened, as far as the evidence shows.
     pub kind: Kind,
-    /// CLOCK_MONOTONIC at the look that first showed it, ns.
+    /// CLOCK_MONOTONIC at the sample that first showed it, ns.
     #[serde(skip)]
     pub at_monotonic_ns: u64,
-    /// How far it moved a clock (a clock set, a leap second, a step by the
-    /// host), or how long it lasted (a sleep, a pause, a steal); null where
-    /// that is not known.
+    /// By how much it moved a clock (a clock set, a leap second, a step by the
+    /// host), or how long it lasted (a suspend, a pause, a steal); null where
+    /// unknown.
     pub size: Option<Size>,
-    /// How far the time of day is behind on its account (ahead where
-    /// negative); null where that is not known.
+    /// How far the time of day is behind because of it (ahead if negative);
+    /// null where unknown.
     pub behind: Option<Size>,
-    /// What it is told from.
+    /// What shows it.
     pub evidence: Vec<Evidence>,
 }

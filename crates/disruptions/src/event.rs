@@ -1,4 +1,4 @@
-//! What moved from one look to the next, before it is said what happened.
+//! What changed from one sample to the next, whatever it means.
 
 use facts::hardware::PvclockPage;
 use instruments::steps::page;
@@ -17,31 +17,32 @@ pub struct Happened {
     pub event: Event,
 }
 
-/// What moved.
+/// What changed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Event {
     /// The kvm-clock page was updated.
     PageUpdate(PageUpdate),
-    /// The kvm-clock page can be read from now on.
-    PageThere {
+    /// The kvm-clock page became readable.
+    PageAppeared {
         /// What it holds.
         page: PvclockPage,
     },
-    /// The kvm-clock page cannot be read any more.
+    /// The kvm-clock page is no longer readable.
     PageGone {
         /// Why.
         why: String,
     },
-    /// One clock moved against another by more than its rate.
+    /// One clock stepped against another: it moved by more than its rate.
     Step {
-        /// The one.
+        /// The clock that stepped.
         clock: String,
-        /// The other.
+        /// The clock it is compared with.
         against: String,
         /// By how much, ns.
         step_ns: f64,
-        /// The truth is within ± this, ns.
+        /// The true value is within ± this, ns.
         bound_ns: f64,
     },
     /// The TSC's rate by CLOCK_MONOTONIC_RAW changed.
@@ -51,58 +52,59 @@ pub enum Event {
         /// Since, Hz.
         after_hz: f64,
     },
-    /// The kernel took another clock source.
+    /// The kernel switched to another clock source.
     Source {
         /// Before.
         before: String,
         /// Since.
         after: String,
     },
-    /// Somebody steered the clock.
+    /// The kernel's clock discipline changed.
     Adjtimex {
-        /// What moved.
+        /// What changed.
         moves: Vec<Move>,
     },
-    /// No look was taken for longer than planned.
+    /// A sample was late.
     Late {
-        /// Time without a look, s, by CLOCK_MONOTONIC.
-        unwatched_s: f64,
-        /// Why, as far as it can be told.
+        /// Time since the last sample, s, by CLOCK_MONOTONIC.
+        gap_s: f64,
+        /// Why, as far as it is known.
         cause: LateCause,
     },
 }
 
-/// Why a look came late.
+/// Why a sample was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum LateCause {
-    /// The host gave the CPU to others.
+    /// The host ran others on the CPU (steal).
     Stolen,
-    /// Other threads of this machine had the CPU.
-    Waited,
+    /// Other threads of this machine ran on the CPU.
+    RunDelay,
     /// This process was stopped (SIGSTOP) and continued.
-    Stopped,
-    /// The machine went on; only this process was not run.
-    NotRun,
+    ProcessStopped,
+    /// The machine ran, and this process did not.
+    ProcessNotRun,
     /// Nothing on the machine ran.
-    StoodStill,
-    /// It cannot be told.
+    MachineStopped,
+    /// Not known.
     Unknown,
 }
 
 /// An update of the kvm-clock page.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PageUpdate {
-    /// Updates since the last line, by the version; null where it went back.
+    /// Updates since the last event, by the version; null where it went back.
     pub updates: Option<u32>,
     /// The page's version now.
     pub version: u32,
     /// Time by the new page minus time by the old one, at the TSC of the
-    /// update, ns; null where one of them tells none.
+    /// update, ns; null where one of them is not valid.
     pub step_ns: Option<i64>,
     /// Why there is no step.
     pub no_step: Option<String>,
-    /// Time since the last update seen, s; null for the first.
+    /// Time since the last observed update, s; null for the first.
     pub since_last_s: Option<f64>,
     /// Fields that differ.
     pub changed: Vec<FieldChange>,

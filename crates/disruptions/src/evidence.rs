@@ -1,4 +1,4 @@
-//! What a disruption is told from.
+//! What shows a disruption.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,49 +6,50 @@ use serde::Serialize;
 use crate::LateCause;
 use crate::steering::Move;
 
-/// One thing that was seen.
+/// One observation.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Evidence {
-    /// One clock moved against another by more than its rate.
+    /// One clock stepped against another: it moved by more than its rate.
     Step {
-        /// The one.
+        /// The clock that stepped.
         clock: String,
-        /// The other.
+        /// The clock it is compared with.
         against: String,
         /// By how much, ns.
         step_ns: f64,
-        /// The truth is within ± this, ns.
+        /// The true value is within ± this, ns.
         bound_ns: f64,
     },
-    /// From one look to the next the TSC and the clock source went different
-    /// ways.
-    CounterWent {
-        /// How far the TSC went, at the rate it had, s.
+    /// The TSC and the clock source advanced differently between two samples.
+    ClocksDiverged {
+        /// The advance of the TSC, at the rate it had, s.
         tsc_s: f64,
-        /// How far CLOCK_MONOTONIC_RAW went, s.
+        /// The advance of CLOCK_MONOTONIC_RAW, s.
         raw_s: f64,
-        /// When the look was due, s after the one before.
+        /// The planned time between the two samples, s.
         planned_s: f64,
     },
-    /// The kvm-clock page tells another time than its last contents would.
+    /// The kvm-clock page shows another time than its last contents would.
     PageStep {
         /// By how much, ns.
         step_ns: i64,
-        /// What the host's NTP may have gathered since the last update, ns.
+        /// The most that the host's NTP corrects in the time since the last
+        /// update, ns.
         explained_ns: u64,
     },
-    /// The kvm-clock page was written anew: its version went back.
-    PageAnew,
-    /// The kvm-clock page tells another frequency of the TSC.
+    /// The kvm-clock page was reinitialised: its version went back.
+    PageReset,
+    /// The kvm-clock page states another TSC frequency.
     PageRate {
         /// Before, Hz.
         before_hz: u64,
         /// Since, Hz.
         after_hz: u64,
     },
-    /// The host says in the kvm-clock page that it had stopped the guest
-    /// (`GUEST_STOPPED`).
+    /// The host set `GUEST_STOPPED` in the kvm-clock page: it had paused the
+    /// guest.
     GuestStopped,
     /// The TSC runs at another rate by CLOCK_MONOTONIC_RAW.
     Rate {
@@ -64,48 +65,48 @@ pub enum Evidence {
         /// Since.
         after: u64,
     },
-    /// VMClock: this is a copy (`vm_generation_counter`).
+    /// VMClock: this machine is a copy (`vm_generation_counter`).
     VmClockGeneration {
         /// Before; null where the host did not count before.
         before: Option<u64>,
         /// Since.
         after: u64,
     },
-    /// The kernel tells programs of a new generation (`NEW_VMGENID=1`).
+    /// The kernel announced a new generation (`NEW_VMGENID=1`).
     NewGeneration,
-    /// No look was taken for longer than planned.
-    Unwatched {
-        /// Time without a look, s.
-        unwatched_s: f64,
+    /// A sample was late.
+    Late {
+        /// Time since the last sample, s.
+        gap_s: f64,
         /// What of it was planned, s.
         planned_s: f64,
-        /// Why, as far as it can be told.
+        /// Why, as far as it is known.
         cause: LateCause,
     },
-    /// The host gave a CPU to others.
+    /// The host stole time from a CPU.
     Stolen {
         /// Which CPU.
         cpu: u32,
-        /// For how long, ns, in steps of 10 ms.
+        /// How much since the last sample, ns, in steps of 10 ms.
         stolen_ns: u64,
     },
-    /// The RTC moved against CLOCK_BOOTTIME.
+    /// The RTC stepped against CLOCK_BOOTTIME.
     Rtc {
         /// By how much, s.
         gained_s: f64,
         /// ±, s.
         bound_s: f64,
     },
-    /// The kernel logged it.
+    /// A line of the kernel's log.
     Log {
         /// The line.
         line: String,
     },
-    /// The kernel told that the time of day was set.
+    /// The kernel reported that the time of day was set.
     WasSet,
-    /// adjtimex moved.
+    /// The kernel's clock discipline changed.
     Adjtimex(Move),
-    /// The clock source was another.
+    /// The kernel switched to another clock source.
     Source {
         /// Before.
         before: String,

@@ -1,11 +1,11 @@
-//! From look to look: what moved, and what it amounts to.
+//! From sample to sample: what changed, and what it amounts to.
 
 mod clocks;
 mod gathering;
 mod lateness;
+mod notifications;
 mod page;
 mod rtc;
-mod signs;
 
 use std::time::Duration;
 
@@ -19,31 +19,31 @@ pub(crate) use clocks::{BOOTTIME, REALTIME};
 pub use clocks::{MONOTONIC, RAW, TSC};
 use gathering::Gathering;
 use lateness::Lateness;
+use notifications::Notifications;
 use page::Page;
 use rtc::Rtc;
-use signs::Signs;
 
-/// Over more than this a slew may have come and gone unseen, ns: chronyd's
-/// shortest last a second.
+/// Between samples further apart than this a slew may begin and end unseen,
+/// ns: chronyd's shortest last a second.
 pub const SLEW_SEEN_NS: u64 = 1_000_000_000;
 
-/// While evidence is gathered, a look comes this soon: what follows a
-/// disruption follows at once, and whoever waits for the verdict waits less.
-const GATHERING_EACH: Duration = Duration::from_millis(50);
+/// The sampling interval while evidence is gathered: the consequences of a
+/// disruption follow at once, and its report comes sooner.
+const GATHERING_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a look showed.
+/// What a sample showed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// What moved, in order.
+    /// What changed, in order.
     pub events: Vec<Happened>,
-    /// What happened, so far as it can be said by now.
+    /// What happened, as far as it is known by now.
     pub disruptions: Vec<Disruption>,
 }
 
-/// Compares each look with those before it.
+/// Compares each sample with the ones before it.
 pub struct Observer {
     interval: Duration,
-    /// What has kept whoever looks from it since the last look.
+    /// What the caller spent on other work since the last sample.
     busy: Duration,
     last: Option<Sample>,
     clocks: Clocks,
@@ -51,12 +51,12 @@ pub struct Observer {
     page: Page,
     lateness: Lateness,
     rtc: Rtc,
-    signs: Signs,
+    notifications: Notifications,
     gathering: Gathering,
 }
 
-/// What one part of the observer noticed at a look: events for those who
-/// watch, evidence for the verdict; each with its time.
+/// What one part of the observer noticed in a sample: events, and evidence
+/// for the classification; each with its time.
 #[derive(Debug, Default)]
 struct Noticed {
     events: Vec<Happened>,
@@ -73,17 +73,17 @@ impl Noticed {
     }
 }
 
-/// What the look before this one left, and how far this one is from it.
+/// The time between the last sample and this one.
 #[derive(Debug, Clone, Copy)]
-struct Passed {
-    /// Since the last look, by CLOCK_MONOTONIC, ns.
+struct Elapsed {
+    /// Since the last sample, by CLOCK_MONOTONIC, ns.
     ns: u64,
     /// What of it was planned, ns.
     planned_ns: u64,
 }
 
 impl Observer {
-    /// Nothing seen yet; a look is planned each `interval`.
+    /// An observer of samples that are planned each `interval`.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -94,7 +94,7 @@ impl Observer {
             page: Page::default(),
             lateness: Lateness::default(),
             rtc: Rtc::default(),
-            signs: Signs::default(),
+            notifications: Notifications::default(),
             gathering: Gathering::default(),
         }
     }
@@ -105,76 +105,73 @@ impl Observer {
     }
 
     /// The kvm-clock page's version when it was last read, and CLOCK_MONOTONIC
-    /// when it was last seen to be updated, ns.
+    /// at the sample that last showed an update, ns.
     pub fn page(&self) -> Option<(u32, Option<u64>)> {
         self.page.version_and_update()
     }
 
-    /// Whether something was seen whose meaning is not settled yet: a time to
-    /// look soon and at everything, and for whoever keeps the time of day, to
-    /// measure it.
+    /// Whether there is evidence that is not classified yet: a time to sample
+    /// soon, with all probes, and to measure the time of day if it is kept.
     pub fn is_gathering(&self) -> bool {
         self.gathering.is_open()
     }
 
-    /// When to look again.
+    /// When to take the next sample.
     pub fn next_sample_in(&self) -> Duration {
-        match self.is_gathering() {
-            true => self.interval.min(GATHERING_EACH),
-            false => self.interval,
-        }
+        if self.is_gathering() { self.interval.min(GATHERING_INTERVAL) } else { self.interval }
     }
 
-    /// Whoever looks had something else to do, such as to wait for a server:
-    /// the next look is late by so much more, and for no other reason.
+    /// The caller did other work, such as waiting for a server: the next sample
+    /// may be later by this `time`.
     pub fn was_busy(&mut self, time: Duration) {
         self.busy = self.busy.saturating_add(time);
     }
 
-    /// The next look: what happened since the last one.
-    pub fn observe(&mut self, look: Sample) -> Observed {
+    /// Takes the next sample and returns what happened since the last one.
+    pub fn observe(&mut self, sample: Sample) -> Observed {
         let busy = std::mem::take(&mut self.busy);
-        let Some(last) = self.last.take() else { return self.begin(look) };
+        let Some(last) = self.last.take() else { return self.begin(sample) };
         let planned = self.next_sample_in().saturating_add(busy);
         let planned_ns = u64::try_from(planned.as_nanos()).unwrap_or(u64::MAX);
-        let passed = Passed { ns: look.monotonic_ns.saturating_sub(last.monotonic_ns), planned_ns };
+        let elapsed =
+            Elapsed { ns: sample.monotonic_ns.saturating_sub(last.monotonic_ns), planned_ns };
         let mut noticed = Noticed::default();
 
-        let was_stopped_by_host = self.page.observe(&look, &mut noticed);
-        self.lateness.observe(&look, passed, was_stopped_by_host, &mut noticed);
-        self.clocks.observe(&look, &last, passed, &mut noticed);
-        let steered = self.observe_steering(&look, passed, &mut noticed);
-        self.rtc.observe(&look, self.steering.as_ref().map(Steering::last), &mut noticed);
-        self.signs.observe(&look, &mut noticed);
+        let was_stopped_by_host = self.page.observe(&sample, &mut noticed);
+        self.lateness.observe(&sample, elapsed, was_stopped_by_host, &mut noticed);
+        self.clocks.observe(&sample, &last, elapsed, &mut noticed);
+        let steered = self.observe_steering(&sample, elapsed, &mut noticed);
+        self.rtc.observe(&sample, self.steering.as_ref().map(Steering::last), &mut noticed);
+        self.notifications.observe(&sample, &mut noticed);
 
         let mut disruptions: Vec<_> = steered.into_iter().collect();
         let Noticed { mut events, evidence } = noticed;
-        self.gathering.add(evidence, look.monotonic_ns);
-        let told = self.gathering.settle(&look, passed);
-        if told.iter().any(|disruption| disruption.kind.may_be_wrong()) {
-            // What the RTC shows only now belongs to what was told.
+        self.gathering.add(evidence, sample.monotonic_ns);
+        let settled = self.gathering.settle(&sample, elapsed);
+        if settled.iter().any(|disruption| disruption.kind.may_be_wrong()) {
+            // A later step of the RTC would belong to the same disruption.
             self.rtc.forget();
         }
-        disruptions.extend(told);
+        disruptions.extend(settled);
         events.sort_by_key(|happened| happened.at_monotonic_ns);
-        self.last = Some(look);
+        self.last = Some(sample);
         Observed { events, disruptions }
     }
 
-    /// The first look has nothing to be compared with.
-    fn begin(&mut self, look: Sample) -> Observed {
+    /// The first sample has none to be compared with.
+    fn begin(&mut self, sample: Sample) -> Observed {
         let mut nothing = Noticed::default();
-        self.page.observe(&look, &mut nothing);
-        self.lateness.begin(&look);
-        self.clocks.begin(&look);
-        self.steering = look.adjtimex.known().cloned().map(Steering::new);
-        self.rtc.observe(&look, None, &mut nothing);
-        self.signs.observe(&look, &mut nothing);
-        self.last = Some(look);
+        self.page.observe(&sample, &mut nothing);
+        self.lateness.begin(&sample);
+        self.clocks.begin(&sample);
+        self.steering = sample.adjtimex.known().cloned().map(Steering::new);
+        self.rtc.observe(&sample, None, &mut nothing);
+        self.notifications.observe(&sample, &mut nothing);
+        self.last = Some(sample);
         Observed::default()
     }
 
-    /// At the end: what only time would have made certain.
+    /// Ends the observation: what is left is classified without more samples.
     pub fn finish(&mut self) -> Observed {
         let Some(last) = self.last.take() else { return Observed::default() };
         let mut noticed = Noticed::default();
@@ -183,35 +180,35 @@ impl Observer {
         Observed { events: noticed.events, disruptions: self.gathering.close(&last) }
     }
 
-    /// Moves of adjtimex, which say themselves what they are: told at once.
+    /// Changes of adjtimex, which need no other evidence: reported at once.
     fn observe_steering(
         &mut self,
-        look: &Sample,
-        passed: Passed,
+        sample: &Sample,
+        elapsed: Elapsed,
         noticed: &mut Noticed,
     ) -> Option<Disruption> {
-        let state: &Adjtimex = look.adjtimex.known()?;
+        let state: &Adjtimex = sample.adjtimex.known()?;
         let Some(steering) = &mut self.steering else {
             self.steering = Some(Steering::new(state.clone()));
             return None;
         };
-        if passed.ns > SLEW_SEEN_NS {
+        if elapsed.ns > SLEW_SEEN_NS {
             self.clocks.forget_slews();
         }
-        self.clocks.observe_slews(look, steering.last(), state, noticed);
+        self.clocks.observe_slews(sample, steering.last(), state, noticed);
         let moves = steering.observe(state.clone());
         if moves.is_empty() {
             return None;
         }
-        let (steers, tells): (Vec<_>, Vec<_>) =
+        let (steers, announces): (Vec<_>, Vec<_>) =
             moves.iter().cloned().partition(steering::Move::steers);
-        for told in tells {
-            noticed.evidence(look.monotonic_ns, Evidence::Adjtimex(told));
+        for announced in announces {
+            noticed.evidence(sample.monotonic_ns, Evidence::Adjtimex(announced));
         }
-        noticed.event(look.monotonic_ns, Event::Adjtimex { moves });
+        noticed.event(sample.monotonic_ns, Event::Adjtimex { moves });
         (!steers.is_empty()).then(|| Disruption {
             kind: Kind::Steered,
-            at_monotonic_ns: look.monotonic_ns,
+            at_monotonic_ns: sample.monotonic_ns,
             size: None,
             behind: None,
             evidence: steers.into_iter().map(Evidence::Adjtimex).collect(),

@@ -1,12 +1,13 @@
-//! What moved between two answers of adjtimex.
+//! What changed between two readings of adjtimex.
 
 use facts::steering::Adjtimex;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Something that moved.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Move {
     /// The frequency correction, ppm.
     Frequency {
@@ -15,7 +16,7 @@ pub enum Move {
         /// Since.
         after_ppm: f64,
     },
-    /// Microseconds a tick: a faster slew than the frequency allows.
+    /// Microseconds per tick: a faster slew than the frequency allows.
     Tick {
         /// Before.
         before_us: i64,
@@ -24,9 +25,9 @@ pub enum Move {
     },
     /// The offset still to be slewed, by more than [`OFFSET_NS`].
     Offset {
-        /// When last told.
+        /// When last reported.
         before_ns: i64,
-        /// Now.
+        /// Since.
         after_ns: i64,
     },
     /// TAI − UTC, s.
@@ -38,9 +39,9 @@ pub enum Move {
     },
     /// Status bits.
     Status {
-        /// Bits that came.
+        /// Bits that were set.
         set: Vec<String>,
-        /// Bits that went.
+        /// Bits that were cleared.
         cleared: Vec<String>,
     },
     /// Leap seconds.
@@ -53,14 +54,14 @@ pub enum Move {
 }
 
 impl Move {
-    /// Whether the clock runs otherwise for it; the others announce.
+    /// Whether it changes the rate of the clock; the others are announcements.
     pub(crate) fn steers(&self) -> bool {
         matches!(self, Self::Frequency { .. } | Self::Tick { .. } | Self::Offset { .. })
     }
 }
 
-/// The kernel's own loop brings an offset down a little each second: only
-/// what differs by this much from what was told last is told again.
+/// The kernel's own loop reduces an offset a little each second: it is
+/// reported again once it differs by this much from the last report.
 pub const OFFSET_NS: u64 = 100_000;
 
 /// Status bits by their names without `STA_` (include/uapi/linux/timex.h).
@@ -92,20 +93,20 @@ pub fn bits(status: u32) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Steering {
     last: Adjtimex,
-    told_offset_ns: i64,
+    reported_offset_ns: i64,
 }
 
 impl Steering {
     pub(crate) fn new(state: Adjtimex) -> Self {
-        Self { told_offset_ns: state.offset_ns, last: state }
+        Self { reported_offset_ns: state.offset_ns, last: state }
     }
 
-    /// As it stood at the last look.
+    /// The state at the last sample.
     pub(crate) fn last(&self) -> &Adjtimex {
         &self.last
     }
 
-    /// The next answer: what moved.
+    /// Takes the next reading and returns what changed.
     pub(crate) fn observe(&mut self, state: Adjtimex) -> Vec<Move> {
         let before = std::mem::replace(&mut self.last, state.clone());
         let mut moves = Vec::new();
@@ -118,8 +119,8 @@ impl Steering {
         if before.tick_us != state.tick_us {
             moves.push(Move::Tick { before_us: before.tick_us, after_us: state.tick_us });
         }
-        if self.told_offset_ns.abs_diff(state.offset_ns) >= OFFSET_NS {
-            let before_ns = std::mem::replace(&mut self.told_offset_ns, state.offset_ns);
+        if self.reported_offset_ns.abs_diff(state.offset_ns) >= OFFSET_NS {
+            let before_ns = std::mem::replace(&mut self.reported_offset_ns, state.offset_ns);
             moves.push(Move::Offset { before_ns, after_ns: state.offset_ns });
         }
         if before.tai_s != state.tai_s {
@@ -139,8 +140,8 @@ impl Steering {
     }
 }
 
-/// The clock's state as far as it concerns leap seconds; that it is not
-/// synchronised (5) is among the status bits.
+/// The clock's state as far as leap seconds go; that it is not synchronised
+/// (5) is among the status bits.
 fn leap(state: i32) -> &'static str {
     match state {
         1 => "one will be inserted",
@@ -169,24 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_grow_are_no_move() {
+    fn growing_errors_are_no_change() {
         let mut steering = Steering::new(calm());
         let state = Adjtimex { max_error_us: 1500, estimated_error_us: 900, ..calm() };
         assert_eq!(steering.observe(state), []);
     }
 
     #[test]
-    fn an_offset_is_told_when_it_has_gone_far_enough() {
+    fn an_offset_is_reported_after_a_large_enough_change() {
         let mut steering = Steering::new(calm());
-        let told: Vec<usize> = [60_000, 120_000, 180_000, 30_000, 10_000]
+        let reported: Vec<usize> = [60_000, 120_000, 180_000, 30_000, 10_000]
             .into_iter()
             .map(|offset_ns| steering.observe(Adjtimex { offset_ns, ..calm() }).len())
             .collect();
-        assert_eq!(told, [0, 1, 0, 0, 1]);
+        assert_eq!(reported, [0, 1, 0, 0, 1]);
     }
 
     #[test]
-    fn everything_that_moved_is_told_at_once() {
+    fn all_changes_are_reported_at_once() {
         let mut steering = Steering::new(calm());
         let state = Adjtimex {
             frequency_ppm: 2.25,

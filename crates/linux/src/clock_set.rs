@@ -52,7 +52,7 @@ mod tests {
     /// That it reports a set is tested where the clock may be set: in a
     /// virtual machine.
     #[test]
-    fn nobody_set_the_clock_just_now() {
+    fn a_clock_that_was_not_set_reports_none() {
         assert!(!ClockSet::new().unwrap().was_set());
     }
 }

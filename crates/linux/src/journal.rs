@@ -1,15 +1,16 @@
 //! The systemd journal, by its native protocol: a datagram of fields to a
-//! Unix socket (systemd.io/JOURNAL_NATIVE_PROTOCOL). An entry of ours is far
-//! smaller than a datagram may be, so no memory file is passed.
+//! Unix socket (systemd.io/JOURNAL_NATIVE_PROTOCOL). Our entries fit into a
+//! datagram, so no memory file is passed. Why no library does this:
+//! docs/decisions/0020.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Where systemd listens.
+/// The socket of systemd-journald.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// A way into the journal.
+/// A connection to the journal.
 #[derive(Debug)]
 pub struct Journal {
     socket: UnixDatagram,
@@ -17,29 +18,29 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Finds out whether anyone listens.
+    /// Checks that a journal listens at `path`.
     ///
     /// # Errors
-    /// Nobody does, or this user may not write there.
+    /// None does, or this user may not write to it.
     pub fn open(path: &Path) -> io::Result<Self> {
         UnixDatagram::unbound()?.connect(path)?;
-        // Not connected for good: a journal that starts again has a new
-        // socket at the same place. A full one is not waited for.
+        // Not connected for good: a journal that restarts has a new socket at
+        // the same path. Sending does not wait for a full one.
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, path: path.to_owned() })
     }
 
-    /// One entry.
+    /// Sends one entry.
     ///
     /// # Errors
-    /// The journal takes nothing now.
+    /// The journal does not accept it now.
     pub fn send(&self, fields: &[(&str, String)]) -> io::Result<()> {
         self.socket.send_to(&encode(fields), &self.path).map(drop)
     }
 }
 
-/// `NAME=value` lines; a value of several lines has its length before it.
+/// `NAME=value` lines; a value of several lines is preceded by its length.
 fn encode(fields: &[(&str, String)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_arrives_as_the_protocol_has_it() {
+    fn an_entry_is_encoded_as_the_protocol_specifies() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         assert!(Journal::open(&path).is_err());
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_starts_again_is_found_again() {
+    fn a_restarted_journal_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let first = UnixDatagram::bind(&path).unwrap();

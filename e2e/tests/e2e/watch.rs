@@ -1,4 +1,4 @@
-//! `parachron watch`: how it begins, ends, and leaves.
+//! `parachron watch`: how it begins and ends.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -19,20 +19,20 @@ fn event(line: &str) -> String {
 }
 
 fn watch_ends_by_its_duration(program: &Program) {
-    let said = program.run(&["watch", "--duration", "300ms", "--format", "json"]);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
-    let events: Vec<String> = said.out.lines().map(event).collect();
+    let output = program.run(&["watch", "--duration", "300ms", "--format", "json"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
+    let events: Vec<String> = output.out.lines().map(event).collect();
     assert_eq!(events.first().map(String::as_str), Some("started"), "{events:?}");
     assert_eq!(events.last().map(String::as_str), Some("summary"), "{events:?}");
 }
 
-/// A signal is an end like any other: the summary comes, and the code is 0.
+/// A signal ends it with a summary and code 0.
 fn watch_ends_at_ctrl_c(program: &Program) {
     for signal in [Signal::INT, Signal::TERM] {
         let mut command = program.command(&["watch", "--format", "json"]);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
-        // Once it has said that it watches, it is ready to be told to stop.
+        // After its first line it handles signals.
         let mut line = String::new();
         out.read_line(&mut line).expect("a first line");
         assert_eq!(event(&line), "started");
@@ -45,7 +45,7 @@ fn watch_ends_at_ctrl_c(program: &Program) {
     }
 }
 
-/// Without a duration nothing else would end it.
+/// Without a duration nothing else ends it.
 fn watch_ends_with_its_reader(program: &Program) {
     let mut command = program.command(&["watch"]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");

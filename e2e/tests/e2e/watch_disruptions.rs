@@ -1,6 +1,6 @@
-//! `parachron watch`: what befalls this machine is told for what it is. What
-//! a host would do is done by files that stand in for its pages and its
-//! kernel's log; the clock is not touched.
+//! `parachron watch` classifies what happens to this machine. Files in place
+//! of the host's page and the kernel's log simulate the host; the clock is not
+//! touched.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -18,18 +18,18 @@ use serde_json::Value;
 use crate::vmclock::PAGE;
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "watch_tells_a_restore", needs: &[], run: watch_tells_a_restore },
-    Case { name: "watch_tells_a_migration", needs: &[], run: watch_tells_a_migration },
-    Case { name: "watch_reads_the_log_as_it_grows", needs: &[], run: reads_the_log_as_it_grows },
-    Case { name: "watch_that_is_stopped_tells_no_pause", needs: &[], run: stopped_is_no_pause },
+    Case { name: "watch_reports_a_restore", needs: &[], run: reports_a_restore },
+    Case { name: "watch_reports_a_migration", needs: &[], run: reports_a_migration },
+    Case { name: "watch_reads_new_lines_of_the_log", needs: &[], run: reads_new_lines_of_the_log },
+    Case { name: "watch_that_is_stopped_reports_no_pause", needs: &[], run: stopped_is_no_pause },
     Case {
-        name: "watch_tells_a_switch_of_the_source",
+        name: "watch_reports_a_switch_of_the_source",
         needs: &[Need::Root, Need::Clocksource("kvm-clock"), Need::Clocksource("tsc")],
-        run: tells_a_switch,
+        run: reports_a_switch,
     },
     Case { name: "watch_writes_to_the_journal", needs: &[], run: writes_to_the_journal },
-    Case { name: "watch_needs_a_journal_that_is_there", needs: &[], run: needs_a_journal },
-    Case { name: "watch_fails_on_what_it_is_told_to", needs: &[], run: fails_on_what_it_is_told },
+    Case { name: "watch_needs_an_existing_journal", needs: &[], run: needs_a_journal },
+    Case { name: "watch_fails_on_the_given_kinds", needs: &[], run: fails_on_the_given_kinds },
 ];
 
 /// A VMClock page with a generation.
@@ -38,7 +38,7 @@ fn page(disruption_marker: u64, vm_generation: u64) -> [u8; VmClockInfo::SIZE] {
     VmClockInfo { disruption_marker, flags, vm_generation, ..PAGE }.to_bytes()
 }
 
-/// A watch of a stand-in for the host.
+/// A watch of a simulated host.
 struct Watch {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -85,8 +85,8 @@ impl Watch {
         watch
     }
 
-    /// The next line; a watch that tells nothing would hang here, and so ends
-    /// by its duration.
+    /// The next line; a watch without events ends by its duration, so that this
+    /// does not hang.
     fn line(&mut self) -> Value {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("a line of text");
@@ -94,7 +94,7 @@ impl Watch {
     }
 
     /// The next disruption, or the summary.
-    fn told(&mut self) -> Value {
+    fn disruption(&mut self) -> Value {
         loop {
             let line = self.line();
             if line["event"] == "disruption" || line["event"] == "summary" {
@@ -111,11 +111,11 @@ impl Watch {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child");
     }
 
-    /// Ends it: the exit code, and how often each kind was told.
+    /// Ends it: the exit code, and how often each kind was reported.
     fn end(mut self) -> (Option<i32>, Value) {
         self.signal(Signal::TERM);
         let summary = loop {
-            let line = self.told();
+            let line = self.disruption();
             if line["event"] == "summary" {
                 break line;
             }
@@ -124,41 +124,40 @@ impl Watch {
     }
 }
 
-fn evidence(told: &Value) -> Vec<&str> {
-    let all = told["evidence"].as_array().expect("evidence");
+fn evidence(disruption: &Value) -> Vec<&str> {
+    let all = disruption["evidence"].as_array().expect("evidence");
     all.iter().filter_map(|one| one["what"].as_str()).collect()
 }
 
-fn watch_tells_a_restore(program: &Program) {
+fn reports_a_restore(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 2);
-    let told = watch.told();
-    assert_eq!(told["kind"], "snapshot-restored", "{told:#}");
-    assert_eq!(evidence(&told), ["vm-clock-marker", "vm-clock-generation"], "{told:#}");
+    let disruption = watch.disruption();
+    assert_eq!(disruption["kind"], "snapshot-restored", "{disruption:#}");
+    assert_eq!(evidence(&disruption), ["vm-clock-marker", "vm-clock-generation"], "{disruption:#}");
     assert_eq!(watch.end().1["snapshot-restored"], 1);
 }
 
-fn watch_tells_a_migration(program: &Program) {
+fn reports_a_migration(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 1);
-    let told = watch.told();
-    assert_eq!(told["kind"], "migrated", "{told:#}");
-    assert_eq!(evidence(&told), ["vm-clock-marker"], "{told:#}");
+    let disruption = watch.disruption();
+    assert_eq!(disruption["kind"], "migrated", "{disruption:#}");
+    assert_eq!(evidence(&disruption), ["vm-clock-marker"], "{disruption:#}");
 }
 
-/// What stood in the log before, and what programs write into it, is not
-/// believed.
-fn reads_the_log_as_it_grows(program: &Program) {
+/// Lines that were in the log before, and lines of programs, are ignored.
+fn reads_new_lines_of_the_log(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     let lines = "14,2,2,-;PM: suspend exit\n\
                  5,3,3,-;random: crng reseeded due to virtual machine fork\n";
     watch.log.write_all(lines.as_bytes()).expect("a file of ours");
-    let told = watch.told();
-    assert_eq!(told["kind"], "snapshot-restored", "{told:#}");
-    assert_eq!(evidence(&told), ["log"], "{told:#}");
+    let disruption = watch.disruption();
+    assert_eq!(disruption["kind"], "snapshot-restored", "{disruption:#}");
+    assert_eq!(evidence(&disruption), ["log"], "{disruption:#}");
 }
 
-/// A machine on which this process alone stood still has had no pause.
+/// A machine on which only this process was stopped had no pause.
 fn stopped_is_no_pause(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.signal(Signal::STOP);
@@ -171,14 +170,14 @@ fn stopped_is_no_pause(program: &Program) {
         }
     };
     assert_eq!(late["event"], "late", "{late:#}");
-    // On a machine whose host took the CPU away meanwhile, that comes first.
-    let causes = ["stopped", "stolen"];
+    // On a machine whose host stole the CPU meanwhile, that comes first.
+    let causes = ["process-stopped", "stolen"];
     assert!(causes.iter().any(|cause| late["cause"] == *cause), "{late:#}");
-    let (code, told) = watch.end();
-    assert_eq!((code, &told["pause"]), (Some(0), &Value::Null));
+    let (code, reported) = watch.end();
+    assert_eq!((code, &reported["pause"]), (Some(0), &Value::Null));
 }
 
-/// The source in use, which is in use again when this ends.
+/// The source in use, which is restored when this is dropped.
 struct First(String);
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -189,15 +188,15 @@ impl Drop for First {
     }
 }
 
-fn tells_a_switch(program: &Program) {
-    let mut watch = Watch::begin(program, &["--duration", "60s", "--only", "source-switched"]);
+fn reports_a_switch(program: &Program) {
+    let mut watch = Watch::begin(program, &["--duration", "60s", "--kind", "source-switched"]);
     let first = First(fs::read_to_string(CURRENT).expect("a clock source").trim().to_owned());
     let other = if first.0 == "tsc" { "kvm-clock" } else { "tsc" };
     fs::write(CURRENT, other).expect("root may switch");
-    let told = watch.line();
+    let disruption = watch.line();
     drop(first);
-    assert_eq!(told["kind"], "source-switched", "{told:#}");
-    assert_eq!(told["evidence"][0]["after"], other, "{told:#}");
+    assert_eq!(disruption["kind"], "source-switched", "{disruption:#}");
+    assert_eq!(disruption["evidence"][0]["after"], other, "{disruption:#}");
 }
 
 fn writes_to_the_journal(program: &Program) {
@@ -218,16 +217,20 @@ fn writes_to_the_journal(program: &Program) {
 }
 
 fn needs_a_journal(program: &Program) {
-    let said = program.run(&["watch", "--duration", "1s", "--journal=/nowhere/socket"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    assert!(said.err.contains("/nowhere/socket") && said.err.contains("try:"), "{}", said.err);
+    let output = program.run(&["watch", "--duration", "1s", "--journal=/nowhere/socket"]);
+    assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
+    assert!(
+        output.err.contains("/nowhere/socket") && output.err.contains("try:"),
+        "{}",
+        output.err
+    );
 }
 
-fn fails_on_what_it_is_told(program: &Program) {
+fn fails_on_the_given_kinds(program: &Program) {
     for (kind, code) in [("snapshot-restored,pause", 1), ("pause", 0)] {
         let mut watch = Watch::begin(program, &["--duration", "60s", "--fail-on", kind]);
         watch.write_page(2, 2);
-        assert_eq!(watch.told()["kind"], "snapshot-restored");
+        assert_eq!(watch.disruption()["kind"], "snapshot-restored");
         assert_eq!(watch.end().0, Some(code), "{kind}");
     }
 }

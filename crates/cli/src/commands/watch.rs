@@ -1,4 +1,4 @@
-//! `parachron watch`: updates, steps and changes of the clock as they happen.
+//! `parachron watch`: what happens to the clocks, as it happens.
 
 pub(crate) mod event;
 mod journal;
@@ -22,7 +22,7 @@ use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;
 use crate::probe_paths::ProbePathArgs;
-use event::{Line, Said};
+use event::{Line, WatchEvent};
 use journal::Entries;
 use linux::wait::{Signals, Token, Wait, Wake};
 use platform::sampler::Sampler;
@@ -30,49 +30,50 @@ use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
 use watched::Watched;
 
-/// Exit code when something was told that `--fail-on` names.
+/// Exit code when a disruption that `--fail-on` names was reported.
 const FOUND: u8 = 1;
 
-/// Tell what happens to this machine's time, as it happens.
+/// Report what happens to this machine's clocks, as it happens.
 ///
-/// A clock set, a leap second, a sleep, a pause by the host, a restored
-/// snapshot, a migration, another source, a long steal: each with its time,
-/// its size and what it is told from. On a terminal, a live view; elsewhere,
-/// and with --plain, a line for each event. Ends after --duration, at q, or at
-/// Ctrl-C, with a summary. Reads clocks and changes nothing.
+/// Reports a clock that was set, a leap second, a suspend, a pause by the host,
+/// a restored snapshot, a migration, another clock source, a long steal: each
+/// with its time, its size and the evidence. On a terminal it is a live view;
+/// elsewhere, and with --plain, a line for each event. It ends after
+/// --duration, at q, or at Ctrl-C, with a summary. It reads clocks and changes
+/// nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// End after this time, such as 10s, 5min or 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
 
-    /// Time from look to look, 1ms to 10s
+    /// Sampling interval, 1ms to 10s
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = interval)]
     interval: Duration,
 
-    /// Lines instead of the live view, on a terminal too
+    /// Print lines instead of the live view, on a terminal too
     #[arg(long)]
     plain: bool,
 
-    /// How to print events: text, or json, an object a line
+    /// Output format: text, or json with one object per line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 
-    /// Tell these disruptions only, and not each step and update
+    /// Report only these kinds of disruption, and no single steps or updates
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
-    only: Vec<Kind>,
+    kind: Vec<Kind>,
 
-    /// Exit with code 1 when one of these was told
+    /// Exit with code 1 if one of these was reported
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     fail_on: Vec<Kind>,
 
-    /// Write disruptions to the systemd journal too, with fields
+    /// Also write disruptions to the systemd journal, with fields
     #[arg(
         long,
         value_name = "SOCKET",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = platform::journal::SOCKET
+        default_missing_value = linux::journal::SOCKET
     )]
     journal: Option<PathBuf>,
 
@@ -80,7 +81,7 @@ pub(crate) struct Args {
     probe_paths: ProbePathArgs,
 }
 
-/// The kinds of disruptions by their names.
+/// The kinds of disruption by name.
 fn kinds() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| {
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
@@ -88,8 +89,8 @@ fn kinds() -> impl TypedValueParser<Value = Kind> {
     })
 }
 
-/// Looks closer together than this would measure themselves; further apart,
-/// an event's time says little.
+/// Samples closer together than this would measure themselves; further apart,
+/// the time of an event is too coarse.
 fn interval(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_millis(1)..=Duration::from_secs(10), "1ms to 10s")
 }
@@ -98,8 +99,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut waiting = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
     let mut sampler = Sampler::new(&args.probe_paths.paths());
-    let mut look = sampler.sample(true);
-    let started = started::started(args.interval, &sampler, &look);
+    let mut sample = sampler.sample(true);
+    let started = started::started(args.interval, &sampler, &sample);
     let mut screen = screen(args, &started)?;
     let clock_set = sampler.clock_set().map(|alarm| waiting.add(alarm));
     clock_set.transpose().map_err(cannot_wait)?;
@@ -111,16 +112,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let end = args.duration.and_then(|duration| begun.checked_add(duration));
     let mut next = begun;
     loop {
-        let lines = args.asked_for(watched.observe(look.clone()));
+        let lines = args.selected(watched.observe(sample.clone()));
         screen.lines(&lines)?;
-        screen.state(&Shown { look: &look, watched: &watched })?;
+        screen.state(&Shown { sample: &sample, watched: &watched })?;
         if let Some(journal) = &mut journal {
             journal.write(&lines);
         }
         if end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
-        // Looks that are overdue are left out, not made up for.
+        // Overdue samples are skipped, not made up for.
         next = (next + watched.observer().next_sample_in()).max(Instant::now());
         let deadline = end.map_or(next, |end| next.min(end));
         match wait(&waiting, deadline, screen.as_mut(), keys)? {
@@ -129,38 +130,35 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             Wake::Readable(token) if Some(token) == keys => break,
             // The clock was set: a sample is due at once.
             Wake::Deadline | Wake::Readable(_) => {
-                look = sampler.sample(watched.observer().is_gathering());
+                sample = sampler.sample(watched.observer().is_gathering());
             }
         }
     }
-    let (told, summary) = watched.finish();
-    let mut lines = args.asked_for(told);
+    let mut lines = args.selected(watched.last_events());
     if let Some(journal) = &mut journal {
         journal.write(&lines);
     }
-    lines.extend(summary.map(|line| line.with_not_in_journal(journal.as_ref().map(Entries::lost))));
+    lines.extend(watched.finish(journal.as_ref().map(Entries::lost)));
     screen.finish(&lines)?;
     Ok(args.exit_code(&watched))
 }
 
 impl Args {
-    /// What is to be told of all there is.
-    fn asked_for(&self, mut lines: Vec<Line>) -> Vec<Line> {
+    /// The lines that `--kind` selects.
+    fn selected(&self, mut lines: Vec<Line>) -> Vec<Line> {
         lines.retain(|line| match &line.event {
-            _ if self.only.is_empty() => true,
-            Said::Disruption(told) => self.only.contains(&told.kind),
-            Said::Moved(_) => false,
-            Said::Started(_) | Said::Summary(_) => true,
+            _ if self.kind.is_empty() => true,
+            WatchEvent::Disruption(disruption) => self.kind.contains(&disruption.kind),
+            WatchEvent::Change(_) => false,
+            WatchEvent::Started(_) | WatchEvent::Summary(_) => true,
         });
         lines
     }
 
     fn exit_code(&self, watched: &Watched) -> ExitCode {
-        let told = &watched.summary().disruptions;
-        match self.fail_on.iter().any(|kind| told.contains_key(kind)) {
-            true => ExitCode::from(FOUND),
-            false => ExitCode::SUCCESS,
-        }
+        let reported = &watched.summary().disruptions;
+        let failed = self.fail_on.iter().any(|kind| reported.contains_key(kind));
+        if failed { ExitCode::from(FOUND) } else { ExitCode::SUCCESS }
     }
 }
 
@@ -173,7 +171,7 @@ fn wait(
 ) -> Result<Wake, CliError> {
     loop {
         match waiting.until(deadline).map_err(cannot_wait)? {
-            Wake::Readable(token) if Some(token) == keys && !screen.key_says_end()? => {}
+            Wake::Readable(token) if Some(token) == keys && !screen.ends_by_key()? => {}
             wake => return Ok(wake),
         }
     }

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_ends_and_a_time_before_1970_is_none() {
+    fn the_end_of_a_day_and_a_time_before_1970() {
         assert_eq!(time_of_day(None), "--:--:--.---");
         assert_eq!(time_of_day(Some(86_399_999_999_999)), "23:59:59.999");
     }

@@ -1,8 +1,8 @@
-//! Whether the time of day was moved, and by whom.
+//! Whether the time of day was moved, and how.
 
 use instruments::steps::Interval;
 
-use super::{Dated, Moment, step_of};
+use super::{Context, Dated, step_of};
 use crate::observer::{BOOTTIME, MONOTONIC, REALTIME};
 use crate::steering::Move;
 use crate::{Disruption, Evidence, Kind, Size};
@@ -10,44 +10,44 @@ use crate::{Disruption, Evidence, Kind, Size};
 const S_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * S_NS;
 
-/// A leap second is within this of the end of its day, ns, as it is told at
-/// the look after it.
+/// A leap second is within this of the end of its day, ns: it is reported at
+/// the sample after it.
 const AROUND_MIDNIGHT_NS: u64 = 12 * S_NS;
 
 /// A leap second is a second to the nanosecond.
 const EXACT_NS: f64 = 100.0;
 
-/// A set for each step of CLOCK_REALTIME that no sleep explains.
-pub(super) fn judge(evidence: &[Dated], moment: Moment<'_>) -> Vec<Disruption> {
+/// A set for each step of CLOCK_REALTIME that no suspend explains.
+pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Vec<Disruption> {
     let steps = evidence.iter().filter_map(|(at_ns, it)| {
         let realtime = step_of(it, REALTIME, MONOTONIC)?;
         let slept = slept_at(evidence, *at_ns);
         let left = Interval { low: realtime.low - slept.high, high: realtime.high - slept.low };
-        (!left.contains_zero()).then(|| told(evidence, (*at_ns, it), left, moment))
+        (!left.contains_zero()).then(|| set_or_leap(evidence, (*at_ns, it), left, context))
     });
-    let told: Vec<_> = steps.collect();
-    if told.is_empty() {
+    let sets: Vec<_> = steps.collect();
+    if sets.is_empty() {
         return set_and_set_back(evidence).into_iter().collect();
     }
-    told
+    sets
 }
 
-/// How far a sleep moved CLOCK_BOOTTIME, and with it the time of day.
+/// How far a suspend moved CLOCK_BOOTTIME, and with it the time of day.
 fn slept_at(evidence: &[Dated], at_ns: u64) -> Interval {
-    let same_look = evidence.iter().filter(|(at, _)| *at == at_ns);
-    let step = same_look.filter_map(|(_, it)| step_of(it, BOOTTIME, MONOTONIC)).next();
+    let same_sample = evidence.iter().filter(|(at, _)| *at == at_ns);
+    let step = same_sample.filter_map(|(_, it)| step_of(it, BOOTTIME, MONOTONIC)).next();
     step.unwrap_or(Interval { low: 0.0, high: 0.0 })
 }
 
-fn told(
+fn set_or_leap(
     evidence: &[Dated],
     (at_ns, step): (u64, &Evidence),
     left: Interval,
-    moment: Moment<'_>,
+    context: Context<'_>,
 ) -> Disruption {
     let is_leap = is_a_second(left)
         && evidence.iter().any(|(_, it)| announces_leap(it))
-        && is_around_midnight(at_ns, moment);
+        && is_around_midnight(at_ns, context);
     let supports = |it: &Evidence| match it {
         Evidence::WasSet => true,
         other => is_leap && announces_leap(other),
@@ -62,8 +62,8 @@ fn told(
     }
 }
 
-/// The kernel told of a set, and nothing slept or is elsewhere: it was put
-/// back before it could be seen.
+/// The kernel reported a set, and no step or suspend shows: the clock was set
+/// back before the next sample.
 fn set_and_set_back(evidence: &[Dated]) -> Option<Disruption> {
     let is_set = |it: &Evidence| *it == Evidence::WasSet;
     let slept = evidence.iter().any(|(_, it)| step_of(it, BOOTTIME, MONOTONIC).is_some());
@@ -85,9 +85,9 @@ fn announces_leap(evidence: &Evidence) -> bool {
     }
 }
 
-fn is_around_midnight(at_ns: u64, moment: Moment<'_>) -> bool {
-    let ago_ns = moment.monotonic_ns.saturating_sub(at_ns);
-    let Some(unix_ns) = moment.unix_ns.and_then(|now| now.checked_sub(ago_ns)) else {
+fn is_around_midnight(at_ns: u64, context: Context<'_>) -> bool {
+    let ago_ns = context.monotonic_ns.saturating_sub(at_ns);
+    let Some(unix_ns) = context.unix_ns.and_then(|now| now.checked_sub(ago_ns)) else {
         return false;
     };
     let of_day = unix_ns % DAY_NS;

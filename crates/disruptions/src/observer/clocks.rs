@@ -6,7 +6,7 @@ use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
 use instruments::steps::{Interval, Rates};
 use units::Bracket;
 
-use super::{Noticed, Passed};
+use super::{Elapsed, Noticed};
 use crate::event::seconds;
 use crate::{Event, Evidence};
 
@@ -16,17 +16,16 @@ use crate::{Event, Evidence};
 const SLEW: f64 = 500e-6;
 const OFFSET_PART_PER_S: f64 = 1.0 / 3.0;
 
-/// Microseconds a tick when nobody slews by it (USER_HZ is 100).
+/// Microseconds per tick without a slew by the tick (USER_HZ is 100).
 const TICK_US: f64 = 10_000.0;
 
-/// The step of a source that is not known, ns: coarse, so that none is made
-/// up. The counters in use are finer.
+/// The resolution of an unknown source, ns: coarse, so that no step is
+/// reported that is none. The counters in use are finer.
 const UNKNOWN_STEP_NS: f64 = 1000.0;
 
-/// The TSC and the raw clock are this far apart in a look before it is said
-/// that they went different ways, ns; what is less is told as a step once it
-/// is certain.
-const APART_NS: f64 = 1e6;
+/// TSC and raw clock that differ by more than this in one sample have
+/// diverged, ns; a smaller difference is a step once it is certain.
+const DIVERGED_NS: f64 = 1e6;
 
 pub(crate) const REALTIME: &str = "CLOCK_REALTIME";
 pub(crate) const BOOTTIME: &str = "CLOCK_BOOTTIME";
@@ -63,91 +62,91 @@ impl Clocks {
         self.raw.rates().map(|rates| 1e9 / rates.middle())
     }
 
-    pub(super) fn begin(&mut self, look: &Sample) {
-        self.take_source(look);
-        self.observe_steps(look, &mut Noticed::default());
+    pub(super) fn begin(&mut self, sample: &Sample) {
+        self.take_source(sample);
+        self.observe_steps(sample, &mut Noticed::default());
     }
 
     pub(super) fn observe(
         &mut self,
-        look: &Sample,
+        sample: &Sample,
         last: &Sample,
-        passed: Passed,
+        elapsed: Elapsed,
         noticed: &mut Noticed,
     ) {
-        let now = look.source.known();
+        let now = sample.source.known();
         if now.is_some() && now != self.source.as_ref() {
             // Under another source the raw clock has another rate: it is
-            // learnt anew, from the next look on, since this one may belong
+            // learnt again from the next sample on, since this one may belong
             // to either.
             push_moved(self.raw.finish(), noticed);
             let before = self.source.take();
-            self.take_source(look);
+            self.take_source(sample);
             if let (Some(before), Some(after)) = (before, now.cloned()) {
                 let source = Evidence::Source { before: before.clone(), after: after.clone() };
-                noticed.evidence(look.monotonic_ns, source);
-                noticed.event(look.monotonic_ns, Event::Source { before, after });
+                noticed.evidence(sample.monotonic_ns, source);
+                noticed.event(sample.monotonic_ns, Event::Source { before, after });
             }
-        } else if let Some(bracket) = look.raw {
-            self.observe_apart((last.raw, bracket), look.monotonic_ns, passed, noticed);
-            push_moved(self.raw.observe(bracket, look.monotonic_ns), noticed);
+        } else if let Some(bracket) = sample.raw {
+            self.observe_divergence((last.raw, bracket), sample.monotonic_ns, elapsed, noticed);
+            push_moved(self.raw.observe(bracket, sample.monotonic_ns), noticed);
         }
-        self.observe_steps(look, noticed);
+        self.observe_steps(sample, noticed);
     }
 
-    fn take_source(&mut self, look: &Sample) {
-        self.source = look.source.known().cloned();
-        self.step_ns = look.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
+    fn take_source(&mut self, sample: &Sample) {
+        self.source = sample.source.known().cloned();
+        self.step_ns = sample.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
         self.raw = LearntRate::new(self.step_ns);
     }
 
-    /// Whether TSC and raw clock went different ways since the last look:
-    /// seen at once, where a step is certain only a look later.
-    fn observe_apart(
+    /// Whether TSC and raw clock diverged since the last sample: known at once,
+    /// where a step is certain only a sample later.
+    fn observe_divergence(
         &self,
         (last, now): (Option<Bracket>, Bracket),
         at_ns: u64,
-        passed: Passed,
+        elapsed: Elapsed,
         noticed: &mut Noticed,
     ) {
         let (Some(last), Some(rates)) = (last, self.raw.rates()) else { return };
-        let apart = rates.widened(SLEW).residual(last, now, self.step_ns);
-        if apart.low < APART_NS && apart.high > -APART_NS {
+        let difference = rates.widened(SLEW).residual(last, now, self.step_ns);
+        if difference.low < DIVERGED_NS && difference.high > -DIVERGED_NS {
             return;
         }
-        let went = |from: u64, to: u64| (i128::from(to) - i128::from(from)) as f64 / 1e9;
+        let advance = |from: u64, to: u64| (i128::from(to) - i128::from(from)) as f64 / 1e9;
         noticed.evidence(
             at_ns,
-            Evidence::CounterWent {
-                tsc_s: went(last.before, now.before) * rates.middle(),
-                raw_s: went(last.inner, now.inner),
-                planned_s: seconds(passed.planned_ns),
+            Evidence::ClocksDiverged {
+                tsc_s: advance(last.before, now.before) * rates.middle(),
+                raw_s: advance(last.inner, now.inner),
+                planned_s: seconds(elapsed.planned_ns),
             },
         );
     }
 
-    fn observe_steps(&mut self, look: &Sample, noticed: &mut Noticed) {
-        let realtime = look.realtime.and_then(|bracket| self.realtime.observe(bracket));
-        push_step(look.monotonic_ns, [REALTIME, MONOTONIC], realtime, noticed);
-        let boottime = look.boottime.and_then(|bracket| self.boottime.observe(bracket));
-        push_step(look.monotonic_ns, [BOOTTIME, MONOTONIC], boottime, noticed);
+    fn observe_steps(&mut self, sample: &Sample, noticed: &mut Noticed) {
+        let realtime = sample.realtime.and_then(|bracket| self.realtime.observe(bracket));
+        push_step(sample.monotonic_ns, [REALTIME, MONOTONIC], realtime, noticed);
+        let boottime = sample.boottime.and_then(|bracket| self.boottime.observe(bracket));
+        push_step(sample.monotonic_ns, [BOOTTIME, MONOTONIC], boottime, noticed);
     }
 
-    /// A slew may have come and gone unseen: what it moved is no step.
+    /// A slew may have begun and ended unseen: what it moved is no step.
     pub(super) fn forget_slews(&mut self) {
         self.monotonic = Slewed::new();
     }
 
     pub(super) fn observe_slews(
         &mut self,
-        look: &Sample,
+        sample: &Sample,
         before: &Adjtimex,
         after: &Adjtimex,
         noticed: &mut Noticed,
     ) {
         let rates = slews(before, after);
-        let step = look.monotonic.and_then(|bracket| self.monotonic.observe(bracket, rates));
-        push_step(look.monotonic_ns, [MONOTONIC, RAW], step, noticed);
+        let step = sample.monotonic.and_then(|bracket| self.monotonic.observe(bracket, rates));
+        push_step(sample.monotonic_ns, [MONOTONIC, RAW], step, noticed);
     }
 
     pub(super) fn finish(&mut self, noticed: &mut Noticed) {
@@ -156,7 +155,7 @@ impl Clocks {
 }
 
 /// The rates at which CLOCK_MONOTONIC may run by CLOCK_MONOTONIC_RAW while
-/// adjtimex goes from one state to the other.
+/// adjtimex changes from one state to the other.
 pub(super) fn slews(before: &Adjtimex, after: &Adjtimex) -> Rates {
     let (slow, fast) = slew_bounds(before, after);
     Rates::new(slow, fast)

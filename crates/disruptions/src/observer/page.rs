@@ -1,4 +1,4 @@
-//! The kvm-clock page: updates, and what they say of the host.
+//! The kvm-clock page: its updates, and what they show of the host.
 
 use facts::Fact;
 use facts::Sample;
@@ -9,23 +9,23 @@ use pvclock::kvm_clock::{Flags, TimeInfo};
 use super::Noticed;
 use crate::{Event, Evidence, PageUpdate, page_fact};
 
-/// A host whose master clock starts anew steps its guests by what its NTP
-/// has corrected since the last time: at most this part of that time, as
+/// A host whose master clock restarts steps its guests by what its NTP has
+/// corrected since the last time: at most this part of that time, as
 /// frequencies beyond 500 ppm are refused (kernel/time/ntp.c).
 const NTP: f64 = 500e-6;
 
-/// Rounding of the scales, and a host's clock read twice, ns: less is no
-/// step of the host's.
+/// The rounding of the scales and of a host that reads its clock twice, ns: a
+/// smaller step is none.
 const NO_STEP_NS: u64 = 1000;
 
 /// What is known of the page.
 #[derive(Default)]
 pub(super) struct Page {
     last: Option<TimeInfo>,
-    is_there: bool,
-    /// When it was last seen to be updated, by CLOCK_MONOTONIC.
+    is_readable: bool,
+    /// CLOCK_MONOTONIC at the sample that last showed an update.
     updated_ns: Option<u64>,
-    was_seen: bool,
+    was_sampled: bool,
 }
 
 impl Page {
@@ -33,25 +33,25 @@ impl Page {
         self.last.map(|page| (page.version, self.updated_ns))
     }
 
-    /// Whether the host says that it had stopped this guest since.
-    pub(super) fn observe(&mut self, look: &Sample, noticed: &mut Noticed) -> bool {
-        let is_first = !std::mem::replace(&mut self.was_seen, true);
-        let was_there = std::mem::replace(&mut self.is_there, look.page.known().is_some());
+    /// Whether the host reported that it had paused this guest.
+    pub(super) fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) -> bool {
+        let is_first = !std::mem::replace(&mut self.was_sampled, true);
+        let was_readable = std::mem::replace(&mut self.is_readable, sample.page.known().is_some());
         let last = self.last;
-        self.last = look.page.known().copied().or(last);
-        let at_ns = look.monotonic_ns;
-        match (&look.page, last) {
-            (Fact::Known(now), Some(last)) if was_there => {
+        self.last = sample.page.known().copied().or(last);
+        let at_ns = sample.monotonic_ns;
+        match (&sample.page, last) {
+            (Fact::Known(now), Some(last)) if was_readable => {
                 let Some(update) = compare(&last, now) else { return false };
                 let event = self.updated(&update, now, at_ns);
                 noticed.event(at_ns, event);
-                tell(&update, &last, now, at_ns, noticed)
+                push_evidence(&update, &last, now, at_ns, noticed)
             }
             (Fact::Known(now), _) if !is_first => {
-                noticed.event(at_ns, Event::PageThere { page: page_fact(now) });
+                noticed.event(at_ns, Event::PageAppeared { page: page_fact(now) });
                 false
             }
-            (Fact::Unknown(why), _) if was_there => {
+            (Fact::Unknown(why), _) if was_readable => {
                 noticed.event(at_ns, Event::PageGone { why: why.to_string() });
                 false
             }
@@ -61,7 +61,7 @@ impl Page {
 
     fn updated(&mut self, update: &Compared, now: &TimeInfo, now_ns: u64) -> Event {
         let since_ns = self.updated_ns.map(|at_ns| now_ns.saturating_sub(at_ns));
-        // A flag that the guest itself took is no update.
+        // A flag that the guest itself cleared is no update.
         if update.updates != Some(0) {
             self.updated_ns = Some(now_ns);
         }
@@ -70,7 +70,7 @@ impl Page {
 }
 
 /// The evidence in an update.
-fn tell(
+fn push_evidence(
     update: &Compared,
     last: &TimeInfo,
     now: &TimeInfo,
@@ -78,7 +78,7 @@ fn tell(
     noticed: &mut Noticed,
 ) -> bool {
     if update.updates.is_none() {
-        noticed.evidence(at_ns, Evidence::PageAnew);
+        noticed.evidence(at_ns, Evidence::PageReset);
     }
     let rates = (last.scale.to_hertz(), now.scale.to_hertz());
     if let (Some(Hertz(before_hz)), Some(Hertz(after_hz))) = rates
@@ -93,7 +93,7 @@ fn tell(
         noticed.evidence(at_ns, Evidence::PageStep { step_ns, explained_ns });
     }
     let stopped = |info: &TimeInfo| info.flags.contains(Flags::GUEST_STOPPED);
-    // It stands until the guest takes it away, whatever updates come.
+    // It stays set until the guest clears it, whatever updates come.
     let was_stopped = stopped(now) && !stopped(last);
     if was_stopped {
         noticed.evidence(at_ns, Evidence::GuestStopped);
@@ -101,8 +101,8 @@ fn tell(
     was_stopped
 }
 
-/// What the host's NTP may have gathered from one stamp to the next; nothing
-/// where the TSC went back between them.
+/// The most that the host's NTP corrects from one stamp to the next; nothing
+/// where the TSC went backward between them.
 fn explained_ns(last: &TimeInfo, now: &TimeInfo) -> u64 {
     let cycles = now.tsc_timestamp.saturating_sub(last.tsc_timestamp);
     match last.scale.to_hertz() {

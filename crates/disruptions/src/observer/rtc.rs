@@ -1,13 +1,13 @@
-//! The battery-backed clock, which goes on when all else stands still.
+//! The RTC, which runs when all other clocks stop.
 //!
-//! It shows whole seconds, so each reading says between which values its
-//! offset from CLOCK_BOOTTIME lies; up to the next reading that doubt grows by
-//! what the two may drift apart. A reading outside is a step: the RTC went on
-//! while the machine stood, or somebody set it. Each reading is held against
-//! the one before alone, so that a clock that runs wrong all the time, as a
-//! TSC does that another host runs faster, is no row of steps. Linux sets it from the time of day
-//! every eleven minutes while that is synchronised, and `hwclock` when told
-//! to: an RTC that moved *onto* a time of day that stayed where it was says
+//! It shows whole seconds, so each reading bounds its offset from
+//! CLOCK_BOOTTIME; until the next reading the bounds widen by what the two may
+//! drift. A reading outside is a step: the RTC ran while the machine was
+//! stopped, or it was set. Each reading is compared with the last one alone, so
+//! that a clock of a wrong rate, such as the TSC after a move to a host with a
+//! faster one, does not cause a series of steps. Linux sets the RTC from the
+//! time of day every eleven minutes while that is synchronised, and `hwclock`
+//! on request: an RTC that was set *to* a time of day that did not move shows
 //! nothing of the machine.
 
 use facts::Sample;
@@ -21,50 +21,50 @@ use crate::Evidence;
 /// The RTC's resolution, ns.
 const RESOLUTION_NS: f64 = 1e9;
 
-/// How far apart RTC and CLOCK_BOOTTIME may drift, relative, beyond what
-/// adjtimex says: a worn crystal.
+/// The drift of the RTC against CLOCK_BOOTTIME, relative, beyond what adjtimex
+/// explains: a worn crystal.
 const DRIFT: f64 = 200e-6;
 
-/// What is known of the RTC.
+/// The last reading of the RTC.
 #[derive(Debug, Default)]
 pub(super) struct Rtc {
-    last: Option<Known>,
+    last: Option<Offset>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
-    /// The RTC less CLOCK_BOOTTIME is from here, ns,
+struct Offset {
+    /// RTC − CLOCK_BOOTTIME is at least this, ns.
     low: f64,
-    /// to here.
+    /// And at most this.
     high: f64,
     boottime_ns: u64,
-    /// The time of day less CLOCK_BOOTTIME, ns.
+    /// CLOCK_REALTIME − CLOCK_BOOTTIME, ns.
     unix: Option<f64>,
 }
 
 impl Rtc {
-    /// What it shows next is not compared with what it showed before.
+    /// The next reading is not compared with the last one.
     pub(super) fn forget(&mut self) {
         self.last = None;
     }
 
     pub(super) fn observe(
         &mut self,
-        look: &Sample,
+        sample: &Sample,
         steered: Option<&Adjtimex>,
         noticed: &mut Noticed,
     ) {
-        let Some(Some(bracket)) = look.rtc.known() else { return };
-        let now = Known::of(*bracket, look);
+        let Some(Some(bracket)) = sample.rtc.known() else { return };
+        let now = Offset::of(*bracket, sample);
         let Some(last) = self.last.replace(now) else { return };
         let (low, high) = last.at(now.boottime_ns, steered);
         let is_step = now.low > high || now.high < low;
-        if !is_step || now.was_put_onto_the_time_of_day(last) {
+        if !is_step || now.was_set_to_time_of_day(last) {
             return;
         }
         let (least, most) = (now.low - high, now.high - low);
         noticed.evidence(
-            look.monotonic_ns,
+            sample.monotonic_ns,
             Evidence::Rtc {
                 gained_s: (least + most) / 2.0 / 1e9,
                 bound_s: (most - least) / 2.0 / 1e9,
@@ -73,11 +73,11 @@ impl Rtc {
     }
 }
 
-impl Known {
-    fn of(bracket: Bracket, look: &Sample) -> Self {
+impl Offset {
+    fn of(bracket: Bracket, sample: &Sample) -> Self {
         let rtc_ns = bracket.inner as f64 * 1e9;
-        // CLOCK_BOOTTIME at the time of the look's other clocks.
-        let unix = look.realtime.zip(look.boottime).map(|(realtime, boottime)| {
+        // CLOCK_BOOTTIME when the other clocks of the sample were read.
+        let unix = sample.realtime.zip(sample.boottime).map(|(realtime, boottime)| {
             let offset = |it: Bracket| (i128::from(it.inner) - i128::from(it.before)) as f64;
             offset(realtime) - offset(boottime)
         });
@@ -89,7 +89,7 @@ impl Known {
         }
     }
 
-    /// The bounds as they are later.
+    /// The bounds at a later time.
     fn at(self, boottime_ns: u64, steered: Option<&Adjtimex>) -> (f64, f64) {
         let (slow, fast) = steered.map_or((1.0, 1.0), |state| slew_bounds(state, state));
         let drift = (1.0 - slow).abs().max((fast - 1.0).abs()) + DRIFT;
@@ -98,8 +98,8 @@ impl Known {
     }
 
     /// Whether it agrees with the time of day, and did not before, while the
-    /// time of day stayed where it was.
-    fn was_put_onto_the_time_of_day(self, last: Self) -> bool {
+    /// time of day did not move.
+    fn was_set_to_time_of_day(self, last: Self) -> bool {
         let (Some(before), Some(now)) = (last.unix, self.unix) else { return false };
         let agrees = |known: &Self, unix: f64| {
             known.low - RESOLUTION_NS <= unix && unix <= known.high + RESOLUTION_NS

@@ -62,7 +62,7 @@ impl Machine {
         }
     }
 
-    fn look(&mut self) -> Sample {
+    fn sample(&mut self) -> Sample {
         self.now_ns += 100_000_000;
         let now = self.now_ns;
         let bracket =
@@ -83,18 +83,18 @@ impl Machine {
     }
 }
 
-/// An observer that has seen a calm second.
-fn watching() -> (Machine, Observer) {
+/// An observer after ten samples without an event.
+fn observing() -> (Machine, Observer) {
     let (mut machine, mut observer) = (Machine::new(), Observer::new(INTERVAL));
     for _ in 0..10 {
-        assert_eq!(observer.observe(machine.look()), Observed::default());
+        assert_eq!(observer.observe(machine.sample()), Observed::default());
     }
     (machine, observer)
 }
 
-/// What the next few looks tell.
+/// The events of the next five samples.
 fn next(machine: &mut Machine, observer: &mut Observer) -> Vec<Happened> {
-    (0..5).flat_map(|_| observer.observe(machine.look()).events).collect()
+    (0..5).flat_map(|_| observer.observe(machine.sample()).events).collect()
 }
 
 fn only_event(lines: Vec<Happened>) -> Event {
@@ -113,8 +113,8 @@ fn assert_step(lines: Vec<Happened>, clocks: [&str; 2], expected_ns: f64) {
 }
 
 #[test]
-fn a_step_of_the_time_of_day_is_told_at_its_time() {
-    let (mut machine, mut observer) = watching();
+fn a_step_of_the_time_of_day_is_reported_with_its_time() {
+    let (mut machine, mut observer) = observing();
     machine.realtime_offset_ns += S;
     let lines = next(&mut machine, &mut observer);
     assert_eq!(lines[0].at_monotonic_ns, 101 * S + 100_000_000);
@@ -122,45 +122,45 @@ fn a_step_of_the_time_of_day_is_told_at_its_time() {
 }
 
 #[test]
-fn a_sleep_shows_in_boottime_alone() {
-    let (mut machine, mut observer) = watching();
+fn a_suspend_shows_in_boottime_alone() {
+    let (mut machine, mut observer) = observing();
     machine.boottime_offset_ns += 3600 * S;
     assert_step(next(&mut machine, &mut observer), [BOOTTIME, MONOTONIC], 3600e9);
 }
 
 #[test]
-fn the_raw_clock_against_the_tsc_is_told_with_the_time_it_happened() {
-    let (mut machine, mut observer) = watching();
+fn a_step_of_the_raw_clock_is_reported_with_the_time_it_happened() {
+    let (mut machine, mut observer) = observing();
     machine.raw_offset_ns += 5000;
     let lines = next(&mut machine, &mut observer);
-    // One look later it is certain; it happened before.
+    // It is certain one sample later.
     assert_eq!(lines[0].at_monotonic_ns, 101 * S + 100_000_000);
     assert_step(lines, [RAW, TSC], 5000.0);
 }
 
 #[test]
-fn a_step_at_the_very_end_is_told_at_the_end() {
-    let (mut machine, mut observer) = watching();
+fn a_step_in_the_last_sample_is_reported_at_the_end() {
+    let (mut machine, mut observer) = observing();
     machine.raw_offset_ns += 5000;
-    assert_eq!(observer.observe(machine.look()), Observed::default());
+    assert_eq!(observer.observe(machine.sample()), Observed::default());
     assert_step(observer.finish().events, [RAW, TSC], 5000.0);
     assert_eq!(observer.finish(), Observed::default());
 }
 
 #[test]
 fn another_source_may_have_another_rate_and_offset() {
-    let (mut machine, mut observer) = watching();
+    let (mut machine, mut observer) = observing();
     machine.source = Fact::Known("kvm-clock".into());
     machine.raw_offset_ns += 700;
-    let told = Event::Source { before: "tsc".into(), after: "kvm-clock".into() };
-    assert_eq!(only_event(next(&mut machine, &mut observer)), told);
+    let switched = Event::Source { before: "tsc".into(), after: "kvm-clock".into() };
+    assert_eq!(only_event(next(&mut machine, &mut observer)), switched);
     machine.source = Fact::Unknown(Unknown::not_there("/sys"));
     assert_eq!(next(&mut machine, &mut observer), []);
 }
 
 #[test]
-fn an_update_of_the_page_is_told_with_its_step() {
-    let (mut machine, mut observer) = watching();
+fn an_update_of_the_page_is_reported_with_its_step() {
+    let (mut machine, mut observer) = observing();
     let now_ns = machine.now_ns;
     machine.page = Fact::Known(TimeInfo {
         version: 34,
@@ -187,13 +187,13 @@ fn an_update_of_the_page_is_told_with_its_step() {
 }
 
 #[test]
-fn a_look_after_other_work_is_not_late() {
-    let (mut machine, mut observer) = watching();
+fn a_sample_after_other_work_is_not_late() {
+    let (mut machine, mut observer) = observing();
     machine.now_ns += 3 * S;
     observer.was_busy(Duration::from_secs(2));
     observer.was_busy(Duration::from_secs(1));
     assert_eq!(next(&mut machine, &mut observer), []);
-    // It excuses one look, and no more than it took.
+    // It excuses one sample, and no more than its own time.
     machine.now_ns += 3 * S;
     let lines = next(&mut machine, &mut observer);
     assert!(matches!(only_event(lines), Event::Late { .. }));
@@ -204,23 +204,23 @@ fn a_look_after_other_work_is_not_late() {
 }
 
 #[test]
-fn a_page_that_comes_and_goes_is_told() {
-    let (mut machine, mut observer) = watching();
+fn a_page_that_appears_and_disappears_is_reported() {
+    let (mut machine, mut observer) = observing();
     machine.page = Fact::Unknown(Unknown::not_applicable("no page"));
     let gone = only_event(next(&mut machine, &mut observer));
     assert_eq!(gone, Event::PageGone { why: "does not apply: no page".into() });
     machine.page = Fact::Known(page_info());
     let there = only_event(next(&mut machine, &mut observer));
-    assert_eq!(there, Event::PageThere { page: page_fact(&page_info()) });
+    assert_eq!(there, Event::PageAppeared { page: page_fact(&page_info()) });
 }
 
 #[test]
-fn a_slew_is_a_move_of_adjtimex_and_no_step() {
-    let (mut machine, mut observer) = watching();
+fn a_slew_is_a_change_of_adjtimex_and_no_step() {
+    let (mut machine, mut observer) = observing();
     machine.adjtimex.frequency_ppm = -3.5;
-    let told = only_event(next(&mut machine, &mut observer));
+    let changed = only_event(next(&mut machine, &mut observer));
     let moves = vec![Move::Frequency { before_ppm: 0.0, after_ppm: -3.5 }];
-    assert_eq!(told, Event::Adjtimex { moves });
+    assert_eq!(changed, Event::Adjtimex { moves });
 }
 
 #[test]
@@ -244,18 +244,18 @@ fn the_rates_a_slew_allows_are_wide_enough_and_no_wider() {
 }
 
 #[test]
-fn time_without_a_look_is_told() {
-    let (mut machine, mut observer) = watching();
+fn a_late_sample_is_reported() {
+    let (mut machine, mut observer) = observing();
     machine.now_ns += 5 * S;
     let lines = next(&mut machine, &mut observer);
-    assert_eq!(only_event(lines), Event::Late { unwatched_s: 5.1, cause: LateCause::Unknown });
+    assert_eq!(only_event(lines), Event::Late { gap_s: 5.1, cause: LateCause::Unknown });
 }
 
 #[test]
-fn a_machine_that_tells_nothing_is_watched_all_the_same() {
+fn a_machine_without_any_fact_is_observed_without_events() {
     let mut observer = Observer::new(INTERVAL);
-    for look in 0..10 {
-        assert_eq!(observer.observe(Sample::at(look * 100_000_000)), Observed::default());
+    for n in 0..10 {
+        assert_eq!(observer.observe(Sample::at(n * 100_000_000)), Observed::default());
     }
     assert_eq!(observer.finish(), Observed::default());
 }

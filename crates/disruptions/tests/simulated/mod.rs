@@ -1,7 +1,7 @@
-//! A simulated machine: its host's counters, its kernel's clocks, and what
-//! its files say, as one look after the other shows them.
+//! A simulated machine: its host's counters, its kernel's clocks and its
+//! files, as samples show them.
 
-mod befalls;
+mod faults;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use pvclock::kvm_clock::{Flags, TimeInfo};
 use pvclock::{Hertz, Nanos, Scale};
 use units::Bracket;
 
-pub(crate) use befalls::Held;
+pub(crate) use faults::Running;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const S: u64 = 1_000 * MS;
@@ -58,7 +58,7 @@ pub(crate) struct Machine {
     tsc_hz: u64,
     hpet_ns: u64,
     page: Option<TimeInfo>,
-    /// What each source had shown when it was last read, ns.
+    /// What the source showed when it was last read, ns.
     source_ns: u64,
     raw_ns: u64,
     monotonic_ns: f64,
@@ -67,7 +67,7 @@ pub(crate) struct Machine {
     adjtimex: Adjtimex,
     vmclock: Option<VmClock>,
     has_rtc: bool,
-    /// The RTC less the time outside, s.
+    /// The RTC minus the time outside, s.
     rtc_off_s: i64,
     rtc_at_ns: u64,
     activity_at_ns: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Booted `up_ns` ago, and `into_day_ns` after midnight it is now.
+    /// Booted 100 s ago; the time of day is `into_day_ns`.
     pub(crate) fn new(source: Source, has_rtc: bool, into_day_ns: u64) -> Self {
         let up_ns = 100 * S;
         Self {
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Without a page to read, as on a kernel that never took kvm-clock.
+    /// Without a page, as on a kernel that never used kvm-clock.
     pub(crate) fn without_page(mut self) -> Self {
         self.page = None;
         self
@@ -136,18 +136,18 @@ impl Machine {
         self.activity.context_switches += ns * PACE / S;
     }
 
-    /// Time passes outside; inside, only the counters that are told to go on.
+    /// Time passes outside; inside, only the chosen counters run.
     fn passes(&mut self, ns: u64, tsc: bool, host: bool, hpet: bool) {
         self.now_ns += ns;
         if tsc {
-            let told = self.page_ns();
+            let shown = self.page_ns();
             self.tsc += (u128::from(ns) * u128::from(self.tsc_hz) / u128::from(S)) as u64;
             if !host {
-                self.rewrite_page(told);
+                self.rewrite_page(shown);
             }
         } else if host {
-            let told = self.page_ns().map(|told| told + ns);
-            self.rewrite_page(told);
+            let shown = self.page_ns().map(|shown| shown + ns);
+            self.rewrite_page(shown);
         }
         if hpet {
             self.hpet_ns += ns;
@@ -155,13 +155,13 @@ impl Machine {
         self.keep_time();
     }
 
-    /// The host says anew what time it is.
-    fn rewrite_page(&mut self, told_ns: Option<u64>) {
+    /// The host updates its page.
+    fn rewrite_page(&mut self, shown_ns: Option<u64>) {
         let tsc = self.tsc;
-        if let (Some(page), Some(told_ns)) = (&mut self.page, told_ns) {
+        if let (Some(page), Some(shown_ns)) = (&mut self.page, shown_ns) {
             page.version += 2;
             page.tsc_timestamp = tsc;
-            page.system_time = Nanos(told_ns);
+            page.system_time = Nanos(shown_ns);
         }
     }
 
@@ -175,21 +175,21 @@ impl Machine {
 
     fn read_source(&self) -> u64 {
         match self.source {
-            // The kernel goes by the frequency it measured at boot.
+            // The kernel uses the frequency it measured at boot.
             Source::Tsc => self.tsc / 2,
             Source::KvmClock => self.page_ns().unwrap_or(0),
             Source::Hpet => self.hpet_ns,
         }
     }
 
-    /// The kernel's own clocks follow its source, and never go back.
+    /// The kernel's own clocks follow its source, and never go backward.
     fn keep_time(&mut self) {
         let now = self.read_source();
-        let went = now.saturating_sub(self.source_ns);
+        let advance = now.saturating_sub(self.source_ns);
         self.source_ns = now.max(self.source_ns);
-        self.raw_ns += went;
+        self.raw_ns += advance;
         let rate = self.adjtimex.tick_us as f64 / 1e4 + self.adjtimex.frequency_ppm * 1e-6;
-        self.monotonic_ns += went as f64 * rate;
+        self.monotonic_ns += advance as f64 * rate;
     }
 
     fn take_source(&mut self, source: Source) {
@@ -205,8 +205,8 @@ impl Machine {
         self.monotonic_ns as u64 + self.unix_offset_ns
     }
 
-    /// What a look sees now.
-    pub(crate) fn look(&mut self, hurry: bool) -> Sample {
+    /// What a sample shows now.
+    pub(crate) fn sample(&mut self, all: bool) -> Sample {
         let monotonic = self.monotonic_ns as u64;
         let around = |outer: u64, unit: u64, inner: u64| Bracket {
             before: outer - WIDTH_NS / 2 * unit,
@@ -216,12 +216,9 @@ impl Machine {
         self.thread.turns += 1;
         self.thread.ran_ns += 60_000;
         self.thread.waited_ns += 30_000;
-        let known = |there: bool, why: &str| match there {
-            true => Ok(()),
-            false => Err(Unknown::not_there(why)),
-        };
-        let rtc_due = hurry || monotonic - self.rtc_at_ns >= 700 * MS;
-        let activity_due = hurry || monotonic - self.activity_at_ns >= 900 * MS;
+        let known = |there: bool, why: &str| there.then_some(()).ok_or(Unknown::not_there(why));
+        let rtc_due = all || monotonic - self.rtc_at_ns >= 700 * MS;
+        let activity_due = all || monotonic - self.activity_at_ns >= 900 * MS;
         let boottime = monotonic + self.slept_ns;
         if rtc_due {
             self.rtc_at_ns = monotonic;
@@ -270,54 +267,54 @@ fn calm() -> Adjtimex {
     }
 }
 
-/// A machine and who watches it.
+/// A machine and its observer.
 pub(crate) struct Watch {
     pub(crate) machine: Machine,
     pub(crate) observer: Observer,
-    /// What was told, and CLOCK_MONOTONIC when it was, ns.
-    pub(crate) told: Vec<(u64, Disruption)>,
+    /// What was reported, and CLOCK_MONOTONIC at that sample, ns.
+    pub(crate) reported: Vec<(u64, Disruption)>,
 }
 
 impl Watch {
     pub(crate) fn begin(mut machine: Machine) -> Self {
         let mut observer = Observer::new(INTERVAL);
-        observer.observe(machine.look(true));
-        Self { machine, observer, told: Vec::new() }
+        observer.observe(machine.sample(true));
+        Self { machine, observer, reported: Vec::new() }
     }
 
-    /// Looks for this long, by the machine's own time.
+    /// Samples for this long, by the machine's own time.
     pub(crate) fn watch(&mut self, ns: u64) {
         let end = self.machine.monotonic_ns as u64 + ns;
         while (self.machine.monotonic_ns as u64) < end {
             let wait = self.observer.next_sample_in().as_nanos() as u64;
             self.machine.run(wait + 70_000);
-            self.look();
+            self.sample();
         }
     }
 
-    /// `befall` happens after `part` of the time to the next look, which then
-    /// comes when it is due by the machine's own time.
-    pub(crate) fn befall(&mut self, part: f64, befall: impl FnOnce(&mut Machine)) {
+    /// `fault` happens after `part` of the time to the next sample, which is
+    /// taken when it is due by the machine's own time.
+    pub(crate) fn inject(&mut self, part: f64, fault: impl FnOnce(&mut Machine)) {
         let wait = self.observer.next_sample_in().as_nanos() as u64;
         let due_ns = self.machine.monotonic_ns as u64 + wait;
         self.machine.run((wait as f64 * part) as u64);
-        befall(&mut self.machine);
+        fault(&mut self.machine);
         let left = due_ns.saturating_sub(self.machine.monotonic_ns as u64);
         self.machine.run(left + 70_000);
-        self.look();
+        self.sample();
     }
 
-    fn look(&mut self) {
-        let look = self.machine.look(self.observer.is_gathering());
-        let now_ns = look.monotonic_ns;
-        let told = self.observer.observe(look).disruptions;
-        self.told.extend(told.into_iter().map(|disruption| (now_ns, disruption)));
+    fn sample(&mut self) {
+        let sample = self.machine.sample(self.observer.is_gathering());
+        let now_ns = sample.monotonic_ns;
+        let disruptions = self.observer.observe(sample).disruptions;
+        self.reported.extend(disruptions.into_iter().map(|disruption| (now_ns, disruption)));
     }
 }
 
 impl Watch {
-    /// CLOCK_MONOTONIC of the last look, ns.
-    pub(crate) fn shown_ns(&self) -> u64 {
+    /// CLOCK_MONOTONIC of the last sample, ns.
+    pub(crate) fn sampled_ns(&self) -> u64 {
         self.machine.monotonic_ns as u64
     }
 }

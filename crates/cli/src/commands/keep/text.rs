@@ -178,6 +178,7 @@ fn what(kind: Kind) -> &'static str {
         Kind::LongSteal => "a long steal",
         Kind::HostStepped => "a step by the host",
         Kind::CounterDisrupted => "a disrupted counter",
+        other => other.name(),
     }
 }
 

@@ -1,40 +1,30 @@
-//! What happened, and when: a line of `parachron watch --format json`.
+//! The events of `parachron watch`: lines of `--format json`.
 
-use disruptions::{Disruption, Event};
-use facts::Fact;
-use facts::Sample;
+use disruptions::{Disruption, Event, Stamped};
 use facts::hardware::PvclockPage;
 use facts::steering::Adjtimex;
+use facts::{Fact, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::summary::Summary;
 
 /// One line: an event and its time.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Line {
-    /// CLOCK_REALTIME, ns since 1970; null where it shows a time before.
-    pub(crate) at_unix_ns: Option<u64>,
-    /// CLOCK_MONOTONIC, ns.
-    pub(crate) at_monotonic_ns: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub(crate) event: Said,
-}
+pub(crate) type Line = Stamped<WatchEvent>;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(crate) enum Said {
+pub(crate) enum WatchEvent {
     /// The watch began: the first line.
     Started(Box<Started>),
-    /// What happened to the machine's time, as far as the evidence tells.
+    /// What happened to the machine's clocks, as far as the evidence shows.
     Disruption(Disruption),
     /// The watch ended: the last line.
     Summary(Summary),
-    /// Something moved.
+    /// A single change.
     #[serde(untagged)]
-    Moved(Event),
+    Change(Event),
 }
 
 /// What is watched.
@@ -42,7 +32,7 @@ pub(crate) enum Said {
 pub(crate) struct Started {
     /// Version of Parachron.
     pub(crate) version: String,
-    /// Time from look to look, s.
+    /// Sampling interval, s.
     pub(crate) interval_s: f64,
     /// The CPU the clocks are read on; null where it may be any.
     pub(crate) cpu: Option<u32>,
@@ -50,47 +40,32 @@ pub(crate) struct Started {
     pub(crate) clocksource: Fact<String>,
     /// The kvm-clock page.
     pub(crate) page: Fact<PvclockPage>,
-    /// How long ago the page's time stamp was taken, s, where that can be
-    /// told; it may have been updated since.
+    /// The age of the page's time stamp, s, where it is known; the page may
+    /// have been updated since.
     pub(crate) page_age_s: Option<f64>,
-    /// Who steers, and how.
+    /// The kernel's clock discipline.
     pub(crate) adjtimex: Fact<Adjtimex>,
-    /// What else can tell what happened.
-    pub(crate) signs: Vec<Sign>,
+    /// Other probes, and whether they can be read.
+    pub(crate) probes: Vec<ProbeStatus>,
     /// Pairs of clocks that are not compared, and why.
     pub(crate) not_compared: Vec<String>,
 }
 
-/// Something that can tell what happened.
+/// A probe.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Sign {
+pub(crate) struct ProbeStatus {
     /// `VMClock`
-    pub(crate) what: String,
-    /// Why it is not watched; null where it is.
-    pub(crate) why_not: Option<String>,
+    pub(crate) probe: String,
+    /// Why it cannot be read; null where it can.
+    pub(crate) error: Option<String>,
 }
 
-impl Line {
-    /// What happened at `at_ns` by CLOCK_MONOTONIC, its time of day by the
-    /// look that told of it.
-    pub(super) fn at(at_ns: u64, event: Said, look: &Sample) -> Self {
-        let ago_ns = look.monotonic_ns.saturating_sub(at_ns);
-        Self {
-            at_unix_ns: look.unix_ns.and_then(|now_ns| now_ns.checked_sub(ago_ns)),
-            at_monotonic_ns: at_ns,
-            event,
-        }
-    }
-}
-
-impl Line {
-    /// A summary that says how many entries the journal did not take.
-    pub(super) fn with_not_in_journal(mut self, lost: Option<u64>) -> Self {
-        if let Said::Summary(summary) = &mut self.event {
-            summary.not_in_journal = lost;
-        }
-        self
-    }
+/// An event at `at_ns` by CLOCK_MONOTONIC; its time of day is by the sample
+/// that showed it.
+pub(super) fn line(at_ns: u64, event: WatchEvent, sample: &Sample) -> Line {
+    let ago_ns = sample.monotonic_ns.saturating_sub(at_ns);
+    let at_unix_ns = sample.unix_ns.and_then(|now_ns| now_ns.checked_sub(ago_ns));
+    Line { at_unix_ns, at_monotonic_ns: at_ns, event }
 }
 
 /// ns in s.

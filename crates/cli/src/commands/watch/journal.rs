@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use disruptions::{Disruption, Kind};
-use platform::journal::Journal;
+use linux::journal::Journal;
 
-use super::event::{Line, Said};
-use super::text;
+use super::event::{Line, WatchEvent};
 use crate::error::CliError;
+use crate::output::disruption;
 
-/// Finds our entries, whatever their kind:
+/// Selects our entries, whatever their kind:
 /// `journalctl MESSAGE_ID=bc79f20f2b2d49c0a62fefc67c427cdc`.
 const MESSAGE_ID: &str = "bc79f20f2b2d49c0a62fefc67c427cdc";
 
@@ -28,48 +28,49 @@ impl Entries {
     pub(super) fn open(socket: &Path) -> Result<Self, CliError> {
         let journal = Journal::open(socket).map_err(|error| CliError::Failed {
             cause: format!("cannot write to the journal at {}: {error}", socket.display()),
-            remedy: "--format json to a file, where systemd does not run".into(),
+            remedy: "start systemd-journald, or write --format json to a file".into(),
         })?;
         Ok(Self { journal, lost: 0 })
     }
 
-    /// Entries for the disruptions among `lines`. One that the journal does
-    /// not take is counted: a watch does not end with the journal.
+    /// Writes the disruptions among `lines`. An entry that the journal does
+    /// not accept is counted: the watch continues without the journal.
     pub(super) fn write(&mut self, lines: &[Line]) {
         for line in lines {
-            if let Said::Disruption(told) = &line.event
-                && self.journal.send(&fields(line, told)).is_err()
+            if let WatchEvent::Disruption(disruption) = &line.event
+                && self.journal.send(&fields(line, disruption)).is_err()
             {
                 self.lost += 1;
             }
         }
     }
 
-    /// Entries that the journal did not take.
+    /// Entries that the journal did not accept.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-fn fields(line: &Line, told: &Disruption) -> Vec<(&'static str, String)> {
-    let said = text::disruption(told);
+fn fields(line: &Line, disruption: &Disruption) -> Vec<(&'static str, String)> {
     let mut fields = vec![
-        ("MESSAGE", said.join("\n")),
+        ("MESSAGE", disruption::lines(disruption).join("\n")),
         ("MESSAGE_ID", MESSAGE_ID.to_owned()),
-        ("PRIORITY", priority(told.kind).to_owned()),
+        ("PRIORITY", priority(disruption.kind).to_owned()),
         ("SYSLOG_IDENTIFIER", "parachron".to_owned()),
-        ("PARACHRON_KIND", told.kind.name().to_owned()),
+        ("PARACHRON_KIND", disruption.kind.name().to_owned()),
         ("PARACHRON_AT_MONOTONIC_NS", line.at_monotonic_ns.to_string()),
     ];
     let mut put = |name, ns: Option<f64>| {
         fields.extend(ns.map(|ns| (name, format!("{ns:.0}"))));
     };
-    put("PARACHRON_SIZE_NS", told.size.map(|size| size.ns));
-    put("PARACHRON_SIZE_BOUND_NS", told.size.map(|size| size.bound_ns));
-    put("PARACHRON_BEHIND_NS", told.behind.map(|size| size.ns));
-    put("PARACHRON_BEHIND_BOUND_NS", told.behind.map(|size| size.bound_ns));
-    // Numbers and strings alone: it always has a JSON form.
-    fields.extend(serde_json::to_string(&told.evidence).ok().map(|it| ("PARACHRON_EVIDENCE", it)));
+    put("PARACHRON_SIZE_NS", disruption.size.map(|size| size.ns));
+    put("PARACHRON_SIZE_BOUND_NS", disruption.size.map(|size| size.bound_ns));
+    put("PARACHRON_BEHIND_NS", disruption.behind.map(|size| size.ns));
+    put("PARACHRON_BEHIND_BOUND_NS", disruption.behind.map(|size| size.bound_ns));
+    // Only numbers and strings: its JSON form always exists.
+    fields.extend(
+        serde_json::to_string(&disruption.evidence).ok().map(|it| ("PARACHRON_EVIDENCE", it)),
+    );
     fields
 }
 
@@ -89,19 +90,24 @@ mod tests {
 
     #[test]
     fn an_entry_has_fields_to_search_by() {
-        let told = Disruption {
+        let disruption = Disruption {
             kind: Kind::Pause,
             at_monotonic_ns: 7,
             size: Some(Size { ns: 5e9, bound_ns: 1e6 }),
             behind: None,
             evidence: vec![Evidence::GuestStopped],
         };
-        let line =
-            Line { at_unix_ns: None, at_monotonic_ns: 7, event: Said::Disruption(told.clone()) };
-        let shown: Vec<_> =
-            fields(&line, &told).iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let line = Line {
+            at_unix_ns: None,
+            at_monotonic_ns: 7,
+            event: WatchEvent::Disruption(disruption.clone()),
+        };
+        let shown: Vec<_> = fields(&line, &disruption)
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         insta::assert_snapshot!(shown.join("\n"), @r##"
-        MESSAGE=the host stopped this machine for 5.000000 s ± 1.00 ms
+        MESSAGE=the host paused this machine for 5.000000 s ± 1.00 ms
         - GUEST_STOPPED is set in the kvm-clock page
         MESSAGE_ID=bc79f20f2b2d49c0a62fefc67c427cdc
         PRIORITY=4

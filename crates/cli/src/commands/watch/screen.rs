@@ -10,41 +10,41 @@ use super::watched::Watched;
 use crate::error::CliError;
 use crate::output;
 
-/// How things stand at a look.
+/// The state at a sample.
 pub(super) struct Shown<'a> {
-    /// The look.
-    pub(super) look: &'a Sample,
-    /// What was made of it and those before.
+    /// The sample.
+    pub(super) sample: &'a Sample,
+    /// What was observed so far.
     pub(super) watched: &'a Watched,
 }
 
 /// Somewhere to show a watch.
 pub(super) trait Screen {
-    /// Shows what happened.
+    /// Shows events.
     fn lines(&mut self, lines: &[Line]) -> Result<(), CliError>;
 
-    /// Shows how things stand.
+    /// Shows the state.
     fn state(&mut self, _shown: &Shown<'_>) -> Result<(), CliError> {
         Ok(())
     }
 
-    /// Where keys come from.
+    /// The descriptor that keys are read from.
     fn keys(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Takes the keys pressed: whether one of them ends the watch.
-    fn key_says_end(&mut self) -> Result<bool, CliError> {
+    /// Reads the pressed keys and returns whether one of them ends the watch.
+    fn ends_by_key(&mut self) -> Result<bool, CliError> {
         Ok(false)
     }
 
-    /// Shows the last lines and leaves things as they were.
+    /// Shows the last lines and restores the terminal.
     fn finish(&mut self, lines: &[Line]) -> Result<(), CliError> {
         self.lines(lines)
     }
 }
 
-/// A line of text an event.
+/// A line of text for each event.
 #[derive(Debug, Default)]
 pub(super) struct PlainLines {
     /// Day of the first line, and of the last one, since 1970.
@@ -55,8 +55,8 @@ pub(super) struct PlainLines {
 const DAY_NS: u64 = 86_400_000_000_000;
 
 impl PlainLines {
-    /// The line, and before it how many days it is since the first, when that
-    /// has changed: lines carry no date.
+    /// The line, preceded by the days since the first line when they have
+    /// changed: lines carry no date.
     fn with_day(&mut self, line: &Line) -> String {
         let mut shown = String::new();
         if let Some(today) = line.at_unix_ns.map(|ns| ns / DAY_NS) {
@@ -83,7 +83,7 @@ impl Screen for PlainLines {
     }
 }
 
-/// A JSON object an event.
+/// A JSON object for each event.
 #[derive(Debug)]
 pub(super) struct JsonLines;
 

@@ -1,4 +1,4 @@
-//! What a whole watch saw.
+//! The figures of a whole watch.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use disruptions::{Event, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::event::{Line, Said, seconds};
+use super::event::{Line, WatchEvent, seconds};
 
-/// What was seen from the first look to the last.
+/// The figures from the first sample to the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Summary {
-    /// How long was watched, s.
+    /// Duration of the watch, s.
     pub(crate) watched_s: f64,
-    /// How often each kind of disruption was told; a kind that is not listed
-    /// was not.
+    /// How often each kind of disruption was reported; a kind that is not
+    /// listed was not.
     pub(crate) disruptions: BTreeMap<Kind, u64>,
-    /// Looks taken.
-    pub(crate) looks: u64,
-    /// The longest time between two looks, s.
-    pub(crate) longest_unwatched_s: f64,
+    /// Samples taken.
+    pub(crate) samples: u64,
+    /// The longest time between two samples, s.
+    pub(crate) longest_interval_s: f64,
     /// The kvm-clock page; null where it could never be read.
     pub(crate) page: Option<PageSummary>,
     /// Steps of each pair of clocks; a pair that is not listed had none.
@@ -28,28 +28,27 @@ pub(crate) struct Summary {
     pub(crate) rate_changes: u64,
     /// Changes of the clock source.
     pub(crate) source_changes: u64,
-    /// Looks at which adjtimex had moved.
-    pub(crate) adjtimex_moves: u64,
-    /// Entries that the journal did not take; null where none were meant for
-    /// it.
-    pub(crate) not_in_journal: Option<u64>,
-    /// When the page was there first, s after the start.
+    /// Samples in which adjtimex had changed.
+    pub(crate) adjtimex_changes: u64,
+    /// Entries that the journal did not accept; null without `--journal`.
+    pub(crate) lost_journal_entries: Option<u64>,
+    /// When the page first became readable, s after the start.
     #[serde(skip)]
     page_from_s: f64,
 }
 
-/// What became of the kvm-clock page.
+/// The updates of the kvm-clock page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct PageSummary {
     /// Its version at the end.
     pub(crate) version: u32,
-    /// Updates seen, by the version.
+    /// Updates, by the version.
     pub(crate) updates: u64,
-    /// The same an hour; null for a watch of less than a minute.
+    /// Updates per hour; null for a watch of less than a minute.
     pub(crate) updates_per_hour: Option<f64>,
-    /// The longest time without an update, s, to within the interval of looks.
+    /// The longest time without an update, s, to within the sampling interval.
     pub(crate) longest_gap_s: f64,
-    /// That gap began before the watch or went on after it: it is longer.
+    /// That gap began before the watch or continued after it: it is longer.
     pub(crate) longest_gap_is_open: bool,
     /// The largest step of an update, ns, whichever its direction.
     pub(crate) largest_step_ns: Option<i64>,
@@ -58,9 +57,9 @@ pub(crate) struct PageSummary {
 /// Steps of one pair of clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
-    /// The one that stepped.
+    /// The clock that stepped.
     pub(crate) clock: String,
-    /// The one it is compared with.
+    /// The clock it is compared with.
     pub(crate) against: String,
     /// How often.
     pub(crate) steps: u64,
@@ -70,7 +69,7 @@ pub(crate) struct Steps {
     pub(crate) sum_ns: f64,
 }
 
-/// A rate from less than this tells nobody anything, s.
+/// A rate over less than this means nothing, s.
 const RATE_FROM_S: f64 = 60.0;
 
 impl Summary {
@@ -78,8 +77,10 @@ impl Summary {
     pub(super) fn count(&mut self, line: &Line) {
         let page_for_s = self.watched_s - self.page_from_s;
         match &line.event {
-            Said::Disruption(told) => *self.disruptions.entry(told.kind).or_default() += 1,
-            Said::Moved(Event::PageUpdate(update)) => {
+            WatchEvent::Disruption(disruption) => {
+                *self.disruptions.entry(disruption.kind).or_default() += 1
+            }
+            WatchEvent::Change(Event::PageUpdate(update)) => {
                 let page = self.page.get_or_insert_default();
                 // A version that went back is one update at least.
                 page.updates += u64::from(update.updates.unwrap_or(1));
@@ -90,15 +91,15 @@ impl Summary {
                 }
                 page.gap(update.since_last_s.unwrap_or(page_for_s), update.since_last_s.is_none());
             }
-            Said::Moved(Event::Step { clock, against, step_ns, .. }) => {
+            WatchEvent::Change(Event::Step { clock, against, step_ns, .. }) => {
                 self.step(clock, against, *step_ns)
             }
-            Said::Moved(Event::PageThere { .. }) if self.page.is_none() => {
+            WatchEvent::Change(Event::PageAppeared { .. }) if self.page.is_none() => {
                 self.page_from_s = self.watched_s
             }
-            Said::Moved(Event::Rate { .. }) => self.rate_changes += 1,
-            Said::Moved(Event::Source { .. }) => self.source_changes += 1,
-            Said::Moved(Event::Adjtimex { .. }) => self.adjtimex_moves += 1,
+            WatchEvent::Change(Event::Rate { .. }) => self.rate_changes += 1,
+            WatchEvent::Change(Event::Source { .. }) => self.source_changes += 1,
+            WatchEvent::Change(Event::Adjtimex { .. }) => self.adjtimex_changes += 1,
             _ => {}
         }
     }
@@ -124,16 +125,17 @@ impl Summary {
         }
     }
 
-    /// Counts a look, the last but for those to come.
-    pub(super) fn look(&mut self, since_start_ns: u64, since_last_ns: u64) {
-        self.looks += 1;
+    /// Counts a sample.
+    pub(super) fn count_sample(&mut self, since_start_ns: u64, since_last_ns: u64) {
+        self.samples += 1;
         self.watched_s = seconds(since_start_ns);
-        self.longest_unwatched_s = self.longest_unwatched_s.max(seconds(since_last_ns));
+        self.longest_interval_s = self.longest_interval_s.max(seconds(since_last_ns));
     }
 
-    /// Closes the account: the page's version at the end, and the time since
-    /// its last update, if there was one.
-    pub(super) fn close(&mut self, page: Option<(u32, Option<f64>)>) {
+    /// Adds the page's version at the end and the time since its last update, if
+    /// there was one, and the entries that the journal lost.
+    pub(super) fn close(&mut self, page: Option<(u32, Option<f64>)>, lost: Option<u64>) {
+        self.lost_journal_entries = lost;
         let Some((version, since_update_s)) = page else { return };
         let page = self.page.get_or_insert_default();
         page.version = version;

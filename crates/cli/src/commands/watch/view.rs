@@ -1,4 +1,4 @@
-//! The live view: how things stand above, what happened below.
+//! The live view: the state above, the events below.
 
 use std::collections::VecDeque;
 use std::io::Stdin;
@@ -18,17 +18,18 @@ use super::event::{Line, seconds};
 use super::screen::{PlainLines, Screen, Shown};
 use super::text;
 use crate::error::CliError;
+use crate::output::disruption::span;
 use crate::output::event_line::time_of_day;
 use crate::output::printable;
 
-/// Redrawn this often at most, unless something happened: drawing costs more
-/// than looking.
-const DRAW_EACH: Duration = Duration::from_millis(500);
+/// Least time between two drawings without an event: drawing costs more than
+/// sampling.
+const DRAW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Lines kept; a screen holds fewer.
 const KEPT: usize = 500;
 
-/// Lines printed on the way out: what was on the screen is gone with it.
+/// Lines printed at the end: the terminal clears what the view showed.
 const PRINTED: usize = 20;
 
 /// Width of the labels.
@@ -46,8 +47,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Takes the terminal over. ratatui gives it back when this program
-    /// panics, `drop` in any other case.
+    /// Takes over the terminal. ratatui restores it when this program panics,
+    /// `drop` in any other case.
     pub(super) fn new(started: &Line) -> Result<Self, CliError> {
         let terminal = ratatui::try_init().map_err(|error| CliError::Failed {
             cause: format!("cannot use this terminal for the live view: {error}"),
@@ -96,7 +97,7 @@ impl Screen for View {
     }
 
     fn state(&mut self, shown: &Shown<'_>) -> Result<(), CliError> {
-        if !self.dirty && self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW_EACH) {
+        if !self.dirty && self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW_INTERVAL) {
             return Ok(());
         }
         self.rows = rows(shown);
@@ -107,7 +108,7 @@ impl Screen for View {
         Some(self.stdin.as_fd())
     }
 
-    fn key_says_end(&mut self) -> Result<bool, CliError> {
+    fn ends_by_key(&mut self) -> Result<bool, CliError> {
         let mut ends = false;
         while terminal::poll(Duration::ZERO)? {
             match terminal::read()? {
@@ -115,7 +116,7 @@ impl Screen for View {
                     let control = key.modifiers.contains(KeyModifiers::CONTROL);
                     ends |= match key.code {
                         KeyCode::Char('q') | KeyCode::Esc => true,
-                        // In raw mode Ctrl-C is a key, no signal.
+                        // In raw mode Ctrl-C is a key, not a signal.
                         KeyCode::Char('c') => control,
                         _ => false,
                     };
@@ -127,7 +128,7 @@ impl Screen for View {
         Ok(ends)
     }
 
-    /// Leaves the last events, and the summary, where they can be scrolled to.
+    /// Prints the last events and the summary, to be scrolled to.
     fn finish(&mut self, lines: &[Line]) -> Result<(), CliError> {
         self.close();
         let mut kept: Vec<Line> = self.lines.drain(..).collect();
@@ -137,35 +138,35 @@ impl Screen for View {
     }
 }
 
-/// How things stand, label by label.
+/// The state, label by label.
 fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
-    let Shown { look, watched } = shown;
-    let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
+    let Shown { sample, watched } = shown;
+    let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());
     let unknown = |why: Option<&facts::Unknown>| why.map(ToString::to_string);
     let summary = watched.summary();
-    let source = look.source.known().cloned().or_else(|| unknown(look.source.unknown()));
-    let page_text = look.page.known().map(|info| text::page(&page_fact(info), age.map(seconds)));
-    let adjtimex = look.adjtimex.known().map(text::adjtimex);
+    let source = sample.source.known().cloned().or_else(|| unknown(sample.source.unknown()));
+    let page_text = sample.page.known().map(|info| text::page(&page_fact(info), age.map(seconds)));
+    let adjtimex = sample.adjtimex.known().map(text::adjtimex);
     let updates = summary.page.as_ref().map_or(0, |page| page.updates);
     let steps: u64 = summary.steps.iter().map(|steps| steps.steps).sum();
     vec![
-        ("time", format!("{} UTC", time_of_day(look.unix_ns))),
+        ("time", format!("{} UTC", time_of_day(sample.unix_ns))),
         ("source", source.unwrap_or_default()),
-        ("page", page_text.or_else(|| unknown(look.page.unknown())).unwrap_or_default()),
-        ("adjtimex", adjtimex.or_else(|| unknown(look.adjtimex.unknown())).unwrap_or_default()),
+        ("page", page_text.or_else(|| unknown(sample.page.unknown())).unwrap_or_default()),
+        ("adjtimex", adjtimex.or_else(|| unknown(sample.adjtimex.unknown())).unwrap_or_default()),
         (
             "TSC",
             match watched.observer().tsc_hz() {
                 Some(hz) => format!("{:.6} MHz by CLOCK_MONOTONIC_RAW", hz / 1e6),
-                None => "rate not known yet".into(),
+                None => "rate not yet known".into(),
             },
         ),
         (
             "watched",
             format!(
-                "{}, {} looks; {updates} page updates, {steps} steps, {} source changes",
-                text::span(summary.watched_s),
-                summary.looks,
+                "{}, {} samples; {updates} page updates, {steps} steps, {} source changes",
+                span(summary.watched_s),
+                summary.samples,
                 summary.source_changes,
             ),
         ),
@@ -195,7 +196,7 @@ fn draw(frame: &mut Frame<'_>, rows: &[(&'static str, String)], lines: &VecDeque
     let newest: Vec<Row<'_>> =
         all[all.len().saturating_sub(room)..].iter().map(|line| Row::raw(*line)).collect();
     frame.render_widget(Paragraph::new(newest), below);
-    frame.render_widget(Row::raw("q quits; the clock is read, not changed").dim(), foot);
+    frame.render_widget(Row::raw("q quits; clocks are read, not changed").dim(), foot);
 }
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
 
     use disruptions::{Event, LateCause};
 
-    use super::super::event::Said;
+    use super::super::event::WatchEvent;
     use super::*;
 
     fn drawn(width: u16, height: u16, lines: &VecDeque<Line>) -> String {
@@ -215,11 +216,11 @@ mod tests {
         terminal.backend().to_string()
     }
 
-    fn late(unwatched_s: f64) -> Line {
+    fn late(gap_s: f64) -> Line {
         Line {
             at_unix_ns: Some(0),
             at_monotonic_ns: 0,
-            event: Said::Moved(Event::Late { unwatched_s, cause: LateCause::Unknown }),
+            event: WatchEvent::Change(Event::Late { gap_s, cause: LateCause::Unknown }),
         }
     }
 
@@ -227,7 +228,9 @@ mod tests {
     fn the_newest_events_are_shown_at_the_bottom() {
         let lines = (0..30).map(|s| late(f64::from(s))).collect();
         let screen = drawn(60, 10, &lines);
-        assert!(screen.contains("no look for 29.0 s") && !screen.contains("no look for 10.0 s"));
+        assert!(
+            screen.contains("no sample for 29.0 s") && !screen.contains("no sample for 10.0 s")
+        );
         assert!(screen.contains("source      tsc") && screen.contains("q quits"), "{screen}");
         assert!(!screen.contains('\u{1b}'));
     }

@@ -1,14 +1,14 @@
-//! A whole watch: each look told as lines, and all of them counted.
+//! A whole watch: each sample becomes lines, and the lines are counted.
 
 use std::time::Duration;
 
 use disruptions::{Observed, Observer};
 use facts::Sample;
 
-use super::event::{Line, Said, seconds};
+use super::event::{Line, WatchEvent, line, seconds};
 use super::summary::Summary;
 
-/// What was seen from the first look on.
+/// What was observed from the first sample on.
 pub(super) struct Watched {
     observer: Observer,
     summary: Summary,
@@ -17,7 +17,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Nothing seen yet; a look is planned each `interval`.
+    /// A watch whose samples are planned each `interval`.
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             observer: Observer::new(interval),
@@ -35,39 +35,47 @@ impl Watched {
         &self.summary
     }
 
-    /// The next look: what it tells.
-    pub(super) fn observe(&mut self, look: Sample) -> Vec<Line> {
-        let now_ns = look.monotonic_ns;
+    /// Takes the next sample and returns its events.
+    pub(super) fn observe(&mut self, sample: Sample) -> Vec<Line> {
+        let now_ns = sample.monotonic_ns;
         let first_ns = *self.first_ns.get_or_insert(now_ns);
-        let passed_ns =
+        let interval_ns =
             self.last.as_ref().map_or(0, |last| now_ns.saturating_sub(last.monotonic_ns));
-        self.summary.look(now_ns.saturating_sub(first_ns), passed_ns);
-        let observed = self.observer.observe(look.clone());
-        let lines = self.tell(observed, &look);
-        self.last = Some(look);
+        self.summary.count_sample(now_ns.saturating_sub(first_ns), interval_ns);
+        let observed = self.observer.observe(sample.clone());
+        let lines = self.lines(observed, &sample);
+        self.last = Some(sample);
         lines
     }
 
-    /// The last lines: what only time would have made certain; and all
-    /// together.
-    pub(super) fn finish(&mut self) -> (Vec<Line>, Option<Line>) {
-        let Some(last) = self.last.take() else { return (Vec::new(), None) };
+    /// The last events, which are classified without more samples.
+    pub(super) fn last_events(&mut self) -> Vec<Line> {
+        let Some(last) = self.last.take() else { return Vec::new() };
         let observed = self.observer.finish();
-        let lines = self.tell(observed, &last);
+        let lines = self.lines(observed, &last);
+        self.last = Some(last);
+        lines
+    }
+
+    /// The summary, with the entries that the journal did not accept.
+    pub(super) fn finish(&mut self, lost_journal_entries: Option<u64>) -> Option<Line> {
+        let last = self.last.take()?;
         let page = self.observer.page().map(|(version, updated_ns)| {
             (version, updated_ns.map(|at| seconds(last.monotonic_ns.saturating_sub(at))))
         });
-        self.summary.close(page);
-        let summary = Said::Summary(self.summary.clone());
-        (lines, Some(Line::at(last.monotonic_ns, summary, &last)))
+        self.summary.close(page, lost_journal_entries);
+        let summary = WatchEvent::Summary(self.summary.clone());
+        Some(line(last.monotonic_ns, summary, &last))
     }
 
-    fn tell(&mut self, observed: Observed, look: &Sample) -> Vec<Line> {
-        let moved = observed.events.into_iter();
-        let moved = moved.map(|it| Line::at(it.at_monotonic_ns, Said::Moved(it.event), look));
-        let told = observed.disruptions.into_iter();
-        let told = told.map(|it| Line::at(it.at_monotonic_ns, Said::Disruption(it), look));
-        let lines: Vec<_> = moved.chain(told).collect();
+    fn lines(&mut self, observed: Observed, sample: &Sample) -> Vec<Line> {
+        let changes = observed.events.into_iter();
+        let changes =
+            changes.map(|it| line(it.at_monotonic_ns, WatchEvent::Change(it.event), sample));
+        let disruptions = observed.disruptions.into_iter();
+        let disruptions =
+            disruptions.map(|it| line(it.at_monotonic_ns, WatchEvent::Disruption(it), sample));
+        let lines: Vec<_> = changes.chain(disruptions).collect();
         lines.iter().for_each(|line| self.summary.count(line));
         lines
     }

@@ -1,14 +1,15 @@
-use disruptions::{Disruption, Evidence, FieldChange, Kind, Size};
+use disruptions::steering::Move;
+use disruptions::{Disruption, Evidence, FieldChange, Kind, LateCause, Size};
 
 use super::*;
 
 fn at(event: Event) -> Line {
-    let event = Said::Moved(event);
+    let event = WatchEvent::Change(event);
     Line { at_unix_ns: Some(1_795_241_162_797_851_948), at_monotonic_ns: 0, event }
 }
 
 #[test]
-fn an_update_reads_as_one() {
+fn an_update_is_one_event() {
     let field = |field: &str, before, after| FieldChange { field: field.into(), before, after };
     let update = PageUpdate {
         updates: Some(1),
@@ -26,9 +27,9 @@ fn an_update_reads_as_one() {
     06:06:02.797  page       version 32 → 34, system_time stepped +12 ns
                              tsc_timestamp 3451391528 → 14815000000000
                              flags 1 → 3
-                             1 h 0 min after the update before
+                             1 h 0 min after the previous update
     ");
-    let anew = PageUpdate {
+    let reset = PageUpdate {
         updates: None,
         step_ns: None,
         no_step: Some("the page is switched off (version 2)".into()),
@@ -36,10 +37,10 @@ fn an_update_reads_as_one() {
         changed: vec![field("version", 32, 2)],
         ..update
     };
-    insta::assert_snapshot!(line(&at(Event::PageUpdate(anew))), @r"
-    06:06:02.797  page       version 32 → 2, no time to compare: the page is
-                             switched off (version 2)
-                             the version went back: the page was written anew
+    insta::assert_snapshot!(line(&at(Event::PageUpdate(reset))), @r"
+    06:06:02.797  page       version 32 → 2, step unknown: the page is switched off
+                             (version 2)
+                             the version went back: the page was reset
     ");
 }
 
@@ -63,7 +64,7 @@ fn other_events_read_as_sentences() {
         Event::Rate { before_hz: 2.4e9, after_hz: 2.4e9 + 4800.0 },
         Event::Source { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
         Event::Adjtimex { moves },
-        Event::Late { unwatched_s: 5.13, cause: LateCause::Stopped },
+        Event::Late { gap_s: 5.13, cause: LateCause::ProcessStopped },
         Event::PageGone { why: "does not apply: no page".into() },
     ];
     let text: Vec<_> = events.into_iter().map(|event| line(&at(event))).collect();
@@ -78,8 +79,8 @@ fn other_events_read_as_sentences() {
                              status: INS set; UNSYNC, PLL cleared
                              offset 0 ns → -1500.000 µs
                              TAI - UTC 0 → 37 s
-    06:06:02.797  late       no look for 5.1 s: this process was stopped (SIGSTOP)
-    06:06:02.797  page       gone: does not apply: no page
+    06:06:02.797  late       no sample for 5.1 s: this process was stopped (SIGSTOP)
+    06:06:02.797  page       no longer readable: does not apply: no page
     ");
 }
 
@@ -100,7 +101,7 @@ fn spans_are_short() {
     assert_eq!(spans, shown);
 }
 
-fn verdict(
+fn disruption_line(
     kind: Kind,
     size: Option<[f64; 2]>,
     behind: Option<[f64; 2]>,
@@ -110,7 +111,7 @@ fn verdict(
     line(&Line {
         at_unix_ns: Some(1_795_241_162_797_851_948),
         at_monotonic_ns: 0,
-        event: Said::Disruption(Disruption {
+        event: WatchEvent::Disruption(Disruption {
             kind,
             at_monotonic_ns: 0,
             size: size.map(size_of),
@@ -121,33 +122,38 @@ fn verdict(
 }
 
 #[test]
-fn a_verdict_says_what_it_rests_on() {
-    let gap = |cause| Evidence::Unwatched { unwatched_s: 5.4, planned_s: 0.25, cause };
+fn a_disruption_reads_as_sentence_and_evidence() {
+    let gap = |cause| Evidence::Late { gap_s: 5.4, planned_s: 0.25, cause };
     let texts = [
-        verdict(
+        disruption_line(
             Kind::Pause,
             Some([5e9, 1200.0]),
             Some([5e9, 1200.0]),
             vec![
-                Evidence::CounterWent { tsc_s: 5.25, raw_s: 0.25, planned_s: 0.25 },
+                Evidence::ClocksDiverged { tsc_s: 5.25, raw_s: 0.25, planned_s: 0.25 },
                 Evidence::PageStep { step_ns: -5_000_000_000, explained_ns: 150_000 },
             ],
         ),
-        verdict(
+        disruption_line(
             Kind::Pause,
             Some([61e9, 1e9]),
             Some([61e9, 1e9]),
             vec![Evidence::Rtc { gained_s: 61.0, bound_s: 1.0 }],
         ),
-        verdict(Kind::Pause, Some([5.275e9, 1.25e8]), None, vec![gap(LateCause::StoodStill)]),
-        verdict(Kind::ClockSet, Some([-3e9, 31.0]), None, vec![Evidence::WasSet]),
-        verdict(
+        disruption_line(
+            Kind::Pause,
+            Some([5.275e9, 1.25e8]),
+            None,
+            vec![gap(LateCause::MachineStopped)],
+        ),
+        disruption_line(Kind::ClockSet, Some([-3e9, 31.0]), None, vec![Evidence::WasSet]),
+        disruption_line(
             Kind::Migrated,
             None,
             None,
             vec![Evidence::PageRate { before_hz: 2_400_000_000, after_hz: 2_400_048_000 }],
         ),
-        verdict(
+        disruption_line(
             Kind::LongSteal,
             Some([7e8, 1e7]),
             None,
@@ -155,24 +161,24 @@ fn a_verdict_says_what_it_rests_on() {
         ),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r"
-    06:06:02.797  PAUSE      the host stopped this machine for 5.000000 s ± 1.20 µs
-                             the time of day is 5.000000 s ± 1.20 µs behind for it
-                             - in a look planned for 250 ms the TSC went 5.250 s,
-                             CLOCK_MONOTONIC_RAW 0.250 s
+    06:06:02.797  PAUSE      the host paused this machine for 5.000000 s ± 1.20 µs
+                             the time of day is 5.000000 s ± 1.20 µs behind
+                             - in an interval planned for 250 ms the TSC advanced
+                             5.250 s, CLOCK_MONOTONIC_RAW 0.250 s
                              - the kvm-clock page stepped -5.000000 s; the host's
-                             NTP explains 150.000 µs at most
-    06:06:02.797  PAUSE      the host stopped this machine for 61.0 ± 1.0 s
-                             the time of day is 61.0 ± 1.0 s behind for it
-                             - the RTC went +61.0 ± 1.0 s against CLOCK_BOOTTIME
-    06:06:02.797  PAUSE      the host stopped this machine for 5.3 ± 0.1 s
-                             - no look for 5.4 s instead of 250 ms: the machine
-                             stood still
-    06:06:02.797  CLOCK SET  somebody set the time of day by -3.000000 s ± 31.0 ns
-                             - the kernel says that the time of day was set
-    06:06:02.797  MIGRATED   this machine goes on on another host
-                             - the kvm-clock page says TSC 2400.000000 → 2400.048000
-                             MHz (+20.000 ppm)
-    06:06:02.797  LONG STEAL the host gave a CPU to others for 0.70 ± 0.01 s
-                             - CPU 1 was denied 700 ms since it was last asked
+                             NTP explains at most 150.000 µs
+    06:06:02.797  PAUSE      the host paused this machine for 61.0 ± 1.0 s
+                             the time of day is 61.0 ± 1.0 s behind
+                             - the RTC stepped +61.0 ± 1.0 s against CLOCK_BOOTTIME
+    06:06:02.797  PAUSE      the host paused this machine for 5.3 ± 0.1 s
+                             - no sample for 5.4 s instead of 250 ms: the machine
+                             was stopped
+    06:06:02.797  CLOCK SET  the time of day was set by -3.000000 s ± 31.0 ns
+                             - the kernel reported that the time of day was set
+    06:06:02.797  MIGRATED   this machine was migrated to another host
+                             - the kvm-clock page states TSC 2400.000000 →
+                             2400.048000 MHz (+20.000 ppm)
+    06:06:02.797  LONG STEAL the host stole CPU time: 0.70 ± 0.01 s
+                             - CPU 1: 700 ms stolen since the last sample
     ");
 }

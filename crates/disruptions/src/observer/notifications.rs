@@ -1,5 +1,5 @@
-//! What says outright that something happened: VMClock, the kernel's log and
-//! its messages.
+//! Direct reports of a disruption: VMClock, the kernel's log and its
+//! messages.
 
 use facts::Sample;
 use facts::hardware::VmClock;
@@ -8,28 +8,28 @@ use facts::kernel::{LogEvent, LogLine};
 use super::Noticed;
 use crate::Evidence;
 
-/// The last of what can be compared.
+/// What was reported last.
 #[derive(Debug, Default)]
-pub(super) struct Signs {
+pub(super) struct Notifications {
     vmclock: Option<VmClock>,
 }
 
-impl Signs {
-    pub(super) fn observe(&mut self, look: &Sample, noticed: &mut Noticed) {
-        let at_ns = look.monotonic_ns;
-        if let Some(now) = look.vmclock.known()
+impl Notifications {
+    pub(super) fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) {
+        let at_ns = sample.monotonic_ns;
+        if let Some(now) = sample.vmclock.known()
             && let Some(before) = self.vmclock.replace(now.clone())
         {
             compare(&before, now).for_each(|evidence| noticed.evidence(at_ns, evidence));
         }
-        let lines = look.log.known().map_or(&[][..], Vec::as_slice);
-        for line in lines.iter().filter(|line| matters(line)) {
+        let lines = sample.log.known().map_or(&[][..], Vec::as_slice);
+        for line in lines.iter().filter(|line| is_relevant(line)) {
             noticed.evidence(at_ns, Evidence::Log { line: line.text.clone() });
         }
-        if look.was_set.is_known_and(|set| *set) {
+        if sample.was_set.is_known_and(|set| *set) {
             noticed.evidence(at_ns, Evidence::WasSet);
         }
-        if look.new_generation.is_known_and(|new| *new) {
+        if sample.new_generation.is_known_and(|new| *new) {
             noticed.evidence(at_ns, Evidence::NewGeneration);
         }
     }
@@ -46,7 +46,7 @@ fn compare(before: &VmClock, now: &VmClock) -> impl Iterator<Item = Evidence> {
     [marker, generation].into_iter().flatten()
 }
 
-fn matters(line: &LogLine) -> bool {
+fn is_relevant(line: &LogLine) -> bool {
     matches!(
         line.event,
         LogEvent::Restored

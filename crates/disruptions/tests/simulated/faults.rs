@@ -1,42 +1,42 @@
-//! What can befall a machine, and what its host and kernel make of it.
+//! What can happen to a machine, and what its host and kernel make of it.
 
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Scale};
 
 use super::{Machine, S, Source};
 
-/// What goes on while a host holds a machine.
+/// Which clocks run while a host pauses a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Running {
     /// TSC and host's clock: a host that just stops the virtual CPUs.
     All,
-    /// The TSC alone, as the host sets its page back: QEMU's stop and cont.
+    /// The TSC alone, while the host rewinds its page: QEMU's stop and cont.
     Tsc,
     /// The host's clock alone: a snapshot with its real time, or a host that
-    /// slept and whose TSC began anew.
+    /// was suspended and whose TSC restarted.
     Host,
     /// Nothing but the RTC: savevm and loadvm, or software emulation.
     Nothing,
 }
 
 impl Machine {
-    /// The host holds this machine.
-    pub(crate) fn hold(&mut self, ns: u64, held: Held) {
-        let tsc = matches!(held, Held::All | Held::Tsc);
-        let host = matches!(held, Held::All | Held::Host);
+    /// The host pauses this machine.
+    pub(crate) fn pause(&mut self, ns: u64, running: Running) {
+        let tsc = matches!(running, Running::All | Running::Tsc);
+        let host = matches!(running, Running::All | Running::Host);
         self.activity.interrupts += 1;
-        // An emulated timer stands with the virtual machine.
+        // An emulated timer stops with the virtual machine.
         self.passes(ns, tsc, host, false);
     }
 
-    /// A timer that the host emulates goes on from a little further than where
-    /// it stood.
+    /// A timer that the host emulates resumes a little ahead of where it
+    /// stopped.
     pub(crate) fn hpet_resumes_ahead(&mut self, by_ns: u64) {
         self.hpet_ns += by_ns;
         self.keep_time();
     }
 
-    /// The host says that it did.
+    /// The host reports the pause.
     pub(crate) fn guest_was_stopped(&mut self) {
         if let Some(page) = &mut self.page {
             page.version += 2;
@@ -62,15 +62,15 @@ impl Machine {
         self.adjtimex.tai_s -= by_s as i32;
     }
 
-    /// The kernel stops its clocks, and learns from elsewhere how long it
-    /// slept; the TSC began anew if `resets`.
+    /// The kernel stops its clocks and learns from the RTC how long the suspend
+    /// lasted; the TSC restarts if `resets`.
     pub(crate) fn suspend(&mut self, ns: u64, resets: bool) {
         self.now_ns += ns;
         if resets {
             self.tsc = S;
         }
-        let told = self.page_ns();
-        self.rewrite_page(told);
+        let shown = self.page_ns();
+        self.rewrite_page(shown);
         self.source_ns = self.read_source();
         self.slept_ns += ns;
         self.unix_offset_ns += ns;
@@ -99,21 +99,21 @@ impl Machine {
         }
     }
 
-    /// Another host's TSC, of which the page says how fast it is.
+    /// Another host's TSC, whose frequency the page states.
     pub(crate) fn other_tsc(&mut self, hz: u64) {
-        let told = self.page_ns();
+        let shown = self.page_ns();
         self.tsc_hz = hz;
         if let Some(page) = &mut self.page {
             page.scale = Scale::from_hertz(Hertz(hz)).unwrap();
         }
-        self.rewrite_page(told);
+        self.rewrite_page(shown);
     }
 
-    /// The TSC is elsewhere, and the page is written around it.
+    /// The TSC jumps, and the page is rewritten to compensate.
     pub(crate) fn jump_tsc(&mut self, cycles: i64) {
-        let told = self.page_ns();
+        let shown = self.page_ns();
         self.tsc = self.tsc.checked_add_signed(cycles).unwrap();
-        self.rewrite_page(told);
+        self.rewrite_page(shown);
         self.source_ns = self.read_source();
     }
 
@@ -127,8 +127,8 @@ impl Machine {
 
     /// The host's clock is corrected.
     pub(crate) fn step_host(&mut self, by_ns: i64) {
-        let told = self.page_ns().and_then(|told| told.checked_add_signed(by_ns));
-        self.rewrite_page(told);
+        let shown = self.page_ns().and_then(|shown| shown.checked_add_signed(by_ns));
+        self.rewrite_page(shown);
         self.keep_time();
     }
 
@@ -143,22 +143,22 @@ impl Machine {
         self.adjtimex.frequency_ppm = ppm;
     }
 
-    /// Other threads have the CPU.
-    pub(crate) fn keep_waiting(&mut self, ns: u64) {
+    /// Other threads run on the CPU.
+    pub(crate) fn delay_thread(&mut self, ns: u64) {
         self.run(ns);
         self.thread.waited_ns += ns;
         self.thread.turns += 1;
     }
 
     /// This process alone is stopped, by a signal or otherwise.
-    pub(crate) fn stop_the_watcher(&mut self, ns: u64, by_signal: bool) {
+    pub(crate) fn stop_process(&mut self, ns: u64, by_signal: bool) {
         self.run(ns);
         self.thread.turns += 1;
         self.was_stopped = by_signal;
     }
 
-    /// The RTC is off by this, and then set from the time of day.
-    pub(crate) fn put_rtc_off(&mut self, by_s: i64) {
+    /// The RTC is wrong by this.
+    pub(crate) fn set_rtc_error(&mut self, by_s: i64) {
         self.rtc_off_s = by_s;
     }
 }

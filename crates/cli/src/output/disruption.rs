@@ -1,0 +1,191 @@
+//! A disruption as people read it: what happened, by how much, and the
+//! evidence.
+
+use disruptions::steering::Move;
+use disruptions::{Disruption, Evidence, Kind, LateCause, Size};
+use instruments::figures::{exact_time, signed, time};
+
+use super::event_line::DAY_S;
+
+/// The label of its line.
+pub(crate) fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Steered => "STEERED",
+        Kind::ClockSet => "CLOCK SET",
+        Kind::LeapSecond => "LEAP SECOND",
+        Kind::Suspend => "SUSPEND",
+        Kind::Pause => "PAUSE",
+        Kind::SnapshotRestored => "RESTORED",
+        Kind::Migrated => "MIGRATED",
+        Kind::SourceSwitched => "SWITCHED",
+        Kind::LongSteal => "LONG STEAL",
+        Kind::HostStepped => "HOST STEP",
+        Kind::CounterDisrupted => "DISRUPTED",
+        _ => "DISRUPTION",
+    }
+}
+
+/// What happened, what it did to the time of day, and the evidence, line by
+/// line.
+pub(crate) fn lines(disruption: &Disruption) -> Vec<String> {
+    let mut lines = vec![sentence(disruption)];
+    lines.extend(behind(disruption).map(|behind| format!("the time of day is {behind}")));
+    lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
+    lines
+}
+
+/// `5.0 ± 1.0 s behind`; none where that is unknown or nothing.
+fn behind(disruption: &Disruption) -> Option<String> {
+    let behind = disruption.behind.filter(|behind| behind.ns.abs() > behind.bound_ns)?;
+    let side = if behind.ns < 0.0 { "ahead" } else { "behind" };
+    Some(format!("{} {side}", plus_minus(Size { ns: behind.ns.abs(), ..behind }, false)))
+}
+
+/// What happened, in one sentence.
+fn sentence(disruption: &Disruption) -> String {
+    let size = disruption.size;
+    let moved = size.map_or(String::new(), |size| format!(" by {}", plus_minus(size, true)));
+    let lasted = size.map_or(String::new(), |size| format!(" for {}", plus_minus(size, false)));
+    let stolen = size.map_or(String::new(), |size| format!(": {}", plus_minus(size, false)));
+    match disruption.kind {
+        Kind::Steered => format!("the clock was steered{moved}"),
+        Kind::ClockSet => format!("the time of day was set{moved}"),
+        Kind::LeapSecond => "a leap second passed".into(),
+        Kind::Suspend => format!("the machine was suspended{lasted}"),
+        Kind::Pause => format!("the host paused this machine{lasted}"),
+        Kind::SnapshotRestored => "this machine was restored from a snapshot".into(),
+        Kind::Migrated => "this machine was migrated to another host".into(),
+        Kind::SourceSwitched => "the kernel switched to another clock source".into(),
+        Kind::LongSteal => format!("the host stole CPU time{stolen}"),
+        Kind::HostStepped => format!("the host stepped its page{moved}"),
+        Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
+        other => other.name().into(),
+    }
+}
+
+/// A size with its bound, and no more digits than the bound allows: `5.0 ±
+/// 1.0 s` is from a clock of whole seconds.
+fn plus_minus(size: Size, with_sign: bool) -> String {
+    let Size { ns, bound_ns } = size;
+    let figure =
+        |shown: &dyn Fn(f64) -> String| if with_sign { signed(ns, shown) } else { shown(ns) };
+    match bound_ns {
+        bound if bound < 0.5 => figure(&exact_time),
+        bound if bound < 1e7 => format!("{} ± {}", figure(&exact_time), time(bound)),
+        bound => {
+            let digits = if bound < 1e8 { 2 } else { 1 };
+            let seconds = |ns: f64| format!("{:.digits$}", ns / 1e9);
+            format!("{} ± {} s", figure(&seconds), seconds(bound))
+        }
+    }
+}
+
+/// One observation.
+fn observed(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Step { clock, against, step_ns, bound_ns } => {
+            let size = plus_minus(Size { ns: *step_ns, bound_ns: *bound_ns }, true);
+            format!("{clock} stepped {size} against {against}")
+        }
+        Evidence::ClocksDiverged { tsc_s, raw_s, planned_s } => format!(
+            "in an interval planned for {} the TSC advanced {tsc_s:.3} s, CLOCK_MONOTONIC_RAW \
+             {raw_s:.3} s",
+            span(*planned_s)
+        ),
+        Evidence::PageStep { step_ns, explained_ns } => format!(
+            "the kvm-clock page stepped {}; the host's NTP explains at most {}",
+            signed(*step_ns as f64, exact_time),
+            exact_time(*explained_ns as f64)
+        ),
+        Evidence::PageReset => "the kvm-clock page was reset".into(),
+        Evidence::PageRate { before_hz, after_hz } => {
+            let rates = rates(*before_hz as f64, *after_hz as f64);
+            format!("the kvm-clock page states TSC {rates}")
+        }
+        Evidence::GuestStopped => "GUEST_STOPPED is set in the kvm-clock page".into(),
+        Evidence::Rate { before_hz, after_hz } => {
+            format!("TSC {} by CLOCK_MONOTONIC_RAW", rates(*before_hz, *after_hz))
+        }
+        Evidence::VmClockMarker { before, after } => {
+            format!("VMClock: disruption marker {before} → {after}")
+        }
+        Evidence::VmClockGeneration { before, after } => {
+            let before = before.map_or("none".into(), |before| before.to_string());
+            format!("VMClock: VM generation {before} → {after}")
+        }
+        Evidence::NewGeneration => "the kernel announced NEW_VMGENID=1".into(),
+        Evidence::Late { gap_s, planned_s, cause } => format!(
+            "no sample for {gap_s:.1} s instead of {}: {}",
+            span(*planned_s),
+            late_cause(*cause)
+        ),
+        Evidence::Stolen { cpu, stolen_ns } => {
+            format!("CPU {cpu}: {} stolen since the last sample", span(*stolen_ns as f64 / 1e9))
+        }
+        Evidence::Rtc { gained_s, bound_s } => {
+            format!("the RTC stepped {gained_s:+.1} ± {bound_s:.1} s against CLOCK_BOOTTIME")
+        }
+        Evidence::Log { line } => format!("kernel log: {line}"),
+        Evidence::WasSet => "the kernel reported that the time of day was set".into(),
+        Evidence::Adjtimex(change) => format!("adjtimex: {}", adjtimex_change(change)),
+        Evidence::Source { before, after } => format!("{before} → {after}"),
+        // Kinds of evidence that this version does not know.
+        other => format!("{other:?}"),
+    }
+}
+
+/// Why a sample was late.
+pub(crate) fn late_cause(cause: LateCause) -> &'static str {
+    match cause {
+        LateCause::Stolen => "the host ran others on the CPU",
+        LateCause::RunDelay => "other threads ran on the CPU",
+        LateCause::ProcessStopped => "this process was stopped (SIGSTOP)",
+        LateCause::ProcessNotRun => "the machine ran, this process did not",
+        LateCause::MachineStopped => "the machine was stopped",
+        _ => "this process or the machine was stopped",
+    }
+}
+
+/// A change of the kernel's clock discipline.
+pub(crate) fn adjtimex_change(change: &Move) -> String {
+    match change {
+        Move::Frequency { before_ppm, after_ppm } => {
+            format!("frequency {before_ppm:+.3} → {after_ppm:+.3} ppm")
+        }
+        Move::Tick { before_us, after_us } => format!("tick {before_us} → {after_us} µs"),
+        Move::Offset { before_ns, after_ns } => format!(
+            "offset {} → {}",
+            signed(*before_ns as f64, exact_time),
+            signed(*after_ns as f64, exact_time)
+        ),
+        Move::Tai { before_s, after_s } => format!("TAI - UTC {before_s} → {after_s} s"),
+        Move::Status { set, cleared } => {
+            let part = |names: &[String], verb: &str| {
+                (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")))
+            };
+            let parts: Vec<_> =
+                [part(set, "set"), part(cleared, "cleared")].into_iter().flatten().collect();
+            format!("status: {}", parts.join("; "))
+        }
+        Move::Leap { before, after } => format!("leap second: {before} → {after}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// `2445.428000 → 2400.000000 MHz (-18576.7 ppm)`.
+pub(crate) fn rates(before_hz: f64, after_hz: f64) -> String {
+    let ppm = (after_hz / before_hz - 1.0) * 1e6;
+    format!("{:.6} → {:.6} MHz ({ppm:+.3} ppm)", before_hz / 1e6, after_hz / 1e6)
+}
+
+/// A duration: `100 ms`, `5.0 s`, `40 min 3 s`, `2 h 5 min`, `3 d 4 h`.
+pub(crate) fn span(s: f64) -> String {
+    let whole = s.round() as u64;
+    match whole {
+        _ if s < 0.9995 => format!("{:.0} ms", s * 1e3),
+        _ if s < 59.95 => format!("{s:.1} s"),
+        0..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..DAY_S => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / DAY_S, whole / 3600 % 24),
+    }
+}
