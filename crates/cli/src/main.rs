@@ -2,12 +2,11 @@
 
 mod commands;
 mod duration;
-mod each_once;
 mod error;
 mod measure;
-mod named_phc;
 mod output;
 mod sampler;
+mod source_error;
 
 use std::process::ExitCode;
 

@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use disruptions::Sample;
 use facts::running::Activity;
 use facts::{Fact, Unknown};
+use linux::vmclock::VmClockDevice;
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
 use platform::cpus::{self, Pinned};
-use platform::reference::rtc::Rtc;
-use platform::vmclock_device::VmClockDevice;
+use platform::vmclock_device;
 use platform::watching::{
     self, ClockSet, CurrentClocksource, Generations, GrowingLog, KERNEL_LOG, LivePage, Scheduling,
 };
 use signal_hook::consts::SIGCONT;
+use sources::Rtc;
 use units::Bracket;
 
 use crate::commands::clocks::knowledge;
@@ -77,7 +78,7 @@ impl Sampler {
         Self {
             page: LivePage::find(),
             source: CurrentClocksource::open(),
-            vmclock: VmClockDevice::open(&places.vmclock),
+            vmclock: vmclock_device::open(&places.vmclock),
             rtc: Rtc::find(),
             log: GrowingLog::open(&places.kernel_log),
             clock_set: ClockSet::new(),
@@ -128,7 +129,7 @@ impl Sampler {
             source,
             adjtimex: watching::adjtimex(),
             page: ask(&self.page, |page| page.read()),
-            vmclock: ask(&self.vmclock, VmClockDevice::fact),
+            vmclock: ask(&self.vmclock, vmclock_device::fact),
             rtc: self.rtc(monotonic_ns, hurry),
             activity: self.activity(monotonic_ns, hurry),
             thread: self.scheduling.thread(),

@@ -15,7 +15,6 @@ pub mod reference;
 pub mod resident;
 pub mod restore_guard;
 pub mod system_clock;
-pub mod time_source;
 pub mod tree;
 pub mod vmclock_device;
 pub mod watching;

@@ -1,12 +1,3 @@
-//! What a clock can be compared with: other computers, hardware clocks, and
-//! what a time daemon believes.
-//!
-//! Each reference is read around or within readings of this machine's clocks,
-//! which the caller hands in as a `stamp`: all clocks are read at once, so
-//! that one answer serves them all.
+//! What chronyd believes, for a clock to be compared with.
 
 pub mod chrony;
-pub mod ntp;
-pub mod phc;
-pub mod rtc;
-pub mod vmclock;

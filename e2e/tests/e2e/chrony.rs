@@ -10,7 +10,8 @@ use e2e::{Case, Need, Program};
 use facts::steering::ChronyTracking;
 use platform::chrony_control::{CommandAddress, CommandError, Commander, Feed};
 use platform::reference::chrony::Chrony;
-use platform::time_source::{Moment, NtpTime, Offset};
+use sources::{NtpSource, now};
+use units::OffsetBound;
 
 const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd"), Need::Tool("chronyc")];
 
@@ -24,11 +25,11 @@ pub(crate) const CASES: &[Case] = &[
 const AGES: Duration = Duration::from_secs(60);
 
 /// The server's time by our client, when it has one to tell.
-fn ask(server: SocketAddr) -> Offset {
-    let mut source = NtpTime::named(&server.to_string(), AGES);
+fn ask(server: SocketAddr) -> OffsetBound {
+    let mut source = NtpSource::named(&server.to_string(), AGES);
     let end = Instant::now() + AGES;
     loop {
-        match source.compare() {
+        match source.offset() {
             Ok(offset) => return offset,
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }
@@ -49,8 +50,8 @@ fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
     let daemon = Chrony { address: Some(chronyd.command) };
     let end = Instant::now() + AGES;
     loop {
-        let at_monotonic_ns = Moment::now().expect("a time since 1970").monotonic_ns;
-        let offset = Offset { offset_ns, bound_ns: 1000, at_monotonic_ns };
+        let at_monotonic_ns = now().expect("a time since 1970").monotonic_ns;
+        let offset = OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns };
         feed.sample(&offset).expect("chronyd listens");
         let tracking = daemon.tracking();
         if let Some(tracking) = tracking.known() {

@@ -38,7 +38,7 @@ fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// busy with other tests.
 fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
     let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
-    let mut arguments = dry(&["--format", "json", "--patience", "1s"]);
+    let mut arguments = dry(&["--format", "json", "--timeout", "1s"]);
     arguments.extend(names.iter().flat_map(|name| ["--ntp", name.as_str()]));
     arguments.extend(more);
     let said = program.run(&arguments);
@@ -92,7 +92,7 @@ fn keep_would_step(program: &Program) {
     let steps = of(&lines, "corrected").into_iter().filter(|line| line["how"] == "step");
     assert_eq!(steps.count(), 1, "{}", said.out);
     let server = ahead(2.0);
-    let more = ["--ntp", &server.name(), "--patience", "1s", "--duration", "3s"];
+    let more = ["--ntp", &server.name(), "--timeout", "1s", "--duration", "3s"];
     let text = program.run(&dry(&more));
     assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
     assert!(text.out.contains("would step +"), "{}", text.out);

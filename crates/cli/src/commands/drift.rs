@@ -23,12 +23,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use instruments::drift::budget::Budget;
+use linux::vmclock::VmClockDevice;
 use platform::tree::Tree;
-use platform::vmclock_device::VmClockDevice;
+use sources::phc::PhcSpec;
 
 use crate::duration;
 use crate::error::{self, CliError};
-use crate::named_phc::{self, NamedPhc};
 use crate::output::{self, Format};
 use asked::Asked;
 use clocks::{ClockName, Clocks};
@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// may be said to count UTC or TAI, for its offset to mean something:
     /// /dev/ptp1,utc, or /dev/ptp1,tai by what the kernel knows of TAI, or
     /// /dev/ptp1,tai=37
-    #[arg(long, value_name = "DEVICE[,utc|,tai]", value_parser = named_phc::parse)]
-    phc: Vec<NamedPhc>,
+    #[arg(long, value_name = "DEVICE[,utc|,tai]")]
+    phc: Vec<PhcSpec>,
 
     /// Compare with the host's VMClock page, /dev/vmclock0 or this one
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,

@@ -18,8 +18,8 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use crate::time_source::{Moment, Offset};
 use facts::Unknown;
+use units::{ClockPair, OffsetBound};
 
 /// What marks a sample: "SOCK".
 const MAGIC: u32 = 0x534f_434b;
@@ -79,8 +79,8 @@ impl Feed {
     ///
     /// # Errors
     /// Nobody takes it.
-    pub fn sample(&self, offset: &Offset) -> Result<(), FeedError> {
-        let bytes = encode(offset, Moment::now()?);
+    pub fn sample(&self, offset: &OffsetBound) -> Result<(), FeedError> {
+        let bytes = encode(offset, sources::now()?);
         let sent = self.socket.send_to(&bytes, &self.path);
         sent.map(drop).map_err(|error| failed(&self.path, error))
     }
@@ -93,7 +93,7 @@ fn failed(path: &Path, error: io::Error) -> FeedError {
 /// `struct sock_sample`: when it was measured, by the system's clock, in
 /// seconds and microseconds; the true time minus the system's, s; that it is
 /// not a pulse; no leap second; four bytes unused; the mark.
-fn encode(offset: &Offset, now: Moment) -> [u8; SAMPLE_BYTES] {
+fn encode(offset: &OffsetBound, now: ClockPair) -> [u8; SAMPLE_BYTES] {
     let age_ns = now.monotonic_ns.saturating_sub(offset.at_monotonic_ns);
     let at_us = now.realtime_ns.saturating_sub(age_ns) / 1000;
     let mut bytes = [0; SAMPLE_BYTES];
@@ -109,10 +109,10 @@ fn encode(offset: &Offset, now: Moment) -> [u8; SAMPLE_BYTES] {
 mod tests {
     use super::*;
 
-    const OFFSET: Offset =
-        Offset { offset_ns: -50_000_000, bound_ns: 9, at_monotonic_ns: 7_000_000_000 };
-    const NOW: Moment =
-        Moment { monotonic_ns: 7_250_000_000, realtime_ns: 1_795_000_000_500_000_999 };
+    const OFFSET: OffsetBound =
+        OffsetBound { offset_ns: -50_000_000, bound_ns: 9, at_monotonic_ns: 7_000_000_000 };
+    const NOW: ClockPair =
+        ClockPair { monotonic_ns: 7_250_000_000, realtime_ns: 1_795_000_000_500_000_999 };
 
     #[test]
     fn a_sample_lies_as_the_daemon_reads_it() {

@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use facts::Fact;
-use platform::time_source::{PhcScale, PhcTime, UnknownScale, hosts_clocks};
+use sources::PhcSource;
+use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks, is_same_device};
+use sources::unique::duplicate_of;
 
 use super::Args;
 use super::pace::Pace;
 use super::reference_names::phc_device;
 use super::references::Reference;
-use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
-use crate::named_phc::{NamedPhc, is_same, unknown_scale};
+use crate::source_error::{unknown_scale, would_vote_twice};
 
 /// The host's clock, whatever it is called here.
 const AUTO: &str = "auto";
@@ -53,7 +54,7 @@ impl Asked {
 
     /// The host's clock, or CLOCK_MONOTONIC_RAW.
     fn best(hosts_clock: Option<&Path>, pace: Pace) -> Self {
-        let hosts = hosts_clock.map(|path| (path, PhcTime::open(path, PhcScale::ByName)));
+        let hosts = hosts_clock.map(|path| (path, PhcSource::open(path, PhcScale::ByName)));
         match hosts {
             Some((_, Fact::Known(hosts))) => {
                 let ahead_s = hosts.ahead_of_utc_s().ok();
@@ -77,12 +78,12 @@ fn each_once(references: &[Reference]) -> Result<(), CliError> {
     for (index, one) in references.iter().enumerate() {
         for other in references.iter().take(index) {
             let (earlier, later) = ((other.name(), other.address()), (one.name(), one.address()));
-            let cause = how_same(earlier, later).or_else(|| {
+            let cause = duplicate_of(earlier, later).or_else(|| {
                 let is_same = is_one_device(one, other);
                 is_same.then(|| format!("{} and {} are one device", other.name(), one.name()))
             });
             if let Some(cause) = cause {
-                return Err(would_count_twice(cause));
+                return Err(would_vote_twice(cause));
             }
         }
     }
@@ -91,7 +92,7 @@ fn each_once(references: &[Reference]) -> Result<(), CliError> {
 
 fn is_one_device(one: &Reference, other: &Reference) -> bool {
     match (phc_device(one.name()), phc_device(other.name())) {
-        (Some(one), Some(other)) => is_same(Path::new(one), Path::new(other)),
+        (Some(one), Some(other)) => is_same_device(Path::new(one), Path::new(other)),
         _ => false,
     }
 }
@@ -103,15 +104,15 @@ fn ntp(name: &str, pace: Pace) -> Result<Reference, CliError> {
     })
 }
 
-fn phc(named: &NamedPhc, pace: Pace) -> Result<Reference, CliError> {
+fn phc(named: &PhcSpec, pace: Pace) -> Result<Reference, CliError> {
     let is_auto = named.path.as_os_str() == AUTO;
     let path = if is_auto { hosts_clock()? } else { named.path.clone() };
-    match PhcTime::open(&path, named.scale) {
+    match PhcSource::open(&path, named.scale) {
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Ok(ahead_s) => Ok(Reference::phc(phc, Some(ahead_s), pace)),
             // Its frequency means something, whatever it counts.
             Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, None, pace)),
-            Err(why) => Err(unknown_scale(&phc, why)),
+            Err(why) => Err(unknown_scale(&phc, &why)),
         },
         Fact::Unknown(why) => Err(CliError::Failed {
             cause: format!("cannot compare with {}: {why}", path.display()),

@@ -2,7 +2,7 @@
 //! for: TAI is ahead of UTC by whole seconds, by which few clocks are wrong.
 
 use facts::Fact;
-use platform::time_source::{Apparent, PhcScale};
+use sources::phc::{Apparent, PhcScale};
 
 use super::reference_names::{is_less_tai, phc_device};
 use super::report::PairReport;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use ::records::{Record, Recorder};
 use instruments::drift::budget::Budget;
 use instruments::drift::{Reading, Refused, Series};
-use platform::time_source::kernels_tai_s;
+use sources::phc::kernels_tai_s;
 
 use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
 use super::records;
-use super::reference_names::tells_utc;
+use super::reference_names::gives_utc;
 use super::references::Reference;
 use super::report::{DriftReport, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
@@ -30,7 +30,7 @@ pub(super) struct Pair {
     pub(super) reference: String,
     pub(super) series: Series,
     /// Whether the reference tells UTC.
-    tells_utc: bool,
+    gives_utc: bool,
     /// Readings that bounded nothing, and what was wrong with the last.
     refused: (u64, Option<Refused>),
 }
@@ -38,13 +38,13 @@ pub(super) struct Pair {
 impl Pair {
     /// A pair and what was read of it.
     pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
-        let tells_utc = tells_utc(reference);
-        Self { clock, reference: reference.to_owned(), series, tells_utc, refused: (0, None) }
+        let gives_utc = gives_utc(reference);
+        Self { clock, reference: reference.to_owned(), series, gives_utc, refused: (0, None) }
     }
 
     /// Whether both tell the time of day.
     fn offset_is_error(&self) -> bool {
-        self.clock.counts_from_1970() && self.tells_utc
+        self.clock.counts_from_1970() && self.gives_utc
     }
 }
 
@@ -90,7 +90,7 @@ impl Session {
     /// No offset will mean anything.
     pub(super) fn may_hold(&self, budget: Budget) -> Result<(), CliError> {
         let mut clocks = self.clocks.names().into_iter();
-        let may_come = self.references.iter().any(|one| one.tells_utc)
+        let may_come = self.references.iter().any(|one| one.gives_utc)
             && clocks.any(ClockName::counts_from_1970);
         let is_there = self.pairs.iter().any(Pair::offset_is_error);
         if budget.max_offset_ns.is_none() || may_come || is_there {
@@ -194,8 +194,8 @@ impl Session {
         let index = known.unwrap_or_else(|| {
             let mut pair = Pair::of(clock, reference, Series::new());
             // A host's clock tells by its driver's name, which no record has.
-            pair.tells_utc |=
-                (self.references.iter()).any(|one| one.name() == reference && one.tells_utc);
+            pair.gives_utc |=
+                (self.references.iter()).any(|one| one.name() == reference && one.gives_utc);
             self.pairs.push(pair);
             self.pairs.len() - 1
         });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use keeper::Reading;
 use platform::chrony_control::{self, CommandAddress, CommandError, Commander, Feed, FeedError};
-use platform::time_source::Offset;
+use units::OffsetBound;
 
 use super::options::{Args, Chrony};
 
@@ -64,7 +64,7 @@ impl ChronyHand {
     /// Hands it a sample: whether it took it, and what is to be said of that,
     /// where it has changed.
     pub(super) fn feed(&mut self, reading: &Reading) -> (bool, Option<Result<(), FeedError>>) {
-        let offset = Offset {
+        let offset = OffsetBound {
             offset_ns: reading.offset_ns,
             bound_ns: reading.bound_ns,
             at_monotonic_ns: reading.at_ns,

@@ -1,0 +1,113 @@
+//! `adjtimex`: the kernel's clock discipline, read and changed. The one place
+//! in Parachron that makes this call.
+//!
+//! # Invariants
+//! 1. `adjtimex` reads and fills one `timex`, and keeps nothing; ours is a
+//!    live local. All zeroes are a valid `timex`, whose `modes` of 0 sets
+//!    nothing (`man 2 adjtimex`).
+#![allow(unsafe_code)]
+
+use std::io;
+
+use libc::timex;
+
+/// The kernel's clock discipline, in the kernel's units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Discipline {
+    /// The call's return: `TIME_OK`, …, `TIME_ERROR`.
+    pub state: i32,
+    /// Offset still to be slewed: ns with STA_NANO, else µs.
+    pub offset: i64,
+    /// Frequency correction, in 2^-16 ppm.
+    pub frequency: i64,
+    /// Largest error the kernel assumes, µs.
+    pub max_error_us: i64,
+    /// Estimated error, µs.
+    pub estimated_error_us: i64,
+    /// `STA_*`.
+    pub status: i32,
+    /// Length of a tick, µs.
+    pub tick_us: i64,
+    /// TAI − UTC, s; 0 where nobody has set it.
+    pub tai_s: i32,
+}
+
+impl Discipline {
+    /// Whether a daemon vouches for the clock: neither TIME_ERROR nor
+    /// STA_UNSYNC.
+    pub const fn is_synchronised(&self) -> bool {
+        self.state != libc::TIME_ERROR && self.status & libc::STA_UNSYNC == 0
+    }
+}
+
+/// Reads it; nothing is set, and no permission is needed.
+///
+/// ```
+/// let discipline = linux::adjtimex::read()?;
+/// assert!((9_000..=11_000).contains(&discipline.tick_us));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// The kernel's: a seccomp filter forbids the call.
+pub fn read() -> io::Result<Discipline> {
+    let (state, timex) = call(nothing())?;
+    Ok(Discipline {
+        state,
+        offset: timex.offset,
+        frequency: timex.freq,
+        max_error_us: timex.maxerror,
+        estimated_error_us: timex.esterror,
+        status: timex.status,
+        tick_us: timex.tick,
+        tai_s: timex.tai,
+    })
+}
+
+/// ADJ_SETOFFSET: adds `by_us` to CLOCK_REALTIME at once. Nanoseconds would
+/// need ADJ_NANO, which sets STA_NANO for good and so changes the unit in
+/// which others read and write the kernel's offset
+/// (`process_adjtimex_modes`, kernel/time/ntp.c).
+///
+/// # Errors
+/// The kernel's: not permitted, or a time that the clock cannot show.
+pub fn set_offset(by_us: i64) -> io::Result<()> {
+    call(offset_request(by_us)).map(drop)
+}
+
+/// ADJ_OFFSET_SINGLESHOT: the kernel gains or loses `by_us` at 500 µs a
+/// second, in place of what is left of the last slew; 0 ends that. In
+/// microseconds, whatever STA_NANO says.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn slew(by_us: i64) -> io::Result<()> {
+    call(slew_request(by_us)).map(drop)
+}
+
+pub(crate) fn offset_request(by_us: i64) -> timex {
+    let mut request = nothing();
+    request.modes = libc::ADJ_SETOFFSET;
+    // Back by 1 µs is back by 1 s and forward by 999 999 µs.
+    request.time.tv_sec = by_us.div_euclid(1_000_000);
+    request.time.tv_usec = by_us.rem_euclid(1_000_000);
+    request
+}
+
+pub(crate) fn slew_request(by_us: i64) -> timex {
+    let mut request = nothing();
+    request.modes = libc::ADJ_OFFSET_SINGLESHOT;
+    request.offset = by_us;
+    request
+}
+
+fn call(mut request: timex) -> io::Result<(i32, timex)> {
+    // SAFETY: invariant 1.
+    let state = unsafe { libc::adjtimex(&raw mut request) };
+    if state < 0 { Err(io::Error::last_os_error()) } else { Ok((state, request)) }
+}
+
+fn nothing() -> timex {
+    // SAFETY: invariant 1: integers alone.
+    unsafe { std::mem::zeroed() }
+}
