@@ -153,7 +153,7 @@ mod tests {
     use instruments::drift::{Nesting, Reading, Series, Span};
 
     use super::super::clocks::ClockName;
-    use super::super::session::{Pair, judged};
+    use super::super::pair::{Pair, judged};
     use super::*;
 
     /// Steps of both clocks, ms, half way through 60 s.

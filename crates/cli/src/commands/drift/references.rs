@@ -145,8 +145,8 @@ impl Reference {
         self.stopped.is_some()
     }
 
-    /// The last of its failures, or the commonest.
-    pub(super) fn complaint(&self) -> Option<String> {
+    /// The failure that stopped it, or else the commonest.
+    pub(super) fn last_failure(&self) -> Option<String> {
         let commonest = self.failures.iter().max_by_key(|(_, count)| **count);
         self.stopped.clone().or(commonest.map(|(what, _)| what.clone()))
     }
@@ -154,7 +154,7 @@ impl Reference {
     /// Why its first comparison, and no other yet, failed: if it is down, that
     /// should be known before the end of a long run.
     pub(super) fn failed_at_first(&self) -> Option<String> {
-        let why = self.complaint().filter(|_| self.tried == 1)?;
+        let why = self.last_failure().filter(|_| self.tried == 1)?;
         Some(format!("the first comparison with {} failed: {why}", self.name))
     }
 

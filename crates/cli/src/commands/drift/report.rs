@@ -6,8 +6,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sources::SourceStatus;
 
-use super::verdicts::NotHeld;
-
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct DriftReport {
@@ -58,6 +56,15 @@ pub(crate) struct ReferenceReport {
     /// What it states about itself.
     #[serde(flatten)]
     pub(super) status: SourceStatus,
+}
+
+/// A limit that was not checked.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct NotHeld {
+    /// Which, and why.
+    pub(super) why: String,
+    /// What to do about it.
+    pub(super) remedy: String,
 }
 
 /// One kind of failure.
@@ -138,9 +145,9 @@ impl DriftReport {
 #[cfg(test)]
 impl DriftReport {
     /// Of pairs alone.
-    pub(super) fn of_pairs(pairs: &[super::session::Pair]) -> Self {
+    pub(super) fn of_pairs(pairs: &[super::pair::Pair]) -> Self {
         let budget = Budget::default();
-        let judged = pairs.iter().filter_map(|pair| super::session::judged(pair, budget));
+        let judged = pairs.iter().filter_map(|pair| super::pair::judged(pair, budget));
         Self {
             version: "0.0.0".into(),
             duration_s: 100.0,

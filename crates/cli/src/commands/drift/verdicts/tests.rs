@@ -1,7 +1,7 @@
 use instruments::drift::{Nesting, Reading, Series, Span};
 
 use super::super::clocks::ClockName;
-use super::super::session::{Pair, judged};
+use super::super::pair::{Pair, judged};
 use super::*;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;

@@ -1,4 +1,4 @@
-//! The references that the command line asks for.
+//! The references that the command line selects.
 
 use std::path::{Path, PathBuf};
 
@@ -18,17 +18,17 @@ use crate::source_error::{unknown_scale, would_vote_twice};
 const AUTO: &str = "auto";
 
 /// What to compare with.
-pub(super) struct Asked {
+pub(super) struct Selected {
     pub(super) references: Vec<Reference>,
-    /// Why it is not what one might expect.
+    /// Why it is not what a person may expect.
     pub(super) note: Option<String>,
 }
 
-impl Asked {
+impl Selected {
     /// By the command line; where it names none, the best there is.
     ///
     /// # Errors
-    /// One cannot be had, or is named twice.
+    /// One cannot be read, or is named twice.
     pub(super) fn of(args: &Args) -> Result<Self, CliError> {
         let pace = Pace::of(args.interval, args.duration);
         let mut references = Vec::new();
@@ -44,9 +44,9 @@ impl Asked {
         if let Some(address) = args.chrony {
             references.push(Reference::chrony(address, pace));
         }
-        each_once(&references)?;
-        let asks_nobody = args.stopwatch || args.duration.is_zero();
-        if !references.is_empty() || asks_nobody {
+        check_unique(&references)?;
+        let needs_none = args.stopwatch || args.duration.is_zero();
+        if !references.is_empty() || needs_none {
             return Ok(Self { references, note: None });
         }
         Ok(Self::best(hosts_clocks().into_iter().next().as_deref(), pace))
@@ -62,8 +62,8 @@ impl Asked {
             }
             Some((path, Fact::Unknown(why))) => {
                 let note = format!(
-                    "Compared with CLOCK_MONOTONIC_RAW, for {}, which shows the host's time, \
-                     cannot be compared with: {why}.",
+                    "Compared with CLOCK_MONOTONIC_RAW: {}, which shows the host's time, cannot be \
+                     read: {why}.",
                     path.display()
                 );
                 Self { references: vec![Reference::raw(pace)], note: Some(note) }
@@ -74,7 +74,7 @@ impl Asked {
 }
 
 /// One that is named twice would vote twice.
-fn each_once(references: &[Reference]) -> Result<(), CliError> {
+fn check_unique(references: &[Reference]) -> Result<(), CliError> {
     for (index, one) in references.iter().enumerate() {
         for other in references.iter().take(index) {
             let (earlier, later) = ((other.name(), other.address()), (one.name(), one.address()));
@@ -115,7 +115,7 @@ fn phc(named: &PhcSpec, pace: Pace) -> Result<Reference, CliError> {
             Err(why) => Err(unknown_scale(&phc, &why)),
         },
         Fact::Unknown(why) => Err(CliError::Failed {
-            cause: format!("cannot compare with {}: {why}", path.display()),
+            cause: format!("cannot read {}: {why}", path.display()),
             remedy: "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; \
                      as root where it is not readable"
                 .into(),
@@ -125,7 +125,7 @@ fn phc(named: &PhcSpec, pace: Pace) -> Result<Reference, CliError> {
 
 fn vmclock(path: &Path, pace: Pace) -> Result<Reference, CliError> {
     Reference::vmclock(path, pace).map_err(|why| CliError::Failed {
-        cause: format!("cannot compare with {}: {why}", path.display()),
+        cause: format!("cannot read {}: {why}", path.display()),
         remedy: "Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers \
                  the device; as root where it is not readable"
             .into(),
@@ -147,34 +147,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_why_the_hosts_clock_is_not_the_reference() {
+    fn a_note_shows_why_the_hosts_clock_is_not_the_reference() {
         let pace = Pace::of(None, Duration::from_secs(60));
-        let told = Asked::best(Some(Path::new("/dev/null")), pace);
-        assert_eq!(told.references[0].name(), "raw");
-        let note = told.note.unwrap();
+        let selected = Selected::best(Some(Path::new("/dev/null")), pace);
+        assert_eq!(selected.references[0].name(), "raw");
+        let note = selected.note.unwrap();
         assert!(note.contains("/dev/null, which shows the host's time, cannot be"), "{note}");
-        let told = Asked::best(None, pace);
-        assert_eq!((told.references[0].name(), told.note), ("raw", None));
+        let selected = Selected::best(None, pace);
+        assert_eq!((selected.references[0].name(), selected.note), ("raw", None));
     }
 
     #[test]
-    fn a_server_is_asked_once_under_whichever_name() {
+    fn a_server_is_selected_once_under_any_name() {
         let pace = Pace::of(None, Duration::from_secs(60));
         let server = |name| Reference::ntp(name, pace).unwrap();
-        assert!(each_once(&[server("127.0.0.1"), server("127.0.0.2")]).is_ok());
-        let error = each_once(&[server("127.0.0.1"), server("127.0.0.1:123")]).unwrap_err();
-        let said = "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123";
-        assert!(error.to_string().starts_with(said), "{error}");
-        let error = each_once(&[server("127.0.0.1"), server("127.0.0.1")]).unwrap_err();
+        assert!(check_unique(&[server("127.0.0.1"), server("127.0.0.2")]).is_ok());
+        let error = check_unique(&[server("127.0.0.1"), server("127.0.0.1:123")]).unwrap_err();
+        let expected = "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        let error = check_unique(&[server("127.0.0.1"), server("127.0.0.1")]).unwrap_err();
         assert!(error.to_string().starts_with("ntp 127.0.0.1 is given twice"), "{error}");
     }
 
     #[test]
     fn a_device_is_compared_with_once_whatever_it_counts() {
         let device = |name| Reference::clock(name, Duration::from_secs(1), Box::new(|| None));
-        assert!(each_once(&[device("phc /dev/ptp0 utc"), device("phc /dev/ptp1")]).is_ok());
+        assert!(check_unique(&[device("phc /dev/ptp0 utc"), device("phc /dev/ptp1")]).is_ok());
         let twice = [device("phc /dev/ptp1"), device("phc /dev/ptp1 tai=37")];
-        let error = each_once(&twice).unwrap_err().to_string();
+        let error = check_unique(&twice).unwrap_err().to_string();
         assert_eq!(error, "phc /dev/ptp1 and phc /dev/ptp1 tai=37 are one device");
     }
 }
