@@ -66,7 +66,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         }
         ClockName::Tsc => nominal_tsc(facts)
             .map(|said| tsc(said.hz))
-            .ok_or("neither the kernel log nor CPUID says its frequency".into()),
+            .ok_or("its frequency is neither in the kernel log nor in CPUID".into()),
         ClockName::Pvclock => {
             let page = known(mapped_page::find()).map(TimeReader::new)?;
             page.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use sources::phc::PhcScale;
 /// clock, by KVM clock pairing.
 const KVM_CLOCK: &str = "KVM virtual PTP";
 
-/// The name of a PTP hardware clock, of whose time `ahead_s` is taken off, as
+/// The name of a PTP hardware clock, with `ahead_s` subtracted, as
 /// was said of it: by the name a resumed record joins what was compared, and
 /// must not join times that differ by that. No comma, which ends a record's
 /// fields.

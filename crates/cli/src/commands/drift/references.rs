@@ -97,7 +97,7 @@ impl Reference {
         }
     }
 
-    /// What chronyd believes.
+    /// chronyd's estimate.
     pub(super) fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
         let kind = Kind::Chrony { chrony: Chrony { address }, last: None };

@@ -134,7 +134,7 @@ fn a_reference_that_stands_still_is_none() {
     minute(&mut session, &time);
     let error = session.report(Budget::default()).unwrap_err().to_string();
     assert!(
-        error.contains("ntp 192.0.2.1 stood still while monotonic went on by 59.0 s"),
+        error.contains("ntp 192.0.2.1 stood still while monotonic advanced by 59.0 s"),
         "{error}"
     );
 }
