@@ -4,8 +4,8 @@
 use facts::kernel::{command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
 use platform::sampler;
-use platform::time_source::host::Message;
 use platform::tree::{self, manifest::Manifest};
+use sources::host::Message;
 
 /// Bytes as the parsers get them.
 fn text(data: &[u8]) -> String {

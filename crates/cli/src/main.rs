@@ -2,11 +2,10 @@
 
 mod commands;
 mod duration;
-mod each_once;
 mod error;
-mod named_phc;
 mod output;
 mod probe_paths;
+mod source_error;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,10 @@
 //!    they are given and keep nothing; ours is a live local.
 #![allow(unsafe_code)]
 
+use std::io;
+
 use libc::{clockid_t, timespec};
+use units::ClockPair;
 
 /// A clock id of `clock_gettime`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +93,18 @@ impl Clock {
         let result = unsafe { libc::clock_getres(self.id(), &raw mut resolution) };
         (result == 0).then(|| nanoseconds(resolution)).flatten()
     }
+}
+
+/// CLOCK_MONOTONIC and CLOCK_REALTIME, one right after the other.
+///
+/// # Errors
+/// CLOCK_REALTIME shows a time before 1970 or after 2554.
+pub fn pair() -> io::Result<ClockPair> {
+    let read = |clock: Clock| {
+        let outside = || io::Error::other("a time before 1970 or after 2554");
+        clock.read_ns().ok_or_else(outside)
+    };
+    Ok(ClockPair { monotonic_ns: read(Clock::Monotonic)?, realtime_ns: read(Clock::Realtime)? })
 }
 
 /// `None` before 1970, which only a time of day that was never set shows.

@@ -1,6 +1,5 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
-pub mod chronyd_client;
 pub mod clock_call;
 pub mod clocksource_switch;
 pub mod cross_cpu;
@@ -11,10 +10,8 @@ pub mod pipe_pair;
 mod privilege;
 mod probes;
 mod read;
-pub mod reference;
 pub mod restore_guard;
 pub mod sampler;
-pub mod time_source;
 pub mod tree;
 pub mod vmclock_device;
 

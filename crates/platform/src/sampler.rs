@@ -29,10 +29,11 @@ use units::Bracket;
 
 use crate::live::{self, CurrentClocksource, LivePage};
 use crate::privilege;
-use crate::reference::rtc::Rtc;
-use crate::vmclock_device::VmClockDevice;
+use crate::vmclock_device;
+use linux::vmclock::VmClockDevice;
 use probe::{Probe, each_sample, periodic};
 use scheduling::{CpuActivity, ThreadSchedule};
+use sources::Rtc;
 
 use kernel_log::GrowingLog;
 pub use kernel_log::parse_growing_log;
@@ -156,7 +157,11 @@ fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
         each_sample(CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
         each_sample(Fact::Known(()), |()| live::adjtimex(), |to| &mut to.adjtimex),
         each_sample(LivePage::find(), |page| page.read(), |to| &mut to.page),
-        each_sample(VmClockDevice::open(&paths.vmclock), |it| it.fact(), |to| &mut to.vmclock),
+        each_sample(
+            vmclock_device::open(&paths.vmclock),
+            |it| vmclock_device::fact(it),
+            |to| &mut to.vmclock,
+        ),
         periodic(RTC_PERIOD_NS, Rtc::find(), read_rtc, |to| &mut to.rtc),
         periodic(
             ACTIVITY_PERIOD_NS,

@@ -17,6 +17,11 @@
 mod bracket;
 pub mod calendar;
 mod quantity;
+mod reading;
 
 pub use bracket::Bracket;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
+pub use reading::{ClockPair, Latched, OffsetBound, OffsetError, TimeInterval, TimeReading};
+
+#[cfg(test)]
+extern crate std;

@@ -8,8 +8,9 @@ use chronyd::{ReplyError, Status};
 use e2e::chronyd::Chronyd;
 use e2e::{Case, Need, Program};
 use facts::steering::ChronyTracking;
-use platform::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed};
-use platform::time_source::{Moment, NtpTime, Offset};
+use sources::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed};
+use sources::{NtpSource, now};
+use units::OffsetBound;
 
 const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd")];
 
@@ -23,11 +24,11 @@ pub(crate) const CASES: &[Case] = &[
 const AGES: Duration = Duration::from_secs(60);
 
 /// The server's time by our client, once it serves one.
-fn query(server: SocketAddr) -> Offset {
-    let mut source = NtpTime::named(&server.to_string(), AGES);
+fn query(server: SocketAddr) -> OffsetBound {
+    let mut source = NtpSource::named(&server.to_string(), AGES);
     let end = Instant::now() + AGES;
     loop {
-        match source.compare() {
+        match source.offset() {
             Ok(offset) => return offset,
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }
@@ -48,8 +49,8 @@ fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
     let daemon = ChronydClient::at(Address::Udp(chronyd.command));
     let end = Instant::now() + AGES;
     loop {
-        let at_monotonic_ns = Moment::now().expect("a time since 1970").monotonic_ns;
-        let offset = Offset { offset_ns, bound_ns: 1000, at_monotonic_ns };
+        let at_monotonic_ns = now().expect("a time since 1970").monotonic_ns;
+        let offset = OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns };
         feed.sample(&offset).expect("chronyd listens");
         let tracking = daemon.synchronised_tracking();
         if let Some(tracking) = tracking.known() {

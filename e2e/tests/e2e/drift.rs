@@ -71,8 +71,8 @@ fn drift_obeys_a_kiss(program: &Program) {
     let said = measure(program, &server, &timing);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let report_ = report(&said);
-    let answered = report_["references"][0]["answered"].as_u64();
-    assert!(answered > Some(0) && answered <= Some(3), "{report_:#}");
+    let made = report_["references"][0]["made"].as_u64();
+    assert!(made > Some(0) && made <= Some(3), "{report_:#}");
     let stopped = report_["references"][0]["stopped"].as_str().expect("a reason");
     assert!(stopped.ends_with("kiss-o'-guest_fault DENY"), "{stopped}");
     assert_eq!(server.stop(), 4);

@@ -38,7 +38,7 @@ fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// busy with other tests.
 fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
     let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
-    let mut arguments = dry(&["--format", "json", "--patience", "1s"]);
+    let mut arguments = dry(&["--format", "json", "--timeout", "1s"]);
     arguments.extend(names.iter().flat_map(|name| ["--ntp", name.as_str()]));
     arguments.extend(more);
     let said = program.run(&arguments);
@@ -92,7 +92,7 @@ fn keep_would_step(program: &Program) {
     let steps = of(&lines, "corrected").into_iter().filter(|line| line["how"] == "step");
     assert_eq!(steps.count(), 1, "{}", said.out);
     let server = ahead(2.0);
-    let more = ["--ntp", &server.name(), "--patience", "1s", "--duration", "3s"];
+    let more = ["--ntp", &server.name(), "--timeout", "1s", "--duration", "3s"];
     let text = program.run(&dry(&more));
     assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
     assert!(text.out.contains("would step +"), "{}", text.out);
@@ -146,9 +146,9 @@ fn keep_tells_what_is_wrong(program: &Program) {
     let silent = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
     for (server, expected) in [
         (unsynchronised.name(), "not synchronised"),
-        (cut.name(), "wrong answer"),
-        (silent.name(), "no answer in 300 ms"),
-        ("127.0.0.1:9".into(), "nothing answers on UDP port 9"),
+        (cut.name(), "invalid reply"),
+        (silent.name(), "no reply within 300 ms"),
+        ("127.0.0.1:9".into(), "connection refused on UDP port 9"),
         ("no-such-host.invalid".into(), "no address found"),
     ] {
         let said = program.run(&dry(&["--ntp", &server, "--duration", "200ms"]));

@@ -6,23 +6,23 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use e2e::{Case, Program};
-use platform::time_source::{Moment, VmClock};
 use pvclock::Nanos;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
 use serde_json::Value;
+use sources::{Source, VmClockSource, now};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "drift_against_a_vmclock_page", needs: &[], run: drift_against_a_page },
     Case { name: "drift_refuses_an_unreliable_page", needs: &[], run: drift_refuses },
-    Case { name: "vmclock_page_tells_the_offset", needs: &[], run: tells_the_offset },
+    Case { name: "vmclock_page_gives_the_offset", needs: &[], run: gives_the_offset },
 ];
 
 /// The TSC and CLOCK_REALTIME, read together as closely as a few tries get.
 fn pair() -> (u64, u64) {
     let tries = (0..100).map(|_| {
         let before = Tsc.read_ordered();
-        let realtime_ns = Moment::now().expect("a time since 1970").realtime_ns;
+        let realtime_ns = now().expect("a time since 1970").realtime_ns;
         let after = Tsc.read_ordered();
         (after - before, before + (after - before) / 2, realtime_ns)
     });
@@ -111,11 +111,11 @@ fn drift_refuses(program: &Program) {
     assert!(said.err.contains(told) && said.err.contains("\n  try: "), "{}", said.err);
 }
 
-fn tells_the_offset(_: &Program) {
+fn gives_the_offset(_: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
     write_page(&path, -3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);
-    let vmclock = VmClock::open(&path);
-    let offset = vmclock.known().expect("a page").compare().expect("a time");
+    let facts::Fact::Known(page) = VmClockSource::open(&path) else { panic!("no page") };
+    let offset = Source::VmClock(page).offset().expect("a time");
     assert!(offset.offset_ns.abs_diff(-3_000_000_000) <= offset.bound_ns, "{offset:?}");
 }

@@ -1,17 +1,18 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
-mod asked;
 mod clocks;
 mod csv;
 mod live;
 mod notes;
 mod pace;
+mod pair;
 mod plot;
 mod records;
 mod reference_names;
 mod references;
 pub(crate) mod report;
 mod scale;
+mod selected;
 mod session;
 mod stopwatch;
 mod text;
@@ -23,27 +24,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use instruments::drift::budget::Budget;
+use linux::vmclock::VmClockDevice;
 use platform::tree::Tree;
-use platform::vmclock_device::VmClockDevice;
+use sources::phc::PhcSpec;
 
 use crate::duration;
 use crate::error::{self, CliError};
-use crate::named_phc::{self, NamedPhc};
 use crate::output::{self, Format};
-use asked::Asked;
 use clocks::{ClockName, Clocks};
 use live::Live;
+use selected::Selected;
 use session::{Resuming, Session};
 
 /// Measure how far each clock drifts from a reference.
 ///
 /// Compares this machine's clocks with NTP servers, PTP hardware clocks, the
-/// host's VMClock page or what chronyd believes, for a while; without any of
-/// them, with the PTP clock that shows the host's time, or else
-/// CLOCK_MONOTONIC_RAW. Reads clocks and sets none. Exits with 0 if all are
-/// within the budget, 1 if not, 2 if nothing could be measured or held to the
-/// budget, or a step of a reference or of a clock disturbed it: the figures are
-/// of the rest then.
+/// host's VMClock page or chronyd's estimate; without any of them, with the PTP
+/// clock that shows the host's time, or else CLOCK_MONOTONIC_RAW. Reads clocks
+/// and sets none. Exits with 0 if all are within the budget, 1 if not, 2 if
+/// nothing could be measured or a limit not checked, or if a reference or a
+/// clock stepped: the figures are of the rest then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Compare with this NTP server; may be repeated
@@ -52,19 +52,18 @@ pub(crate) struct Args {
 
     /// Compare with this PTP hardware clock, such as /dev/ptp0, or with `auto`
     /// the one that shows the host's time; may be repeated. A network card's
-    /// may be said to count UTC or TAI, for its offset to mean something:
-    /// /dev/ptp1,utc, or /dev/ptp1,tai by what the kernel knows of TAI, or
-    /// /dev/ptp1,tai=37
-    #[arg(long, value_name = "DEVICE[,utc|,tai]", value_parser = named_phc::parse)]
-    phc: Vec<NamedPhc>,
+    /// needs its time scale for an offset: /dev/ptp1,utc; /dev/ptp1,tai with
+    /// TAI - UTC from the kernel; or /dev/ptp1,tai=37
+    #[arg(long, value_name = "DEVICE[,utc|,tai]")]
+    phc: Vec<PhcSpec>,
 
     /// Compare with the host's VMClock page, /dev/vmclock0 or this one
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true,
           default_missing_value = VmClockDevice::PATH, value_parser = device)]
     vmclock: Option<PathBuf>,
 
-    /// Compare with what chronyd believes, the local one or one that takes
-    /// commands at this address
+    /// Compare with chronyd's estimate, the local one's or that of one with this
+    /// command address
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true)]
     chrony: Option<Option<SocketAddr>>,
 
@@ -76,31 +75,30 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
     clock: Vec<ClockName>,
 
-    /// How long to measure; 0s with --resume only computes from what is there
+    /// How long to measure; 0s with --resume only computes from the records
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = length)]
     duration: Duration,
 
-    /// Time from comparison to comparison, 10ms to 1h; without it a 600th of
-    /// the duration, from 100ms to 1s, and 4s with NTP servers that are not on
-    /// this machine or a private network
+    /// Time between comparisons, 10ms to 1h; by default a 600th of the duration,
+    /// from 100ms to 1s, and 4s with NTP servers outside this machine and private
+    /// networks
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
-    /// The largest frequency error that is good enough
+    /// Limit of the frequency error
     #[arg(long, value_name = "PPM", value_parser = limit)]
     max_ppm: Option<f64>,
 
-    /// The largest offset that is good enough, of clocks and references that
-    /// count from 1970
+    /// Limit of the offset, for clocks and references that count from 1970
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_offset: Option<Duration>,
 
-    /// Write each comparison to a new file as it is made: .csv, .jsonl, or
-    /// .parquet, which is made of FILE.parquet.partial at the end
+    /// Write each comparison to a new file: .csv, .jsonl, or .parquet, which is
+    /// made from FILE.parquet.partial at the end
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     records: Option<PathBuf>,
 
-    /// Go on with the file of an earlier run, its comparisons included
+    /// Continue an earlier run's file, with its comparisons
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
 
@@ -108,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Also draw the result, as SVG
+    /// Also plot the result, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -161,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     let facts = platform::read(&Tree::live());
-    let Asked { references, note } = Asked::of(args)?;
+    let Selected { references, note } = Selected::of(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let clocks = Clocks::find(&args.clock, only, &facts);
     let budget = Budget {
@@ -219,9 +217,10 @@ fn show(args: &Args, session: &Session, budget: Budget) -> Result<ExitCode, CliE
     if !report.disturbed.is_empty() {
         return Err(CliError::Failed {
             cause: report.disturbed.join(" "),
-            remedy: "measure again; another reference or several (three tell who is wrong); \
-                     `parachron watch` tells who sets a clock"
-                .into(),
+            remedy:
+                "measure again, with another reference or several (three show which is wrong); \
+                     `parachron watch` shows what sets a clock"
+                    .into(),
         });
     }
     Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use crate::vmclock_device::VmClockDevice;
+use crate::vmclock_device;
 use facts::Fact;
 use facts::hardware::VmClock;
+use linux::vmclock::VmClockDevice;
 
 /// The fields of [`facts::hardware::parse_vmclock`].
 pub(crate) fn page() -> Fact<String> {
-    VmClockDevice::open(Path::new(VmClockDevice::PATH))
-        .and_then(|device| device.fact())
+    vmclock_device::open(Path::new(VmClockDevice::PATH))
+        .and_then(|device| vmclock_device::fact(&device))
         .map(|page| text(&page))
 }
 

@@ -5,9 +5,9 @@ use facts::steering::{
 };
 use facts::{Fact, Unknown};
 
-use crate::chronyd_client::{ChronydClient, tracking};
 use crate::probes::{adjtimex, time_keepers};
 use crate::tree::Tree;
+use sources::chronyd_client::{ChronydClient, tracking};
 
 pub(super) fn steering(tree: &Tree) -> Steering {
     let keepers = tree

@@ -11,9 +11,10 @@ use instruments::drift::{Nesting, Reading, Span};
 use platform::clock::Clock;
 use platform::counter::{self, Counter, Tsc};
 use platform::mapped_page;
-use platform::reference::phc::Phc;
-use platform::reference::rtc::Rtc;
 use pvclock::kvm_clock::TimeReader;
+use sources::Rtc;
+use sources::phc::device_reader;
+use units::TimeReading;
 
 use super::report::{TscFrequency, TscSource};
 
@@ -65,7 +66,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         }
         ClockName::Tsc => nominal_tsc(facts)
             .map(|said| tsc(said.hz))
-            .ok_or("neither the kernel log nor CPUID says its frequency".into()),
+            .ok_or("its frequency is neither in the kernel log nor in CPUID".into()),
         ClockName::Pvclock => {
             let page = known(mapped_page::in_place()).map(TimeReader::new)?;
             page.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
@@ -77,11 +78,8 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         ClockName::Realtime => system(Clock::Realtime),
         ClockName::Rtc => known(Rtc::find()).map(rtc),
         ClockName::Phc => {
-            let phc = known(Phc::open(Path::new(FIRST_PHC)))?;
-            Ok(Box::new(move || {
-                let (before, after) = phc.compare().known()?.device_ns;
-                Some(Span { before, after })
-            }))
+            let read = device_reader(Path::new(FIRST_PHC)).map_err(|why| why.to_string())?;
+            Ok(Box::new(move || read().map(|(before, after)| Span { before, after })))
         }
     }
 }
@@ -199,6 +197,30 @@ impl Clocks {
         self.stamps()()
     }
 
+    /// Each clock around a source's time.
+    pub(super) fn within(&self, reading: &TimeReading<Stamp>) -> Vec<Compared> {
+        let (before, after) = reading.shown_ns;
+        let reference = Span { before, after };
+        let stamps = reading.before.iter().zip(&reading.after);
+        let each = self.readers.iter().zip(stamps).enumerate();
+        each.filter_map(|(clock, ((name, _), (before, after)))| {
+            let shown = Span { before: before.as_ref()?.before, after: after.as_ref()?.after };
+            // What the kernel read itself is tighter than two stamps.
+            let latched = reading.latched.and_then(|latched| {
+                let (before, after) = match name {
+                    ClockName::Realtime => latched.realtime_ns,
+                    ClockName::Raw => latched.raw_ns.map(|ns| (ns, ns))?,
+                    _ => return None,
+                };
+                Some((Span { before, after }, Span::at(latched.shown_ns)))
+            });
+            let (shown, reference) = latched.unwrap_or((shown, reference));
+            let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
+            Some(Compared { clock, reading })
+        })
+        .collect()
+    }
+
     /// Each clock between two reads of a reference: the tightest of a few.
     pub(super) fn around(&self, reference: impl Fn() -> Option<u64>) -> Vec<Compared> {
         let take = |reader: &Reader| {
@@ -229,19 +251,10 @@ pub(super) struct Compared {
     pub(super) reading: Reading,
 }
 
-/// Each clock around a reference's span.
-pub(super) fn within(before: &Stamp, reference: Span, after: &Stamp) -> Vec<Compared> {
-    let each = before.iter().zip(after).enumerate();
-    each.filter_map(|(clock, (before, after))| {
-        let shown = Span { before: before.as_ref()?.before, after: after.as_ref()?.after };
-        let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
-        Some(Compared { clock, reading })
-    })
-    .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use units::TimeInterval;
+
     use super::*;
 
     #[test]
@@ -255,8 +268,9 @@ mod tests {
         let raw = || Clock::MonotonicRaw.read_ns();
         let stamp = clocks.stamps();
         let before = stamp();
-        let reference = Span { before: raw().unwrap(), after: raw().unwrap() };
-        let inner = within(&before, reference, &stamp());
+        let shown_ns = (raw().unwrap(), raw().unwrap());
+        let (utc, after) = (TimeInterval::around(0, 0), stamp());
+        let inner = clocks.within(&TimeReading { before, utc, shown_ns, latched: None, after });
         let outer = clocks.around(raw);
         assert_eq!((inner.len(), outer.len()), (names.len(), names.len()));
         for one in inner.iter().chain(&outer) {

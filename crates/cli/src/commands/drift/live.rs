@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::session::Pair;
+use super::pair::Pair;
 use super::text;
 use crate::error;
 
-/// Time from one drawing to the next, at least.
+/// Time between updates, at least.
 const EACH: Duration = Duration::from_millis(500);
 
-/// Drawing computes all figures anew: at most a fiftieth of the time goes to it.
+/// An update computes all figures again: it gets a fiftieth of the time at most.
 const SHARE: u32 = 50;
 
 /// The lines; none where standard error is no terminal.
@@ -27,13 +27,12 @@ impl Live {
         Self { bars, lines: Vec::new(), next: Instant::now() }
     }
 
-    /// Tells something that cannot wait for the end: above the lines, or where
-    /// there are none.
-    pub(super) fn note(&self, said: &str) {
-        self.bars.suspend(|| error::note(said));
+    /// Prints what cannot wait for the end, above the lines.
+    pub(super) fn note(&self, text: &str) {
+        self.bars.suspend(|| error::note(text));
     }
 
-    /// Shows how things stand, if it is time to.
+    /// Shows the figures so far, if an update is due.
     pub(super) fn show(&mut self, pairs: &[Pair], elapsed: Duration) {
         let now = Instant::now();
         if self.bars.is_hidden() || now < self.next {

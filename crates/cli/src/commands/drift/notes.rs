@@ -142,7 +142,7 @@ pub(super) fn judge_references(
 /// word: what the delay leaves open, and what it admits to be off itself.
 fn said(reference: &ReferenceReport, pair: &PairReport) -> Interval {
     let offset = pair.drift.offset;
-    let admitted = reference.root_distance_ns.unwrap_or(0) as f64;
+    let admitted = reference.status.root_distance_ns.unwrap_or(0) as f64;
     let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + admitted;
     Interval { low: offset.ns - wide, high: offset.ns + wide }
 }
@@ -153,7 +153,7 @@ mod tests {
     use instruments::drift::{Nesting, Reading, Series, Span};
 
     use super::super::clocks::ClockName;
-    use super::super::session::{Pair, judged};
+    use super::super::pair::{Pair, judged};
     use super::*;
 
     /// Steps of both clocks, ms, half way through 60 s.

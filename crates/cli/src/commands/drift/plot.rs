@@ -2,8 +2,8 @@
 
 use instruments::drift::filter::Bounded;
 
+use super::pair::Pair;
 use super::report::{DriftReport, PairReport};
-use super::session::Pair;
 use super::text::frequency;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;

@@ -15,7 +15,7 @@ pub(super) fn create(path: &Path) -> Result<Recorder, CliError> {
             cause: error.to_string(),
             remedy: "a folder that is there, leave to write there, and room on the disk".into(),
         },
-        other => told(other),
+        other => failed(other),
     })
 }
 
@@ -25,7 +25,7 @@ pub(super) fn resume(
     path: &Path,
     take: impl FnMut(ClockName, &Record),
 ) -> Result<(Recorder, Option<String>), CliError> {
-    let (recorder, joined) = Recorder::resume(path, by_name(take)).map_err(told)?;
+    let (recorder, joined) = Recorder::resume(path, by_name(take)).map_err(failed)?;
     Ok((recorder, cut(&joined)))
 }
 
@@ -34,7 +34,7 @@ pub(super) fn look(
     path: &Path,
     take: impl FnMut(ClockName, &Record),
 ) -> Result<Option<String>, CliError> {
-    Ok(cut(&records::look(path, by_name(take)).map_err(told)?))
+    Ok(cut(&records::look(path, by_name(take)).map_err(failed)?))
 }
 
 /// Gives `take` the clock of a comparison.
@@ -54,8 +54,8 @@ fn cut(joined: &Joined) -> Option<String> {
     })
 }
 
-/// What went wrong with a file, and what to do about it.
-pub(super) fn told(error: Error) -> CliError {
+/// An error of a file, with its remedy.
+pub(super) fn failed(error: Error) -> CliError {
     let remedy = match &error {
         Error::Name { .. } => "a name that ends in .csv, .jsonl or .parquet".into(),
         Error::Exists { .. } => {

@@ -1,13 +1,13 @@
 //! What the references are called, in results and records, and what a name
 //! tells of its reference: records have nothing else.
 
-use platform::time_source::PhcScale;
+use sources::phc::PhcScale;
 
 /// What ptp_kvm calls its device (drivers/ptp/ptp_kvm_common.c): the host's
 /// clock, by KVM clock pairing.
 const KVM_CLOCK: &str = "KVM virtual PTP";
 
-/// The name of a PTP hardware clock, of whose time `ahead_s` is taken off, as
+/// The name of a PTP hardware clock, with `ahead_s` subtracted, as
 /// was said of it: by the name a resumed record joins what was compared, and
 /// must not join times that differ by that. No comma, which ends a record's
 /// fields.
@@ -47,7 +47,7 @@ pub(super) fn is_less_tai(name: &str) -> bool {
 
 /// Whether a reference tells UTC by its name: a network card's clock, of which
 /// nobody said what it counts, may count TAI.
-pub(super) fn tells_utc(name: &str) -> bool {
+pub(super) fn gives_utc(name: &str) -> bool {
     let kinds = ["ntp ", "chrony", "vmclock ", "kvm "];
     let is_said = phc_named(name).is_some_and(|(_, said)| !said.is_empty());
     kinds.iter().any(|kind| name.starts_with(kind)) || is_said
@@ -72,8 +72,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_the_device_and_whether_it_tells_utc() {
-        let told = |name| (phc_device(name), tells_utc(name), is_less_tai(name));
+    fn a_name_tells_the_device_and_whether_it_gives_utc() {
+        let told = |name| (phc_device(name), gives_utc(name), is_less_tai(name));
         assert_eq!(told("phc /dev/ptp1"), (Some("/dev/ptp1"), false, false));
         assert_eq!(told("phc /dev/ptp1 utc"), (Some("/dev/ptp1"), true, false));
         assert_eq!(told("phc /dev/ptp1 tai=37"), (Some("/dev/ptp1"), true, true));

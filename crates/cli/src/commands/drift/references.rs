@@ -7,79 +7,58 @@ use std::time::{Duration, Instant};
 
 use facts::Fact;
 use facts::steering::ChronyTracking;
-use instruments::drift::Span;
-use platform::chronyd_client::{Address, ChronydClient};
 use platform::clock::Clock;
-use platform::reference::ntp::{NtpError, NtpServer};
-use platform::reference::vmclock::VmClock;
-use platform::time_source::PhcTime;
+use sources::chronyd_client::{Address, ChronydClient};
+use sources::{
+    NtpError, NtpServer, NtpSource, PhcSource, Source, SourceError, SourceStatus, VmClockSource,
+};
 
-use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC, within};
+use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC};
 use super::pace::{Pace, pause_after};
-use super::reference_names::{phc_name, tells_utc};
+use super::reference_names::{gives_utc, phc_name};
 use super::report::{Failure, ReferenceReport};
 
-/// An answer that takes longer says nothing worth the wait.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A reply that takes longer bounds nothing worth the wait.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A reference, and how it has answered so far.
+/// A reference, and how it has replied so far.
 pub(super) struct Reference {
     name: String,
-    source: Source,
-    /// By its name, or by that of a PTP hardware clock's driver.
-    pub(super) tells_utc: bool,
-    /// When to ask next.
+    kind: Kind,
+    /// Whether it gives UTC: by its name, or by that of a PTP hardware clock's
+    /// driver.
+    pub(super) gives_utc: bool,
+    /// When to compare next.
     pub(super) due: Instant,
     interval: Duration,
-    asked: u64,
-    answered: u64,
+    tried: u64,
+    made: u64,
     failures: BTreeMap<String, u64>,
     failed_in_a_row: u32,
     stopped: Option<String>,
 }
 
-enum Source {
-    Ntp {
-        server: NtpServer,
-        word: Option<Word>,
-    },
-    /// The device, and how far it is ahead of UTC, s, which is taken off; none
-    /// where nobody said what it counts, and it is taken as it is.
-    Phc {
-        phc: PhcTime,
-        ahead_s: Option<i32>,
-    },
-    /// The page, and how far off it last said that it may be.
-    VmClock {
-        vmclock: VmClock,
-        word_ns: Option<u64>,
-    },
-    Chrony {
-        chrony: ChronydClient,
-        last: Option<ChronyTracking>,
-    },
-    /// Another clock of this machine, read in ns.
+/// How a reference is read.
+enum Kind {
+    /// Between two stamps of all clocks.
+    Source(Source),
+    /// Around each clock: another clock of this machine, in ns.
     Clock(Box<dyn Fn() -> Option<u64>>),
-}
-
-/// What an NTP server says of itself.
-#[derive(Debug, Clone, Copy)]
-struct Word {
-    stratum: u8,
-    root_distance_ns: u64,
-    leap: u8,
+    /// Around each clock: CLOCK_REALTIME, and what chronyd has still to correct
+    /// of it.
+    Chrony { chrony: ChronydClient, last: Option<ChronyTracking> },
 }
 
 impl Reference {
-    fn new(name: String, source: Source, interval: Duration) -> Self {
+    fn new(name: String, kind: Kind, interval: Duration) -> Self {
         Self {
-            tells_utc: tells_utc(&name),
+            gives_utc: gives_utc(&name),
             name,
-            source,
+            kind,
             due: Instant::now(),
             interval,
-            asked: 0,
-            answered: 0,
+            tried: 0,
+            made: 0,
             failures: BTreeMap::new(),
             failed_in_a_row: 0,
             stopped: None,
@@ -91,38 +70,39 @@ impl Reference {
     /// # Errors
     /// It has no address.
     pub(super) fn ntp(name: &str, pace: Pace) -> Result<Self, NtpError> {
-        let server = NtpServer::find(name, PATIENCE)?;
+        let server = NtpServer::find(name, TIMEOUT)?;
         let interval = pace.server(server.address().ip());
-        Ok(Self::new(format!("ntp {name}"), Source::Ntp { server, word: None }, interval))
+        let source = Source::Ntp(NtpSource::fixed(server));
+        Ok(Self::new(format!("ntp {name}"), Kind::Source(source), interval))
     }
 
     /// A PTP hardware clock, which is so many seconds ahead of UTC all along.
-    pub(super) fn phc(phc: PhcTime, ahead_s: Option<i32>, pace: Pace) -> Self {
+    pub(super) fn phc(phc: PhcSource, ahead_s: Option<i32>, pace: Pace) -> Self {
         let name = phc_name(phc.clock_name(), phc.device(), phc.scale(), ahead_s);
-        let source = Source::Phc { phc, ahead_s };
-        Self { tells_utc: ahead_s.is_some(), ..Self::new(name, source, pace.near()) }
+        let source = Source::Phc(phc.fixed(ahead_s));
+        Self { gives_utc: ahead_s.is_some(), ..Self::new(name, Kind::Source(source), pace.near()) }
     }
 
     /// The host's time by its VMClock page.
     ///
     /// # Errors
-    /// Why it does not tell.
+    /// Why it cannot be read.
     pub(super) fn vmclock(path: &Path, pace: Pace) -> Result<Self, String> {
-        match VmClock::open(path) {
+        match VmClockSource::open(path) {
             Fact::Known(vmclock) => {
                 let name = format!("vmclock {}", path.display());
-                Ok(Self::new(name, Source::VmClock { vmclock, word_ns: None }, pace.near()))
+                Ok(Self::new(name, Kind::Source(Source::VmClock(vmclock)), pace.near()))
             }
             Fact::Unknown(why) => Err(why.to_string()),
         }
     }
 
-    /// What chronyd believes.
+    /// chronyd's estimate.
     pub(super) fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
-        let chrony = ChronydClient::new(address.map(Address::Udp));
-        let source = Source::Chrony { chrony, last: None };
-        Self::new(name, source, pace.chronyd())
+        let kind =
+            Kind::Chrony { chrony: ChronydClient::new(address.map(Address::Udp)), last: None };
+        Self::new(name, kind, pace.chronyd())
     }
 
     /// CLOCK_MONOTONIC_RAW, where there is nothing better.
@@ -136,7 +116,7 @@ impl Reference {
         interval: Duration,
         read: Box<dyn Fn() -> Option<u64>>,
     ) -> Self {
-        Self::new(name.into(), Source::Clock(read), interval)
+        Self::new(name.into(), Kind::Clock(read), interval)
     }
 
     /// Its kind and name, as in records.
@@ -146,36 +126,36 @@ impl Reference {
 
     /// An NTP server's address.
     pub(super) fn address(&self) -> Option<SocketAddr> {
-        match &self.source {
-            Source::Ntp { server, .. } => Some(server.address()),
+        match &self.kind {
+            Kind::Source(source) => source.address(),
             _ => None,
         }
     }
 
     /// Which of the clocks that can be measured it is itself.
     pub(super) fn is_clock(&self) -> Option<ClockName> {
-        match &self.source {
-            Source::Clock(_) => Some(ClockName::Raw),
-            Source::Phc { phc, .. } if phc.device() == FIRST_PHC => Some(ClockName::Phc),
+        match &self.kind {
+            Kind::Clock(_) => Some(ClockName::Raw),
+            Kind::Source(Source::Phc(phc)) if phc.device() == FIRST_PHC => Some(ClockName::Phc),
             _ => None,
         }
     }
 
-    /// Whether it must not be asked again.
+    /// Whether it must not be queried again.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
 
-    /// The last of its failures, or the commonest.
-    pub(super) fn complaint(&self) -> Option<String> {
+    /// The failure that stopped it, or else the commonest.
+    pub(super) fn last_failure(&self) -> Option<String> {
         let commonest = self.failures.iter().max_by_key(|(_, count)| **count);
         self.stopped.clone().or(commonest.map(|(what, _)| what.clone()))
     }
 
-    /// That its first comparison, and no other yet, was made and failed: it may
-    /// be dead, which nobody should wait a long run to hear.
+    /// Why its first comparison, and no other yet, failed: if it is down, that
+    /// should be known before the end of a long run.
     pub(super) fn failed_at_first(&self) -> Option<String> {
-        let why = self.complaint().filter(|_| self.asked == 1)?;
+        let why = self.last_failure().filter(|_| self.tried == 1)?;
         Some(format!("the first comparison with {} failed: {why}", self.name))
     }
 
@@ -183,17 +163,18 @@ impl Reference {
     /// later one where it only kept `others_wait`ing.
     pub(super) fn compare(&mut self, clocks: &Clocks, others_wait: bool) -> Vec<Compared> {
         let begun = Instant::now();
-        self.asked += 1;
-        let compared = match &mut self.source {
-            Source::Ntp { server, word } => compare_ntp(server, word, clocks),
-            Source::Phc { phc, ahead_s } => compare_phc(phc, ahead_s.unwrap_or(0), clocks),
-            Source::VmClock { vmclock, word_ns } => compare_vmclock(vmclock, word_ns, clocks),
-            Source::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
-            Source::Clock(read) => compare_clock(&*read, clocks),
+        self.tried += 1;
+        let compared = match &mut self.kind {
+            Kind::Source(source) => match source.read(clocks.stamps()) {
+                Ok(reading) => Ok(clocks.within(&reading)),
+                Err(error) => Err(Failed::of(&error)),
+            },
+            Kind::Chrony { chrony, last } => compare_chrony(chrony, last, clocks),
+            Kind::Clock(read) => compare_clock(&*read, clocks),
         };
         let compared = match compared {
             Ok(compared) => {
-                self.answered += 1;
+                self.made += 1;
                 self.failed_in_a_row = 0;
                 compared
             }
@@ -218,20 +199,12 @@ impl Reference {
         compared
     }
 
-    /// How it has answered.
+    /// How it has replied.
     pub(super) fn report(&self) -> ReferenceReport {
-        let word = match &self.source {
-            Source::Ntp { word, .. } => *word,
-            _ => None,
-        };
-        let chrony = match &self.source {
-            Source::Chrony { last, .. } => last.clone(),
-            _ => None,
-        };
         ReferenceReport {
             name: self.name.clone(),
-            asked: self.asked,
-            answered: self.answered,
+            tried: self.tried,
+            made: self.made,
             failures: self
                 .failures
                 .iter()
@@ -240,28 +213,13 @@ impl Reference {
             agrees: None,
             stopped: self.stopped.clone(),
             interval_s: self.interval.as_secs_f64(),
-            stratum: word.map(|word| word.stratum),
-            root_distance_ns: match &self.source {
-                Source::VmClock { word_ns, .. } => *word_ns,
-                _ => word.map(|word| word.root_distance_ns),
-            },
-            leap: word.map(|word| word.leap),
-            compared: match &self.source {
-                Source::Phc { phc, .. } => {
-                    Some(format!("{:?}", phc.device_clock().way()).to_lowercase())
+            status: match &self.kind {
+                Kind::Source(source) => source.status(),
+                Kind::Chrony { last, .. } => {
+                    SourceStatus { chrony: last.clone(), ..SourceStatus::default() }
                 }
-                _ => None,
+                Kind::Clock(_) => SourceStatus::default(),
             },
-            ahead_of_utc_s: match &self.source {
-                Source::Phc { ahead_s, .. } => *ahead_s,
-                _ => None,
-            },
-            driver: match &self.source {
-                Source::Phc { phc, .. } => Some(phc.clock_name().to_owned()),
-                _ => None,
-            }
-            .filter(|name| !name.is_empty()),
-            chrony,
         }
     }
 }
@@ -277,6 +235,17 @@ enum Consequence {
     Stop,
 }
 
+impl Failed {
+    fn of(error: &SourceError) -> Self {
+        let consequence = match error {
+            SourceError::Ntp(error) if error.is_stop() => Consequence::Stop,
+            SourceError::Ntp(error) if error.is_rate_limit() => Consequence::Slower,
+            _ => Consequence::None,
+        };
+        Self { what: error.to_string(), consequence }
+    }
+}
+
 fn plainly(what: impl ToString) -> Failed {
     Failed { what: what.to_string(), consequence: Consequence::None }
 }
@@ -284,66 +253,6 @@ fn plainly(what: impl ToString) -> Failed {
 fn compare_clock(read: &dyn Fn() -> Option<u64>, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
     read().ok_or_else(|| plainly("it shows no time"))?;
     Ok(clocks.around(read))
-}
-
-fn compare_ntp(
-    server: &NtpServer,
-    word: &mut Option<Word>,
-    clocks: &Clocks,
-) -> Result<Vec<Compared>, Failed> {
-    let exchange = server.ask(clocks.stamps()).map_err(|error| Failed {
-        consequence: match () {
-            () if error.says_stop() => Consequence::Stop,
-            () if error.says_slower() => Consequence::Slower,
-            () => Consequence::None,
-        },
-        what: error.to_string(),
-    })?;
-    *word = Some(Word {
-        stratum: exchange.stratum,
-        root_distance_ns: exchange.root_distance_ns,
-        leap: exchange.leap,
-    });
-    let reference = Span { before: exchange.received_ns, after: exchange.answered_ns };
-    Ok(within(&exchange.sent, reference, &exchange.arrived))
-}
-
-fn compare_phc(phc: &PhcTime, ahead_s: i32, clocks: &Clocks) -> Result<Vec<Compared>, Failed> {
-    let stamp = clocks.stamps();
-    let before = stamp();
-    let compared = phc.device_clock().compare();
-    let after = stamp();
-    let comparison = match compared {
-        Fact::Known(shown) => shown.less(ahead_s),
-        Fact::Unknown(why) => return Err(plainly(why)),
-    };
-    let comparison = comparison.ok_or_else(|| plainly("it shows a time before 1970"))?;
-    let (first, last) = comparison.device_ns;
-    let mut compared = within(&before, Span { before: first, after: last }, &after);
-    // What the kernel compared itself is tighter than what we can.
-    for one in &mut compared {
-        let latched = match clocks.names().get(one.clock) {
-            Some(ClockName::Realtime) => Some(comparison.realtime_ns),
-            Some(ClockName::Raw) => comparison.raw_ns.map(|ns| (ns, ns)),
-            _ => None,
-        };
-        if let Some((before, after)) = latched {
-            one.reading.clock = Span { before, after };
-            one.reading.reference = Span::at(comparison.device_at_realtime_ns);
-        }
-    }
-    Ok(compared)
-}
-
-fn compare_vmclock(
-    vmclock: &VmClock,
-    word_ns: &mut Option<u64>,
-    clocks: &Clocks,
-) -> Result<Vec<Compared>, Failed> {
-    let reading = vmclock.read(clocks.stamps()).map_err(plainly)?;
-    let utc_ns = u64::try_from(reading.utc.since_1970_ns).map_err(plainly)?;
-    *word_ns = Some(reading.utc.max_error.0);
-    Ok(within(&reading.before, Span::at(utc_ns), &reading.after))
 }
 
 fn compare_chrony(

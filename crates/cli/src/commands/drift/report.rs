@@ -1,12 +1,10 @@
 //! What a run came to, as `--format json` prints it.
 
-use facts::steering::ChronyTracking;
 use instruments::drift::Drift;
 use instruments::drift::budget::{Budget, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::verdicts::NotHeld;
+use sources::SourceStatus;
 
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -19,58 +17,54 @@ pub(crate) struct DriftReport {
     pub(super) references: Vec<ReferenceReport>,
     /// Each clock against each reference.
     pub(super) pairs: Vec<PairReport>,
-    /// By what clock tsc's counts were made time; none where it was not measured
-    /// in this run.
+    /// The frequency by which tsc's counts were converted; none where it was not
+    /// measured in this run.
     pub(super) tsc_frequency: Option<TscFrequency>,
     /// Clocks that could not be measured.
     pub(super) not_measured: Vec<NotMeasured>,
-    /// What was asked of the clocks.
+    /// The limits to keep to.
     pub(super) budget: Budget,
-    /// What of that nothing was held to, and why.
+    /// Limits that nothing was compared with, and why.
     pub(super) not_held: Vec<NotHeld>,
-    /// What was found beside the figures.
+    /// Findings in addition to the figures.
     pub(super) notes: Vec<String>,
     /// What the measurement cannot be relied on for: a reference stepped, a
     /// clock was set back. The figures are of the rest.
     pub(super) disturbed: Vec<String>,
 }
 
-/// A reference, and how it answered.
+/// A reference, and how it replied.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct ReferenceReport {
-    /// Its kind and name; of a PTP hardware clock that was said to count UTC or
-    /// TAI also what is taken off: `phc /dev/ptp1 tai=37`.
+    /// Its kind and name; of a PTP hardware clock that was specified to count UTC
+    /// or TAI also what is subtracted: `phc /dev/ptp1 tai=37`.
     pub(super) name: String,
     /// Comparisons tried in this run.
-    pub(super) asked: u64,
+    pub(super) tried: u64,
     /// Comparisons made.
-    pub(super) answered: u64,
-    /// Why others were not.
+    pub(super) made: u64,
+    /// Why others failed.
     pub(super) failures: Vec<Failure>,
     /// Whether its time agrees with the majority of references that tell the
     /// time of day; none where there is no majority, or nothing to compare.
     pub(super) agrees: Option<bool>,
-    /// Why it was asked no more.
+    /// Why it was not queried any more.
     pub(super) stopped: Option<String>,
     /// Time between comparisons at the end, s: longer than asked for where it
     /// sent kiss-o'-death RATE.
     pub(super) interval_s: f64,
-    /// An NTP server's stratum.
-    pub(super) stratum: Option<u8>,
-    /// How far off an NTP server may be by its own word, ns.
-    pub(super) root_distance_ns: Option<u64>,
-    /// An NTP server's leap second warning: 1 insert, 2 delete, 0 none.
-    pub(super) leap: Option<u8>,
-    /// How a PTP hardware clock is compared: precise or extended.
-    pub(super) compared: Option<String>,
-    /// What a PTP hardware clock's driver calls it: `KVM virtual PTP` is the
-    /// host's clock by KVM clock pairing.
-    pub(super) driver: Option<String>,
-    /// How far a PTP hardware clock is ahead of UTC, s, which is taken off: 0
-    /// for one that counts UTC; null where nothing tells.
-    pub(super) ahead_of_utc_s: Option<i32>,
-    /// chronyd's own figures, as of the last comparison.
-    pub(super) chrony: Option<ChronyTracking>,
+    /// What it states about itself.
+    #[serde(flatten)]
+    pub(super) status: SourceStatus,
+}
+
+/// A limit that was not checked.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct NotHeld {
+    /// Which, and why.
+    pub(super) why: String,
+    /// What to do about it.
+    pub(super) remedy: String,
 }
 
 /// One kind of failure.
@@ -104,15 +98,15 @@ pub(crate) struct PairReport {
 pub(crate) struct TscFrequency {
     /// The frequency, Hz.
     pub(super) hz: u64,
-    /// Who says so.
+    /// Where it is from.
     pub(super) from: TscSource,
 }
 
-/// Who says which frequency the TSC has; the first that does.
+/// Where the TSC's frequency is from; the first that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TscSource {
-    /// The kernel's log, which not everybody may read.
+    /// The kernel's log, which not every user may read.
     KernelLog,
     /// CPUID.
     Cpuid,
@@ -121,7 +115,7 @@ pub(crate) enum TscSource {
 }
 
 impl TscSource {
-    /// In words.
+    /// For people.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::KernelLog => "the kernel's log",
@@ -151,9 +145,9 @@ impl DriftReport {
 #[cfg(test)]
 impl DriftReport {
     /// Of pairs alone.
-    pub(super) fn of_pairs(pairs: &[super::session::Pair]) -> Self {
+    pub(super) fn of_pairs(pairs: &[super::pair::Pair]) -> Self {
         let budget = Budget::default();
-        let judged = pairs.iter().filter_map(|pair| super::session::judged(pair, budget));
+        let judged = pairs.iter().filter_map(|pair| super::pair::judged(pair, budget));
         Self {
             version: "0.0.0".into(),
             duration_s: 100.0,

@@ -2,7 +2,7 @@
 //! for: TAI is ahead of UTC by whole seconds, by which few clocks are wrong.
 
 use facts::Fact;
-use platform::time_source::{Apparent, PhcScale};
+use sources::phc::{Apparent, PhcScale};
 
 use super::reference_names::{is_less_tai, phc_device};
 use super::report::PairReport;
@@ -28,7 +28,7 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<String> {
                 }
                 Apparent::Tai => format!(
                     "ahead of realtime, as TAI is of UTC: if it counts TAI, as a network card's \
-                     does that ptp4l sets, `--phc {device}{}` takes that off",
+                     does that ptp4l sets, `--phc {device}{}` subtracts that",
                     PhcScale::tai(tai_s)
                 ),
                 Apparent::LessThanUtc if is_less_tai(reference) => {
@@ -47,7 +47,7 @@ fn note(pair: &PairReport, tai_s: &Fact<i32>) -> Option<String> {
         }
         ("phc", _) if pair.offset_is_error => match Apparent::of(ahead_ns, tai_s) {
             Apparent::Tai => Some(format!(
-                "phc is {far} ahead of {reference}, as TAI is of UTC: it seems to count TAI, as a \
+                "phc is {far} ahead of {reference}, as TAI is of UTC: it appears to count TAI, as a \
                  network card's clock does that ptp4l sets."
             )),
             _ => None,
@@ -62,7 +62,7 @@ mod tests {
     use instruments::drift::{Nesting, Reading, Series, Span};
 
     use super::super::clocks::ClockName;
-    use super::super::session::{Pair, judged};
+    use super::super::pair::{Pair, judged};
     use super::*;
 
     const SINCE_1970: u64 = 1_795_000_000_000_000_000;
@@ -91,7 +91,7 @@ mod tests {
             of(-37),
             [
                 "phc /dev/ptp1 is 37.0 s ahead of realtime, as TAI is of UTC: if it counts TAI, as a \
-              network card's does that ptp4l sets, `--phc /dev/ptp1,tai` takes that off."
+              network card's does that ptp4l sets, `--phc /dev/ptp1,tai` subtracts that."
             ]
         );
         assert!(of(0).is_empty() && of(-36).is_empty());
@@ -126,7 +126,7 @@ mod tests {
     fn what_is_advised_is_a_number_where_the_kernel_has_none() {
         let pair = pair(ClockName::Realtime, "phc /dev/ptp1", -37);
         let said = notes(&[pair], &Fact::Known(0)).concat();
-        assert!(said.ends_with("`--phc /dev/ptp1,tai=37` takes that off."), "{said}");
+        assert!(said.ends_with("`--phc /dev/ptp1,tai=37` subtracts that."), "{said}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The measurement itself: compare, keep, wait.
+//! The measurement itself: compare, record, wait.
 
 mod resumed;
 
@@ -8,47 +8,23 @@ use std::time::{Duration, Instant};
 use ::records::{Record, Recorder};
 use instruments::drift::budget::Budget;
 use instruments::drift::{Reading, Refused, Series};
-use platform::time_source::kernels_tai_s;
+use sources::phc::kernels_tai_s;
 
 use super::clocks::{ClockName, Clocks, Compared};
 use super::live::Live;
+use super::pair::{Pair, judged};
 use super::records;
-use super::reference_names::tells_utc;
 use super::references::Reference;
-use super::report::{DriftReport, NotMeasured, PairReport};
+use super::report::{DriftReport, NotHeld, NotMeasured, PairReport};
 use super::stopwatch::{self, Person};
-use super::verdicts::{self, NotHeld};
+use super::verdicts;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use instruments::figures::time;
 use linux::wait::{Signals, Wait, Wake};
 pub(super) use resumed::Resuming;
 
-/// One clock against one reference.
-pub(super) struct Pair {
-    pub(super) clock: ClockName,
-    pub(super) reference: String,
-    pub(super) series: Series,
-    /// Whether the reference tells UTC.
-    tells_utc: bool,
-    /// Readings that bounded nothing, and what was wrong with the last.
-    refused: (u64, Option<Refused>),
-}
-
-impl Pair {
-    /// A pair and what was read of it.
-    pub(super) fn of(clock: ClockName, reference: &str, series: Series) -> Self {
-        let tells_utc = tells_utc(reference);
-        Self { clock, reference: reference.to_owned(), series, tells_utc, refused: (0, None) }
-    }
-
-    /// Whether both tell the time of day.
-    fn offset_is_error(&self) -> bool {
-        self.clock.counts_from_1970() && self.tells_utc
-    }
-}
-
-/// A measurement under way.
+/// A measurement that is running.
 pub(super) struct Session {
     clocks: Clocks,
     references: Vec<Reference>,
@@ -56,7 +32,7 @@ pub(super) struct Session {
     boot: String,
     pub(super) pairs: Vec<Pair>,
     recorder: Option<Recorder>,
-    /// What is told beside the figures.
+    /// Findings in addition to the figures.
     pub(super) notes: Vec<String>,
     elapsed: Duration,
     /// Something was compared in this run.
@@ -64,7 +40,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Nothing compared yet, nothing written down.
+    /// Nothing compared yet, nothing recorded.
     pub(super) fn new(clocks: Clocks, references: Vec<Reference>, boot: String) -> Self {
         Self {
             clocks,
@@ -78,19 +54,19 @@ impl Session {
         }
     }
 
-    /// Writes each comparison down in a new file.
+    /// Records each comparison in a new file.
     pub(super) fn record(&mut self, path: &Path) -> Result<(), CliError> {
         self.recorder = Some(records::create(path)?);
         Ok(())
     }
 
-    /// Whether a run may have something to hold to the budget.
+    /// Whether a run can be held to the budget.
     ///
     /// # Errors
     /// No offset will mean anything.
     pub(super) fn may_hold(&self, budget: Budget) -> Result<(), CliError> {
         let mut clocks = self.clocks.names().into_iter();
-        let may_come = self.references.iter().any(|one| one.tells_utc)
+        let may_come = self.references.iter().any(|one| one.gives_utc)
             && clocks.any(ClockName::counts_from_1970);
         let is_there = self.pairs.iter().any(Pair::offset_is_error);
         if budget.max_offset_ns.is_none() || may_come || is_there {
@@ -102,19 +78,19 @@ impl Session {
 
     /// Ends the record.
     pub(super) fn finish_records(&mut self) -> Result<(), CliError> {
-        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish().map_err(records::told))
+        self.recorder.take().map_or(Ok(()), |recorder| recorder.finish().map_err(records::failed))
     }
 
     fn interrupt(&mut self) {
         self.pairs.iter_mut().for_each(|pair| pair.series.interrupted());
     }
 
-    /// Compares until `duration` is over, a signal comes, or no reference may
-    /// be asked any more.
+    /// Compares until `duration` is over, a signal comes, or every reference
+    /// has stopped.
     ///
     /// # Errors
-    /// What was compared cannot be written down; the measurement ends there,
-    /// with all that it has.
+    /// A comparison cannot be recorded; the measurement ends there, with all
+    /// that it has.
     pub(super) fn run(&mut self, duration: Duration, live: &mut Live) -> Result<(), CliError> {
         let begun = Instant::now();
         let measured = self.measure(begun, begun + duration, live);
@@ -139,15 +115,15 @@ impl Session {
             }
             self.compare(next)?;
             let failed = self.references.get(next).and_then(Reference::failed_at_first);
-            failed.into_iter().for_each(|said| live.note(&said));
+            failed.into_iter().for_each(|note| live.note(&note));
             self.elapsed = begun.elapsed();
             live.show(&self.pairs, self.elapsed);
         }
         Ok(())
     }
 
-    /// Has a person say when, and for how long; where an earlier run has the
-    /// stopwatch's start, only what it shows now.
+    /// Prompts a person for the stopwatch's start and its reading; where an
+    /// earlier run has the start, for the reading only.
     pub(super) fn by_stopwatch(&mut self) -> Result<(), CliError> {
         let mut person = Person::at_terminal();
         let begun = Instant::now();
@@ -159,7 +135,7 @@ impl Session {
         self.elapsed = at.saturating_duration_since(begun);
         self.keep(stopwatch::NAME, shown)?;
         self.pairs.iter_mut().for_each(|pair| pair.series.finish());
-        self.notes.push("Either end by hand: within 0.2 s, it is assumed.".into());
+        self.notes.push("Start and end by hand: ± 0.2 s each is assumed.".into());
         Ok(())
     }
 
@@ -171,7 +147,7 @@ impl Session {
         self.keep(&name, compared)
     }
 
-    /// Takes comparisons in, and writes them down.
+    /// Takes comparisons in, and records them.
     fn keep(&mut self, reference: &str, compared: Vec<Compared>) -> Result<(), CliError> {
         let names = self.clocks.names();
         let mut lines = Vec::new();
@@ -183,7 +159,7 @@ impl Session {
             }
         }
         match &mut self.recorder {
-            Some(recorder) => recorder.write(&lines).map_err(records::told),
+            Some(recorder) => recorder.write(&lines).map_err(records::failed),
             None => Ok(()),
         }
     }
@@ -193,9 +169,9 @@ impl Session {
             self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
         let index = known.unwrap_or_else(|| {
             let mut pair = Pair::of(clock, reference, Series::new());
-            // A host's clock tells by its driver's name, which no record has.
-            pair.tells_utc |=
-                (self.references.iter()).any(|one| one.name() == reference && one.tells_utc);
+            // A host's clock gives UTC by its driver's name, which no record has.
+            pair.gives_utc |=
+                (self.references.iter()).any(|one| one.name() == reference && one.gives_utc);
             self.pairs.push(pair);
             self.pairs.len() - 1
         });
@@ -223,7 +199,7 @@ impl Session {
         notes.extend(super::notes::judge_references(&mut references, &mut pairs));
         notes.extend(super::scale::notes(&pairs, &kernels_tai_s()));
         let mut disturbed = super::notes::disturbances(&references, &pairs);
-        disturbed.extend(stood_still.iter().map(|said| format!("{said}.")));
+        disturbed.extend(stood_still.iter().map(|what| format!("{what}.")));
         for pair in &self.pairs {
             let (count, Some(why)) = &pair.refused else { continue };
             let (clock, reference) = (pair.clock.name(), &pair.reference);
@@ -261,33 +237,33 @@ impl Session {
         })
     }
 
-    /// References that showed one and the same time, each once.
+    /// References that showed the same time throughout, each once.
     fn stood_still(&self) -> Vec<String> {
-        let mut told: Vec<(&str, String)> = Vec::new();
+        let mut stopped: Vec<(&str, String)> = Vec::new();
         for pair in &self.pairs {
             if let Some(ns) = pair.series.reference_stood_still_ns()
-                && !told.iter().any(|(name, _)| *name == pair.reference)
+                && !stopped.iter().any(|(name, _)| *name == pair.reference)
             {
                 let (name, clock) = (pair.reference.as_str(), pair.clock.name());
-                told.push((
+                stopped.push((
                     name,
-                    format!("{name} stood still while {clock} went on by {}", time(ns)),
+                    format!("{name} stood still while {clock} advanced by {}", time(ns)),
                 ));
             }
         }
-        told.into_iter().map(|(_, said)| said).collect()
+        stopped.into_iter().map(|(_, what)| what).collect()
     }
 
     fn nothing(&self, stood_still: Vec<String>) -> CliError {
-        let complaints = self.references.iter().filter_map(Reference::complaint);
-        let complaints: Vec<String> = stood_still.into_iter().chain(complaints).collect();
+        let failures = self.references.iter().filter_map(Reference::last_failure);
+        let failures: Vec<String> = stood_still.into_iter().chain(failures).collect();
         let clocks: Vec<String> = self
             .clocks
             .missing
             .iter()
             .map(|(name, why)| format!("{}: {why}", name.name()))
             .collect();
-        let mut causes = if complaints.is_empty() { clocks } else { complaints };
+        let mut causes = if failures.is_empty() { clocks } else { failures };
         if causes.is_empty() {
             causes.push("there is no comparison of these clocks".into());
         }
@@ -302,19 +278,6 @@ impl Session {
             ),
         }
     }
-}
-
-pub(super) fn judged(pair: &Pair, budget: Budget) -> Option<PairReport> {
-    let drift = pair.series.drift()?;
-    let offset_is_error = pair.offset_is_error();
-    Some(PairReport {
-        clock: pair.clock.name(),
-        reference: pair.reference.clone(),
-        offset_is_error,
-        frequency_verdict: budget.frequency(&drift),
-        offset_verdict: budget.offset(&drift).filter(|_| offset_is_error),
-        drift,
-    })
 }
 
 #[cfg(test)]

@@ -66,8 +66,8 @@ fn row(pair: &PairReport) -> [Cell; 7] {
     let seconds = |value: Option<f64>| {
         value.map_or(Cell::none(), |value| Cell::figure_as(signed(value * 1e9, time), value))
     };
-    // The offset of a clock that counts from boot says nothing; what it moved
-    // by does.
+    // The offset of a clock that counts from boot means nothing; its change
+    // does.
     let (offset_ns, star) = match pair.offset_is_error {
         true => (drift.offset.ns, ""),
         false => (drift.offset.moved_ns, "*"),
@@ -89,7 +89,7 @@ fn bound_ppm(frequency: &Frequency) -> Option<f64> {
     Some((high - frequency.ppm).max(frequency.ppm - low))
 }
 
-/// As many digits as the interval leaves sense in.
+/// As many digits as the interval supports.
 fn digits(drift: &Drift) -> usize {
     let interval = drift.frequency.and_then(|frequency| frequency.interval_ppm);
     let width = interval.map_or(1.0, |(low, high)| high - low);
@@ -152,15 +152,15 @@ fn stability(report: &DriftReport) -> Table {
     table
 }
 
-/// What the figures rest on, and what they come to.
+/// What the figures are based on, and the verdicts.
 fn sentences(report: &DriftReport) -> String {
     let mut lines: Vec<String> =
         report.references.iter().map(|one| reference(one, report)).collect();
     lines.extend(only_recorded(report));
     lines.extend(
-        report.tsc_frequency.map(|tsc| {
-            format!("tsc: taken to count at {} Hz, as {} says.", tsc.hz, tsc.from.name())
-        }),
+        report
+            .tsc_frequency
+            .map(|tsc| format!("tsc: converted at {} Hz, from {}.", tsc.hz, tsc.from.name())),
     );
     lines.extend(report.notes.iter().chain(&report.disturbed).cloned());
     let missing = report.not_measured.iter();
@@ -173,64 +173,65 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     let mut line = format!(
         "{}: {} of {} comparisons made",
         reference.name,
-        count(reference.answered),
-        count(reference.asked)
+        count(reference.made),
+        count(reference.tried)
     );
     for failure in &reference.failures {
         line.push_str(&format!("; {} × {}", failure.times, failure.what));
     }
-    if let Some(stratum) = reference.stratum {
+    let status = &reference.status;
+    if let Some(stratum) = status.stratum {
         line.push_str(&format!("; stratum {stratum}"));
     }
-    match reference.root_distance_ns {
-        Some(0) => line.push_str("; by its own word exact"),
+    match status.root_distance_ns {
+        Some(0) => line.push_str("; root distance 0"),
         Some(distance) => {
-            line.push_str(&format!("; by its own word within {}", time(distance as f64)));
+            line.push_str(&format!("; root distance {}", time(distance as f64)));
         }
         None => {}
     }
-    match reference.leap {
+    match status.leap {
         Some(1) => line.push_str("; announces an inserted leap second"),
         Some(2) => line.push_str("; announces a deleted leap second"),
         _ => {}
     }
-    if let Some(compared) = &reference.compared {
-        line.push_str(&format!("; {compared} offsets"));
+    if let Some(method) = &status.method {
+        line.push_str(&format!("; {method} offsets"));
     }
-    if let Some(driver) = &reference.driver {
+    if let Some(driver) = &status.driver {
         line.push_str(&format!("; {driver}"));
     }
-    if let Some(ahead_s) = reference.ahead_of_utc_s.filter(|ahead_s| *ahead_s != 0) {
-        line.push_str(&format!("; counts TAI, of which {ahead_s} s are taken off"));
+    if let Some(ahead_s) = status.ahead_of_utc_s.filter(|ahead_s| *ahead_s != 0) {
+        line.push_str(&format!("; counts TAI: {ahead_s} s subtracted"));
     }
-    if let Some(chrony) = &reference.chrony {
+    if let Some(chrony) = &status.chrony {
         line.push_str(&format!(
-            "; chronyd's own figures: the system's clock {} ppm uncorrected, ± {} ppm",
+            "; chronyd reports: system clock {} ppm before correction, ± {} ppm",
             with_sign(chrony.frequency_ppm, 3),
             chrony.skew_ppm
         ));
     }
-    // The delay is the way's: much the same for all clocks.
+    // The delay is the network's: much the same for all clocks.
     if let Some(pair) = report.pairs.iter().find(|pair| pair.reference == reference.name) {
         line.push_str(&format!("; {}", filtered(pair)));
     }
     if let Some(why) = &reference.stopped {
-        line.push_str(&format!("; asked no more: {why}"));
+        line.push_str(&format!("; no longer queried: {why}"));
     }
     line + "."
 }
 
 /// References that earlier runs compared with, and this one did not.
 fn only_recorded(report: &DriftReport) -> Vec<String> {
-    let asked: Vec<&str> = report.references.iter().map(|one| one.name.as_str()).collect();
+    let current: Vec<&str> = report.references.iter().map(|one| one.name.as_str()).collect();
     let mut lines: Vec<(&str, String)> = Vec::new();
     for pair in &report.pairs {
         let name = pair.reference.as_str();
-        if !asked.contains(&name) && lines.iter().all(|(told, _)| *told != name) {
+        if !current.contains(&name) && lines.iter().all(|(known, _)| *known != name) {
             let line = match name {
-                // Each press of Enter counts, and none was in a queue.
+                // Each press of Enter counts: none was delayed in a queue.
                 stopwatch::NAME => {
-                    format!("{name}: {} times by hand.", count(pair.drift.readings as u64))
+                    format!("{name}: {} readings by hand.", count(pair.drift.readings as u64))
                 }
                 _ => format!("{name}: as recorded; {}.", filtered(pair)),
             };

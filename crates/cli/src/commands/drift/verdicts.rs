@@ -1,29 +1,18 @@
-//! Whether the clocks keep to the budget, and what could not be held to it.
+//! Whether the clocks keep to the budget, and which limits were not checked.
 
 use instruments::drift::budget::{Budget, Verdict};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::report::{DriftReport, PairReport};
+use super::report::{DriftReport, NotHeld, PairReport};
 use crate::error::CliError;
 use instruments::figures::time;
-
-/// A part of the budget that nothing was held to.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct NotHeld {
-    /// Which, and why.
-    pub(super) why: String,
-    /// What would make it possible.
-    pub(super) remedy: String,
-}
 
 impl NotHeld {
     /// No offset is an error: clocks that count from boot are off by anything,
     /// and so are references that do not tell the time of day.
     pub(super) fn offset() -> Self {
         Self {
-            why: "nothing here could be held to --max-offset: no clock that counts from 1970 \
-                  (realtime, rtc, phc) against a reference that tells the time of day"
+            why: "--max-offset was not checked: no clock that counts from 1970 (realtime, rtc, \
+                  phc) was compared with a reference that gives UTC"
                 .into(),
             remedy: "name such a reference (--ntp, --vmclock, --chrony, or --phc with what it \
                      counts), and with --clock such a clock"
@@ -34,7 +23,7 @@ impl NotHeld {
     fn frequency(clocks: &[&str]) -> Self {
         Self {
             why: format!(
-                "nothing could be held to --max-ppm of {}: too few comparisons for a frequency",
+                "--max-ppm was not checked for {}: too few comparisons for a frequency",
                 clocks.join(", ")
             ),
             remedy: "a longer --duration, or a shorter --interval".into(),
@@ -42,7 +31,7 @@ impl NotHeld {
     }
 }
 
-/// The parts of the budget that nothing was held to.
+/// The limits that were not checked.
 pub(super) fn not_held(pairs: &[PairReport], budget: Budget) -> Vec<NotHeld> {
     // Measured against one reference, a clock has its frequency.
     let mut unmeasured: Vec<&str> = Vec::new();
@@ -71,11 +60,10 @@ fn has_offset_verdict(pair: &PairReport) -> bool {
     pair.offset_verdict.is_some()
 }
 
-/// What the figures come to, exit code 2 where that is not known.
+/// Whether all is within the budget.
 ///
 /// # Errors
-/// Something was to be held to the budget and could not be, and nothing else is
-/// outside.
+/// A limit was not checked, and nothing is outside the others.
 pub(super) fn is_within(report: &DriftReport) -> Result<bool, CliError> {
     if report.is_outside() {
         return Ok(false);
@@ -87,7 +75,7 @@ pub(super) fn is_within(report: &DriftReport) -> Result<bool, CliError> {
     Err(CliError::Failed { cause: joined(|one| &one.why), remedy: joined(|one| &one.remedy) })
 }
 
-/// The same in sentences; none where nothing was asked.
+/// The same in sentences; none without limits.
 pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
     if report.budget.is_empty() {
         return Vec::new();
@@ -96,19 +84,22 @@ pub(super) fn sentences(report: &DriftReport) -> Vec<String> {
         report.pairs.iter().flat_map(|pair| complaints(pair, report)).collect();
     let is_sure = lines.is_empty();
     lines.extend(report.not_held.iter().map(|one| format!("{}.", one.why)));
-    let all = match () {
-        () if report.is_outside() => "Outside the budget.",
-        () if !report.not_held.is_empty() => "Whether it is within the budget is not known.",
-        () if is_sure => "Within the budget.",
-        () => "Within the budget, but not surely: a longer run would tell.",
+    let all = if report.is_outside() {
+        "Outside the budget."
+    } else if !report.not_held.is_empty() {
+        "Whether it is within the budget is not known."
+    } else if is_sure {
+        "Within the budget."
+    } else {
+        "Within the budget, but not certainly: measure for longer."
     };
     lines.push(all.into());
     lines
 }
 
 fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
-    let words = |verdict: Verdict| match verdict {
-        // What was not measured is told of all clocks together.
+    let relation = |verdict: Verdict| match verdict {
+        // What was not measured is listed for all clocks together.
         Verdict::Within | Verdict::NotMeasured => None,
         Verdict::WithinUnsure => Some("within, but its interval reaches beyond"),
         Verdict::OutsideUnsure => Some("beyond, but its interval reaches within"),
@@ -117,12 +108,12 @@ fn complaints(pair: &PairReport, report: &DriftReport) -> Vec<String> {
     let who = format!("{} against {}", pair.clock, pair.reference);
     let mut lines = Vec::new();
     if let (Some(limit), Some(words)) =
-        (report.budget.max_ppm, pair.frequency_verdict.and_then(words))
+        (report.budget.max_ppm, pair.frequency_verdict.and_then(relation))
     {
         lines.push(format!("{who}: frequency {words} the {limit} ppm allowed."));
     }
     let limit = report.budget.max_offset_ns;
-    if let (Some(limit), Some(words)) = (limit, pair.offset_verdict.and_then(words)) {
+    if let (Some(limit), Some(words)) = (limit, pair.offset_verdict.and_then(relation)) {
         lines.push(format!("{who}: offset {words} the {} allowed.", time(limit)));
     }
     lines

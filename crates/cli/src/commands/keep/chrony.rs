@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use keeper::Reading;
-use platform::chronyd_client::{self, Address, ChronydClient, ChronydError, Feed, FeedError};
-use platform::time_source::Offset;
+use sources::chronyd_client::{self, Address, ChronydClient, ChronydError, Feed, FeedError};
+use units::OffsetBound;
 
 use super::options::{Args, Chrony};
 
@@ -64,7 +64,7 @@ impl ChronyHand {
     /// Hands it a sample: whether it took it, and what is to be said of that,
     /// where it has changed.
     pub(super) fn feed(&mut self, reading: &Reading) -> (bool, Option<Result<(), FeedError>>) {
-        let offset = Offset {
+        let offset = OffsetBound {
             offset_ns: reading.offset_ns,
             bound_ns: reading.bound_ns,
             at_monotonic_ns: reading.at_ns,

@@ -108,8 +108,7 @@ impl Daemon {
         match (end, self.tally.answered) {
             (Some(_), 0) => Err(CliError::Failed {
                 cause: "no source answered".into(),
-                remedy: "another source (--ntp HOST), or more patience (--patience, --duration)"
-                    .into(),
+                remedy: "another source (--ntp HOST), or a longer --timeout or --duration".into(),
             }),
             _ => Ok(ExitCode::SUCCESS),
         }
@@ -172,7 +171,7 @@ impl Daemon {
         let measured = Source::measure_all(&mut self.sources, &[index]).pop();
         let reading = measured.and_then(|(_, reading, _)| reading);
         let Some(host) = self.sources[index].host_mut() else { return };
-        let (resumed, refused) = (host.take_resumed(), host.take_refused());
+        let (resumed, refused) = (host.take_resumed(), host.take_rejected());
         if let Some(why) = refused {
             self.log.tell(Event::NotHeard { why: why.to_string() });
         }
@@ -218,9 +217,9 @@ impl Daemon {
         let begun = Instant::now();
         let measured = Source::measure_all(&mut self.sources, which);
         // The next look comes later by that, and for no other reason. What is
-        // beyond patience is: the machine may stand still meanwhile.
-        let patience = which.iter().filter_map(|index| Some(self.sources.get(*index)?.patience));
-        self.observer.was_busy(begun.elapsed().min(patience.max().unwrap_or_default()));
+        // beyond the timeout is: the machine may stand still meanwhile.
+        let timeout = which.iter().filter_map(|index| Some(self.sources.get(*index)?.timeout));
+        self.observer.was_busy(begun.elapsed().min(timeout.max().unwrap_or_default()));
         for (index, reading, change) in measured {
             self.tally.asked += 1;
             self.tally.answered += u64::from(reading.is_some());

@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use facts::steering::TimeKeeperKind;
 use keeper::{Hand, Policy};
-use platform::reference::ntp::NtpServer;
+use sources::NtpServer;
+use sources::phc::PhcSpec;
 
 use crate::duration;
 use crate::error::CliError;
-use crate::named_phc::{self, NamedPhc};
 use crate::output::LineFormat;
 use crate::probe_paths::ProbePathArgs;
 
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
     /// network card's has to be said to count UTC or TAI: /dev/ptp1,utc, or
     /// /dev/ptp1,tai by what the kernel knows of TAI, or /dev/ptp1,tai=37
-    #[arg(long, value_name = "DEVICE[,utc|,tai]", value_parser = named_phc::parse)]
-    pub(super) phc: Vec<NamedPhc>,
+    #[arg(long, value_name = "DEVICE[,utc|,tai]")]
+    pub(super) phc: Vec<PhcSpec>,
 
     /// Listen on this Unix datagram socket for what the host says: `time
     /// SECONDS [+- SECONDS]` or `resumed`
@@ -99,8 +99,8 @@ pub(crate) struct Args {
     poll: Duration,
 
     /// Wait for a server's answer for so long, 1ms to 1s
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = patience)]
-    pub(super) patience: Duration,
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = timeout)]
+    pub(super) timeout: Duration,
 
     /// End after this time, such as 10s, 5min or 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
@@ -169,7 +169,7 @@ fn poll(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
+fn timeout(text: &str) -> Result<Duration, String> {
     // So long may a look be held up, and a signal with it.
     duration::within(text, Duration::from_millis(1)..=Duration::from_secs(1), "1ms to 1s")
 }
@@ -286,7 +286,7 @@ mod tests {
             ("--beside", "sundial"),
             ("--interval", "1ms"),
             ("--poll", "100ms"),
-            ("--patience", "2s"),
+            ("--timeout", "2s"),
             ("--burst", "0"),
             ("--ntp", "192.0.2.1:99999"),
             ("--ntp", "host name"),

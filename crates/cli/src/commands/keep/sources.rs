@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use facts::Fact;
 use keeper::{Reading, SourceKind};
-use platform::reference::ntp::NtpServer;
-use platform::time_source::{
-    HostSocket, NoOffset, NtpTime, Offset, PhcScale, PhcTime, RtcTime, TimeSource, UnknownScale,
-    VmClock, hosts_clocks,
+use sources::phc::advice::with_remedy;
+use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
+use sources::unique::duplicate_of;
+use sources::{
+    HostSocket, NtpServer, NtpSource, PhcSource, Rtc, Source as TimeSource, SourceError,
+    VmClockSource,
 };
+use units::OffsetBound;
 
 use super::apart::Apart;
 use super::line::NotUsed;
 use super::options::{Args, Found};
-use crate::each_once::{how_same, would_count_twice};
 use crate::error::CliError;
-use crate::named_phc::{NamedPhc, silent, unknown_scale};
+use crate::source_error::{unknown_scale, would_vote_twice};
 
 /// A source, and whether it answers.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) kind: SourceKind,
     /// For so long it may keep us waiting.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// How the clock stood just before it was compared last; none where it was
     /// not yet, or gave no answer.
     pub(super) apart: Option<Apart>,
@@ -45,12 +47,12 @@ pub(super) enum Change {
 
 impl Source {
     fn new(kind: SourceKind, time: TimeSource) -> Self {
-        Self { name: time.name(), kind, patience: Duration::ZERO, apart: None, time, answers: None }
+        Self { name: time.name(), kind, timeout: Duration::ZERO, apart: None, time, answers: None }
     }
 
-    fn ntp(server: &str, patience: Duration) -> Self {
-        let time = TimeSource::Ntp(NtpTime::named(server, patience));
-        Self { patience, ..Self::new(SourceKind::Ntp, time) }
+    fn ntp(server: &str, timeout: Duration) -> Self {
+        let time = TimeSource::Ntp(NtpSource::named(server, timeout));
+        Self { timeout, ..Self::new(SourceKind::Ntp, time) }
     }
 
     /// We stepped the clock ourselves.
@@ -69,15 +71,16 @@ impl Source {
         let is_asked = |(index, _): &(usize, &mut Self)| which.contains(index);
         let asked = sources.iter_mut().enumerate().filter(is_asked);
         let mut times: Vec<_> = asked.map(|(_, source)| &mut source.time).collect();
-        let told = TimeSource::compare_all(&mut times);
+        let told = TimeSource::offset_all(&mut times);
         let same: Vec<_> = (0..sources.len()).map(|index| Self::same(sources, index)).collect();
         let asked = sources.iter_mut().enumerate().filter(is_asked);
-        let heard = |((index, source), told): ((usize, &mut Self), Result<Offset, NoOffset>)| {
-            let told = told.map_err(|why| silent(&why));
-            let told = same[index].clone().map_or(told, Err);
-            let (reading, change) = source.heard(apart, told);
-            (index, reading, change)
-        };
+        let heard =
+            |((index, source), told): ((usize, &mut Self), Result<OffsetBound, SourceError>)| {
+                let told = told.map_err(|why| with_remedy(&why));
+                let told = same[index].clone().map_or(told, Err);
+                let (reading, change) = source.heard(apart, told);
+                (index, reading, change)
+            };
         asked.zip(told).map(heard).collect()
     }
 
@@ -92,21 +95,18 @@ impl Source {
         if first == index {
             return None;
         }
-        how_same((&votes.name, Some(address)), (&sources[index].name, Some(address)))
+        duplicate_of((&votes.name, Some(address)), (&sources[index].name, Some(address)))
     }
 
     fn address(&self) -> Option<SocketAddr> {
-        match &self.time {
-            TimeSource::Ntp(server) => server.address(),
-            _ => None,
-        }
+        self.time.address()
     }
 
     /// It was asked when the clock stood like this, and told that.
     fn heard(
         &mut self,
         apart: Option<Apart>,
-        told: Result<Offset, String>,
+        told: Result<OffsetBound, String>,
     ) -> (Option<Reading>, Option<Change>) {
         if told.is_ok() {
             self.apart = apart;
@@ -157,18 +157,18 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
     };
     let is_wanted = |kind: Found| !args.without.contains(&kind);
     if is_wanted(Found::Vmclock) {
-        let found = VmClock::open(&args.places.vmclock).map(TimeSource::VmClock);
+        let found = VmClockSource::open(&args.places.vmclock).map(TimeSource::VmClock);
         put(SourceKind::VmClock, "vmclock", found);
     }
     if is_wanted(Found::Phc) {
         let is_named = |device: &PathBuf| args.phc.iter().any(|named| named.is(device));
         for device in hosts_clocks().into_iter().filter(|device| !is_named(device)) {
-            let found = PhcTime::open(&device, PhcScale::ByName).map(TimeSource::Phc);
+            let found = PhcSource::open(&device, PhcScale::ByName).map(TimeSource::Phc);
             put(SourceKind::Phc, &device.display().to_string(), found);
         }
     }
     if is_wanted(Found::Rtc) {
-        put(SourceKind::Rtc, "rtc", RtcTime::find().map(TimeSource::Rtc));
+        put(SourceKind::Rtc, "rtc", Rtc::find_utc().map(TimeSource::Rtc));
     }
     for (index, named) in args.phc.iter().enumerate() {
         let phc = TimeSource::Phc(phc(named, &args.phc[..index])?);
@@ -179,7 +179,7 @@ pub(super) fn find(args: &Args) -> Result<(Vec<Source>, Vec<NotUsed>), CliError>
         sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(host)));
     }
     each_server_once(&args.ntp)?;
-    sources.extend(args.ntp.iter().map(|server| Source::ntp(server, args.patience)));
+    sources.extend(args.ntp.iter().map(|server| Source::ntp(server, args.timeout)));
     sources.sort_by_key(|source| source.kind);
     if sources.is_empty() {
         return Err(none_found(&not_used));
@@ -194,9 +194,10 @@ fn each_server_once(servers: &[String]) -> Result<(), CliError> {
     let named: Vec<_> = servers.iter().map(named).collect();
     for (index, (later, address)) in named.iter().enumerate() {
         let mut before = named.iter().take(index);
-        let same = before.find_map(|(earlier, its)| how_same((earlier, *its), (later, *address)));
+        let same =
+            before.find_map(|(earlier, its)| duplicate_of((earlier, *its), (later, *address)));
         if let Some(cause) = same {
-            return Err(would_count_twice(cause));
+            return Err(would_vote_twice(cause));
         }
     }
     Ok(())
@@ -209,17 +210,17 @@ fn each_server_once(servers: &[String]) -> Result<(), CliError> {
 /// a network card's, which may be ahead of UTC by as much as TAI is, would set
 /// the clock wrong by that. One of which only the kernel has yet to be told how
 /// far TAI is ahead is silent until then: chronyd may start after keep.
-fn phc(named: &NamedPhc, before: &[NamedPhc]) -> Result<PhcTime, CliError> {
+fn phc(named: &PhcSpec, before: &[PhcSpec]) -> Result<PhcSource, CliError> {
     if before.iter().any(|other| other.is(&named.path)) {
         return Err(CliError::Failed {
             cause: format!("--phc {} is given twice", named.path.display()),
             remedy: "each device once: it would vote twice".into(),
         });
     }
-    match PhcTime::open(&named.path, named.scale) {
+    match PhcSource::open(&named.path, named.scale) {
         Fact::Unknown(why) => Err(unusable("--phc", &named.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
-            Err(why) if refuses(&why) => Err(unknown_scale(&phc, why)),
+            Err(why) if refuses(&why) => Err(unknown_scale(&phc, &why)),
             _ => Ok(phc),
         },
     }

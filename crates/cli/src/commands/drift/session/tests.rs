@@ -134,7 +134,7 @@ fn a_reference_that_stands_still_is_none() {
     minute(&mut session, &time);
     let error = session.report(Budget::default()).unwrap_err().to_string();
     assert!(
-        error.contains("ntp 192.0.2.1 stood still while monotonic went on by 59.0 s"),
+        error.contains("ntp 192.0.2.1 stood still while monotonic advanced by 59.0 s"),
         "{error}"
     );
 }
@@ -185,14 +185,14 @@ fn a_reference_of_the_record_that_is_not_asked_again_is_told() {
 }
 
 #[test]
-fn a_hosts_clock_tells_utc_by_its_drivers_name_and_a_card_of_the_same_name_does_not() {
+fn a_hosts_clock_gives_utc_by_its_drivers_name_and_a_card_of_the_same_name_does_not() {
     for is_hosts in [true, false] {
         let time = Time::default();
         let mut session = session(&time, |now| SINCE_1970 + now, |now| Some(SINCE_1970 + now));
         let looks = time.clone();
         let read = Box::new(move || Some(SINCE_1970 + looks.look()));
         let mut reference = Reference::clock("phc /dev/ptp0", Duration::from_secs(1), read);
-        reference.tells_utc |= is_hosts;
+        reference.gives_utc |= is_hosts;
         session.references = vec![reference];
         let budget = Budget { max_offset_ns: Some(1e6), ..Budget::default() };
         assert_eq!(session.may_hold(budget).is_ok(), is_hosts);

@@ -1,11 +1,12 @@
 use instruments::drift::budget::Budget;
 use instruments::drift::{Nesting, Reading, Series, Span};
+use sources::SourceStatus;
 
 use super::super::clocks::ClockName;
+use super::super::pair::{Pair, judged};
 use super::super::report::{
     DriftReport, Failure, NotMeasured, ReferenceReport, TscFrequency, TscSource,
 };
-use super::super::session::{Pair, judged};
 use super::*;
 
 /// A server 50 ppm fast that stepped by 20 ms, asked 100 times.
@@ -28,19 +29,18 @@ fn report() -> DriftReport {
     let budget = Budget { max_ppm: Some(20.0), max_offset_ns: None };
     let reference = ReferenceReport {
         name: name.into(),
-        asked: 112,
-        answered: 100,
-        failures: vec![Failure { what: "192.0.2.1: no answer in 1000 ms".into(), times: 12 }],
+        tried: 112,
+        made: 100,
+        failures: vec![Failure { what: "192.0.2.1: no reply within 1000 ms".into(), times: 12 }],
         agrees: None,
         stopped: None,
         interval_s: 1.0,
-        stratum: Some(2),
-        root_distance_ns: Some(1_500_000),
-        leap: Some(1),
-        compared: None,
-        driver: None,
-        ahead_of_utc_s: None,
-        chrony: None,
+        status: SourceStatus {
+            stratum: Some(2),
+            root_distance_ns: Some(1_500_000),
+            leap: Some(1),
+            ..SourceStatus::default()
+        },
     };
     DriftReport {
         references: vec![reference],
@@ -58,13 +58,13 @@ fn the_result_for_people() {
 }
 
 #[test]
-fn what_is_taken_off_a_clock_of_tai_is_told() {
-    let said = |ahead_of_utc_s| {
+fn what_is_subtracted_from_a_clock_of_tai_is_shown() {
+    let shows = |ahead_of_utc_s| {
         let mut report = report();
-        report.references[0].ahead_of_utc_s = ahead_of_utc_s;
-        render(&report, Format::Text).contains("; counts TAI, of which 37 s are")
+        report.references[0].status.ahead_of_utc_s = ahead_of_utc_s;
+        render(&report, Format::Text).replace('\n', " ").contains("; counts TAI: 37 s subtracted")
     };
-    assert!(said(Some(37)) && !said(Some(0)) && !said(None));
+    assert!(shows(Some(37)) && !shows(Some(0)) && !shows(None));
 }
 
 #[test]
@@ -81,20 +81,20 @@ fn nothing_has_no_sign() {
 }
 
 #[test]
-fn nothing_dropped_and_no_distance_are_said_so() {
+fn nothing_dropped_and_no_distance_are_shown() {
     let mut report = report();
-    report.references[0].root_distance_ns = Some(0);
+    report.references[0].status.root_distance_ns = Some(0);
     report.pairs[0].drift.kept = 100;
-    let said = render(&report, Format::Markdown).replace('\n', " ");
-    assert!(said.contains("; by its own word exact;"), "{said}");
-    assert!(said.contains("; 100 comparisons of monotonic, none of them dropped."), "{said}");
+    let text = render(&report, Format::Markdown).replace('\n', " ");
+    assert!(text.contains("; root distance 0;"), "{text}");
+    assert!(text.contains("; 100 comparisons of monotonic, none of them dropped."), "{text}");
 }
 
 #[test]
-fn the_frequency_of_the_tsc_is_told() {
+fn the_frequency_of_the_tsc_is_shown() {
     let tsc = TscFrequency { hz: 2_445_424_000, from: TscSource::KvmClockPage };
-    let said = render(&DriftReport { tsc_frequency: Some(tsc), ..report() }, Format::Text)
+    let text = render(&DriftReport { tsc_frequency: Some(tsc), ..report() }, Format::Text)
         .replace('\n', " ");
-    let line = "tsc: taken to count at 2445424000 Hz, as the kvm-clock page says.";
-    assert!(said.contains(line), "{said}");
+    let line = "tsc: converted at 2445424000 Hz, from the kvm-clock page.";
+    assert!(text.contains(line), "{text}");
 }

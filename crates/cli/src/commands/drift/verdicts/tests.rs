@@ -1,7 +1,7 @@
 use instruments::drift::{Nesting, Reading, Series, Span};
 
 use super::super::clocks::ClockName;
-use super::super::session::{Pair, judged};
+use super::super::pair::{Pair, judged};
 use super::*;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;
@@ -22,8 +22,8 @@ fn pair_ahead(clock: ClockName, reference: &str, comparisons: u64, ahead_ns: u64
     Pair::of(clock, reference, series)
 }
 
-/// What a budget makes of them: the sentences, and the exit code.
-fn told(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
+/// The sentences and the exit code by a budget.
+fn verdict(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
     let budget = Budget { max_ppm, max_offset_ns };
     let pairs: Vec<_> = pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
     let not_held = not_held(&pairs, budget);
@@ -33,35 +33,37 @@ fn told(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (St
 }
 
 #[test]
-fn an_offset_from_no_time_of_day_is_held_to_nothing() {
+fn an_offset_from_no_time_of_day_is_not_checked() {
     let raw = [pair(ClockName::Realtime, "raw", 60), pair(ClockName::Monotonic, "raw", 60)];
-    let (said, code) = told(&raw, None, Some(1e6));
-    assert!(said.starts_with("nothing here could be held to --max-offset: no clock"), "{said}");
-    assert!(said.ends_with(". Whether it is within the budget is not known."), "{said}");
+    let (text, code) = verdict(&raw, None, Some(1e6));
+    assert!(text.starts_with("--max-offset was not checked: no clock"), "{text}");
+    assert!(text.ends_with(". Whether it is within the budget is not known."), "{text}");
     assert_eq!(code, 2);
     let one_of_two =
         [pair(ClockName::Realtime, "ntp 192.0.2.1", 60), raw.into_iter().next().unwrap()];
-    assert_eq!(told(&one_of_two, None, Some(1e6)), ("Within the budget.".into(), 0));
-    assert_eq!(told(&one_of_two, None, None), (String::new(), 0));
+    assert_eq!(verdict(&one_of_two, None, Some(1e6)), ("Within the budget.".into(), 0));
+    assert_eq!(verdict(&one_of_two, None, None), (String::new(), 0));
 }
 
 #[test]
-fn a_frequency_of_one_comparison_is_held_to_nothing() {
+fn a_frequency_of_one_comparison_is_not_checked() {
     let once = || pair(ClockName::Realtime, "raw", 1);
-    let (said, code) = told(&[once()], Some(1.0), None);
-    let why = "nothing could be held to --max-ppm of realtime: too few comparisons for a \
-               frequency. Whether it is within the budget is not known.";
-    assert_eq!((said.as_str(), code), (why, 2));
+    let (text, code) = verdict(&[once()], Some(1.0), None);
+    let why = "--max-ppm was not checked for realtime: too few comparisons for a frequency. Whether it is within the budget is not known.";
+    assert_eq!((text.as_str(), code), (why, 2));
     // Against another reference it was measured.
     let elsewhere = pair(ClockName::Realtime, "ntp 192.0.2.1", 60);
-    assert_eq!(told(&[once(), elsewhere], Some(1.0), None), ("Within the budget.".into(), 0));
+    assert_eq!(verdict(&[once(), elsewhere], Some(1.0), None), ("Within the budget.".into(), 0));
 }
 
 #[test]
 fn what_is_outside_is_so_whatever_else_was_not_measured() {
     let far = pair_ahead(ClockName::Phc, "ntp 192.0.2.1", 1, 1000);
-    let (said, code) = told(&[far], Some(1.0), Some(1.0));
-    assert!(said.contains("phc against ntp 192.0.2.1: offset beyond the 1.00 ns"), "{said}");
-    assert!(said.contains("--max-ppm of phc") && said.ends_with("Outside the budget."), "{said}");
+    let (text, code) = verdict(&[far], Some(1.0), Some(1.0));
+    assert!(text.contains("phc against ntp 192.0.2.1: offset beyond the 1.00 ns"), "{text}");
+    assert!(
+        text.contains("--max-ppm was not checked for phc") && text.ends_with("Outside the budget."),
+        "{text}"
+    );
     assert_eq!(code, 1);
 }

@@ -40,7 +40,7 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
         }
         let told = Source::measure_all(&mut sources, &[0, 1]);
         let told: Vec<_> = told.into_iter().map(|(_, _, change)| why(change)).collect();
-        assert!(told[votes].ends_with("no answer in 1 ms"), "{told:?}");
+        assert!(told[votes].ends_with("no reply within 1 ms"), "{told:?}");
         assert!(told[other].ends_with(&format!("are one server, {server}")), "{told:?}");
     }
 }
@@ -57,11 +57,11 @@ fn a_source_that_waits_for_the_kernel_is_told_once_with_its_remedy() {
     let host = HostSocket::bind(&folder.path().join("host.sock")).unwrap();
     let mut source = Source::new(SourceKind::Phc, TimeSource::Host(host));
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
-    let not_set = NoOffset::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
-    let (reading, change) = source.heard(None, Err(silent(&not_set)));
+    let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };
+    let (reading, change) = source.heard(None, Err(with_remedy(&not_set)));
     let Some(Change::Silent(why)) = change else { panic!("{change:?}") };
     assert!(why.contains("try: --phc /dev/ptp1,tai=37") && reading.is_none(), "{why}");
-    assert_eq!(source.heard(None, Err(silent(&not_set))).1, None);
-    let known = Offset { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
+    assert_eq!(source.heard(None, Err(with_remedy(&not_set))).1, None);
+    let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
     assert_eq!(source.heard(None, Ok(known)).1, Some(Change::Back));
 }

@@ -1,0 +1,200 @@
+//! PTP hardware clocks, `/dev/ptpN`: a network card's, and the host's as
+//! ptp_kvm, ptp_vmw and hv_util show it to their guests.
+//!
+//! The kernel offers three ways of comparing one with the system's clocks
+//! (Documentation/driver-api/ptp.rst, include/uapi/linux/ptp_clock.h). *Precise*
+//! has the hardware, or for ptp_kvm the hypercall KVM_HC_CLOCK_PAIRING, latch
+//! both at one instant; *extended* reads the device between two reads of
+//! CLOCK_REALTIME, close around the register; the plain one alternates.
+//!
+//! # Invariants
+//! 1. The two requests read and write one structure, of the size that their
+//!    number tells, at the pointer they are given, and keep nothing; ours is a
+//!    live local of libc's type for that request.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
+use units::Latched;
+
+/// Comparisons an extended request makes.
+const SAMPLES: u8 = 9;
+
+/// An open device.
+#[derive(Debug)]
+pub struct Phc {
+    device: Box<dyn Device>,
+    method: Method,
+}
+
+/// The kernel's two requests: of an open file of the device, or of a recording.
+pub trait Device: std::fmt::Debug {
+    /// PTP_SYS_OFFSET_PRECISE.
+    ///
+    /// # Errors
+    /// The system's: EOPNOTSUPP where nothing can be latched.
+    fn precise(&self) -> io::Result<ptp_sys_offset_precise>;
+
+    /// PTP_SYS_OFFSET_EXTENDED.
+    ///
+    /// # Errors
+    /// The system's.
+    fn extended(&self) -> io::Result<ptp_sys_offset_extended>;
+}
+
+/// How the device is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Method {
+    /// Both clocks latched at one instant.
+    Precise,
+    /// The device between two reads of CLOCK_REALTIME.
+    Extended,
+}
+
+impl Method {
+    /// The kernel's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Precise => "precise",
+            Self::Extended => "extended",
+        }
+    }
+}
+
+/// The device and the system's clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhcReading {
+    /// The device's first and last time of this reading, ns.
+    pub device_ns: (u64, u64),
+    /// The device's time and the system's clocks, the tightest of them.
+    pub latched: Latched,
+}
+
+impl PhcReading {
+    /// With the device's times `seconds` earlier, for one that counts TAI;
+    /// none where that is before 1970.
+    pub fn minus_s(self, seconds: i32) -> Option<Self> {
+        let minus = |ns: u64| ns.checked_add_signed(-i64::from(seconds) * 1_000_000_000);
+        Some(Self {
+            device_ns: (minus(self.device_ns.0)?, minus(self.device_ns.1)?),
+            latched: Latched { shown_ns: minus(self.latched.shown_ns)?, ..self.latched },
+        })
+    }
+}
+
+impl Phc {
+    /// Opens `path` and finds out how it can be compared.
+    ///
+    /// # Errors
+    /// The system's, or it is no such clock.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::over(Box::new(File::open(path)?))
+    }
+
+    /// Any device that answers the two requests.
+    ///
+    /// # Errors
+    /// As [`Phc::open`].
+    pub fn over(device: Box<dyn Device>) -> io::Result<Self> {
+        let mut phc = Self { device, method: Method::Precise };
+        if phc.read().is_ok() {
+            return Ok(phc);
+        }
+        phc.method = Method::Extended;
+        phc.read().map(|_| phc)
+    }
+
+    /// How it is compared.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Reads it once, with the system's clocks.
+    ///
+    /// # Errors
+    /// The system's, or times before 1970 or out of order.
+    pub fn read(&self) -> io::Result<PhcReading> {
+        let reading = match self.method {
+            Method::Precise => from_precise(&self.device.precise()?),
+            Method::Extended => from_extended(&self.device.extended()?),
+        };
+        let what = "expected times since 1970, in order, found one before 1970, beyond 2554 or \
+                    out of order";
+        reading.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, what))
+    }
+}
+
+impl Device for File {
+    fn precise(&self) -> io::Result<ptp_sys_offset_precise> {
+        let none = ptp_clock_time { sec: 0, nsec: 0, reserved: 0 };
+        let mut pair = ptp_sys_offset_precise {
+            device: none,
+            sys_realtime: none,
+            sys_monoraw: none,
+            rsv: [0; 4],
+        };
+        let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_PRECISE);
+        // SAFETY: invariant 1.
+        let result = unsafe { libc::ioctl(fd, request, &raw mut pair) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(pair) }
+    }
+
+    fn extended(&self) -> io::Result<ptp_sys_offset_extended> {
+        let none = ptp_clock_time { sec: 0, nsec: 0, reserved: 0 };
+        let mut triples = ptp_sys_offset_extended {
+            n_samples: SAMPLES.into(),
+            clockid: libc::CLOCK_REALTIME,
+            rsv: [0; 2],
+            ts: [[none; 3]; libc::PTP_MAX_SAMPLES as usize],
+        };
+        let (fd, request) = (self.as_raw_fd(), libc::PTP_SYS_OFFSET_EXTENDED);
+        // SAFETY: invariant 1.
+        let result = unsafe { libc::ioctl(fd, request, &raw mut triples) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(triples) }
+    }
+}
+
+fn ns(time: ptp_clock_time) -> Option<u64> {
+    u64::try_from(time.sec).ok()?.checked_mul(1_000_000_000)?.checked_add(time.nsec.into())
+}
+
+fn from_precise(pair: &ptp_sys_offset_precise) -> Option<PhcReading> {
+    let device = ns(pair.device)?;
+    let realtime = ns(pair.sys_realtime)?;
+    Some(PhcReading {
+        device_ns: (device, device),
+        latched: Latched {
+            shown_ns: device,
+            realtime_ns: (realtime, realtime),
+            raw_ns: Some(ns(pair.sys_monoraw)?),
+        },
+    })
+}
+
+fn from_extended(triples: &ptp_sys_offset_extended) -> Option<PhcReading> {
+    let used = usize::try_from(triples.n_samples).ok()?;
+    let read: Vec<[u64; 3]> = triples
+        .ts
+        .get(..used)?
+        .iter()
+        .map(|&[before, device, after]| Some([ns(before)?, ns(device)?, ns(after)?]))
+        .collect::<Option<_>>()?;
+    let [before, device, after] = *read
+        .iter()
+        .filter(|[before, _, after]| before <= after)
+        .min_by_key(|[before, _, after]| after - before)?;
+    Some(PhcReading {
+        device_ns: (read.first()?[1], read.last()?[1]),
+        latched: Latched { shown_ns: device, realtime_ns: (before, after), raw_ns: None },
+    })
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod trace;

@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+
+pub mod chronyd_client;
+mod error;
+pub mod host;
+pub mod ntp;
+pub mod phc;
+mod rtc;
+mod source;
+pub mod unique;
+mod vmclock;
+
+pub use error::SourceError;
+pub use host::HostSocket;
+pub use ntp::{NtpError, NtpServer, NtpSource};
+pub use phc::PhcSource;
+pub use rtc::Rtc;
+pub use source::{Source, SourceStatus, now};
+pub use vmclock::{VmClockError, VmClockSource};
+
+/// The reason behind an error of the system in reading `what`.
+fn unknown(what: &str, error: &std::io::Error) -> facts::Unknown {
+    facts::Unknown::from_io(what, error, rustix::process::geteuid().is_root())
+}

@@ -1,0 +1,253 @@
+//! An NTP server's time.
+
+mod error;
+mod kiss;
+mod lookup;
+mod request;
+mod server;
+mod wire;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use units::{OffsetBound, TimeReading};
+
+use crate::SourceError;
+use crate::source::{SourceStatus, now, offset};
+use kiss::Kiss;
+use lookup::{Lookup, Resolve};
+
+pub use error::NtpError;
+pub use server::{NtpServer, Reply, ServerState};
+pub use wire::Wire;
+
+/// After so many failures in a row a server is looked up again: its name may
+/// have another address by now.
+const FAILURES: u32 = 4;
+
+/// This part of the timeout is the server's own, however long the resolver
+/// takes.
+const SERVERS_PART: u32 = 10;
+
+/// A server by its name, which may have another address later, or by its
+/// address.
+#[derive(Debug)]
+pub struct NtpSource {
+    name: String,
+    timeout: Duration,
+    mode: Mode,
+    server: Option<NtpServer>,
+    lookup: Option<Lookup>,
+    /// Since the last reply or the last lookup.
+    failures: u32,
+    kiss: Option<Kiss>,
+    state: Option<ServerState>,
+}
+
+/// What is left to the caller.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    /// Nothing: names are looked up, a kiss-o'-death is obeyed.
+    Followed(Resolve),
+    /// One address for good, queried whenever the caller does.
+    Fixed,
+}
+
+impl NtpSource {
+    /// The server `name`, as [`NtpServer::find`] takes it, looked up when it is
+    /// first queried: the network may come later. The resolver and the server
+    /// together are waited for no longer than `timeout`. A kiss-o'-death is
+    /// obeyed: until it is over, it is the reply.
+    pub fn named(name: &str, timeout: Duration) -> Self {
+        Self::resolved_by(NtpServer::find, name, timeout)
+    }
+
+    /// This server at its address, for good: of two servers of one name the
+    /// clocks differ. The caller paces its queries and obeys a kiss-o'-death.
+    pub fn fixed(server: NtpServer) -> Self {
+        let (name, timeout) = (server.name().to_owned(), server.timeout());
+        Self { server: Some(server), ..Self::new(Mode::Fixed, name, timeout) }
+    }
+
+    fn resolved_by(resolve: Resolve, name: &str, timeout: Duration) -> Self {
+        Self::new(Mode::Followed(resolve), name.to_owned(), timeout)
+    }
+
+    fn new(mode: Mode, name: String, timeout: Duration) -> Self {
+        let (server, lookup, kiss, state) = (None, None, None, None);
+        Self { name, timeout, mode, server, lookup, failures: 0, kiss, state }
+    }
+
+    /// As it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address; none before it was looked up.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.server.as_ref().map(NtpServer::address)
+    }
+
+    /// What it stated about itself in its last reply.
+    pub fn status(&self) -> SourceStatus {
+        SourceStatus {
+            stratum: self.state.map(|state| state.stratum),
+            root_distance_ns: self.state.map(|state| state.root_distance_ns),
+            leap: self.state.map(|state| state.leap),
+            ..SourceStatus::default()
+        }
+    }
+
+    /// Its time between two stamps.
+    ///
+    /// # Errors
+    /// No address yet, or no usable reply.
+    pub fn read<S>(&mut self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
+        let reading = Self::read_all(&mut [self], stamp).pop();
+        Ok(reading.unwrap_or_else(|| Err(self.unresolved()))?)
+    }
+
+    /// Its time minus CLOCK_REALTIME.
+    ///
+    /// # Errors
+    /// As [`NtpSource::read`], or its time contradicts itself.
+    pub fn offset(&mut self) -> Result<OffsetBound, SourceError> {
+        let offset = Self::offset_all(&mut [self]).pop();
+        offset.unwrap_or_else(|| Err(self.unresolved().into()))
+    }
+
+    /// As [`NtpSource::offset`], of each, as [`NtpSource::read_all`] queries
+    /// them.
+    pub fn offset_all(servers: &mut [&mut Self]) -> Vec<Result<OffsetBound, SourceError>> {
+        let failures: Vec<u32> = servers.iter().map(|server| server.failures).collect();
+        let readings = Self::read_all(servers, now);
+        let mut offsets = Vec::new();
+        for ((server, reading), failures) in servers.iter_mut().zip(readings).zip(failures) {
+            let name = || format!("ntp {}", server.name);
+            let offset =
+                reading.map_err(SourceError::from).and_then(|reading| offset(reading, name));
+            if let Err(SourceError::Offset { .. }) = offset {
+                // A reply that contradicts itself is a failure too.
+                server.failures = failures.saturating_add(1);
+            }
+            offsets.push(offset);
+        }
+        offsets
+    }
+
+    /// Reads each server, all at the same time: one that does not reply does
+    /// not delay the others. In the order of the servers.
+    pub fn read_all<S>(
+        servers: &mut [&mut Self],
+        stamp: impl Fn() -> S,
+    ) -> Vec<Result<TimeReading<S>, NtpError>> {
+        let begun = Instant::now();
+        // All lookups have begun before the first is waited for.
+        let found: Vec<Option<_>> = servers.iter_mut().map(|one| one.resolve_by(begun)).collect();
+        // And none is, where a server can be queried meanwhile.
+        let is_any_found = found.iter().any(|found| matches!(found, Some(Ok(()))));
+        let find = |(server, found): (&mut &mut Self, Option<Result<(), NtpError>>)| {
+            let wait = || server.resolve_by(begun + server.timeout - server.servers_part());
+            let found = if is_any_found { found } else { found.or_else(wait) };
+            found.unwrap_or_else(|| Err(server.unresolved()))?;
+            server.check_kiss()
+        };
+        let found: Vec<_> = servers.iter_mut().zip(found).map(find).collect();
+        let waited = if is_any_found { Duration::ZERO } else { begun.elapsed() };
+        let queried = servers.iter().zip(&found).filter(|(_, found)| found.is_ok());
+        let queried: Vec<_> = queried.filter_map(|(one, _)| one.server_after(waited)).collect();
+        let queried: Vec<&NtpServer> = queried.iter().collect();
+        let mut replies = NtpServer::query_all(&queried, stamp).into_iter();
+        let reading = |(server, found): (&mut &mut Self, Result<(), NtpError>)| {
+            found?;
+            let reply = replies.next().unwrap_or_else(|| Err(server.unresolved()));
+            server.take(reply)
+        };
+        servers.iter_mut().zip(found).map(reading).collect()
+    }
+
+    fn take<S>(&mut self, reply: Result<Reply<S>, NtpError>) -> Result<TimeReading<S>, NtpError> {
+        if let Mode::Followed(_) = self.mode {
+            self.kiss = reply.as_ref().err().and_then(Kiss::of);
+        }
+        self.failures = if reply.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        let Reply { reading, state } = reply?;
+        self.state = Some(state);
+        Ok(reading)
+    }
+
+    /// Whether it may be queried; else the kiss, which counts as a failure:
+    /// after some its name may have another address.
+    fn check_kiss(&mut self) -> Result<(), NtpError> {
+        let kiss = self.kiss.as_ref().and_then(|kiss| kiss.holds(Instant::now()));
+        let Some(kiss) = kiss else { return Ok(()) };
+        self.failures = self.failures.saturating_add(1);
+        Err(kiss.clone())
+    }
+
+    /// The server, with what is left of the timeout.
+    fn server_after(&self, waited: Duration) -> Option<NtpServer> {
+        let left = self.timeout.saturating_sub(waited).max(self.servers_part());
+        Some(self.server.as_ref()?.with_timeout(left))
+    }
+
+    fn servers_part(&self) -> Duration {
+        self.timeout / SERVERS_PART
+    }
+
+    /// Whether its address is known at that time; nothing while the resolver
+    /// has not replied.
+    fn resolve_by(&mut self, until: Instant) -> Option<Result<(), NtpError>> {
+        let Mode::Followed(resolve) = self.mode else { return Some(Ok(())) };
+        let is_stale = self.failures >= FAILURES && NtpServer::address_in(&self.name).is_none();
+        if self.server.is_none() || is_stale {
+            let left = until.saturating_duration_since(Instant::now());
+            // There is no wait while there is an address to query.
+            let wait = if self.server.is_none() { left } else { Duration::ZERO };
+            match self.look_up(resolve, wait) {
+                Some(Ok(server)) => self.replace(server),
+                Some(Err(error)) if self.server.is_none() => return Some(Err(error)),
+                // The known one may reply again.
+                Some(Err(_)) => self.failures = 0,
+                None => {}
+            }
+        }
+        self.server.is_some().then_some(Ok(()))
+    }
+
+    /// This is its address now.
+    fn replace(&mut self, server: NtpServer) {
+        if self.server.as_ref().is_some_and(|known| known.address() != server.address()) {
+            // It came from another server.
+            self.kiss = None;
+        }
+        (self.server, self.failures) = (Some(server), 0);
+    }
+
+    fn unresolved(&self) -> NtpError {
+        let error = "the resolver has not replied yet".to_owned();
+        NtpError::NoAddress { name: self.name.clone(), error }
+    }
+
+    /// The resolver's result, where it comes within `wait`; else it goes on.
+    fn look_up(&mut self, resolve: Resolve, wait: Duration) -> Option<Result<NtpServer, NtpError>> {
+        if NtpServer::address_in(&self.name).is_some() {
+            return Some(resolve(&self.name, self.timeout));
+        }
+        let pending = match self.lookup.take() {
+            Some(lookup) => lookup,
+            None => match Lookup::begin(resolve, &self.name, self.timeout) {
+                Ok(lookup) => lookup,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let result = pending.result(wait);
+        if result.is_none() {
+            self.lookup = Some(pending);
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! A request that awaits its reply, and several at once.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
+
+use linux::clock::Clock;
+use sntpc::{NtpContext, NtpTimestampGenerator, SendRequestResult};
+
+use super::NtpError;
+use super::server::{NtpServer, Reply};
+use super::wire::{self, Stamped, Udp, Wire};
+
+/// So many packets in a row are read that are no reply: other sockets wait to
+/// be read, and their stamps with them.
+const PACKETS_IN_A_ROW: u32 = 4;
+
+/// What was sent to a server and may get a reply.
+pub(super) struct Request<'s, W: Wire, S, F: Fn() -> S> {
+    server: &'s NtpServer,
+    wire: Stamped<W, S, F>,
+    context: NtpContext<Nonce>,
+    sent: SendRequestResult,
+    /// What came and is no reply at all; the right one may follow.
+    invalid: Option<sntpc::Error>,
+}
+
+impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
+    /// Sends it.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub(super) fn send(server: &'s NtpServer, wire: W, stamp: F) -> Result<Self, NtpError> {
+        let wire = Stamped::new(wire, server.address(), stamp);
+        let context = NtpContext::new(Nonce::default());
+        match sntpc::sync::sntp_send_request(server.address(), &wire, context) {
+            Ok(sent) => Ok(Self { server, wire, context, sent, invalid: None }),
+            Err(error) => Err(server.failed(wire.take_error(), error)),
+        }
+    }
+
+    /// The reply, or why there is none; nothing while one may still come, or
+    /// wait behind other packets.
+    pub(super) fn reply(&mut self) -> Option<Result<Reply<S>, NtpError>> {
+        let Self { server, wire, context, sent, invalid } = self;
+        for _ in 0..PACKETS_IN_A_ROW {
+            let reply = sntpc::sync::sntp_process_response(server.address(), wire, *context, *sent);
+            let error = match reply {
+                Ok(result) => return Some(server.reply(wire.take_stamps(), &result)),
+                // Not a reply to this request: the right one may follow.
+                Err(sntpc::Error::IncorrectOriginTimestamp) => continue,
+                Err(error @ sntpc::Error::IncorrectPayload) => {
+                    *invalid = Some(error);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let io_error = wire.take_error();
+            let may_come = |error: &std::io::Error| {
+                matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+            };
+            let is_open = io_error.as_ref().is_some_and(may_come);
+            return (!is_open).then(|| Err(server.failed(io_error, error)));
+        }
+        None
+    }
+
+    /// Why there is no reply, where none came in time.
+    pub(super) fn timed_out(&self) -> NtpError {
+        match self.invalid {
+            Some(error) => self.server.failed(None, error),
+            None => self.server.io(&ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// One of several requests.
+enum Query<'s, S, F: Fn() -> S> {
+    Open(Request<'s, Udp, S, F>),
+    Done(Result<Reply<S>, NtpError>),
+}
+
+/// Queries all of them at once, and waits for each as long as its timeout; the
+/// replies in the same order.
+pub(super) fn query_all<'s, S>(
+    servers: &[&'s NtpServer],
+    stamp: impl Fn() -> S,
+) -> Vec<Result<Reply<S>, NtpError>> {
+    let send = |server: &'s NtpServer| {
+        // A socket of its own for each request: a late reply to the previous
+        // one comes to a port that is closed.
+        let wire = Udp::to(server.address(), server.timeout());
+        wire.map_err(|error| NtpError::Unreachable {
+            name: server.name().to_owned(),
+            error: error.to_string(),
+        })
+        .and_then(|wire| Request::send(server, wire, &stamp))
+        .map_or_else(|error| Query::Done(Err(error)), Query::Open)
+    };
+    let mut queries: Vec<_> = servers.iter().copied().map(send).collect();
+    loop {
+        queries.iter_mut().for_each(Query::poll);
+        let open: Vec<&Udp> = queries.iter().filter_map(Query::socket).collect();
+        if open.is_empty() {
+            return queries.into_iter().map(Query::result).collect();
+        }
+        wire::wait(&open);
+    }
+}
+
+impl<S, F: Fn() -> S> Query<'_, S, F> {
+    fn poll(&mut self) {
+        let Self::Open(request) = self else { return };
+        // Read before the packets are: what has come by then is still taken,
+        // and a flood is not read for ever.
+        let is_last = request.wire.wire().is_over();
+        let result = request.reply();
+        if let Some(result) = result.or_else(|| is_last.then(|| Err(request.timed_out()))) {
+            *self = Self::Done(result);
+        }
+    }
+
+    fn socket(&self) -> Option<&Udp> {
+        match self {
+            Self::Open(request) => Some(request.wire.wire()),
+            Self::Done(_) => None,
+        }
+    }
+
+    fn result(self) -> Result<Reply<S>, NtpError> {
+        match self {
+            Self::Open(request) => Err(request.timed_out()),
+            Self::Done(result) => result,
+        }
+    }
+}
+
+/// The time that a request carries and a reply must repeat: the right second,
+/// for the era; the rest at random, so that it cannot be guessed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Nonce {
+    seconds: u64,
+    micros: u32,
+}
+
+impl NtpTimestampGenerator for Nonce {
+    fn init(&mut self) {
+        self.seconds = Clock::Realtime.read_ns().unwrap_or_default() / 1_000_000_000;
+        self.micros = (RandomState::new().build_hasher().finish() % 1_000_000) as u32;
+    }
+
+    fn timestamp_sec(&self) -> u64 {
+        self.seconds
+    }
+
+    fn timestamp_subsec_micros(&self) -> u32 {
+        self.micros
+    }
+}

@@ -1,0 +1,248 @@
+//! One NTP server at one address: a request, a reply, and the caller's clocks
+//! at both.
+//!
+//! Packets are made and checked by `sntpc`. It keeps time in microseconds, and
+//! by one clock; so its clock only gives it the year and a number hard to
+//! guess, while our own socket, through which its packets pass, stamps them.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use sntpc::NtpResult;
+
+use units::{TimeInterval, TimeReading};
+
+use super::NtpError;
+use super::request::{self, Request};
+use super::wire::{Stamps, Wire};
+
+/// NTP's port.
+const PORT: u16 = 123;
+
+/// 1970 in NTP's seconds, which count from 1900.
+const UNIX_EPOCH_S: u64 = 2_208_988_800;
+
+/// A reply takes this long inside a server at most; NTP servers reply in
+/// microseconds, and one that states otherwise is broken.
+const LONGEST_INSIDE_NS: u64 = 1_000_000_000;
+
+/// A server whose address is known.
+#[derive(Debug, Clone)]
+pub struct NtpServer {
+    name: String,
+    address: SocketAddr,
+    timeout: Duration,
+}
+
+/// A server's reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply<S> {
+    /// The caller's clocks right before the request and right after the reply;
+    /// the server's when it received the one and sent the other.
+    pub reading: TimeReading<S>,
+    /// What the server states about itself.
+    pub state: ServerState,
+}
+
+/// What a server states about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerState {
+    /// Steps from a reference clock.
+    pub stratum: u8,
+    /// Half the server's root delay and its root dispersion, ns: how far off
+    /// the server may be.
+    pub root_distance_ns: u64,
+    /// 1: the day's last minute has 61 s; 2: it has 59; 0: neither.
+    pub leap: u8,
+}
+
+impl NtpServer {
+    /// Finds `name`: `HOST`, `HOST:PORT`, `[ADDRESS]:PORT`. A reply is
+    /// waited for as long as `timeout`.
+    ///
+    /// # Errors
+    /// It has no address.
+    pub fn find(name: &str, timeout: Duration) -> Result<Self, NtpError> {
+        let no_address = |error: String| NtpError::NoAddress { name: name.to_owned(), error };
+        let (host, port) = host_and_port(name).map_err(no_address)?;
+        let mut addresses =
+            (host, port).to_socket_addrs().map_err(|error| no_address(error.to_string()))?;
+        let address = addresses.next().ok_or_else(|| no_address("an empty list".into()))?;
+        Ok(Self { name: name.to_owned(), address, timeout })
+    }
+
+    /// Whether `name` can be that of a server, as [`NtpServer::find`] takes it.
+    ///
+    /// # Errors
+    /// What is wrong with it; the name is part of that.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        let (host, _) = host_and_port(name)?;
+        let is_fit = |c: char| c.is_alphanumeric() || "-_.:%".contains(c);
+        if host.chars().all(is_fit) { Ok(()) } else { Err(format!("{name:?} is no host name")) }
+    }
+
+    /// The address that `name` itself is, where no resolver is needed.
+    pub fn address_in(name: &str) -> Option<SocketAddr> {
+        let (host, port) = host_and_port(name).ok()?;
+        Some((host.parse::<IpAddr>().ok()?, port).into())
+    }
+
+    /// As it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address: a reply from elsewhere is none.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same, with this timeout.
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
+    /// Queries it once; `stamp` reads the caller's clocks.
+    ///
+    /// # Errors
+    /// There is no usable reply.
+    pub fn query<S>(&self, stamp: impl Fn() -> S) -> Result<Reply<S>, NtpError> {
+        let reply = Self::query_all(&[self], stamp).pop();
+        reply.unwrap_or_else(|| Err(self.invalid("no request was sent")))
+    }
+
+    /// Queries each once, all at the same time: one that does not reply does
+    /// not delay the others. Replies in the order of the servers.
+    pub fn query_all<S>(
+        servers: &[&Self],
+        stamp: impl Fn() -> S,
+    ) -> Vec<Result<Reply<S>, NtpError>> {
+        request::query_all(servers, stamp)
+    }
+
+    /// Queries it once over a transport of the caller's.
+    ///
+    /// # Errors
+    /// There is no usable reply.
+    pub fn query_over<S>(
+        &self,
+        wire: &impl Wire,
+        stamp: impl Fn() -> S,
+    ) -> Result<Reply<S>, NtpError> {
+        let mut request = Request::send(self, wire, stamp)?;
+        request.reply().unwrap_or_else(|| Err(request.timed_out()))
+    }
+
+    /// The reply, of what sntpc accepted and of the stamps of its packets.
+    pub(super) fn reply<S>(
+        &self,
+        stamps: Stamps<S>,
+        result: &NtpResult,
+    ) -> Result<Reply<S>, NtpError> {
+        let Stamps { sent: Some(before), arrived: Some(after), received, .. } = stamps else {
+            return Err(self.invalid("no request was sent"));
+        };
+        let transmitted = ((result.sec() + UNIX_EPOCH_S) << 32) | u64::from(result.sec_fraction());
+        // In 2^-32 s; an era's end may lie between the two.
+        let inside_ns = nanoseconds(transmitted.wrapping_sub(received));
+        if received == 0 || inside_ns > LONGEST_INSIDE_NS {
+            return Err(self.invalid("it was sent before the request arrived, or long after"));
+        }
+        let transmitted_ns = result.sec().checked_mul(1_000_000_000);
+        let transmitted_ns =
+            transmitted_ns.and_then(|ns| ns.checked_add(nanoseconds(result.sec_fraction().into())));
+        let Some((transmitted_ns, received_ns)) =
+            transmitted_ns.and_then(|ns| Some((ns, ns.checked_sub(inside_ns)?)))
+        else {
+            return Err(self.invalid("its time is out of range"));
+        };
+        let distance = u64::from(result.root_delay() / 2) + u64::from(result.root_dispersion());
+        // In 2^-16 s.
+        let root_distance_ns = nanoseconds(distance << 16);
+        // The server's two times lie between our two, and each bounds the
+        // offset from one side (RFC 5905, figure 9): it received no earlier
+        // than we sent, and transmitted no later than its reply arrived.
+        let utc = TimeInterval {
+            earliest_ns: i128::from(transmitted_ns) - i128::from(root_distance_ns),
+            latest_ns: i128::from(received_ns) + i128::from(root_distance_ns),
+        };
+        let shown_ns = (received_ns, transmitted_ns);
+        let reading = TimeReading { before, utc, shown_ns, latched: None, after };
+        let (stratum, leap) = (result.stratum(), result.leap_indicator());
+        Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
+    }
+
+    /// Why there is no reply: the socket's error, or else what is wrong with
+    /// the packet.
+    pub(super) fn failed(
+        &self,
+        of_socket: Option<std::io::Error>,
+        error: sntpc::Error,
+    ) -> NtpError {
+        if let Some(error) = of_socket {
+            return self.io(&error);
+        }
+        match error {
+            sntpc::Error::KissOfDeath(code) => {
+                let code = code.as_str().chars().filter(char::is_ascii_graphic).collect();
+                NtpError::Kiss { name: self.name.clone(), code }
+            }
+            sntpc::Error::UnsynchronizedClock => {
+                NtpError::NotSynchronised { name: self.name.clone() }
+            }
+            other => self.invalid(&format!("{other:?}")),
+        }
+    }
+
+    fn invalid(&self, what: &str) -> NtpError {
+        NtpError::Invalid { name: self.name.clone(), what: what.to_owned() }
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(super) fn io(&self, error: &std::io::Error) -> NtpError {
+        let name = self.name.clone();
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                NtpError::Timeout { name, timeout_ms: self.timeout.as_millis() }
+            }
+            ErrorKind::ConnectionRefused => NtpError::Refused { name, port: self.address.port() },
+            _ => NtpError::Unreachable { name, error: error.to_string() },
+        }
+    }
+}
+
+/// `HOST`, `HOST:PORT`, `[ADDRESS]`, `[ADDRESS]:PORT`, or a bare IPv6 address.
+fn host_and_port(name: &str) -> Result<(&str, u16), String> {
+    if name.parse::<Ipv6Addr>().is_ok() {
+        return Ok((name, PORT));
+    }
+    let port = |text: &str| {
+        text.parse().ok().filter(|port| *port > 0).ok_or(format!("{text:?} is no port"))
+    };
+    let (host, port) = match name.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, "")) => (host, PORT),
+            Some((host, rest)) => {
+                (host, port(rest.strip_prefix(':').ok_or("a colon and a port go after ]")?)?)
+            }
+            None => return Err("a ] is missing".into()),
+        },
+        None => match name.split_once(':') {
+            Some((host, text)) => (host, port(text)?),
+            None => (name, PORT),
+        },
+    };
+    if host.is_empty() { Err("no host".into()) } else { Ok((host, port)) }
+}
+
+/// Nanoseconds of a 32.32 fixed-point number of seconds.
+fn nanoseconds(fixed: u64) -> u64 {
+    ((u128::from(fixed) * 1_000_000_000) >> 32) as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! A PTP hardware clock's time.
+//!
+//! Under KVM, ptp_kvm's device is KVM clock pairing: its precise comparison
+//! is the hypercall KVM_HC_CLOCK_PAIRING, in which the host states its time of
+//! day and the TSC at one instant (drivers/ptp/ptp_kvm_x86.c). What such a
+//! device shows is the host's CLOCK_REALTIME: UTC. A network card's counts
+//! what it was set to, TAI by PTP's own convention.
+
+pub mod advice;
+mod scale;
+mod spec;
+
+use std::path::{Path, PathBuf};
+
+use facts::{Fact, Unknown};
+use linux::phc::{Phc, PhcReading};
+use units::{OffsetBound, TimeInterval, TimeReading};
+
+use crate::SourceError;
+use crate::source::{SourceStatus, now, offset};
+use scale::counts_utc;
+
+pub use scale::{Apparent, PhcScale, UnknownScale, kernels_tai_s};
+pub use spec::{PhcSpec, is_same_device};
+
+/// Where the kernel shows each device's name.
+const CLASS: &str = "/sys/class/ptp";
+
+/// An open device.
+#[derive(Debug)]
+pub struct PhcSource {
+    name: String,
+    clock_name: String,
+    phc: Phc,
+    scale: PhcScale,
+    ahead: Ahead,
+}
+
+/// How far the device is ahead of UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// By its scale, as the kernel knows TAI at each reading.
+    ByScale,
+    /// By so many seconds; none: not known, and nothing is subtracted.
+    Fixed(Option<i32>),
+}
+
+impl PhcSource {
+    /// Opens `path`, and finds out how it can be compared and what its driver
+    /// calls it.
+    pub fn open(path: &Path, scale: PhcScale) -> Fact<Self> {
+        let name = path.display().to_string();
+        let clock_name = clock_name(Path::new(CLASS), path).unwrap_or_default();
+        let phc = Phc::open(path).map_err(|error| crate::unknown(&name, &error));
+        let ahead = Ahead::ByScale;
+        Fact::from(phc).map(|phc| Self { name, clock_name, phc, scale, ahead })
+    }
+
+    /// The same, ahead of UTC by `ahead_s` from now on; by none, its time is
+    /// taken as it is, whatever it counts.
+    pub fn fixed(self, ahead_s: Option<i32>) -> Self {
+        Self { ahead: Ahead::Fixed(ahead_s), ..self }
+    }
+
+    /// Its path.
+    pub fn device(&self) -> &str {
+        &self.name
+    }
+
+    /// What its driver calls it; empty where the kernel does not show it.
+    pub fn clock_name(&self) -> &str {
+        &self.clock_name
+    }
+
+    /// What it was specified to count.
+    pub fn scale(&self) -> PhcScale {
+        self.scale
+    }
+
+    /// How it is compared, and what it is ahead of UTC.
+    pub fn status(&self) -> SourceStatus {
+        SourceStatus {
+            method: Some(self.phc.method().name().to_owned()),
+            driver: Some(self.clock_name.clone()).filter(|name| !name.is_empty()),
+            ahead_of_utc_s: match self.ahead {
+                Ahead::ByScale => self.ahead_of_utc_s().ok(),
+                Ahead::Fixed(ahead_s) => ahead_s,
+            },
+            ..SourceStatus::default()
+        }
+    }
+
+    /// How far it is ahead of UTC by what it counts, s.
+    ///
+    /// # Errors
+    /// That is not known.
+    pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
+        self.scale.ahead_of_utc_s(&self.clock_name, kernels_tai_s)
+    }
+
+    /// How far it is ahead of CLOCK_REALTIME, whatever it counts, ns, and what
+    /// it appears to count by that.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn apparent(&self) -> Result<(i64, Apparent), SourceError> {
+        let OffsetBound { offset_ns, .. } = offset(self.read_minus(0, now)?, || self.name.clone())?;
+        Ok((offset_ns, Apparent::of(offset_ns, &kernels_tai_s())))
+    }
+
+    /// Its time between two stamps.
+    ///
+    /// # Errors
+    /// It cannot be read, or it is not known what it counts.
+    pub fn read<S>(&self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
+        let ahead_s = match self.ahead {
+            Ahead::Fixed(ahead_s) => ahead_s.unwrap_or(0),
+            Ahead::ByScale => self.ahead_of_utc_s().map_err(|why| SourceError::Scale {
+                device: self.name.clone(),
+                clock_name: self.clock_name.clone(),
+                why,
+            })?,
+        };
+        self.read_minus(ahead_s, stamp)
+    }
+
+    fn read_minus<S>(
+        &self,
+        ahead_s: i32,
+        stamp: impl Fn() -> S,
+    ) -> Result<TimeReading<S>, SourceError> {
+        let before = stamp();
+        let shown = self.phc.read();
+        let after = stamp();
+        let shown = shown.map_err(|error| crate::unknown(&self.name, &error))?;
+        let before_1970 = || SourceError::Before1970 { device: self.name.clone() };
+        let PhcReading { device_ns, latched } = shown.minus_s(ahead_s).ok_or_else(before_1970)?;
+        // The kernel's own CLOCK_REALTIME is nearer to the device than ours.
+        let utc = TimeInterval::around(latched.shown_ns, 0);
+        Ok(TimeReading { before, utc, shown_ns: device_ns, latched: Some(latched), after })
+    }
+}
+
+/// A PTP hardware clock as one of this machine's clocks: ns at the first and
+/// the last read of the device, whatever they count.
+///
+/// # Errors
+/// It cannot be read.
+pub fn device_reader(path: &Path) -> Result<impl Fn() -> Option<(u64, u64)> + use<>, Unknown> {
+    let phc = Phc::open(path);
+    let phc = phc.map_err(|error| crate::unknown(&path.display().to_string(), &error))?;
+    Ok(move || Some(phc.read().ok()?.device_ns))
+}
+
+/// The devices whose names state that they show UTC: hosts' clocks, for the
+/// most part.
+pub fn hosts_clocks() -> Vec<PathBuf> {
+    hosts_clocks_below(Path::new(CLASS))
+}
+
+fn hosts_clocks_below(class: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(class).into_iter().flatten().flatten();
+    let mut devices: Vec<PathBuf> = entries
+        .map(|entry| Path::new("/dev").join(entry.file_name()))
+        .filter(|device| clock_name(class, device).is_some_and(|name| counts_utc(&name)))
+        .collect();
+    devices.sort();
+    devices
+}
+
+/// The name that the driver of `device` gives it.
+fn clock_name(class: &Path, device: &Path) -> Option<String> {
+    // udev makes links such as /dev/ptp_kvm.
+    let device = std::fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    let text = std::fs::read_to_string(class.join(device.file_name()?).join("clock_name")).ok()?;
+    Some(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The host's time, by the VMClock page that it shares.
+
+use std::path::Path;
+
+use facts::{Fact, Unknown};
+use linux::counter;
+use linux::vmclock::VmClockDevice;
+use pvclock::ReadError;
+use pvclock::counter::{Counter, Tsc};
+use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
+use units::{TimeInterval, TimeReading};
+
+use crate::SourceError;
+use crate::source::SourceStatus;
+
+/// Tries to find the page unchanged around a reading: a host writes it once a
+/// second or less, and a reading takes microseconds.
+const TRIES: u32 = 5;
+
+/// An open VMClock device.
+#[derive(Debug)]
+pub struct VmClockSource {
+    name: String,
+    device: VmClockDevice,
+    /// The maximum error that the page stated last.
+    max_error_ns: Option<u64>,
+}
+
+/// Why a page does not give the time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VmClockError {
+    /// The device cannot be read, or holds no page that we know.
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
+    /// The page's fields lead to no time.
+    #[error("{device}: {error}")]
+    Page {
+        /// The device.
+        device: String,
+        /// What prevents it.
+        error: ReadError,
+    },
+    /// The page does not give UTC.
+    #[error("{device}: {why}")]
+    NoUtc {
+        /// The device.
+        device: String,
+        /// What it lacks.
+        why: NoUtc,
+    },
+    /// Its time is before 1970 or after 2554.
+    #[error("{device}: UTC is out of range: {since_1970_ns} ns since 1970")]
+    OutOfRange {
+        /// The device.
+        device: String,
+        /// Its UTC.
+        since_1970_ns: i128,
+    },
+    /// The host rewrote the page during each reading.
+    #[error("{device}: changed during each of {tries} readings")]
+    Unsteady {
+        /// The device.
+        device: String,
+        /// How often it was tried.
+        tries: u32,
+    },
+}
+
+impl VmClockSource {
+    /// Opens `path`, where this thread can read the counter that its page
+    /// refers to.
+    pub fn open(path: &Path) -> Fact<Self> {
+        if !counter::is_readable() {
+            let why = "this thread may not read the TSC (prctl PR_SET_TSC)";
+            return Fact::Unknown(Unknown::not_applicable(why));
+        }
+        let name = path.display().to_string();
+        let device = VmClockDevice::open(path).map_err(|error| crate::unknown(&name, &error));
+        Fact::from(device).map(|device| Self { name, device, max_error_ns: None })
+    }
+
+    /// Its path.
+    pub fn device(&self) -> &str {
+        &self.name
+    }
+
+    /// The maximum error that the page stated last.
+    pub fn status(&self) -> SourceStatus {
+        SourceStatus { root_distance_ns: self.max_error_ns, ..SourceStatus::default() }
+    }
+
+    /// The host's time between two stamps.
+    ///
+    /// # Errors
+    /// The page cannot be read, or the host does not vouch for its time.
+    pub fn read<S>(&mut self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
+        Ok(self.read_by(&Tsc, stamp)?)
+    }
+
+    /// As [`VmClockSource::read`], by any counter.
+    pub(crate) fn read_by<S>(
+        &mut self,
+        counter: &impl Counter,
+        stamp: impl Fn() -> S,
+    ) -> Result<TimeReading<S>, VmClockError> {
+        for _ in 0..TRIES {
+            let info = self.info()?;
+            let before = stamp();
+            let count = counter.read_ordered();
+            let after = stamp();
+            // The page of before a migration does not describe the counter
+            // after it.
+            if self.info()? == info {
+                let Utc { since_1970_ns, max_error } = self.utc(info, count)?;
+                let out_of_range = |_| VmClockError::OutOfRange {
+                    device: self.name.clone(),
+                    since_1970_ns: since_1970_ns.into(),
+                };
+                let shown_ns = u64::try_from(since_1970_ns).map_err(out_of_range)?;
+                let mut utc = TimeInterval::around(shown_ns, max_error.0);
+                // Its nanoseconds are truncated.
+                utc.latest_ns += 1;
+                self.max_error_ns = Some(max_error.0);
+                let shown_ns = (shown_ns, shown_ns);
+                return Ok(TimeReading { before, utc, shown_ns, latched: None, after });
+            }
+        }
+        Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })
+    }
+
+    fn info(&self) -> Result<VmClockInfo, Unknown> {
+        self.device.read().map_err(|error| crate::unknown(&self.name, &error))
+    }
+
+    fn utc(&self, info: VmClockInfo, count: u64) -> Result<Utc, VmClockError> {
+        let device = || self.name.clone();
+        let time = info.time_at(count);
+        let time = time.map_err(|error| VmClockError::Page { device: device(), error })?;
+        time.utc().map_err(|why| VmClockError::NoUtc { device: device(), why })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

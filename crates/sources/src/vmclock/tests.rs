@@ -1,0 +1,168 @@
+//! A page of known truth in a file, read as the device is.
+
+use std::cell::Cell;
+use std::io::Write;
+
+use proptest::prelude::*;
+use pvclock::Nanos;
+use pvclock::vmclock::{ClockStatus, CounterId, NoUtc, TimeType, VmClockFlags};
+
+use units::{ClockPair, OffsetBound};
+
+use super::*;
+
+/// A page of a 2^30 Hz counter, synchronised within 250 ns, by a clock that
+/// is 2^-20 off its rate at the most.
+pub(crate) fn page() -> VmClockInfo {
+    VmClockInfo {
+        size: 4096,
+        counter_id: CounterId::X86_TSC,
+        time_type: TimeType::UTC,
+        seq_count: 8,
+        disruption_marker: 3,
+        flags: VmClockFlags::TIME_MAX_ERROR_VALID
+            .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
+            .with(VmClockFlags::TAI_OFFSET_VALID),
+        clock_status: ClockStatus::SYNCHRONISED,
+        leap_smearing_hint: 0,
+        tai_offset_s: -37,
+        leap_indicator: 0,
+        period_shift: 20,
+        counter_value: 1_000_000,
+        period: 1 << 54,
+        period_est_error: 0,
+        period_max_error: 1 << 34,
+        time_sec: 1_795_000_000,
+        time_frac: 0,
+        time_est_error: Nanos(0),
+        time_max_error: Nanos(250),
+        vm_generation: 1,
+    }
+}
+
+/// A device that holds `info`, as long as the file stays.
+pub(crate) fn device(info: &VmClockInfo) -> (tempfile::NamedTempFile, VmClockSource) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&info.to_bytes()).unwrap();
+    let vmclock = VmClockSource::open(file.path());
+    let Fact::Known(vmclock) = vmclock else { panic!("{vmclock:?}") };
+    (file, vmclock)
+}
+
+#[test]
+fn a_page_gives_the_time_between_two_stamps() {
+    let (_file, mut vmclock) = device(&page());
+    let stamps = Cell::new(0);
+    // A second after the update.
+    let counter = || 1_000_000 + (1u64 << 30);
+    let reading = vmclock.read_by(&counter, || stamps.replace(stamps.get() + 1)).unwrap();
+    // 250 ns, 2^-20 s in a second, rounded up.
+    let (shown_ns, max_error_ns) = (1_795_000_001_000_000_000, 250 + 954);
+    let mut utc = TimeInterval::around(shown_ns, max_error_ns);
+    utc.latest_ns += 1;
+    let shown_ns = (shown_ns, shown_ns);
+    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, latched: None, after: 1 });
+    assert_eq!(vmclock.status().root_distance_ns, Some(max_error_ns));
+    assert_eq!(vmclock.info().unwrap(), page());
+}
+
+#[test]
+fn a_page_that_is_not_to_be_trusted_is_refused() {
+    let refused = |change: fn(&mut VmClockInfo)| {
+        let mut info = page();
+        change(&mut info);
+        let (_file, mut vmclock) = device(&info);
+        match vmclock.read_by(&|| 1_000_001u64, || ()).unwrap_err() {
+            VmClockError::NoUtc { why, .. } => Ok(why),
+            VmClockError::Page { error, .. } => Err(error),
+            other => panic!("{other}"),
+        }
+    };
+    let unreliable = NoUtc::Status(ClockStatus::UNRELIABLE);
+    assert_eq!(refused(|page| page.clock_status = ClockStatus::UNRELIABLE), Ok(unreliable));
+    assert_eq!(refused(|page| page.flags = VmClockFlags(0)), Ok(NoUtc::NoErrorBound));
+    let arm = NoUtc::Counter(CounterId::ARM_VIRTUAL);
+    assert_eq!(refused(|page| page.counter_id = CounterId::ARM_VIRTUAL), Ok(arm));
+    // What the counter was put back to by a restore, before the host wrote.
+    assert!(refused(|page| page.counter_value = 1 << 40).is_err());
+    assert!(refused(|page| page.period = 0).is_err());
+}
+
+#[test]
+fn a_page_that_changes_under_the_reading_is_read_again() {
+    let (file, mut vmclock) = device(&page());
+    let stamps = Cell::new(0u32);
+    let migrated = VmClockInfo { disruption_marker: 4, counter_value: 5, seq_count: 10, ..page() };
+    let stamp = || {
+        if stamps.replace(stamps.get() + 1) == 0 {
+            std::fs::write(file.path(), migrated.to_bytes()).unwrap();
+        }
+    };
+    // By the old page this counter is behind; by the new one, at it.
+    let reading = vmclock.read_by(&|| 5u64, stamp).unwrap();
+    assert_eq!((reading.shown_ns.0, stamps.get()), (1_795_000_000_000_000_000, 4));
+    let restless = || {
+        stamps.set(stamps.get() + 1);
+        let info = VmClockInfo { seq_count: 2 * stamps.get(), ..migrated };
+        std::fs::write(file.path(), info.to_bytes()).unwrap();
+    };
+    let error = vmclock.read_by(&|| 5u64, restless).unwrap_err();
+    assert!(matches!(error, VmClockError::Unsteady { tries: TRIES, .. }), "{error}");
+}
+
+#[test]
+fn what_is_no_page_is_no_device() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let unknown = |vmclock: Fact<VmClockSource>| vmclock.unknown().unwrap().to_string();
+    assert!(unknown(VmClockSource::open(file.path())).starts_with("not readable: "));
+    std::fs::write(file.path(), [0; 4096]).unwrap();
+    let why = unknown(VmClockSource::open(file.path()));
+    assert!(why.ends_with("magic number 0x00000000 where 0x4b4c4356 is expected"), "{why}");
+    assert!(unknown(VmClockSource::open(Path::new("/no/vmclock"))).starts_with("not there: "));
+}
+
+#[test]
+fn a_page_is_compared_with_the_clock() {
+    let (_file, mut vmclock) = device(&page());
+    // The clock is 2 s behind.
+    let now = || ClockPair { monotonic_ns: 7, realtime_ns: 1_794_999_998_000_000_000 };
+    let offset = vmclock.read_by(&|| 1_000_000u64, now).unwrap().offset().unwrap();
+    // 250 ns, and a nanosecond cut off, of which half is in the middle.
+    let expected = OffsetBound { offset_ns: 2_000_000_000, bound_ns: 251, at_monotonic_ns: 7 };
+    assert_eq!(offset, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// A host whose page is wrong by no more than it states, in UTC or TAI, and
+    /// a clock of known error: the offset is that error, within the bound.
+    #[test]
+    fn a_known_truth_is_within_the_bound(
+        error_ns in -3_000_000_000i64..3_000_000_000,
+        elapsed_s in 0.0f64..3600.0,
+        rate_error in -1.0f64..=1.0, time_error in -1.0f64..=1.0,
+        is_tai in any::<bool>(), took_ns in 0u64..50_000,
+    ) {
+        let mut info = page();
+        if is_tai {
+            info.time_type = TimeType::TAI;
+            info.time_sec += 37;
+        }
+        let (_file, mut vmclock) = device(&info);
+        let count = 1_000_000 + (elapsed_s * f64::from(1u32 << 30)) as u64;
+        let page_ns = ((u128::from(count - 1_000_000) * 1_000_000_000) >> 30) as u64;
+        // The page may be off by 250 ns and by 2^-20 of what has passed.
+        let off_by = time_error * 250.0 + rate_error * page_ns as f64 / f64::from(1u32 << 20);
+        let truth_ns = 1_795_000_000_000_000_000u64 + page_ns;
+        let truth_ns = truth_ns.checked_add_signed(off_by as i64).unwrap();
+        let clock_ns = truth_ns.checked_add_signed(-error_ns).unwrap();
+        let stamps = Cell::new(0);
+        let now = || {
+            let passed = stamps.replace(took_ns);
+            ClockPair { monotonic_ns: passed, realtime_ns: clock_ns - took_ns / 2 + passed }
+        };
+        let offset = vmclock.read_by(&|| count, now).unwrap().offset().unwrap();
+        prop_assert!(offset.offset_ns.abs_diff(error_ns) <= offset.bound_ns, "{offset:?}");
+    }
+}
