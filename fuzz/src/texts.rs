@@ -3,9 +3,9 @@
 
 use facts::kernel::{command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
+use platform::sampler;
 use platform::time_source::host::Message;
 use platform::tree::{self, manifest::Manifest};
-use platform::watching;
 
 /// Bytes as the parsers get them.
 fn text(data: &[u8]) -> String {
@@ -77,7 +77,7 @@ pub(crate) fn kernel_log(data: &[u8]) {
     let text = text(data);
     let _ = log::parse(&settles(&text, log::reduce));
     let all = log::parse(&text).known().map_or(0, Vec::len);
-    assert!(watching::parse_growing_log(&text).known().map_or(0, Vec::len) <= all);
+    assert!(sampler::parse_growing_log(&text).known().map_or(0, Vec::len) <= all);
 }
 
 /// The manifest of a captured tree.

@@ -7,7 +7,7 @@ mod error;
 mod measure;
 mod named_phc;
 mod output;
-mod sampler;
+mod probe_paths;
 
 use std::process::ExitCode;
 

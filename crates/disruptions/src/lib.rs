@@ -11,11 +11,9 @@ mod disruption;
 mod event;
 mod evidence;
 mod observer;
-mod sample;
 pub mod steering;
 
 pub use disruption::{Disruption, Kind, Size};
 pub use event::{Event, FieldChange, Happened, LateCause, PageUpdate, page_fact};
 pub use evidence::Evidence;
 pub use observer::{MONOTONIC, Observed, Observer, RAW, SLEW_SEEN_NS, TSC};
-pub use sample::Sample;

@@ -9,10 +9,11 @@ mod signs;
 
 use std::time::Duration;
 
+use facts::Sample;
 use facts::steering::Adjtimex;
 
 use crate::steering::{self, Steering};
-use crate::{Disruption, Event, Evidence, Happened, Kind, Sample};
+use crate::{Disruption, Event, Evidence, Happened, Kind};
 use clocks::Clocks;
 pub(crate) use clocks::{BOOTTIME, REALTIME};
 pub use clocks::{MONOTONIC, RAW, TSC};

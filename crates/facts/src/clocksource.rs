@@ -1,5 +1,7 @@
 //! The kernel's clock sources.
 
+pub mod known;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

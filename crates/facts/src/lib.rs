@@ -12,6 +12,7 @@ pub mod hardware;
 pub mod kernel;
 pub mod parse;
 pub mod running;
+mod sample;
 pub mod steering;
 pub mod system;
 
@@ -19,6 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use fact::{Fact, Unknown};
+pub use sample::Sample;
 
 /// Everything Parachron asks a machine about its clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,11 +1,11 @@
 //! What the CPU and Linux say about this machine's clocks, and how to set them.
 
-mod again;
 pub mod call;
 pub mod chrony_control;
 pub mod clocksource_switch;
 pub mod cross_cpu;
 pub mod kernel_entries;
+pub mod live;
 pub mod mapped_page;
 pub mod pipe_pair;
 mod privilege;
@@ -13,11 +13,11 @@ mod probes;
 mod read;
 pub mod reference;
 pub mod restore_guard;
+pub mod sampler;
 pub mod system_clock;
 pub mod time_source;
 pub mod tree;
 pub mod vmclock_device;
-pub mod watching;
 
 pub use linux::{clock, counter, cpus, journal, name_lock, service_manager};
 pub use read::{read, unpack};

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 
-use crate::again::Again;
+use crate::privilege;
 use facts::hardware::VmClock;
 use facts::{Fact, Unknown};
+use linux::reread::Reread;
 
 /// An open device, or a file that stands in for it.
 #[derive(Debug)]
 pub struct VmClockDevice {
     name: String,
-    file: Again,
+    file: Reread,
 }
 
 impl VmClockDevice {
@@ -23,8 +24,9 @@ impl VmClockDevice {
     /// know is not there. Whether the page tells the time is another matter,
     /// and may change.
     pub fn open(path: &Path) -> Fact<Self> {
-        Again::open(path).and_then(|file| {
-            let device = Self { name: path.display().to_string(), file };
+        let name = path.display().to_string();
+        privilege::fact(&name, Reread::open(path)).and_then(|file| {
+            let device = Self { name, file };
             Fact::from(device.info()).map(|_| device)
         })
     }
@@ -42,14 +44,11 @@ impl VmClockDevice {
     pub fn info(&self) -> Result<VmClockInfo, Unknown> {
         let unreadable = |error| Unknown::Unreadable { what: self.name.clone(), error };
         let mut bytes = [0; VmClockInfo::SIZE];
-        match self.file.read(&mut bytes) {
-            Fact::Known(VmClockInfo::SIZE) => {
+        match self.file.read(&mut bytes).map_err(|error| privilege::why(&self.name, &error))? {
+            VmClockInfo::SIZE => {
                 VmClockInfo::from_bytes(&bytes).map_err(|error| unreadable(error.to_string()))
             }
-            Fact::Known(length) => {
-                Err(unreadable(format!("{length} bytes of {}", VmClockInfo::SIZE)))
-            }
-            Fact::Unknown(why) => Err(why),
+            length => Err(unreadable(format!("{length} bytes of {}", VmClockInfo::SIZE))),
         }
     }
 

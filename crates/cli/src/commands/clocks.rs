@@ -1,7 +1,6 @@
 //! `parachron clocks`: all clock sources in order of cost.
 
 mod absent;
-pub(crate) mod knowledge;
 pub(crate) mod report;
 mod table;
 

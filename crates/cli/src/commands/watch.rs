@@ -21,10 +21,11 @@ use crate::duration;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;
-use crate::sampler::{Places, Sampler};
+use crate::probe_paths::ProbePathArgs;
 use event::{Line, Said};
 use journal::Entries;
 use linux::wait::{Signals, Token, Wait, Wake};
+use platform::sampler::Sampler;
 use screen::{JsonLines, PlainLines, Screen, Shown};
 use view::View;
 use watched::Watched;
@@ -76,7 +77,7 @@ pub(crate) struct Args {
     journal: Option<PathBuf>,
 
     #[command(flatten)]
-    places: Places,
+    probe_paths: ProbePathArgs,
 }
 
 /// The kinds of disruptions by their names.
@@ -96,11 +97,11 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let mut waiting = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
     let mut journal = args.journal.as_deref().map(Entries::open).transpose()?;
-    let mut sampler = Sampler::new(&args.places);
-    let mut look = sampler.look(true);
+    let mut sampler = Sampler::new(&args.probe_paths.paths());
+    let mut look = sampler.sample(true);
     let started = started::started(args.interval, &sampler, &look);
     let mut screen = screen(args, &started)?;
-    let clock_set = sampler.alarm().map(|alarm| waiting.add(alarm));
+    let clock_set = sampler.clock_set().map(|fd| waiting.add(fd));
     clock_set.transpose().map_err(cannot_wait)?;
     let keys = screen.keys().map(|keys| waiting.add(keys)).transpose().map_err(cannot_wait)?;
     let mut watched = Watched::new(args.interval);
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             Wake::Readable(token) if Some(token) == keys => break,
             // The clock was set: a sample is due at once.
             Wake::Deadline | Wake::Readable(_) => {
-                look = sampler.look(watched.observer().is_gathering());
+                look = sampler.sample(watched.observer().is_gathering());
             }
         }
     }

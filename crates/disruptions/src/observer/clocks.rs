@@ -1,5 +1,6 @@
 //! The kernel's clocks against each other, and against the TSC.
 
+use facts::Sample;
 use facts::steering::Adjtimex;
 use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
 use instruments::steps::{Interval, Rates};
@@ -7,7 +8,7 @@ use units::Bracket;
 
 use super::{Noticed, Passed};
 use crate::event::seconds;
-use crate::{Event, Evidence, Sample};
+use crate::{Event, Evidence};
 
 /// What a slew may add to the rate (kernel/time/ntp.c): adjtime runs at
 /// 500 ppm; the kernel's loop takes at most a quarter of an offset in a

@@ -3,7 +3,8 @@
 
 use super::Passed;
 use crate::classify::{self, Moment};
-use crate::{Disruption, Evidence, Sample};
+use crate::{Disruption, Evidence};
+use facts::Sample;
 
 /// How long evidence is waited for after the first, by CLOCK_MONOTONIC, ns,
 /// and over how many looks: a step of a clock of learnt rate is certain one

@@ -15,11 +15,12 @@
 //! A thread that sleeps through a pause is woken once, by its own timer. One
 //! that is frozen or waits for the disk is woken more often than that.
 
+use facts::Sample;
 use facts::running::{Activity, Stolen, ThreadTimes};
 
 use super::{Noticed, Passed};
 use crate::event::seconds;
-use crate::{Event, Evidence, LateCause, Sample};
+use crate::{Event, Evidence, LateCause};
 
 /// A look that comes later than planned by more than this is told, ns.
 const LATE_NS: u64 = 1_000_000_000;

@@ -1,12 +1,13 @@
 //! The kvm-clock page: updates, and what they say of the host.
 
 use facts::Fact;
+use facts::Sample;
 use instruments::steps::page::{PageUpdate as Compared, compare};
 use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use super::Noticed;
-use crate::{Event, Evidence, PageUpdate, Sample, page_fact};
+use crate::{Event, Evidence, PageUpdate, page_fact};
 
 /// A host whose master clock starts anew steps its guests by what its NTP
 /// has corrected since the last time: at most this part of that time, as

@@ -10,12 +10,13 @@
 //! to: an RTC that moved *onto* a time of day that stayed where it was says
 //! nothing of the machine.
 
+use facts::Sample;
 use facts::steering::Adjtimex;
 use units::Bracket;
 
 use super::Noticed;
 use super::clocks::slew_bounds;
-use crate::{Evidence, Sample};
+use crate::Evidence;
 
 /// The RTC's resolution, ns.
 const RESOLUTION_NS: f64 = 1e9;

@@ -1,11 +1,12 @@
 //! What says outright that something happened: VMClock, the kernel's log and
 //! its messages.
 
+use facts::Sample;
 use facts::hardware::VmClock;
 use facts::kernel::{LogEvent, LogLine};
 
 use super::Noticed;
-use crate::{Evidence, Sample};
+use crate::Evidence;
 
 /// The last of what can be compared.
 #[derive(Debug, Default)]

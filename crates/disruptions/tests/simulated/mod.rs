@@ -5,7 +5,8 @@ mod befalls;
 
 use std::time::Duration;
 
-use disruptions::{Disruption, Observer, Sample};
+use disruptions::{Disruption, Observer};
+use facts::Sample;
 use facts::hardware::VmClock;
 use facts::kernel::log;
 use facts::running::{Activity, Stolen, ThreadTimes};

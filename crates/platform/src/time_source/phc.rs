@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::NoOffset;
 use super::offset::{Moment, Offset, Told};
+use crate::live;
 use crate::reference::phc::{Comparison, Phc};
-use crate::watching;
 use facts::Fact;
 use scale::tells_utc;
 
@@ -105,7 +105,7 @@ impl PhcTime {
 
 /// TAI − UTC by what the kernel was told, s; 0 where nobody told it.
 pub fn kernels_tai_s() -> Fact<i32> {
-    watching::adjtimex().map(|timex| timex.tai_s)
+    live::adjtimex().map(|timex| timex.tai_s)
 }
 
 /// The devices whose names say that they tell UTC: hosts' clocks, for the

@@ -2,13 +2,15 @@
 
 use facts::Fact;
 use facts::Facts;
+use facts::clocksource::known::{
+    KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost,
+};
 use facts::kernel::{LogEvent, LogLine};
 use instruments::measurements::{CallCost, Measurements, ReadPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::absent;
-use super::knowledge::{KNOWN, Known, known, order_of_cost};
 
 /// The kernel's clock sources, cheapest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -90,20 +92,6 @@ pub(crate) struct Counted {
     pub(crate) entered: u64,
 }
 
-/// Where a call for the time is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ReadPlace {
-    /// In the program, by the kernel's vDSO.
-    UserSpace,
-    /// In the kernel, by a system call.
-    Kernel,
-    /// One or the other, by kernel and host.
-    Depends,
-    /// Not known.
-    Unknown,
-}
-
 /// A cost, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -124,7 +112,7 @@ impl ClocksReport {
         let sources = &facts.clocksources;
         let available = sources.available.known().cloned().unwrap_or_default();
         let current = sources.current.known().cloned();
-        let others = KNOWN.iter().filter(|_| all).map(|known| known.name.to_owned());
+        let others = KNOWN_SOURCES.iter().filter(|_| all).map(|known| known.name.to_owned());
         let mut names: Vec<String> = Vec::new();
         for name in available.iter().chain(&current).cloned().chain(others) {
             if !names.contains(&name) {
@@ -155,7 +143,7 @@ fn source(
     facts: &Facts,
     measured: Option<&Measurements>,
 ) -> Source {
-    let known = known(&name);
+    let known = known_source(&name);
     let cost = cost(&name, measured);
     let counted = match &cost {
         SourceCost::Measured(cost) => Some(cost.path),
@@ -192,7 +180,7 @@ fn cost(name: &str, measured: Option<&Measurements>) -> SourceCost {
 
 /// A rating, narrowed by the kernel's own order: it lists sources best first,
 /// and tsc is 300 everywhere.
-fn rating(known: &Known, available: &[String]) -> Rating {
+fn rating(known: &KnownSource, available: &[String]) -> Rating {
     let (lowest, highest) = known.ratings;
     let told = |lowest, highest, from: &str| Rating { lowest, highest, from: from.to_owned() };
     let at = |name: &str| available.iter().position(|source| source == name);
@@ -210,7 +198,7 @@ fn rating(known: &Known, available: &[String]) -> Rating {
     }
 }
 
-fn resolution(known: &Known, facts: &Facts, measured: Option<&Measurements>) -> Resolution {
+fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements>) -> Resolution {
     let exact = |ns, from: String| Resolution { finest_ns: ns, coarsest_ns: ns, from };
     let found = match known.name {
         "tsc" | "tsc-early" => {
@@ -227,7 +215,10 @@ fn resolution(known: &Known, facts: &Facts, measured: Option<&Measurements>) -> 
         }
         _ => None,
     };
-    found.unwrap_or_else(|| known.resolution())
+    found.unwrap_or_else(|| {
+        let (finest_ns, coarsest_ns) = known.resolution_ns;
+        Resolution { finest_ns, coarsest_ns, from: known.resolution_from.to_owned() }
+    })
 }
 
 /// The TSC's frequency as the kernel knows it, and what says so.
@@ -275,7 +266,7 @@ fn hpet_period_ns(line: &str) -> Option<f64> {
     (1.0..=100.1).contains(&period).then_some(period)
 }
 
-fn read_path(known: Option<&Known>, facts: &Facts, counted: Option<ReadPath>) -> SourceRead {
+fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPath>) -> SourceRead {
     let read = known.map(|known| known.read.to_owned());
     if let Some(ReadPath::Counted { calls, entered }) = counted {
         let place = match entered {

@@ -1,8 +1,9 @@
 //! The report as a table.
 
-use super::report::{ClocksReport, Counted, Rating, ReadPlace, Resolution, Source, SourceCost};
+use super::report::{ClocksReport, Counted, Rating, Resolution, Source, SourceCost};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::{Format, printable};
+use facts::clocksource::known::ReadPlace;
 use instruments::figures::{count, three_digits, time, whole_time};
 
 /// Renders `report` for people or programs.

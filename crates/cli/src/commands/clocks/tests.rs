@@ -4,9 +4,10 @@ use facts::Facts;
 use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread, TscRate};
 use platform::tree::Tree;
 
-use super::report::{ClocksReport, ReadPlace, Source, SourceCost};
+use super::report::{ClocksReport, Source, SourceCost};
 use super::table;
 use crate::output::Format;
+use facts::clocksource::known::ReadPlace;
 
 fn machine(name: &str) -> Facts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/machines").join(name);

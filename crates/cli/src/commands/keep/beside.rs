@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use facts::Fact;
 use facts::steering::{TimeKeeper, TimeKeeperKind};
-use platform::watching;
+use platform::live;
 
 use super::options::Args;
 use crate::error::CliError;
@@ -33,7 +33,7 @@ impl Beside {
             allowed.push(TimeKeeperKind::Chrony);
         }
         let mut beside = Self { allowed, is_forced: args.force, noted: Vec::new(), looked: None };
-        let found = match watching::time_keepers() {
+        let found = match live::time_keepers() {
             Fact::Known(found) => found,
             Fact::Unknown(_) if args.force => return Ok(beside),
             Fact::Unknown(why) => {
@@ -59,7 +59,7 @@ impl Beside {
             return found;
         }
         // What could not be told at the start was settled then.
-        let found = watching::time_keepers().known().and_then(|found| self.in_the_way(found));
+        let found = live::time_keepers().known().and_then(|found| self.in_the_way(found));
         self.looked = Some((Instant::now(), found));
         found
     }

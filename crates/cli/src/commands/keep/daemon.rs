@@ -17,8 +17,8 @@ use super::log::Log;
 use super::options::Args;
 use super::sources::{Change, Source};
 use crate::error::{CliError, cannot_wait};
-use crate::sampler::Sampler;
 use linux::wait::{Token, Wait, Wake};
+use platform::sampler::Sampler;
 
 /// What chronyd is fed through, in the log.
 const FEED: &str = "chronyd's reference clock";
@@ -58,7 +58,7 @@ impl Daemon {
             policy,
             interval: args.interval,
             duration: args.duration,
-            sampler: Sampler::new(&args.places),
+            sampler: Sampler::new(&args.places.paths()),
             observer: Observer::new(args.interval),
             sources,
             clock: if args.dry_run { KeptClock::pretended() } else { KeptClock::kernel() },
@@ -87,7 +87,7 @@ impl Daemon {
 
     /// Keeps the clock until a signal or the time says to end.
     pub(super) fn run(&mut self, mut wait: Wait) -> Result<ExitCode, CliError> {
-        self.sampler.alarm().map(|alarm| wait.add(alarm)).transpose().map_err(cannot_wait)?;
+        self.sampler.clock_set().map(|fd| wait.add(fd)).transpose().map_err(cannot_wait)?;
         let host = self.sources.iter().find_map(Source::host).map(|host| wait.add(host));
         let host = host.transpose().map_err(cannot_wait)?;
         let end = self.duration.and_then(|duration| self.begun.checked_add(duration));
@@ -141,7 +141,7 @@ impl Daemon {
 
     fn look(&mut self) {
         self.tally.looks += 1;
-        let look = self.sampler.look(self.observer.is_gathering());
+        let look = self.sampler.sample(self.observer.is_gathering());
         let mut seen = self.observer.observe(look).disruptions;
         seen.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.look(now_ns(), &seen);

@@ -13,7 +13,7 @@ use crate::duration;
 use crate::error::CliError;
 use crate::named_phc::{self, NamedPhc};
 use crate::output::LineFormat;
-use crate::sampler::Places;
+use crate::probe_paths::ProbePathArgs;
 
 /// Keep the time of day right through pauses, restores and sleeps.
 ///
@@ -111,7 +111,7 @@ pub(crate) struct Args {
     pub(super) format: LineFormat,
 
     #[command(flatten)]
-    pub(super) places: Places,
+    pub(super) places: ProbePathArgs,
 }
 
 /// The sources that are looked for.

@@ -1,7 +1,8 @@
 //! What happened, and when: a line of `parachron watch --format json`.
 
-use disruptions::{Disruption, Event, Sample};
+use disruptions::{Disruption, Event};
 use facts::Fact;
+use facts::Sample;
 use facts::hardware::PvclockPage;
 use facts::steering::Adjtimex;
 use schemars::JsonSchema;

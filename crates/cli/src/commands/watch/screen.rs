@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use disruptions::Sample;
+use facts::Sample;
 
 use super::event::Line;
 use super::text;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, Sample, TSC, page_fact};
+use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact};
 use facts::Fact;
+use facts::Sample;
 use instruments::steps::page::age_ns;
 
 use super::event::{Line, Said, Sign, Started, seconds};
-use crate::sampler::Sampler;
+use platform::sampler::Sampler;
 
 pub(super) fn started(interval: Duration, sampler: &Sampler, look: &Sample) -> Line {
     let age = look.page.known().zip(look.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use disruptions::{Observed, Observer, Sample};
+use disruptions::{Observed, Observer};
+use facts::Sample;
 
 use super::event::{Line, Said, seconds};
 use super::summary::Summary;

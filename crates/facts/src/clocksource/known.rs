@@ -1,22 +1,38 @@
-//! What Linux's clock sources are, whichever machine they are on.
+//! What is known of each of Linux's clock sources, whatever the machine.
 
-use super::report::{ReadPlace, Resolution};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// One of the kernel's clock sources on x86.
 #[derive(Debug)]
-pub(crate) struct Known {
+#[non_exhaustive]
+pub struct KnownSource {
     /// Its name in /sys.
-    pub(crate) name: &'static str,
-    /// Ratings it has had, lowest and highest: kernels and machines differ.
-    pub(super) ratings: (u32, u32),
-    /// Where the kernel's source has it read.
-    pub(super) place: ReadPlace,
+    pub name: &'static str,
+    /// Lowest and highest rating it has had: kernels and machines differ.
+    pub ratings: (u32, u32),
+    /// Where a call for the time reads it, by the kernel's source code.
+    pub place: ReadPlace,
     /// What is read.
-    pub(super) read: &'static str,
+    pub read: &'static str,
     /// Finest and coarsest resolution it has on any machine, ns.
-    pub(super) resolution_ns: (f64, f64),
-    /// Where the resolution comes from.
-    pub(super) resolution_from: &'static str,
+    pub resolution_ns: (f64, f64),
+    /// What determines the resolution.
+    pub resolution_from: &'static str,
+}
+
+/// Where a call for the time reads the clock source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadPlace {
+    /// In the program, by the kernel's vDSO.
+    UserSpace,
+    /// In the kernel, by a system call.
+    Kernel,
+    /// One or the other, by kernel and host.
+    Depends,
+    /// Not known.
+    Unknown,
 }
 
 /// The slowest TSC of a CPU that runs Linux today, and the fastest.
@@ -31,10 +47,11 @@ const PIT_NS: f64 = 88e3 / 105.0;
 /// 1000 Hz to 100 Hz (kernel/Kconfig.hz).
 const JIFFIES_NS: (f64, f64) = (1e6, 1e7);
 
-/// By cost, cheapest first: the counter itself; a page that says what it
-/// means; a word in the kernel's memory; a register that the host answers for.
-pub(super) const KNOWN: &[Known] = &[
-    Known {
+/// All of them, cheapest to read first: the counter alone; the counter scaled
+/// by a page; a variable in the kernel's memory; a register that the host
+/// emulates.
+pub const KNOWN_SOURCES: &[KnownSource] = &[
+    KnownSource {
         name: "tsc",
         ratings: (300, 300),
         place: ReadPlace::UserSpace,
@@ -42,7 +59,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: TSC_NS,
         resolution_from: "the TSC's period",
     },
-    Known {
+    KnownSource {
         name: "tsc-early",
         ratings: (299, 299),
         place: ReadPlace::UserSpace,
@@ -50,7 +67,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: TSC_NS,
         resolution_from: "the TSC's period",
     },
-    Known {
+    KnownSource {
         name: "kvm-clock",
         // arch/x86/kernel/kvmclock.c: 299 where the TSC is invariant and
         // stable, so that tsc is taken; kernels before 5.1 know 400 only.
@@ -60,7 +77,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (1.0, 1.0),
         resolution_from: "the page's unit",
     },
-    Known {
+    KnownSource {
         name: "hyperv_clocksource_tsc_page",
         // drivers/clocksource/hyperv_timer.c: 250, 400 and 500 were all used.
         ratings: (250, 500),
@@ -69,7 +86,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (100.0, 100.0),
         resolution_from: "the page's unit",
     },
-    Known {
+    KnownSource {
         name: "xen",
         ratings: (400, 400),
         place: ReadPlace::Depends,
@@ -77,7 +94,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (1.0, 1.0),
         resolution_from: "the page's unit",
     },
-    Known {
+    KnownSource {
         name: "jiffies",
         ratings: (1, 1),
         place: ReadPlace::Kernel,
@@ -85,7 +102,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: JIFFIES_NS,
         resolution_from: "1/HZ",
     },
-    Known {
+    KnownSource {
         name: "refined-jiffies",
         ratings: (2, 2),
         place: ReadPlace::Kernel,
@@ -93,7 +110,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: JIFFIES_NS,
         resolution_from: "1/HZ",
     },
-    Known {
+    KnownSource {
         name: "hyperv_clocksource_msr",
         ratings: (250, 500),
         place: ReadPlace::Kernel,
@@ -101,7 +118,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (100.0, 100.0),
         resolution_from: "the counter's unit",
     },
-    Known {
+    KnownSource {
         name: "hpet",
         ratings: (250, 250),
         place: ReadPlace::Kernel,
@@ -110,7 +127,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (10.0, 100.0),
         resolution_from: "HPETs built so far, and the specification's limit",
     },
-    Known {
+    KnownSource {
         name: "acpi_pm",
         // 120 on two chip sets of about 2000 whose counter needs three reads
         // (drivers/clocksource/acpi_pm.c).
@@ -120,7 +137,7 @@ pub(super) const KNOWN: &[Known] = &[
         resolution_ns: (ACPI_PM_NS, ACPI_PM_NS),
         resolution_from: "3.579545 MHz",
     },
-    Known {
+    KnownSource {
         name: "pit",
         ratings: (110, 110),
         place: ReadPlace::Kernel,
@@ -130,25 +147,19 @@ pub(super) const KNOWN: &[Known] = &[
     },
 ];
 
-/// What is known of the source so named.
-pub(crate) fn known(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.name == name)
+/// What is known of the source `name`.
+pub fn known_source(name: &str) -> Option<&'static KnownSource> {
+    KNOWN_SOURCES.iter().find(|known| known.name == name)
 }
 
-/// Its place in the order of cost; what is not known comes last.
-pub(super) fn order_of_cost(name: &str) -> usize {
-    KNOWN.iter().position(|known| known.name == name).unwrap_or(KNOWN.len())
+/// Its place in the order of cost; an unknown source comes last.
+pub fn order_of_cost(name: &str) -> usize {
+    KNOWN_SOURCES.iter().position(|known| known.name == name).unwrap_or(KNOWN_SOURCES.len())
 }
 
-impl Known {
-    /// The resolution as far as it is the same on all machines.
-    pub(super) fn resolution(&self) -> Resolution {
-        let (finest_ns, coarsest_ns) = self.resolution_ns;
-        Resolution { finest_ns, coarsest_ns, from: self.resolution_from.to_owned() }
-    }
-
-    /// The step by which it moves at most, ns.
-    pub(crate) fn coarsest_ns(&self) -> f64 {
+impl KnownSource {
+    /// The largest step in which it advances, ns.
+    pub fn coarsest_ns(&self) -> f64 {
         self.resolution_ns.1
     }
 }

@@ -1,26 +1,16 @@
-//! What a watcher looks at again and again, cheaply.
-
-mod clock_set;
-mod generations;
-mod log;
-mod scheduling;
+//! What this machine reports now, through files and calls that stay open.
 
 use std::path::Path;
 
-use pvclock::kvm_clock::TimeInfo;
-
-use crate::again::Again;
-use crate::probes;
-use crate::probes::pvclock_page::Copier;
-use crate::tree::Files;
 use facts::Fact;
 use facts::clocksource;
 use facts::steering::{Adjtimex, TimeKeeper, parse_adjtimex, parse_keepers};
+use linux::reread::Reread;
+use pvclock::kvm_clock::TimeInfo;
 
-pub use clock_set::ClockSet;
-pub use generations::Generations;
-pub use log::{GrowingLog, KERNEL_LOG, parse_growing_log};
-pub use scheduling::Scheduling;
+use crate::probes::pvclock_page::Copier;
+use crate::tree::Files;
+use crate::{privilege, probes};
 
 /// The kvm-clock page that the kernel maps into this process.
 #[derive(Debug)]
@@ -30,8 +20,8 @@ pub struct LivePage {
 }
 
 impl LivePage {
-    /// Where it is, or would be: the kernel fills it in once kvm-clock has
-    /// been the clock source.
+    /// Its address, even if the kernel has not filled it in: it does so once
+    /// kvm-clock is the clock source.
     pub fn find() -> Fact<Self> {
         let copier = |address| Copier::new().map(|copier| Self { address, copier });
         probes::pvclock_page::address().and_then(copier)
@@ -43,32 +33,33 @@ impl LivePage {
     }
 }
 
-/// The kernel's clock discipline as it stands now.
+/// The kernel's clock discipline.
 pub fn adjtimex() -> Fact<Adjtimex> {
     probes::adjtimex::state().and_then(|text| parse_adjtimex(&text))
 }
 
-/// The kernel's word on the clock source in use.
+/// The clock source in use.
 #[derive(Debug)]
-pub struct CurrentClocksource(Again);
+pub struct CurrentClocksource(Reread);
 
 impl CurrentClocksource {
-    /// Where the kernel has sources.
+    /// Opens the kernel's file.
     pub fn open() -> Fact<Self> {
-        Again::open(Path::new(clocksource::CURRENT)).map(Self)
+        let file = Reread::open(Path::new(clocksource::CURRENT));
+        privilege::fact(clocksource::CURRENT, file).map(Self)
     }
 
-    /// The one in use now.
+    /// The name of the source in use now.
     pub fn name(&self) -> Fact<String> {
         let mut bytes = [0; 64];
-        let length = self.0.read(&mut bytes);
+        let length = privilege::fact(clocksource::CURRENT, self.0.read(&mut bytes));
         length.and_then(|length| {
             clocksource::parse_current(&String::from_utf8_lossy(&bytes[..length]))
         })
     }
 }
 
-/// The programs that keep time, as they run now.
+/// The time daemons that run now.
 pub fn time_keepers() -> Fact<Vec<TimeKeeper>> {
     probes::time_keepers::find(&Files::live()).and_then(|text| parse_keepers(&text))
 }
@@ -80,7 +71,7 @@ mod tests {
     use facts::Unknown;
 
     #[test]
-    fn the_page_is_whole_or_its_absence_explained() {
+    fn the_page_is_consistent_or_its_absence_explained() {
         match LivePage::find().and_then(|page| page.read()) {
             Fact::Known(info) => assert_eq!(info.version % 2, 0, "{info:?}"),
             Fact::Unknown(why) => {
@@ -94,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_is_told_again_and_again() {
+    fn the_source_can_be_read_repeatedly() {
         let source = CurrentClocksource::open();
         for _ in 0..2 {
             let name = source.known().map(CurrentClocksource::name);
@@ -104,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn adjtimex_answers_anyone() {
+    fn adjtimex_needs_no_root() {
         let state = adjtimex();
         assert!(state.is_known_and(|state| (9000..=11_000).contains(&state.tick_us)), "{state:?}");
     }

@@ -1,15 +1,16 @@
-//! What one look at a machine shows: handed in by whoever takes it.
+//! What all probes of a machine read at one moment.
 
-use facts::hardware::VmClock;
-use facts::kernel::LogLine;
-use facts::running::{Activity, ThreadTimes};
-use facts::steering::Adjtimex;
-use facts::{Fact, Unknown};
 use pvclock::kvm_clock::TimeInfo;
 use units::Bracket;
 
-/// What one look saw. A fact that is unknown says why; of those that are
-/// `Fact<Option<…>>`, known but `None` means that this look did not ask.
+use crate::hardware::VmClock;
+use crate::kernel::LogLine;
+use crate::running::{Activity, ThreadTimes};
+use crate::steering::Adjtimex;
+use crate::{Fact, Unknown};
+
+/// One sample of a machine's clocks. An unknown fact carries its reason; a
+/// `Fact<Option<…>>` that is known to be `None` was not read in this sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// CLOCK_MONOTONIC, ns.
@@ -28,9 +29,9 @@ pub struct Sample {
     pub raw: Option<Bracket>,
     /// The clock source.
     pub source: Fact<String>,
-    /// The clock source's resolution at its coarsest, ns, where it is known.
+    /// The clock source's coarsest resolution, ns, where it is known.
     pub source_step_ns: Option<f64>,
-    /// Who steers.
+    /// The kernel's clock discipline.
     pub adjtimex: Fact<Adjtimex>,
     /// The kvm-clock page.
     pub page: Fact<TimeInfo>,
@@ -40,24 +41,24 @@ pub struct Sample {
     pub rtc: Fact<Option<Bracket>>,
     /// What the CPUs did since boot.
     pub activity: Fact<Option<Activity>>,
-    /// How the thread that looks fared.
+    /// The scheduling of the thread that samples.
     pub thread: Fact<ThreadTimes>,
-    /// What the kernel logged about clocks since the last look.
+    /// What the kernel logged about clocks since the last sample.
     pub log: Fact<Vec<LogLine>>,
-    /// Whether the kernel told, since the last look, that the time of day was
-    /// set.
+    /// Whether the kernel reported, since the last sample, that the time of
+    /// day was set.
     pub was_set: Fact<bool>,
-    /// Whether the kernel told, since the last look, of a new generation of
-    /// the virtual machine.
+    /// Whether the kernel reported, since the last sample, a new generation
+    /// of the virtual machine.
     pub new_generation: Fact<bool>,
-    /// Whether this process was stopped, and continued, since the last look.
+    /// Whether this process was stopped and continued since the last sample.
     pub was_stopped: bool,
 }
 
 impl Sample {
-    /// A look that shows nothing but CLOCK_MONOTONIC: what a test fills in.
+    /// Nothing but CLOCK_MONOTONIC, for probes and tests to fill in.
     pub fn at(monotonic_ns: u64) -> Self {
-        let why = || Unknown::not_applicable("nothing was looked at");
+        let why = || Unknown::not_applicable("no probe has read it");
         Self {
             monotonic_ns,
             unix_ns: None,

@@ -1,4 +1,4 @@
-//! The kernel's log as it grows.
+//! New lines of the kernel's log.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -8,51 +8,43 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use facts::kernel::{LogLine, log};
 
-/// Where the kernel has it.
-pub const KERNEL_LOG: &str = "/dev/kmsg";
+use crate::privilege;
 
-/// One record is at most this long (`CONSOLE_EXT_LOG_MAX` and
-/// `PRINTKRB_RECORD_MAX`, kernel/printk); a longer line is cut.
+/// The longest record (`CONSOLE_EXT_LOG_MAX` and `PRINTKRB_RECORD_MAX`,
+/// kernel/printk); a longer line is split.
 const RECORD_BYTES: usize = 8 << 10;
 
-/// Records taken at once: a log that floods is read on at the next look.
+/// Records read for one sample: the next sample reads what a flood leaves.
 const RECORDS: usize = 256;
 
-/// Lines of programs carry a facility from this on; the kernel's own is 0
-/// (`man 3 syslog`). Anyone with access can write such lines.
+/// Programs log with a facility from this on; the kernel's own is 0 (`man 3
+/// syslog`). Anyone with access to the log can write such lines.
 const FIRST_OF_PROGRAMS: u32 = 8;
 
-/// The log's end, from which it is read on.
+/// The log from the point it was opened at.
 #[derive(Debug)]
-pub struct GrowingLog {
+pub(super) struct GrowingLog {
     path: PathBuf,
     file: File,
     rest: Vec<u8>,
 }
 
 impl GrowingLog {
-    /// Opens the log; what it holds already is left out.
-    pub fn open(path: &Path) -> Fact<Self> {
-        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-        let mut file = match opened {
-            Ok(file) => file,
-            Err(error) => {
-                return Fact::Unknown(crate::privilege::why(&path.display().to_string(), &error));
+    /// Opens the log at its end.
+    pub(super) fn open(path: &Path) -> Fact<Self> {
+        let opened = || {
+            let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+            match file.seek(SeekFrom::End(0)) {
+                // A pipe holds nothing older.
+                Err(error) if error.kind() != ErrorKind::NotSeekable => Err(error),
+                _ => Ok(Self { path: path.to_owned(), file, rest: Vec::new() }),
             }
         };
-        match file.seek(SeekFrom::End(0)) {
-            // A pipe has no past.
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotSeekable => {}
-            Err(error) => {
-                return Fact::Unknown(crate::privilege::why(&path.display().to_string(), &error));
-            }
-        }
-        Fact::Known(Self { path: path.to_owned(), file, rest: Vec::new() })
+        privilege::fact(&path.display().to_string(), opened())
     }
 
-    /// Lines about clocks that came since the last time.
-    pub fn new_lines(&mut self) -> Fact<Vec<LogLine>> {
+    /// Lines about clocks since the last call.
+    pub(super) fn new_lines(&mut self) -> Fact<Vec<LogLine>> {
         let mut bytes = [0; RECORD_BYTES];
         for _ in 0..RECORDS {
             match self.file.read(&mut bytes) {
@@ -60,12 +52,12 @@ impl GrowingLog {
                 Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock => break,
-                    // Overwritten before it was read: the next read goes on
-                    // with the oldest that is left.
+                    // Overwritten before it was read: the next read returns
+                    // the oldest record that is left.
                     ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
                     _ => {
                         let what = self.path.display().to_string();
-                        return Fact::Unknown(crate::privilege::why(&what, &error));
+                        return Fact::Unknown(privilege::why(&what, &error));
                     }
                 },
             }
@@ -74,8 +66,7 @@ impl GrowingLog {
     }
 }
 
-/// All up to the last line end; what has none by the length of a record is
-/// taken as it is.
+/// All up to the last line end; text longer than a record is taken without.
 fn take_whole_lines(rest: &mut Vec<u8>) -> String {
     let end = match rest.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => last + 1,
@@ -85,19 +76,19 @@ fn take_whole_lines(rest: &mut Vec<u8>) -> String {
     String::from_utf8_lossy(&rest.drain(..end).collect::<Vec<_>>()).into_owned()
 }
 
-/// The kernel's own lines about clocks. Lines that go on a record (they begin
-/// with a space) name its device, and are left out.
+/// The kernel's own lines about clocks. A line that begins with a space
+/// continues a record with its device, and is skipped.
 pub fn parse_growing_log(text: &str) -> Fact<Vec<LogLine>> {
     let own: String = text
         .lines()
-        .filter(|line| !line.starts_with(' ') && is_the_kernels(line))
+        .filter(|line| !line.starts_with(' ') && is_of_kernel(line))
         .flat_map(|line| [line, "\n"])
         .collect();
     log::parse(&own)
 }
 
-/// A line without a head is one of a log file.
-fn is_the_kernels(line: &str) -> bool {
+/// A line without a priority is from a log file.
+fn is_of_kernel(line: &str) -> bool {
     let head = line.split_once(';').map(|(head, _)| head);
     let priority = head.and_then(|head| head.split(',').next()?.parse::<u32>().ok());
     priority.is_none_or(|priority| priority < FIRST_OF_PROGRAMS)
@@ -108,6 +99,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::sampler::ProbePaths;
     use facts::kernel::LogEvent;
 
     fn events(lines: Fact<Vec<LogLine>>) -> Vec<LogEvent> {
@@ -115,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_comes_is_read_and_only_whole_lines() {
+    fn only_new_and_whole_lines_are_read() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"6,1,1,-;PM: suspend exit\n").unwrap();
         let Fact::Known(mut log) = GrowingLog::open(file.path()) else { panic!("not opened") };
@@ -128,22 +120,22 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_write_is_not_believed() {
+    fn lines_of_programs_are_ignored() {
         let text = "12,4,9,-;PM: suspend exit\n30,5,9,-;PM: suspend exit\n\
                     4,6,9,-;PM: suspend exit\n";
         assert_eq!(events(parse_growing_log(text)), [LogEvent::Resumed]);
     }
 
     #[test]
-    fn a_line_without_an_end_does_not_grow_for_ever() {
+    fn a_line_without_an_end_is_bounded() {
         let mut rest = vec![b'x'; RECORD_BYTES + 1];
         assert_eq!(take_whole_lines(&mut rest).len(), RECORD_BYTES + 1);
         assert!(rest.is_empty());
     }
 
     #[test]
-    fn the_kernels_log_opens_or_says_why_not() {
-        match GrowingLog::open(Path::new(KERNEL_LOG)) {
+    fn the_kernels_log_opens_or_the_reason_is_known() {
+        match GrowingLog::open(Path::new(ProbePaths::KERNEL_LOG)) {
             Fact::Known(mut log) => assert!(log.new_lines().known().is_some()),
             Fact::Unknown(why) => crate::skipped(&why.to_string()),
         }

@@ -1,0 +1,226 @@
+//! Samples of this machine's clocks: cheap, and taken on one CPU.
+//!
+//! | probe | period | cost |
+//! | --- | --- | --- |
+//! | four pairs of clocks, each up to four times | each sample | vDSO calls and counter reads |
+//! | clock source, VMClock, adjtimex, thread, kernel log, notifications | each sample | a system call each |
+//! | kvm-clock page | each sample | a copy of 32 bytes through the kernel |
+//! | RTC | 0.7 s | some 20 exits to the host |
+//! | activity of the CPUs | 0.9 s | the kernel adds up each interrupt of each CPU |
+
+mod kernel_log;
+mod probe;
+mod scheduling;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use facts::clocksource::known::{KnownSource, known_source};
+use facts::{Fact, Sample, Unknown};
+use linux::clock::Clock;
+use linux::clock_set::ClockSet;
+use linux::counter::{self, Counter, Tsc};
+use linux::cpus::{self, Pinned};
+use linux::generations::Generations;
+use signal_hook::consts::SIGCONT;
+use units::Bracket;
+
+use crate::live::{self, CurrentClocksource, LivePage};
+use crate::privilege;
+use crate::reference::rtc::Rtc;
+use crate::vmclock_device::VmClockDevice;
+use probe::{Probe, each_sample, periodic};
+use scheduling::{CpuActivity, ThreadSchedule};
+
+use kernel_log::GrowingLog;
+pub use kernel_log::parse_growing_log;
+
+/// Brackets to choose the tightest from.
+const TRIES: u32 = 4;
+
+/// The RTC shows whole seconds, and reading it costs exits to the host: less
+/// often than each sample, but still within a second of a disruption.
+const RTC_PERIOD_NS: u64 = 700_000_000;
+
+const ACTIVITY_PERIOD_NS: u64 = 900_000_000;
+
+/// The files that probes read, where they can be elsewhere.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProbePaths {
+    /// The VMClock page.
+    pub vmclock: PathBuf,
+    /// The kernel's log.
+    pub kernel_log: PathBuf,
+}
+
+impl ProbePaths {
+    /// Where Linux has the VMClock page.
+    pub const VMCLOCK: &str = VmClockDevice::PATH;
+    /// Where Linux has its log.
+    pub const KERNEL_LOG: &str = "/dev/kmsg";
+}
+
+impl Default for ProbePaths {
+    fn default() -> Self {
+        Self { vmclock: Self::VMCLOCK.into(), kernel_log: Self::KERNEL_LOG.into() }
+    }
+}
+
+/// Takes samples.
+pub struct Sampler {
+    /// The narrowest bracket of each pair so far.
+    narrowest: [Option<u64>; 4],
+    tsc_is_readable: bool,
+    probes: Vec<Box<dyn Probe>>,
+    clock_set: Fact<ClockSet>,
+    continued: Arc<AtomicBool>,
+    pinned: Option<(u32, Pinned)>,
+}
+
+impl Sampler {
+    /// Pins this thread to the CPU it is on: where the TSCs of two CPUs
+    /// differ, a move between them would look like a step. Samples must be
+    /// taken by the thread that created the sampler.
+    pub fn new(paths: &ProbePaths) -> Self {
+        let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
+        let continued = Arc::new(AtomicBool::new(false));
+        // Where SIGCONT cannot be caught, a stop is reported as not run.
+        let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&continued));
+        Self {
+            narrowest: [None; 4],
+            tsc_is_readable: counter::is_readable(),
+            probes: probes(paths),
+            clock_set: privilege::fact("timerfd", ClockSet::new()),
+            continued,
+            pinned: cpus::pin(cpu).ok().map(|pinned| (cpu, pinned)),
+        }
+    }
+
+    /// The CPU that samples are taken on, unless pinning was refused.
+    pub fn cpu(&self) -> Option<u32> {
+        self.pinned.as_ref().map(|(cpu, _)| *cpu)
+    }
+
+    /// Readable as soon as the time of day was set: a sample is due.
+    pub fn clock_set(&self) -> Option<BorrowedFd<'_>> {
+        self.clock_set.known().map(AsFd::as_fd)
+    }
+
+    /// Reads all probes that are due; with `all`, the others too.
+    pub fn sample(&mut self, all: bool) -> Sample {
+        let mut sample = self.clocks();
+        for probe in &mut self.probes {
+            probe.sample(all, &mut sample);
+        }
+        let known = sample.source.known().and_then(|name| known_source(name));
+        sample.source_step_ns = known.map(KnownSource::coarsest_ns);
+        sample.was_set = match &self.clock_set {
+            Fact::Known(timer) => Fact::Known(timer.was_set()),
+            Fact::Unknown(why) => Fact::Unknown(why.clone()),
+        };
+        sample.was_stopped = self.continued.swap(false, Ordering::Relaxed);
+        sample
+    }
+
+    /// The clocks, and nothing else read yet.
+    fn clocks(&mut self) -> Sample {
+        let tsc = self.tsc_is_readable.then_some(|| Some(Tsc.read_ordered()));
+        let [realtime, boottime, monotonic, raw] = &mut self.narrowest;
+        let raw = tsc.and_then(|tsc| bracket(raw, || Clock::MonotonicRaw.read_ns(), tsc));
+        let monotonic =
+            bracket(monotonic, || Clock::Monotonic.read_ns(), || Clock::MonotonicRaw.read_ns());
+        let boottime =
+            bracket(boottime, || Clock::Boottime.read_ns(), || Clock::Monotonic.read_ns());
+        let realtime =
+            bracket(realtime, || Clock::Realtime.read_ns(), || Clock::Monotonic.read_ns());
+        Sample {
+            unix_ns: Clock::Realtime.read_ns(),
+            tsc: tsc.and_then(|tsc| tsc()),
+            realtime,
+            boottime,
+            monotonic,
+            raw,
+            rtc: Fact::Known(None),
+            activity: Fact::Known(None),
+            ..Sample::at(Clock::Monotonic.read_ns().unwrap_or_default())
+        }
+    }
+}
+
+fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
+    let generations = privilege::fact("the kernel's uevents", Generations::new());
+    vec![
+        each_sample(CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
+        each_sample(Fact::Known(()), |()| live::adjtimex(), |to| &mut to.adjtimex),
+        each_sample(LivePage::find(), |page| page.read(), |to| &mut to.page),
+        each_sample(VmClockDevice::open(&paths.vmclock), |it| it.fact(), |to| &mut to.vmclock),
+        periodic(RTC_PERIOD_NS, Rtc::find(), read_rtc, |to| &mut to.rtc),
+        periodic(
+            ACTIVITY_PERIOD_NS,
+            CpuActivity::open(),
+            |file| file.read().map(Some),
+            |to| &mut to.activity,
+        ),
+        each_sample(ThreadSchedule::open(), |file| file.read(), |to| &mut to.thread),
+        each_sample(GrowingLog::open(&paths.kernel_log), GrowingLog::new_lines, |to| &mut to.log),
+        each_sample(generations, |it| Fact::Known(it.is_new()), |to| &mut to.new_generation),
+    ]
+}
+
+fn read_rtc(rtc: &mut Rtc) -> Fact<Option<Bracket>> {
+    let boottime = || {
+        Fact::from(Clock::Boottime.read_ns().ok_or_else(|| Unknown::not_there("CLOCK_BOOTTIME")))
+    };
+    boottime().and_then(|before| {
+        rtc.read_s()
+            .and_then(|inner| boottime().map(|after| Some(Bracket { before, inner, after })))
+    })
+}
+
+/// The inner clock within the outer one; a bracket up to twice as wide as the
+/// narrowest so far is accepted.
+fn bracket(
+    narrowest: &mut Option<u64>,
+    inner: impl Fn() -> Option<u64>,
+    outer: impl Fn() -> Option<u64>,
+) -> Option<Bracket> {
+    let enough = narrowest.map_or(0, |width| width.saturating_mul(2));
+    let found = Bracket::tightest(TRIES, enough, || {
+        let before = outer()?;
+        let inner = inner()?;
+        Some(Bracket { before, inner, after: outer()? })
+    });
+    if let Some(width) = found.and_then(|bracket| bracket.width()) {
+        *narrowest = Some(narrowest.map_or(width, |least| least.min(width)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_the_clocks_of_this_machine() {
+        let mut sampler = Sampler::new(&ProbePaths::default());
+        let (first, second) = (sampler.sample(false), sampler.sample(false));
+        assert!(second.monotonic_ns > first.monotonic_ns);
+        for bracket in [second.realtime, second.boottime, second.monotonic] {
+            assert!(bracket.is_some_and(|bracket| bracket.before <= bracket.after));
+        }
+        assert_eq!(second.tsc.is_some(), second.raw.is_some());
+        assert!(second.adjtimex.known().is_some());
+    }
+
+    #[test]
+    fn expensive_probes_are_read_less_often_unless_all_are() {
+        let mut sampler = Sampler::new(&ProbePaths::default());
+        let was_read = |sample: &Sample| sample.activity.is_known_and(Option::is_some);
+        assert!(was_read(&sampler.sample(false)));
+        assert!(!was_read(&sampler.sample(false)));
+        assert!(was_read(&sampler.sample(true)));
+    }
+}
