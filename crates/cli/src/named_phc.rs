@@ -19,13 +19,6 @@ pub(crate) struct NamedPhc {
     pub(crate) scale: PhcScale,
 }
 
-impl NamedPhc {
-    /// Whether it is that device: udev makes links such as /dev/ptp_kvm.
-    pub(crate) fn is(&self, device: &Path) -> bool {
-        is_same(&self.path, device)
-    }
-}
-
 /// Whether two paths lead to one device.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());

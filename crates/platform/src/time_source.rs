@@ -23,7 +23,9 @@ pub use crate::reference::vmclock::VmClock;
 pub use host::HostSocket;
 pub use ntp::NtpTime;
 pub use offset::{Moment, Offset};
-pub use phc::{Apparent, PhcScale, PhcTime, UnknownScale, hosts_clocks, kernels_tai_s};
+pub use phc::{
+    Apparent, PhcScale, PhcSpec, PhcSpecError, PhcTime, UnknownScale, hosts_clocks, kernels_tai_s,
+};
 pub use rtc::RtcTime;
 
 use crate::reference::ntp::NtpError;

@@ -13,6 +13,8 @@
 mod bracket;
 pub mod calendar;
 mod quantity;
+mod reading;
 
 pub use bracket::Bracket;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
+pub use reading::OffsetBound;

@@ -7,6 +7,7 @@
 //! what somebody set it to, TAI by PTP's own convention.
 
 mod scale;
+mod spec;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use facts::Fact;
 use scale::tells_utc;
 
 pub use scale::{Apparent, PhcScale, UnknownScale};
+pub use spec::{PhcSpec, PhcSpecError};
 
 /// Where the kernel tells each device's name.
 const CLASS: &str = "/sys/class/ptp";

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const GLANCE: Duration = Duration::from_millis(500);
 
 /// What says how the clock stands, as keep sees it.
-const JUDGED: [&str; 3] = ["in-order", "corrected", "refused"];
+const JUDGED: [&str; 3] = ["synchronised", "corrected", "refused"];
 
 /// The clock must be right within this time, s.
 const AT_ONCE_S: f64 = 1.0;
