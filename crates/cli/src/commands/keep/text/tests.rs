@@ -25,8 +25,8 @@ fn a_step_shows_before_and_after() {
     };
     assert_eq!(
         shown(Event::Corrected(corrected)),
-        "06:31:47.509  step: +86400.000 s, selected source ntp time.example ± 3.20 ms, 2\n\
-         \x20               of 3 agree; after a pause\n\
+        "06:31:47.509  step: +86400.000 s, selected source ntp time.example ± 3.20 ms,\n\
+         \x20               2 of 3 agree; after a pause\n\
          \x20               from 2026-11-21 06:31:47.509\n\
          \x20               to 2026-11-22 06:31:47.509"
     );
