@@ -38,6 +38,7 @@ const fn top(name: &'static str, uses: &'static [&'static str]) -> Floor {
 
 const LIBRARIES: &[&str] = &[
     "parachron-clock",
+    "parachron-daemon",
     "parachron-disruptions",
     "parachron-doctor",
     "parachron-lab",
@@ -126,8 +127,27 @@ const FLOORS: &[Floor] = &[
     ),
     floor(
         "parachron-keeper",
-        &["parachron-disruptions", "parachron-instruments", "pvclock"],
+        &[
+            "parachron-units",
+            "parachron-facts",
+            "parachron-disruptions",
+            "parachron-instruments",
+            "pvclock",
+        ],
         Outside::Only(&["schemars", "serde"]),
+    ),
+    floor(
+        "parachron-daemon",
+        &[
+            "parachron-units",
+            "parachron-facts",
+            "parachron-linux",
+            "parachron-platform",
+            "parachron-disruptions",
+            "parachron-keeper",
+            "pvclock",
+        ],
+        Outside::Only(&["thiserror"]),
     ),
     top("parachron", LIBRARIES),
     top("bench", LIBRARIES),
