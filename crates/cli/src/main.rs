@@ -4,8 +4,8 @@ mod commands;
 mod duration;
 mod error;
 mod output;
+mod phc_advice;
 mod probe_paths;
-mod source_error;
 
 use std::process::ExitCode;
 

@@ -3,44 +3,45 @@
 use disruptions::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
+use units::OffsetBound;
 
-use crate::source::{Reading, SourceKind};
+use crate::source::SourceKind;
 
-/// Something for the driver to do. Sources are told by their place in the
+/// Something for the driver to do. Sources are named by their index in the
 /// list that the keeper was made with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Ask these sources now, all at the same time, and tell
-    /// [`crate::Keeper::measured`] of each.
+    /// Poll these sources now, all at the same time, and call
+    /// [`crate::Keeper::measured`] for each.
     Measure(Vec<usize>),
-    /// Step the clock, and tell [`crate::Keeper::corrected`].
+    /// Step the clock, and call [`crate::Keeper::corrected`].
     Step(Correction),
-    /// Slew the clock, and tell [`crate::Keeper::corrected`].
+    /// Slew the clock, and call [`crate::Keeper::corrected`].
     Slew(Correction),
-    /// Have chronyd step the clock, and tell [`crate::Keeper::corrected`].
-    AskChronyd {
-        /// By how much it is off.
+    /// Have chronyd step the clock, and call [`crate::Keeper::corrected`].
+    Makestep {
+        /// How far it is off.
         by: Correction,
-        /// What it measured until now is of no use: it is to measure anew.
-        anew: bool,
+        /// chronyd has to drop its measurements first and take new ones.
+        restart: bool,
     },
-    /// Give chronyd this as a sample of a reference clock.
-    FeedChronyd(Reading),
-    /// Log that nothing is done, and why.
+    /// Send chronyd this as a sample of a reference clock.
+    FeedChronyd(OffsetBound),
+    /// Log that the offset is not corrected, and why.
     Refuse(Correction, Refusal),
-    /// Log that the clock is right: told once after each start, disruption
-    /// and step. The correction is what is left.
-    Settled(Correction),
+    /// Log that the clock is right: once after each start, disruption and
+    /// step. The correction is the offset that is left.
+    Synchronised(Correction),
 }
 
-/// A correction, and what it rests on.
+/// A correction, and what it is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Correction {
-    /// By how much, ns: positive where the clock is behind.
+    /// What to add to the clock, ns: positive where it is behind.
     pub by_ns: i64,
-    /// The truth is this near, ns.
+    /// The error of that is at most this, ns.
     pub bound_ns: u64,
-    /// The source that says so.
+    /// The selected source.
     pub source: usize,
     /// How many sources agree with it, itself included, of how many.
     pub agreeing: (usize, usize),
@@ -48,48 +49,48 @@ pub struct Correction {
     pub cause: Option<Cause>,
 }
 
-/// What made us look for an error.
+/// Why all sources were polled at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The keeper started.
     Start,
-    /// Somebody who knows the host says that the machine was stopped.
-    Told,
-    /// Something happened to the machine's time.
+    /// The host reported that it resumed the machine.
+    HostResumed,
+    /// A disruption was detected.
     Disruption(Kind),
     /// A source of this kind moved against the clock, and nothing else showed
     /// it: a pause that stopped every clock of this machine.
     SourceMoved(SourceKind),
 }
 
-/// Why an error is not corrected.
+/// Why an offset is not corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// It is beyond the largest step.
     BeyondMaxStep {
-        /// Which is this, ns.
+        /// The largest step, ns.
         max_step_ns: u64,
     },
-    /// There were steps enough for now.
-    TooOften {
-        /// The next is earned in this time, ns.
+    /// As many steps were made as the policy allows for now.
+    RateLimited {
+        /// Time until the next step is allowed, ns.
         wait_ns: u64,
     },
-    /// The source has not said it twice.
+    /// The source reported it once; a second sample has to confirm it.
     Unconfirmed,
-    /// The sources contradict each other, and none is better than the others.
+    /// The sources contradict each other, and none is of a better kind.
     Contradiction,
-    /// It is the board's clock, and a better source was gone by since anything
-    /// happened to time; it is silent now.
+    /// The source is the RTC. A better one was selected since the last
+    /// disruption and is unreachable now.
     WorseSource,
-    /// It may not be set back, and is further ahead than a slew is good for.
+    /// The clock may not be set back, and is too far ahead to be slewed.
     TooFarAhead {
-        /// The slew would take so long, s.
+        /// The slew would take this long, s.
         takes_s: u64,
     },
-    /// chronyd is not to be asked for a step, or not for one backward.
+    /// chronyd is not to be sent `makestep`, or not for a step backward.
     LeftToChronyd,
 }
 
@@ -99,7 +100,7 @@ impl Refusal {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Whether it stays so by itself, and is told once.
+    /// Whether it holds until something changes, and is reported once.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::WorseSource | Self::TooFarAhead { .. } | Self::LeftToChronyd)
     }

@@ -1,45 +1,45 @@
-//! What may be corrected, and by whose hand.
+//! What may be corrected, and by which means.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the keeper goes by.
+/// The keeper's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Policy {
-    /// Beyond this the clock is stepped, below it is slewed, ns.
+    /// Offsets beyond this are stepped, smaller ones slewed, ns.
     pub step_threshold_ns: u64,
-    /// Errors of up to this are left alone, ns.
+    /// Offsets up to this are ignored, ns.
     pub tolerance_ns: u64,
-    /// Errors beyond this are not believed, ns.
+    /// Offsets beyond this are refused, ns.
     pub max_step_ns: u64,
-    /// Time in which one more step is earned, and from one slew to the next,
-    /// ns.
+    /// Minimum interval between steps after a burst, and between slews, ns.
     pub min_interval_ns: u64,
-    /// Steps that may be saved up.
+    /// Steps allowed back to back.
     ///
-    /// One would leave the second of two pauses in a row uncorrected; without
-    /// any limit a source that jumps to and fro would take the clock along. A
-    /// few on trust, and then one each interval, is right for both.
+    /// One would leave the second of two pauses uncorrected; without a limit
+    /// the clock would follow a source that jumps to and fro. A few at once,
+    /// then one per interval, handles both.
     pub burst: u32,
-    /// Never set back: a clock that is ahead is slowed.
+    /// Never set the clock back: a clock that is ahead is slowed.
     pub never_backward: bool,
-    /// How often a source beyond this machine is asked while all is calm, ns.
+    /// Interval between requests to a source outside this machine while
+    /// nothing happens, ns.
     pub poll_ns: u64,
-    /// Who corrects.
-    pub hand: Hand,
+    /// What corrects the clock.
+    pub corrector: Corrector,
 }
 
-/// Who corrects the clock.
+/// What corrects the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Hand {
-    /// We do.
-    Own,
-    /// chronyd does; we never touch the clock.
+pub enum Corrector {
+    /// The kernel, by adjtimex(2) from this process.
+    Kernel,
+    /// chronyd; this process never sets the clock.
     Chronyd {
-        /// It is asked to step.
-        step: bool,
-        /// It is fed what the sources say.
+        /// It is sent `makestep`.
+        makestep: bool,
+        /// It is sent the selected source's offsets as a reference clock.
         feed: bool,
     },
 }
@@ -52,13 +52,13 @@ impl Default for Policy {
             step_threshold_ns: 100 * MS,
             tolerance_ns: MS,
             // A year: snapshots are restored after months, but a source that
-            // is off by decades is a broken one.
+            // is off by decades is broken.
             max_step_ns: 366 * 86_400 * S,
             min_interval_ns: 30 * S,
             burst: 3,
             never_backward: false,
             poll_ns: 64 * S,
-            hand: Hand::Own,
+            corrector: Corrector::Kernel,
         }
     }
 }

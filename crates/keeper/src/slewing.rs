@@ -1,19 +1,19 @@
-//! A slew under way: what of it is still to come.
+//! A slew in progress, and how much of it is left.
 
 /// How fast the kernel slews by ADJ_OFFSET_SINGLESHOT: `MAX_TICKADJ` of 500 µs
 /// a second (kernel/time/ntp.c).
 pub const SLEW_PPM: u64 = 500;
 
-/// The most that is asked of it at once, ns: an hour and six minutes. What is
-/// left then is asked for again, by what the sources say by then.
+/// The largest single slew, ns: an hour and six minutes. The rest is slewed
+/// after that, by the offset measured then.
 pub(crate) const MOST_AT_ONCE_NS: i64 = 2_000_000_000;
 
-/// A slew that the kernel was given.
+/// A slew that the kernel carries out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slewing {
     /// By how much, ns.
     pub by_ns: i64,
-    /// When, ns of CLOCK_MONOTONIC.
+    /// Since when, ns of CLOCK_MONOTONIC.
     pub since_ns: u64,
 }
 
@@ -25,7 +25,7 @@ impl Slewing {
         i64::try_from(left).unwrap_or(i64::MAX) * self.by_ns.signum()
     }
 
-    /// Whether it is as much as can be asked for, and far from done.
+    /// Whether it is the largest possible, and less than half done.
     pub(crate) fn is_long(&self, wanted_ns: i64, now_ns: u64) -> bool {
         let left_ns = self.left_ns(now_ns);
         wanted_ns.unsigned_abs() >= MOST_AT_ONCE_NS.unsigned_abs()

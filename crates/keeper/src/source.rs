@@ -1,22 +1,22 @@
-//! Where the right time comes from.
+//! The kinds of time sources.
 
-use instruments::steps::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The kinds of sources, the best first.
 ///
-/// The host's own clocks stand first: read in this machine, within
-/// microseconds, and right again at the moment the machine goes on. Where they
-/// and others cannot be right together, see [`crate::Keeper`].
+/// The host's own clocks come first: read in this machine, within
+/// microseconds, and right at the moment the machine resumes. Where they and
+/// others contradict each other, see [`crate::Keeper`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SourceKind {
-    /// The host's VMClock page, while it says that it is synchronised.
+    /// The host's VMClock page, while it is marked as synchronised.
     VmClock,
     /// A PTP hardware clock; with `ptp_kvm` the host's clock by pairing.
     Phc,
-    /// A time that the host told over a socket.
+    /// A time that the host sent over a socket.
     HostValue,
     /// An NTP server.
     Ntp,
@@ -25,93 +25,25 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Whether it is read in this machine, so that asking it at each look
-    /// costs nobody anything.
+    /// Whether it is read in this machine, and so cheap enough for each
+    /// sample.
     pub fn is_local(self) -> bool {
         matches!(self, Self::VmClock | Self::Phc | Self::Rtc)
     }
 
-    /// Whether it tells by itself, and cannot be asked.
-    pub fn is_told(self) -> bool {
+    /// Whether it sends its time by itself, and cannot be polled.
+    pub fn is_pushed(self) -> bool {
         self == Self::HostValue
     }
 
-    /// Whether one reading is enough to step by: the host's clock, with no
+    /// Whether it is polled over the network.
+    pub(crate) fn is_server(self) -> bool {
+        !self.is_local() && !self.is_pushed()
+    }
+
+    /// Whether one sample is enough to step by: the host's clock, with no
     /// network between in which a packet can be late, old or forged.
     pub(crate) fn needs_no_second(self) -> bool {
         matches!(self, Self::VmClock | Self::Phc | Self::HostValue)
-    }
-}
-
-/// What a source said once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
-    /// The source minus this machine's time of day, ns: positive where this
-    /// machine is behind.
-    pub offset_ns: i64,
-    /// How far the truth may be from that, by the way it was measured and by
-    /// the source's own word, ns.
-    pub bound_ns: u64,
-    /// When, ns of CLOCK_MONOTONIC.
-    pub at_ns: u64,
-}
-
-/// How much the offset may change by itself: a slew of 500 ppm, and a clock
-/// as bad as the kernel can steer, another 500 ppm.
-const WANDER_PPM: u64 = 1000;
-
-impl Reading {
-    /// How far the truth may be from it at `now_ns`.
-    pub(crate) fn bound_at(&self, now_ns: u64) -> u64 {
-        let wander = now_ns.saturating_sub(self.at_ns) / (1_000_000 / WANDER_PPM);
-        self.bound_ns.saturating_add(wander)
-    }
-
-    /// Where the truth is at `now_ns`.
-    pub(crate) fn interval_at(&self, now_ns: u64) -> Interval {
-        let (offset, bound) = (self.offset_ns as f64, self.bound_at(now_ns) as f64);
-        Interval { low: offset - bound, high: offset + bound }
-    }
-
-    /// Whether this and an `earlier` reading can both be right.
-    pub(crate) fn agrees_with(&self, earlier: &Self) -> bool {
-        let apart = self.offset_ns.abs_diff(earlier.offset_ns);
-        apart <= self.bound_ns.saturating_add(earlier.bound_at(self.at_ns))
-    }
-
-    /// Whether it is nothing to correct. By less than twice the bound a
-    /// correction may leave the clock worse than it found it.
-    pub(crate) fn is_within(&self, tolerance_ns: u64) -> bool {
-        let size_ns = self.offset_ns.unsigned_abs();
-        size_ns <= tolerance_ns || size_ns / 2 < self.bound_ns
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reading(offset_ns: i64, bound_ns: u64, at_ns: u64) -> Reading {
-        Reading { offset_ns, bound_ns, at_ns }
-    }
-
-    #[test]
-    fn readings_agree_within_their_bounds_and_the_time_between() {
-        let first = reading(0, 100, 0);
-        assert!(reading(200, 100, 0).agrees_with(&first));
-        assert!(!reading(201, 100, 0).agrees_with(&first));
-        // A second later either may have wandered by a millisecond.
-        assert!(reading(1_000_200, 100, 1_000_000_000).agrees_with(&first));
-        assert!(!reading(1_000_201, 100, 1_000_000_000).agrees_with(&first));
-        assert!(!reading(i64::MAX, 0, 0).agrees_with(&reading(i64::MIN, 0, 0)));
-    }
-
-    #[test]
-    fn what_is_within_twice_the_bound_is_left_alone() {
-        assert!(reading(-199, 100, 0).is_within(0));
-        assert!(!reading(-200, 100, 0).is_within(0));
-        assert!(reading(-100, 0, 0).is_within(100));
-        assert!(!reading(-101, 50, 0).is_within(100));
-        assert!(!reading(i64::MIN, 0, 0).is_within(100));
     }
 }

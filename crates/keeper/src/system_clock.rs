@@ -2,10 +2,9 @@
 
 use pvclock::Nanos;
 
-/// The time of day, as something that can be corrected: the kernel's, or a
-/// model of it.
+/// A time of day that can be corrected: the kernel's, or a model of it.
 pub trait SystemClock {
-    /// Why a correction was not made.
+    /// Why a correction failed.
     type Error;
 
     /// CLOCK_REALTIME, time since 1970.
@@ -18,12 +17,12 @@ pub trait SystemClock {
     /// passes between reading and setting.
     ///
     /// # Errors
-    /// Not permitted, or not a time that the clock can show.
+    /// Not permitted, or a time that the clock cannot show.
     fn step(&mut self, by_ns: i64) -> Result<(), Self::Error>;
 
-    /// Has the kernel gain or lose `by_ns` bit by bit, at 500 ppm
-    /// (ADJ_OFFSET_SINGLESHOT), in place of what is left of the last slew.
-    /// Nothing has to be undone if the caller dies.
+    /// Has the kernel gain or lose `by_ns` gradually, at 500 ppm
+    /// (ADJ_OFFSET_SINGLESHOT), replacing what is left of the last slew. If
+    /// the caller is killed, nothing has to be undone.
     ///
     /// # Errors
     /// Not permitted, or too much.

@@ -9,14 +9,14 @@ use proptest::prelude::*;
 /// Something that happens to the machine.
 #[derive(Debug, Clone)]
 enum Happening {
-    /// So many looks in calm.
+    /// So many samples in which nothing happens.
     Calm(u64),
-    /// Stopped for so long, ms, and whether anything in the machine shows it.
+    /// A pause, ms, and whether anything in the machine shows it.
     Pause(u64, bool),
-    /// Somebody sets the clock by this much, ms.
+    /// Another process sets the clock by this much, ms.
     Set(i64),
-    /// This source falls silent, or speaks again.
-    Silent(usize, bool),
+    /// This source becomes unreachable, or reachable.
+    Unreachable(usize, bool),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -24,7 +24,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         (0u64..200).prop_map(Happening::Calm),
         (0u64..100_000, any::<bool>()).prop_map(|(ms, seen)| Happening::Pause(ms, seen)),
         (-100_000i64..100_000).prop_map(Happening::Set),
-        (0usize..3, any::<bool>()).prop_map(|(index, silent)| Happening::Silent(index, silent)),
+        (0usize..3, any::<bool>()).prop_map(|(index, gone)| Happening::Unreachable(index, gone)),
     ]
 }
 
@@ -47,24 +47,24 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
 
 fn happen(machine: &mut Machine, happening: &Happening) {
     match *happening {
-        Happening::Calm(looks) => machine.looks(looks),
+        Happening::Calm(samples) => machine.samples(samples),
         Happening::Pause(ms, is_seen) => {
             let for_ns = ms * 1_000_000;
             machine.clock.pause(for_ns);
             let seen = is_seen.then(|| machine.seen(for_ns));
-            machine.look(seen.as_slice());
+            machine.sample(seen.as_slice());
         }
         Happening::Set(by_ms) => machine.clock.realtime_ns += by_ms * MS,
-        Happening::Silent(index, is_silent) => {
+        Happening::Unreachable(index, is_unreachable) => {
             if let Some(source) = machine.sources.get_mut(index) {
-                source.is_silent = is_silent;
+                source.is_unreachable = is_unreachable;
             }
         }
     }
 }
 
-/// Looks enough for all that can still be corrected to be: an unseen error
-/// waits for the next poll or retry, a step for being earned, 100 ms are
+/// Samples enough for all that can still be corrected: an undetected error
+/// waits for the next poll or retry, a step for the rate limit, 100 ms are
 /// slewed in 250 s against a drift of 100 ppm, and the next poll finds the
 /// rest.
 const TO_SETTLE: u64 = 2 * (64 + 64 + 30 + 250 + 64 + 64);
@@ -86,13 +86,13 @@ proptest! {
             happen(&mut machine, happening);
         }
         for source in &mut machine.sources {
-            source.is_silent = false;
+            source.is_unreachable = false;
         }
-        machine.looks(TO_SETTLE);
+        machine.samples(TO_SETTLE);
 
         // The best source's bound, and twice as much again where that hides an
         // error: corrected by less than twice its bound the clock might end
-        // worse than it was; or the tolerance; and the drift until it is asked again.
+        // worse than it was; or the tolerance; and the drift until the next poll.
         let kind = sources.iter().map(|source| source.kind).min().unwrap();
         let bound = sources.iter().filter(|s| s.kind == kind).map(|s| s.bound_ns).min().unwrap();
         let waits_s = (policy.poll_ns + policy.min_interval_ns) / S;
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn it_never_goes_backward_where_it_may_not(
+    fn it_never_steps_backward_where_it_may_not(
         sources in sources(),
         drift_ppm in -100i64..=100,
         seed: u64,
@@ -127,11 +127,11 @@ proptest! {
         let policy = Policy { never_backward: true, ..Policy::default() };
         let mut machine = Machine::new(policy, &sources, drift_ppm, seed);
         for happening in &happenings {
-            // What somebody else does is not the keeper's.
+            // What another process does is not the keeper's.
             happen(&mut machine, happening);
             let mut last = machine.clock.realtime_ns;
             for _ in 0..20 {
-                machine.look(&[]);
+                machine.sample(&[]);
                 prop_assert!(machine.clock.realtime_ns > last);
                 last = machine.clock.realtime_ns;
             }
@@ -139,10 +139,10 @@ proptest! {
         prop_assert!(machine.clock.steps.iter().all(|(_, by_ns)| *by_ns > 0));
     }
 
-    /// The timer stands still with the machine, so the look comes within an
-    /// interval of the resume; that one look is enough.
+    /// The timer stops with the machine, so a sample follows the resume within
+    /// an interval; that one sample is enough.
     #[test]
-    fn a_pause_is_corrected_in_the_first_look_after_it(
+    fn a_pause_is_corrected_in_the_first_sample_after_it(
         pause_ms in 200u64..1_000_000_000,
         local in any::<bool>(),
         calm in 2u64..500,
@@ -152,17 +152,17 @@ proptest! {
         let kind = if local { SourceKind::VmClock } else { SourceKind::Ntp };
         let bound_ns = 5_000_000;
         let mut machine = Machine::new(Policy::default(), &[Source::honest(kind, bound_ns)], 0, seed);
-        machine.looks(calm);
+        machine.samples(calm);
         machine.clock.pause(pause_ms * 1_000_000);
         let seen = (!local).then(|| machine.seen(pause_ms * 1_000_000));
-        machine.look(seen.as_slice());
+        machine.sample(seen.as_slice());
         let error = machine.clock.error_ns().unsigned_abs();
         prop_assert!(error <= bound_ns, "{error} ns");
         prop_assert_eq!(machine.clock.steps.len(), 1);
     }
 
     #[test]
-    fn a_source_that_is_decades_off_moves_nothing(
+    fn a_source_that_is_decades_off_corrects_nothing(
         kind in prop_oneof![
             Just(SourceKind::VmClock), Just(SourceKind::Phc), Just(SourceKind::Ntp),
         ],
@@ -171,17 +171,17 @@ proptest! {
     ) {
         let mut source = Source::honest(kind, 1_000_000);
         let mut machine = Machine::new(Policy::default(), &[source], 0, seed);
-        // At the start a host may be believed: the clock may stand at 1970.
-        machine.looks(10);
+        // At the start a host is trusted: the clock may show 1970.
+        machine.samples(10);
         source.lie_ns = years * 365 * 86_400 * S as i64;
         machine.sources[0] = source;
-        machine.looks(500);
+        machine.samples(500);
         prop_assert_eq!(machine.clock.steps.len(), 0);
         prop_assert!(machine.clock.error_ns().abs() <= 2_000_000);
     }
 
     #[test]
-    fn one_falseticker_among_three_servers_moves_nothing(
+    fn one_falseticker_among_three_servers_corrects_nothing(
         lie_ms in prop_oneof![-10_000_000i64..-200, 200i64..10_000_000],
         which in 0usize..3,
         seed: u64,
@@ -189,38 +189,38 @@ proptest! {
         let mut sources = [Source::honest(SourceKind::Ntp, 10_000_000); 3];
         sources[which].lie_ns = lie_ms * MS;
         let mut machine = Machine::new(Policy::default(), &sources, 0, seed);
-        machine.looks(500);
+        machine.samples(500);
         prop_assert!(machine.clock.steps.is_empty());
         prop_assert!(machine.clock.error_ns().unsigned_abs() <= 20_000_000);
     }
 }
 
 #[test]
-fn the_boards_clock_does_not_take_over_in_an_outage() {
+fn the_rtc_does_not_take_over_in_an_outage() {
     let mut rtc = Source::honest(SourceKind::Rtc, S / 2);
     rtc.lie_ns = 3000 * MS;
     let server = Source::honest(SourceKind::Ntp, 10_000_000);
     let mut machine = Machine::new(Policy::default(), &[server, server, rtc], 0, 1);
-    machine.looks(10);
-    machine.sources[0].is_silent = true;
-    machine.sources[1].is_silent = true;
-    machine.looks(1000);
+    machine.samples(10);
+    machine.sources[0].is_unreachable = true;
+    machine.sources[1].is_unreachable = true;
+    machine.samples(1000);
     assert!(machine.clock.steps.is_empty(), "{:?}", machine.clock.steps);
 }
 
 #[test]
-fn the_hosts_clock_does_not_wait_for_a_silent_server() {
+fn the_hosts_clock_does_not_wait_for_an_unreachable_server() {
     let mut server = Source::honest(SourceKind::Ntp, 10_000_000);
-    server.is_silent = true;
+    server.is_unreachable = true;
     let page = Source::honest(SourceKind::VmClock, 1000);
     let mut machine = Machine::new(Policy::default(), &[server, page], 0, 1);
-    machine.looks(10);
+    machine.samples(10);
     machine.clock.pause(60 * S);
-    machine.look(&[]);
+    machine.sample(&[]);
     assert!(machine.clock.error_ns().abs() <= 1000, "{}", machine.clock.error_ns());
 }
 
-/// A guest agent does so after a resume, as keep is about to.
+/// A guest agent does so after a resume, just before keep would.
 #[test]
 fn a_set_between_measuring_and_correcting_is_not_made_twice() {
     for never_backward in [false, true] {
@@ -231,12 +231,12 @@ fn a_set_between_measuring_and_correcting_is_not_made_twice() {
         ] {
             let policy = Policy { never_backward, ..Policy::default() };
             let mut machine = Machine::new(policy, &[Source::honest(kind, 1000)], 0, 1);
-            machine.looks(10);
+            machine.samples(10);
             machine.clock.pause(pause_ns);
             machine.set_before_correction_ns = Some(pause_ns as i64);
             let seen = machine.seen(pause_ns);
-            machine.look(&[seen]);
-            machine.looks(10);
+            machine.sample(&[seen]);
+            machine.samples(10);
             assert_eq!(machine.set_before_correction_ns, None);
             assert_eq!(machine.attempts, 0);
             assert!(machine.clock.error_ns().abs() <= 1000, "{}", machine.clock.error_ns());
@@ -245,22 +245,22 @@ fn a_set_between_measuring_and_correcting_is_not_made_twice() {
 }
 
 #[test]
-fn without_permission_it_is_not_tried_at_each_look() {
+fn without_permission_it_is_not_tried_in_each_sample() {
     for pause_ms in [50, 5000] {
         let source = Source::honest(SourceKind::VmClock, 1000);
         let mut machine = Machine::new(Policy::default(), &[source], 0, 1);
         machine.clock.may_set = false;
-        machine.looks(2);
+        machine.samples(2);
         machine.clock.pause(pause_ms * 1_000_000);
-        machine.looks(240);
+        machine.samples(240);
         assert!((1..=3 + 4).contains(&machine.attempts), "{}", machine.attempts);
         machine.clock.may_set = true;
-        machine.looks(400);
+        machine.samples(400);
         assert!(machine.clock.error_ns().abs() <= MS, "{}", machine.clock.error_ns());
     }
 }
 
-/// The model is as strict as the kernel; nothing above would notice if not.
+/// The model is as strict as the kernel; the tests above would not notice.
 #[test]
 fn the_model_refuses_what_the_kernel_refuses() {
     let mut clock = ModelClock::new(0);

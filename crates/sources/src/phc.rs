@@ -6,7 +6,6 @@
 //! device shows is the host's CLOCK_REALTIME: UTC. A network card's counts
 //! what it was set to, TAI by PTP's own convention.
 
-pub mod advice;
 mod scale;
 mod spec;
 

@@ -17,13 +17,16 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "keep_would_slew_what_is_small", needs: &[], run: keep_would_slew },
     Case { name: "keep_follows_a_server_that_steps", needs: &[], run: keep_follows_a_step },
     Case { name: "keep_outvotes_a_falseticker", needs: &[], run: keep_outvotes_a_falseticker },
-    Case { name: "keep_does_nothing_between_two", needs: &[], run: keep_does_nothing_between_two },
-    Case { name: "keep_tells_what_is_wrong", needs: &[], run: keep_tells_what_is_wrong },
+    Case {
+        name: "keep_corrects_nothing_between_two",
+        needs: &[],
+        run: keep_corrects_nothing_between_two,
+    },
+    Case { name: "keep_reports_what_is_wrong", needs: &[], run: keep_reports_what_is_wrong },
 ];
 
-/// Nobody else's daemon is in the way, and the sources are the test's own.
-const ALONE: [&str; 8] =
-    ["keep", "--force", "--without", "vmclock", "--without", "phc", "--without", "rtc"];
+/// No other daemon conflicts, and the sources are the test's own.
+const ALONE: [&str; 4] = ["keep", "--force", "--no-source", "vmclock,phc,rtc"];
 
 fn alone<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&ALONE[..], more].concat()
@@ -34,8 +37,8 @@ fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&ALONE[..], &["--dry-run"], more].concat()
 }
 
-/// A run to its end, in JSON. Answers may take their time: the machine may be
-/// busy with other tests.
+/// A run to its end, in JSON. Replies may be slow: the machine may be busy with
+/// other tests.
 fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
     let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
     let mut arguments = dry(&["--format", "json", "--timeout", "1s"]);
@@ -54,8 +57,7 @@ fn of<'v>(lines: &'v [Value], event: &str) -> Vec<&'v Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// Whether a line says that the clock is to be moved by so much, within its
-/// own bound.
+/// Whether a line's correction is this much, within its own bound.
 fn is_by(line: &Value, by_s: f64) -> bool {
     let (by, bound) = (line["by_ns"].as_f64().unwrap(), line["bound_ns"].as_f64().unwrap());
     (by - by_s * 1e9).abs() <= bound + 1000.0
@@ -80,9 +82,9 @@ fn keep_would_step(program: &Program) {
     );
     let moved = step["after_unix_ns"].as_i64().unwrap() - step["before_unix_ns"].as_i64().unwrap();
     assert!(moved >= step["by_ns"].as_i64().unwrap(), "{step}");
-    // With that done, all would be well.
-    assert_eq!(of(&lines, "in-order").len(), 1, "{}", said.out);
-    // Twice before it, and once to see that it was right.
+    // With that done, the clock would be right.
+    assert_eq!(of(&lines, "synchronised").len(), 1, "{}", said.out);
+    // Twice before it, and once to verify it.
     assert_eq!(server.stop(), 3);
     // A dry run takes off what it would have done; a second step by what was
     // measured before the first would show here, and be the opposite of it.
@@ -95,12 +97,12 @@ fn keep_would_step(program: &Program) {
     let more = ["--ntp", &server.name(), "--timeout", "1s", "--duration", "3s"];
     let text = program.run(&dry(&more));
     assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
-    assert!(text.out.contains("would step +"), "{}", text.out);
+    assert!(text.out.contains("step: would correct by +"), "{}", text.out);
 }
 
 fn keep_would_slew(program: &Program) {
-    // More than an answer takes on a busy machine, as errors within twice its
-    // bound are left alone.
+    // More than a reply takes on a busy machine, as offsets within twice the
+    // bound are ignored.
     let server = ahead(-0.4);
     let more = ["--duration", "1s", "--step-threshold", "500ms"];
     let (said, lines) = kept(program, &[&server], &more);
@@ -123,24 +125,27 @@ fn keep_outvotes_a_falseticker(program: &Program) {
     let servers = [ahead(0.0), ahead(7.0), ahead(0.0)];
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
-    let in_order = of(&lines, "in-order");
-    assert_eq!(in_order.len(), 1, "{}", said.out);
-    assert_eq!((&in_order[0]["agreeing"], &in_order[0]["of_sources"]), (&2.into(), &3.into()));
+    let synchronised = of(&lines, "synchronised");
+    assert_eq!(synchronised.len(), 1, "{}", said.out);
+    assert_eq!(
+        (&synchronised[0]["agreeing"], &synchronised[0]["of_sources"]),
+        (&2.into(), &3.into())
+    );
 }
 
-fn keep_does_nothing_between_two(program: &Program) {
+fn keep_corrects_nothing_between_two(program: &Program) {
     let servers = [ahead(0.0), ahead(7.0)];
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
     assert_eq!(of(&lines, "refused")[0]["why"], "contradiction", "{}", said.out);
-    // Years off: not believed, even of a server that nobody contradicts.
+    // Years off: refused, even if no other server contradicts.
     let server = ahead(20.0 * 366.0 * 86_400.0);
     let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
     assert!(of(&lines, "refused")[0]["why"]["beyond-max-step"].is_object(), "{}", said.out);
 }
 
-fn keep_tells_what_is_wrong(program: &Program) {
+fn keep_reports_what_is_wrong(program: &Program) {
     let unsynchronised = NtpServer::start(Behaviour { leap: 3, ..Behaviour::default() });
     let cut = NtpServer::start(Behaviour { cut_to: Some(40), ..Behaviour::default() });
     let silent = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
@@ -159,7 +164,7 @@ fn keep_tells_what_is_wrong(program: &Program) {
             said.out
         );
         assert!(
-            said.err.contains("no source answered") && said.err.contains("try: "),
+            said.err.contains("no source replied") && said.err.contains("try: "),
             "{}",
             said.err
         );
@@ -174,9 +179,5 @@ fn keep_tells_what_is_wrong(program: &Program) {
     }
     let none = program.run(&dry(&[]));
     assert_eq!(none.code, Some(2));
-    assert!(
-        none.err.contains("no source of the time") && none.err.contains("--ntp"),
-        "{}",
-        none.err
-    );
+    assert!(none.err.contains("no time source") && none.err.contains("--ntp"), "{}", none.err);
 }

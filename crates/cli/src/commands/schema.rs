@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use doctor::report::DoctorReport;
+use keeper::event::Line as KeepLine;
 use platform::tree::manifest::Manifest;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -11,7 +12,6 @@ use schemars::{JsonSchema, Schema};
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
 use crate::commands::drift::report::DriftReport;
-use crate::commands::keep::line::Line as KeepLine;
 use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;

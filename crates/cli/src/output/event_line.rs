@@ -6,22 +6,34 @@ use super::table::{WIDTH, wrap};
 /// Columns of time and kind, before the message.
 const INDENT: usize = 25;
 
+/// Columns of time and two spaces, before what continues a [`message_line`].
+const MESSAGE_INDENT: usize = 16;
+
 /// Seconds in a day.
 pub(crate) const DAY_S: u64 = 86_400;
 
-/// A line, and below it what does not fit; without a final line end.
-pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, messages: &[String]) -> String {
-    let mut text = format!("{}  {kind:<11}", time_of_day(at_unix_ns));
-    let width = usize::from(WIDTH) - INDENT;
-    let wrapped: Vec<_> = messages.iter().map(|message| wrap(&printable(message), width)).collect();
-    for (index, line) in wrapped.iter().flat_map(|message| message.lines()).enumerate() {
-        if index > 0 {
-            text.push('\n');
-            text.push_str(&" ".repeat(INDENT));
-        }
-        text.push_str(line);
-    }
-    text
+/// A line with a column for its kind, and what does not fit on it below;
+/// without a line end at its end.
+pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, message: &[String]) -> String {
+    let begin = format!("{}  {kind:<11}", time_of_day(at_unix_ns));
+    begin + &indented(message, INDENT)
+}
+
+/// A line that begins with its kind and a colon, and what does not fit on it
+/// below; without a line end at its end.
+pub(crate) fn message_line(at_unix_ns: Option<u64>, kind: &str, message: &[String]) -> String {
+    let (first, rest) = message.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let mut message = vec![format!("{kind}: {first}")];
+    message.extend_from_slice(rest);
+    format!("{}  {}", time_of_day(at_unix_ns), indented(&message, MESSAGE_INDENT))
+}
+
+/// The lines, wrapped, all but the first behind so many spaces.
+fn indented(message: &[String], indent: usize) -> String {
+    let wrapped: Vec<_> =
+        message.iter().map(|part| wrap(&printable(part), usize::from(WIDTH) - indent)).collect();
+    let lines: Vec<_> = wrapped.iter().flat_map(|part| part.lines()).collect();
+    lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 /// `05:12:03.250`, UTC.

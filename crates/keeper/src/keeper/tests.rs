@@ -2,7 +2,7 @@ use disruptions::Size;
 
 use super::*;
 use crate::action::Correction;
-use crate::policy::Hand;
+use crate::policy::Corrector;
 
 mod chronyd;
 
@@ -10,12 +10,12 @@ const MS: i64 = 1_000_000;
 const S: u64 = SECOND_NS;
 const YEAR_MS: i64 = 366 * 86_400_000;
 
-/// A keeper, its time, and sources that always say the same.
+/// A keeper, its time, and sources that always give the same offset.
 struct Bench {
     keeper: Keeper,
     now_ns: u64,
-    says: Vec<Option<(i64, u64)>>,
-    asked: Vec<usize>,
+    offsets: Vec<Option<(i64, u64)>>,
+    polled: Vec<usize>,
     settled: usize,
     /// Whether corrections can be made.
     succeeds: bool,
@@ -27,63 +27,63 @@ impl Bench {
         Self {
             keeper: Keeper::new(policy, &kinds),
             now_ns: 1000 * S,
-            says: sources.iter().map(|(_, says)| *says).collect(),
-            asked: Vec::new(),
+            offsets: sources.iter().map(|(_, offset)| *offset).collect(),
+            polled: Vec::new(),
             settled: 0,
             succeeds: true,
         }
     }
 
-    /// A look half a second on; what is done in it but measuring and settling,
-    /// and all of that succeeds.
-    fn look(&mut self, seen: &[Disruption]) -> Vec<Action> {
+    /// A sample half a second later; what is done in it but measuring and
+    /// settling, and all of that succeeds.
+    fn sample(&mut self, seen: &[Disruption]) -> Vec<Action> {
         self.now_ns += S / 2;
-        self.keeper.look(self.now_ns, seen);
+        self.keeper.sample(self.now_ns, seen);
         self.run()
     }
 
     fn run(&mut self) -> Vec<Action> {
         let mut done = Vec::new();
-        self.asked.clear();
+        self.polled.clear();
         while let Some(action) = self.keeper.next(self.now_ns) {
             match action {
                 Action::Measure(sources) => {
                     for index in sources {
-                        self.asked.push(index);
-                        let says = self.says[index].map(|(offset_ns, bound_ns)| Reading {
+                        self.polled.push(index);
+                        let offset = self.offsets[index].map(|(offset_ns, bound_ns)| OffsetBound {
                             offset_ns,
                             bound_ns,
-                            at_ns: self.now_ns,
+                            at_monotonic_ns: self.now_ns,
                         });
-                        self.keeper.measured(index, self.now_ns, says);
+                        self.keeper.measured(index, self.now_ns, offset);
                     }
                 }
                 Action::Step(by) => {
                     self.keeper.corrected(self.now_ns, true);
-                    for (offset_ns, _) in self.says.iter_mut().flatten() {
+                    for (offset_ns, _) in self.offsets.iter_mut().flatten() {
                         *offset_ns -= by.by_ns;
                     }
                     done.push(action);
                 }
-                Action::Settled(_) => self.settled += 1,
+                Action::Synchronised(_) => self.settled += 1,
                 other => {
                     self.keeper.corrected(self.now_ns, self.succeeds);
                     done.push(other);
                 }
             }
-            assert!(self.asked.len() + done.len() < 100, "it never ends");
+            assert!(self.polled.len() + done.len() < 100, "it never ends");
         }
         done
     }
 
-    /// A source says something by itself.
-    fn tell(&mut self, index: usize, offset_ns: i64, bound_ns: u64) {
-        let reading = Reading { offset_ns, bound_ns, at_ns: self.now_ns };
-        self.keeper.measured(index, self.now_ns, Some(reading));
+    /// A source sends its offset by itself.
+    fn push(&mut self, index: usize, offset_ns: i64, bound_ns: u64) {
+        let offset = OffsetBound { offset_ns, bound_ns, at_monotonic_ns: self.now_ns };
+        self.keeper.measured(index, self.now_ns, Some(offset));
     }
 
     fn move_by(&mut self, by_ns: i64) {
-        for (offset_ns, _) in self.says.iter_mut().flatten() {
+        for (offset_ns, _) in self.offsets.iter_mut().flatten() {
             *offset_ns += by_ns;
         }
     }
@@ -104,64 +104,64 @@ const HOST: (SourceKind, Option<(i64, u64)>) = (SourceKind::HostValue, None);
 const PAGE: (SourceKind, Option<(i64, u64)>) = (SourceKind::VmClock, Some((0, 1000)));
 
 #[test]
-fn in_calm_local_sources_are_asked_at_each_look_and_servers_each_poll() {
+fn local_sources_are_polled_in_each_sample_and_servers_each_poll() {
     let mut bench = Bench::new(Policy::default(), &[PAGE, SERVER]);
     let mut of_server = 0;
     for _ in 0..2 * 192 {
-        assert_eq!(bench.look(&[]), []);
-        assert_eq!(bench.asked.iter().filter(|index| **index == 0).count(), 1);
-        of_server += bench.asked.iter().filter(|index| **index == 1).count();
+        assert_eq!(bench.sample(&[]), []);
+        assert_eq!(bench.polled.iter().filter(|index| **index == 0).count(), 1);
+        of_server += bench.polled.iter().filter(|index| **index == 1).count();
     }
     assert_eq!(of_server, 3);
 }
 
 #[test]
-fn a_pause_nobody_announced_is_seen_and_corrected_in_one_look() {
+fn an_unannounced_pause_is_detected_and_corrected_in_one_sample() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
-    bench.look(&[]);
-    bench.look(&[]);
+    bench.sample(&[]);
+    bench.sample(&[]);
     bench.move_by(2000 * MS);
     assert_eq!(bench.settled, 1, "at the start");
-    let by = step_of(&bench.look(&[]));
+    let by = step_of(&bench.sample(&[]));
     assert_eq!((by.by_ns, by.cause), (2000 * MS, Some(Cause::SourceMoved(SourceKind::VmClock))));
     assert_eq!(bench.settled, 1);
-    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.sample(&[]), []);
     assert_eq!(bench.settled, 2, "after the step");
-    bench.look(&[]);
+    bench.sample(&[]);
     assert_eq!(bench.settled, 2);
 }
 
 #[test]
-fn a_server_is_asked_at_once_after_a_disruption_and_says_it_twice() {
+fn a_server_is_polled_twice_at_once_after_a_disruption() {
     let mut bench = Bench::new(Policy::default(), &[SERVER]);
-    bench.look(&[]);
-    bench.look(&[]);
+    bench.sample(&[]);
+    bench.sample(&[]);
     bench.move_by(2000 * MS);
-    assert_eq!(bench.look(&[]), [], "nothing shows it before the next poll");
+    assert_eq!(bench.sample(&[]), [], "nothing shows it before the next poll");
     let pause = disruption(Kind::Pause, bench.now_ns, 2e9);
-    let by = step_of(&bench.look(&[pause]));
+    let by = step_of(&bench.sample(&[pause]));
     assert_eq!((by.by_ns, by.cause), (2000 * MS, Some(Cause::Disruption(Kind::Pause))));
-    assert_eq!(bench.asked, [0, 0]);
-    assert_eq!(bench.look(&[]), []);
-    assert_eq!(bench.asked, [0], "once more, to see that it was right");
-    assert_eq!(bench.look(&[]), []);
-    assert_eq!(bench.asked, [0; 0]);
+    assert_eq!(bench.polled, [0, 0]);
+    assert_eq!(bench.sample(&[]), []);
+    assert_eq!(bench.polled, [0], "once more, to see that it was right");
+    assert_eq!(bench.sample(&[]), []);
+    assert_eq!(bench.polled, [0; 0]);
 }
 
 #[test]
-fn the_boards_clock_shows_a_pause_and_has_the_server_asked() {
+fn the_rtc_shows_a_pause_and_has_the_server_polled() {
     let rtc = (SourceKind::Rtc, Some((0, 500_000_000)));
     let mut bench = Bench::new(Policy::default(), &[SERVER, rtc]);
-    bench.look(&[]);
-    bench.look(&[]);
+    bench.sample(&[]);
+    bench.sample(&[]);
     bench.move_by(60_000 * MS);
-    let by = step_of(&bench.look(&[]));
+    let by = step_of(&bench.sample(&[]));
     assert_eq!((by.source, by.by_ns), (0, 60_000 * MS));
-    // The server is gone: better by the board's clock than not at all.
-    bench.look(&[]);
+    // The server is gone: better by the RTC than not at all.
+    bench.sample(&[]);
     bench.move_by(60_000 * MS);
-    bench.says[0] = None;
-    assert_eq!(step_of(&bench.look(&[])).source, 1);
+    bench.offsets[0] = None;
+    assert_eq!(step_of(&bench.sample(&[])).source, 1);
 }
 
 #[test]
@@ -169,30 +169,30 @@ fn our_own_step_is_no_disruption() {
     let mut bench = Bench::new(Policy::default(), &[PAGE, SERVER]);
     let before_ns = bench.now_ns;
     bench.move_by(2000 * MS);
-    step_of(&bench.look(&[]));
+    step_of(&bench.sample(&[]));
     assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, before_ns, 2e9)));
     assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, bench.now_ns, -2e9)));
     let own = disruption(Kind::ClockSet, bench.now_ns, 2e9);
     assert!(!bench.keeper.is_own_step(&disruption(Kind::ClockSet, bench.now_ns, 3e9)));
     assert!(!bench.keeper.is_own_step(&disruption(Kind::Pause, bench.now_ns, 2e9)));
     assert!(bench.keeper.is_own_step(&own));
-    assert!(!bench.keeper.is_own_step(&own), "the second of that size is somebody else's");
+    assert!(!bench.keeper.is_own_step(&own), "the second of that size is another process's");
 }
 
 #[test]
-fn small_errors_are_slewed_and_left_to_the_slew() {
+fn small_offsets_are_slewed_once() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
     bench.move_by(40 * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Slew(by)] if by.by_ns == 40 * MS), "{done:?}");
     // 500 ppm of half a second, exactly as the kernel does it.
     for _ in 0..150 {
         bench.move_by(-250_000);
-        assert_eq!(bench.look(&[]), []);
+        assert_eq!(bench.sample(&[]), []);
     }
-    // Someone else undid it.
+    // Another process undid it.
     bench.move_by(30 * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Slew(_)]), "{done:?}");
 }
 
@@ -201,23 +201,23 @@ fn a_clock_that_is_ahead_is_slowed_where_it_may_not_go_back() {
     let policy = Policy { never_backward: true, ..Policy::default() };
     let mut bench = Bench::new(policy, &[PAGE]);
     bench.move_by(-2000 * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Slew(by)] if by.by_ns == -2000 * MS), "{done:?}");
     bench.move_by(4000 * MS);
-    assert_eq!(step_of(&bench.look(&[])).by_ns, 2000 * MS);
+    assert_eq!(step_of(&bench.sample(&[])).by_ns, 2000 * MS);
 }
 
 #[test]
-fn steps_are_saved_up_and_then_earned() {
+fn steps_come_in_a_burst_and_then_one_per_interval() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
     let mut steps = 0;
     let mut refused = 0;
     for _ in 0..20 {
         bench.move_by(2000 * MS);
-        for action in bench.look(&[]) {
+        for action in bench.sample(&[]) {
             match action {
                 Action::Step(_) => steps += 1,
-                Action::Refuse(_, Refusal::TooOften { wait_ns }) => {
+                Action::Refuse(_, Refusal::RateLimited { wait_ns }) => {
                     refused += 1;
                     assert!(wait_ns <= 30 * S);
                 }
@@ -225,78 +225,80 @@ fn steps_are_saved_up_and_then_earned() {
             }
         }
     }
-    assert_eq!((steps, refused), (3, 1), "a refusal is told once");
+    assert_eq!((steps, refused), (3, 1), "a refusal is reported once");
     for _ in 0..60 {
-        steps += bench.look(&[]).len();
+        steps += bench.sample(&[]).len();
     }
     assert_eq!(steps, 4);
 }
 
 #[test]
-fn what_is_beyond_all_measure_is_not_believed() {
+fn an_offset_beyond_the_largest_step_is_refused() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
-    bench.look(&[]);
+    bench.sample(&[]);
     bench.move_by(20 * YEAR_MS * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Refuse(_, Refusal::BeyondMaxStep { .. })]), "{done:?}");
-    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.sample(&[]), []);
 }
 
-/// Without a clock on the board.
+/// Without an RTC.
 #[test]
-fn a_machine_that_starts_in_1970_is_put_right() {
-    for (sources, is_put_right) in
+fn a_machine_that_starts_in_1970_is_corrected() {
+    for (sources, is_corrected) in
         [(&[PAGE][..], true), (&[SERVER], false), (&[SERVER, SERVER], true)]
     {
         for by_ns in [56 * YEAR_MS * MS, -56 * YEAR_MS * MS] {
             let mut bench = Bench::new(Policy::default(), sources);
             bench.move_by(by_ns);
-            let done = bench.look(&[]);
+            let done = bench.sample(&[]);
             let is_step = matches!(done[..], [Action::Step(_)]);
-            assert_eq!(is_step, is_put_right && by_ns > 0, "{done:?}");
+            assert_eq!(is_step, is_corrected && by_ns > 0, "{done:?}");
             assert_eq!(done.len(), 1, "else it is refused");
         }
     }
 }
 
 #[test]
-fn two_servers_that_contradict_each_other_move_nothing() {
+fn two_servers_that_contradict_each_other_correct_nothing() {
     let other = (SourceKind::Ntp, Some((5000 * MS, 5_000_000)));
     let mut bench = Bench::new(Policy::default(), &[SERVER, other]);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(&done[..], [Action::Refuse(_, Refusal::Contradiction)]), "{done:?}");
 }
 
 #[test]
-fn a_host_tells_by_itself() {
+fn a_host_sends_its_time_by_itself() {
     let mut bench = Bench::new(Policy::default(), &[(SourceKind::HostValue, None)]);
-    assert_eq!(bench.look(&[]), []);
-    assert_eq!(bench.asked, [0; 0]);
-    let reading = Reading { offset_ns: 3000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
-    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    assert_eq!(bench.sample(&[]), []);
+    assert_eq!(bench.polled, [0; 0]);
+    let offset =
+        OffsetBound { offset_ns: 3000 * MS, bound_ns: 1000, at_monotonic_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(offset));
     assert_eq!(step_of(&bench.run()).by_ns, 3000 * MS);
 }
 
-/// Else a host that is wrong and a server that is not would step by turns.
+/// Else a wrong host and a right server would step the clock by turns.
 #[test]
 fn a_worse_source_does_not_undo_what_a_better_one_did() {
     let mut bench = Bench::new(Policy::default(), &[(SourceKind::HostValue, None), SERVER]);
-    bench.look(&[]);
-    let reading = Reading { offset_ns: 60_000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
-    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    bench.sample(&[]);
+    let offset =
+        OffsetBound { offset_ns: 60_000 * MS, bound_ns: 1000, at_monotonic_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(offset));
     assert_eq!(step_of(&bench.run()).by_ns, 60_000 * MS);
     for _ in 0..2 * 60 {
-        assert_eq!(bench.look(&[]), []);
+        assert_eq!(bench.sample(&[]), []);
     }
 }
 
 #[test]
-fn a_silent_server_is_asked_less_and_less() {
+fn an_unreachable_server_is_polled_less_and_less_often() {
     let mut bench = Bench::new(Policy::default(), &[(SourceKind::Ntp, None)]);
     let mut at = Vec::new();
-    for look in 0..600 {
-        bench.look(&[]);
-        at.extend(bench.asked.iter().map(|_| look / 2));
+    for sample in 0..600 {
+        bench.sample(&[]);
+        at.extend(bench.polled.iter().map(|_| sample / 2));
     }
     assert_eq!(at, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255]);
 }
@@ -304,40 +306,41 @@ fn a_silent_server_is_asked_less_and_less() {
 #[test]
 fn disruptions_in_a_row_do_not_flood_a_server() {
     let mut bench = Bench::new(Policy::default(), &[SERVER]);
-    let mut asked = 0;
+    let mut polled = 0;
     for _ in 0..2 * 64 {
         let pause = disruption(Kind::Pause, bench.now_ns, 0.0);
-        bench.look(&[pause]);
-        asked += bench.asked.len();
+        bench.sample(&[pause]);
+        polled += bench.polled.len();
     }
-    assert_eq!(asked, 10 + 7, "ten in a row, and one each 8 s");
+    assert_eq!(polled, 10 + 7, "a burst of ten, and one per 8 s");
 }
 
 #[test]
-fn a_long_way_back_is_slewed_in_parts() {
+fn a_large_slew_is_made_in_parts() {
     let policy = Policy { never_backward: true, ..Policy::default() };
     let mut bench = Bench::new(policy, &[PAGE]);
     bench.move_by(-3000 * MS);
     let mut slews = 0;
     // 500 ppm: 3 s take 6000 s.
     for _ in 0..2 * 6000 {
-        slews += bench.look(&[]).len();
+        slews += bench.sample(&[]).len();
         bench.move_by(250_000);
     }
-    assert!(bench.look(&[]).is_empty());
+    assert!(bench.sample(&[]).is_empty());
     assert!((2..=3).contains(&slews), "{slews}");
 }
 
-/// A server's reading from before the pause says that all is well.
+/// A server's offset from before the pause shows that all is well.
 #[test]
-fn a_host_that_tells_is_not_outvoted_by_the_past() {
+fn a_pushed_time_is_not_outvoted_by_old_offsets() {
     let sources = [(SourceKind::HostValue, None), SERVER, SERVER, SERVER];
     let mut bench = Bench::new(Policy::default(), &sources);
-    bench.look(&[]);
-    bench.look(&[]);
+    bench.sample(&[]);
+    bench.sample(&[]);
     bench.move_by(60_000 * MS);
-    let reading = Reading { offset_ns: 60_000 * MS, bound_ns: 1000, at_ns: bench.now_ns };
-    bench.keeper.measured(0, bench.now_ns, Some(reading));
+    let offset =
+        OffsetBound { offset_ns: 60_000 * MS, bound_ns: 1000, at_monotonic_ns: bench.now_ns };
+    bench.keeper.measured(0, bench.now_ns, Some(offset));
     assert_eq!(step_of(&bench.run()).agreeing, (4, 4));
 }
 
@@ -346,7 +349,7 @@ fn a_slew_of_more_than_a_day_is_refused() {
     let policy = Policy { never_backward: true, ..Policy::default() };
     let mut bench = Bench::new(policy, &[PAGE]);
     bench.move_by(-86_400_000 * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     let takes_s = 86_400 * 2000;
     assert!(
         matches!(done[..], [Action::Refuse(_, Refusal::TooFarAhead { takes_s: it })] if it == takes_s),
@@ -355,12 +358,12 @@ fn a_slew_of_more_than_a_day_is_refused() {
 }
 
 #[test]
-fn a_slew_found_needless_ends() {
+fn a_needless_slew_ends() {
     let mut bench = Bench::new(Policy::default(), &[PAGE]);
     bench.move_by(80 * MS);
-    bench.look(&[]);
+    bench.sample(&[]);
     bench.move_by(-80 * MS);
-    let done = bench.look(&[]);
+    let done = bench.sample(&[]);
     assert!(matches!(done[..], [Action::Slew(Correction { by_ns: 0, .. })]), "{done:?}");
-    assert_eq!(bench.look(&[]), []);
+    assert_eq!(bench.sample(&[]), []);
 }

@@ -3,16 +3,17 @@
 //! truth within their bounds.
 
 use disruptions::{Disruption, Kind, Size};
-use keeper::{Action, Keeper, Policy, Reading, SLEW_PPM, SourceKind, SystemClock};
+use keeper::{Action, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
 use pvclock::Nanos;
+use units::OffsetBound;
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: u64 = 1_000_000_000;
 
-/// From look to look, as the command has it by default.
-pub(crate) const LOOK_NS: u64 = S / 2;
+/// The interval of samples, `parachron keep`'s default.
+pub(crate) const INTERVAL_NS: u64 = S / 2;
 
-/// What the kernel answers where it does not do what was asked.
+/// The kernel's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Errno {
     Eperm,
@@ -46,7 +47,7 @@ impl ModelClock {
         }
     }
 
-    /// Time goes on; `by_ns` is a multiple of a millisecond, so that parts
+    /// Time passes; `by_ns` is a multiple of a millisecond, so that parts
     /// per million of it are whole nanoseconds.
     pub(crate) fn advance(&mut self, by_ns: u64) {
         assert_eq!(by_ns % 1_000_000, 0);
@@ -119,19 +120,19 @@ impl SystemClock for ModelClock {
     }
 }
 
-/// A source that knows the truth, give or take, or lies.
+/// A source that knows the truth within its bound, or lies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) kind: SourceKind,
     pub(crate) bound_ns: u64,
-    /// What it is off beyond its bound.
+    /// Its error beyond its bound.
     pub(crate) lie_ns: i64,
-    pub(crate) is_silent: bool,
+    pub(crate) is_unreachable: bool,
 }
 
 impl Source {
     pub(crate) fn honest(kind: SourceKind, bound_ns: u64) -> Self {
-        Self { kind, bound_ns, lie_ns: 0, is_silent: false }
+        Self { kind, bound_ns, lie_ns: 0, is_unreachable: false }
     }
 }
 
@@ -140,7 +141,7 @@ pub(crate) struct Machine {
     pub(crate) clock: ModelClock,
     pub(crate) sources: Vec<Source>,
     pub(crate) attempts: u64,
-    /// Somebody else sets the clock by this just before the next correction.
+    /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     keeper: Keeper,
     noise: u64,
@@ -159,8 +160,8 @@ impl Machine {
         }
     }
 
-    /// A pause of `for_ns` which the machine is shown, for example by the
-    /// marker in its VMClock page, or not.
+    /// A pause of `for_ns`, as a sample may show it, for example by the
+    /// marker in the VMClock page.
     pub(crate) fn seen(&self, for_ns: u64) -> Disruption {
         Disruption {
             kind: Kind::Pause,
@@ -171,10 +172,10 @@ impl Machine {
         }
     }
 
-    /// Time goes on to the next look, and the keeper does what it does.
-    pub(crate) fn look(&mut self, seen: &[Disruption]) {
-        self.clock.advance(LOOK_NS);
-        self.keeper.look(self.clock.monotonic_ns, seen);
+    /// Time passes to the next sample, and the keeper acts.
+    pub(crate) fn sample(&mut self, seen: &[Disruption]) {
+        self.clock.advance(INTERVAL_NS);
+        self.keeper.sample(self.clock.monotonic_ns, seen);
         while let Some(action) = self.keeper.next(self.clock.monotonic_ns) {
             let is_correction = matches!(action, Action::Step(_) | Action::Slew(_));
             if is_correction && let Some(by_ns) = self.set_before_correction_ns.take() {
@@ -185,17 +186,17 @@ impl Machine {
             }
             let is_done = match action {
                 Action::Measure(sources) => {
-                    let readings = sources.iter().map(|&index| self.measure(index));
-                    let readings: Vec<_> = readings.collect();
-                    for (index, reading) in sources.into_iter().zip(readings) {
-                        self.keeper.measured(index, self.clock.monotonic_ns, reading);
+                    let offsets = sources.iter().map(|&index| self.measure(index));
+                    let offsets: Vec<_> = offsets.collect();
+                    for (index, offset) in sources.into_iter().zip(offsets) {
+                        self.keeper.measured(index, self.clock.monotonic_ns, offset);
                     }
                     continue;
                 }
                 Action::Step(by) => self.clock.step(by.by_ns).is_ok(),
                 Action::Slew(by) => self.clock.slew(by.by_ns).is_ok(),
-                Action::Refuse(..) | Action::Settled(_) => continue,
-                Action::AskChronyd { .. } | Action::FeedChronyd(_) => {
+                Action::Refuse(..) | Action::Synchronised(_) => continue,
+                Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }
             };
@@ -204,23 +205,23 @@ impl Machine {
         }
     }
 
-    pub(crate) fn looks(&mut self, count: u64) {
+    pub(crate) fn samples(&mut self, count: u64) {
         for _ in 0..count {
-            self.look(&[]);
+            self.sample(&[]);
         }
     }
 
-    fn measure(&mut self, index: usize) -> Option<Reading> {
+    fn measure(&mut self, index: usize) -> Option<OffsetBound> {
         // xorshift64 (Marsaglia, 2003).
         self.noise ^= self.noise << 13;
         self.noise ^= self.noise >> 7;
         self.noise ^= self.noise << 17;
         let source = self.sources[index];
         let noise = (self.noise % (2 * source.bound_ns + 1)) as i64 - source.bound_ns as i64;
-        (!source.is_silent).then_some(Reading {
+        (!source.is_unreachable).then_some(OffsetBound {
             offset_ns: noise + source.lie_ns - self.clock.error_ns(),
             bound_ns: source.bound_ns,
-            at_ns: self.clock.monotonic_ns,
+            at_monotonic_ns: self.clock.monotonic_ns,
         })
     }
 }

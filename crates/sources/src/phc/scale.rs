@@ -32,7 +32,6 @@ pub enum PhcScale {
 
 /// Why it is not known how far a device is ahead of UTC.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum UnknownScale {
     /// A network card's, of which nothing states what it counts.
     #[error("its name does not show whether it counts UTC or TAI")]

@@ -1,5 +1,5 @@
-//! `parachron keep` as a service: the host's word, permission, its manager,
-//! its end.
+//! `parachron keep` as a service: the host's messages, permission, its
+//! manager, its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{ahead, alone, dry, is_by, parsed};
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "keep_hears_the_host", needs: &[], run: keep_hears_the_host },
+    Case { name: "keep_reads_the_hosts_messages", needs: &[], run: keep_reads_the_hosts_messages },
     Case { name: "keep_needs_permission", needs: &[], run: keep_needs_permission },
     Case {
         name: "keep_needs_the_capability_of_root_too",
@@ -24,26 +24,26 @@ pub(crate) const CASES: &[Case] = &[
         run: keep_needs_the_capability,
     },
     Case {
-        name: "keep_goes_on_without_its_logs_reader",
+        name: "keep_runs_on_without_its_logs_reader",
         needs: &[Need::Root, Need::Tool("setpriv")],
         run: keep_outlives_its_reader,
     },
     Case { name: "keep_killed_leaves_nothing", needs: &[], run: keep_killed_leaves_nothing },
-    Case { name: "keep_tells_its_manager", needs: &[], run: keep_tells_its_manager },
-    Case { name: "keep_wakes_for_looks_alone", needs: &[], run: keep_wakes_for_looks_alone },
+    Case { name: "keep_notifies_its_manager", needs: &[], run: keep_notifies_its_manager },
+    Case { name: "keep_wakes_for_samples_alone", needs: &[], run: keep_wakes_for_samples_alone },
     Case {
         name: "keep_feeds_a_real_chronyd",
         needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
         run: keep_feeds_chronyd,
     },
     Case {
-        name: "keep_asks_a_real_chronyd_to_step",
-        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd")],
-        run: keep_asks_chronyd,
+        name: "keep_sends_a_real_chronyd_makestep",
+        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
+        run: keep_sends_makestep,
     },
 ];
 
-/// A keeper that runs until it is told otherwise.
+/// A keeper that runs until it is signalled.
 pub(super) struct Running {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -79,7 +79,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child");
     }
 
-    /// Told to end, it sums up.
+    /// Ends it; its summary.
     pub(super) fn end(mut self) -> Value {
         self.signal(Signal::TERM);
         let summary = self.until("summary");
@@ -90,13 +90,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Ours, and of no use to anybody else; it may have ended already.
+        // Ours; it may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-pub(super) fn tell(socket: &Path, message: &str) {
+pub(super) fn send(socket: &Path, message: &str) {
     let host = UnixDatagram::unbound().expect("a socket");
     host.send_to(message.as_bytes(), socket).expect("somebody listens");
 }
@@ -107,26 +107,25 @@ pub(super) fn a_minute_ahead() -> String {
     format!("time {:.9} +- 0.5", now.as_secs_f64() + 60.0)
 }
 
-fn keep_hears_the_host(program: &Program) {
+fn keep_reads_the_hosts_messages(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("host.sock");
     let mut running = Running::dry(program, &["--host-socket", socket.to_str().unwrap()]);
-    tell(&socket, "what is the time?");
-    let refused = running.until("not-heard");
-    assert!(refused["why"].as_str().unwrap().contains("expected"), "{refused}");
-    tell(&socket, "resumed");
-    running.until("resumed");
-    tell(&socket, &a_minute_ahead());
+    send(&socket, "what is the time?");
+    let rejected = running.until("host-message-rejected");
+    assert!(rejected["why"].as_str().unwrap().contains("expected"), "{rejected}");
+    send(&socket, "resumed");
+    running.until("host-resumed");
+    send(&socket, &a_minute_ahead());
     let step = running.until("corrected");
     assert!(is_by(&step, 60.0), "{step}");
     let summary = running.end();
     assert_eq!((&summary["steps"], &summary["largest_step_ns"]), (&1.into(), &step["by_ns"]));
-    assert!(!socket.exists(), "it takes its socket away");
+    assert!(!socket.exists(), "it removes its socket");
 }
 
 fn keep_needs_permission(program: &Program) {
-    // Where nobody is somebody after all, there is no time to be had on this
-    // port.
+    // Even if `nobody` may set clocks here, this port has no server.
     let more = ["--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let said = program.run_unprivileged(&alone(&more));
     assert_eq!(said.code, Some(2), "{}", said.out);
@@ -151,13 +150,13 @@ fn keep_needs_the_capability(program: &Program) {
     assert!(said.err.contains("CAP_SYS_TIME"), "{}", said.err);
 }
 
-/// A log that is lost does not end it: its manager hears of it still.
+/// A lost log does not end it: it still notifies its manager.
 fn keep_outlives_its_reader(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("notify.sock");
     let manager = UnixDatagram::bind(&path).expect("a socket");
     manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-    // It feeds a chronyd that is not there, and has no right to the clock.
+    // It feeds a chronyd that does not run, and may not set the clock.
     let feed = format!("sock={}", folder.path().join("nobody.sock").display());
     let host = folder.path().join("host.sock");
     let more = ["--format", "json", "--interval", "50ms", "--chrony", &feed, "--host-socket"];
@@ -170,13 +169,13 @@ fn keep_outlives_its_reader(program: &Program) {
     reader.read_line(&mut line).expect("text");
     assert_eq!(parsed(&line)["event"], "started");
     drop(reader);
-    let mut heard = 0;
-    // Some of it may have been said before the reader went.
-    while heard < 20 {
-        tell(&host, "what is the time?");
+    let mut alive = 0;
+    // Some may have been sent before the reader went.
+    while alive < 20 {
+        send(&host, "what is the time?");
         let mut bytes = [0; 1024];
         let length = manager.recv(&mut bytes).expect("it is alive");
-        heard += u32::from(bytes[..length].starts_with(b"WATCHDOG=1"));
+        alive += u32::from(bytes[..length].starts_with(b"WATCHDOG=1"));
     }
     kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child");
     assert_eq!(child.wait().expect("our own child").code(), Some(0));
@@ -189,13 +188,13 @@ fn keep_killed_leaves_nothing(program: &Program) {
     let mut running = Running::dry(program, &more);
     running.signal(Signal::KILL);
     running.child.wait().expect("our own child");
-    // But for its socket, which is no hindrance to the next one.
+    // Except its socket, which the next one takes over.
     let left: Vec<_> = fs::read_dir(folder.path()).expect("our folder").collect();
     assert_eq!(left.len(), 1, "{left:?}");
     Running::dry(program, &more).end();
 }
 
-fn keep_tells_its_manager(program: &Program) {
+fn keep_notifies_its_manager(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("notify.sock");
     let manager = UnixDatagram::bind(&path).expect("a socket");
@@ -206,7 +205,7 @@ fn keep_tells_its_manager(program: &Program) {
     let mut command = program.command(&arguments);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000").env_remove("WATCHDOG_PID");
     let running = Running::start(command);
-    let heard = |expected: &str| {
+    let receive = |expected: &str| {
         let mut bytes = [0; 1024];
         let mut before = Vec::new();
         loop {
@@ -218,12 +217,12 @@ fn keep_tells_its_manager(program: &Program) {
             before.push(message);
         }
     };
-    heard("READY=1");
-    heard("STATUS=in order: off by");
-    heard("WATCHDOG=1");
-    heard("WATCHDOG=1");
+    receive("READY=1");
+    receive("STATUS=synchronised: offset");
+    receive("WATCHDOG=1");
+    receive("WATCHDOG=1");
     running.end();
-    heard("STOPPING=1");
+    receive("STOPPING=1");
 }
 
 fn status_of(running: &Running, field: &str) -> u64 {
@@ -233,8 +232,8 @@ fn status_of(running: &Running, field: &str) -> u64 {
     line.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number")
 }
 
-/// Each wait ends with a look: nothing else wakes it. And it stays small.
-fn keep_wakes_for_looks_alone(program: &Program) {
+/// Each wait ends with a sample: nothing else wakes it. And it stays small.
+fn keep_wakes_for_samples_alone(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("host.sock");
     let more = ["--interval", "20ms", "--host-socket", socket.to_str().unwrap()];
@@ -243,13 +242,13 @@ fn keep_wakes_for_looks_alone(program: &Program) {
     std::thread::sleep(Duration::from_secs(2));
     let woken = status_of(&running, "voluntary_ctxt_switches:") - before;
     let own_kb = status_of(&running, "RssAnon:");
-    let looks = running.end()["looks"].as_u64().unwrap();
-    assert!(woken <= looks, "woken {woken} times for {looks} looks");
+    let samples = running.end()["samples"].as_u64().unwrap();
+    assert!(woken <= samples, "woken {woken} times for {samples} samples");
     assert!(own_kb <= 5 * 1024, "{own_kb} kB of its own");
 }
 
-/// chronyd takes what keep feeds it for its reference, and keep needs no
-/// right to the clock for that.
+/// chronyd selects what keep feeds it, and keep needs no permission to set the
+/// clock for that.
 fn keep_feeds_chronyd(program: &Program) {
     let chronyd = Chronyd::fed();
     let server = ahead(0.3);
@@ -274,9 +273,9 @@ fn keep_feeds_chronyd(program: &Program) {
     assert_eq!((&summary["steps"], &summary["slews"]), (&0.into(), &0.into()));
 }
 
-/// Asked to step, chronyd drops what it knows and tries: this one has been
-/// started without a clock to set.
-fn keep_asks_chronyd(program: &Program) {
+/// On `makestep` chronyd drops its measurements and tries: this one was
+/// started with -x, without a clock to set.
+fn keep_sends_makestep(program: &Program) {
     let chronyd = Chronyd::start("");
     let server = ahead(2.0);
     let name = server.name();
@@ -285,7 +284,7 @@ fn keep_asks_chronyd(program: &Program) {
     let arguments = alone(&more);
     let mut running = Running::start(without_capability(program, &arguments));
     let failed = running.until("failed");
-    assert_eq!(failed["how"], "asked-chronyd");
-    assert!(failed["why"].as_str().unwrap().contains("it failed"), "{failed}");
+    assert_eq!(failed["how"], "makestep");
+    assert!(failed["why"].as_str().unwrap().contains("chronyd could not"), "{failed}");
     assert_eq!(running.end()["steps"], 0);
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use sources::PhcSource;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks, is_same_device};
-use sources::unique::duplicate_of;
+use sources::unique::{self, duplicate_of};
 
 use super::Args;
 use super::pace::Pace;
 use super::reference_names::phc_device;
 use super::references::Reference;
 use crate::error::CliError;
-use crate::source_error::{unknown_scale, would_vote_twice};
+use crate::phc_advice::unknown_scale;
 
 /// The host's clock, whatever it is called here.
 const AUTO: &str = "auto";
@@ -83,7 +83,7 @@ fn check_unique(references: &[Reference]) -> Result<(), CliError> {
                 is_same.then(|| format!("{} and {} are one device", other.name(), one.name()))
             });
             if let Some(cause) = cause {
-                return Err(would_vote_twice(cause));
+                return Err(CliError::Failed { cause, remedy: unique::REMEDY.into() });
             }
         }
     }

@@ -1,10 +1,9 @@
 //! The log: lines of text or JSON on standard output, which a service
-//! manager puts into its journal; and how it stands, for the manager itself.
+//! manager puts into its journal; and the status line for the manager itself.
 
-use platform::clock::Clock;
-use platform::service_manager;
+use keeper::event::{Event, Line};
+use linux::service_manager;
 
-use super::line::{Event, Line};
 use super::text;
 use crate::error::CliError;
 use crate::output::{self, LineFormat};
@@ -20,31 +19,26 @@ impl Log {
         Self { format }
     }
 
-    /// Tells that keeping begins.
+    /// Writes the first line.
     ///
     /// # Errors
-    /// Standard output takes no line; that it has no reader is none.
-    pub(super) fn begin(&self, event: Event) -> Result<(), CliError> {
-        match self.write(event) {
+    /// Standard output cannot be written. That it has no reader is no error.
+    pub(super) fn begin(&self, line: &Line) -> Result<(), CliError> {
+        match self.try_write(line) {
             Err(CliError::ClosedPipe) => Ok(()),
-            told => told,
+            written => written,
         }
     }
 
-    /// Tells what happened just now. A log that is lost is no reason to stop
-    /// keeping time: by then there is nobody to tell.
-    pub(super) fn tell(&self, event: Event) {
-        let _ = self.write(event);
+    /// Writes a line. The clock is kept though the log is lost: by then there
+    /// is nobody to report that to.
+    pub(super) fn write(&self, line: &Line) {
+        let _ = self.try_write(line);
     }
 
-    fn write(&self, event: Event) -> Result<(), CliError> {
-        let line = Line {
-            at_unix_ns: Clock::Realtime.read_ns(),
-            at_monotonic_ns: Clock::Monotonic.read_ns().unwrap_or_default(),
-            event,
-        };
+    fn try_write(&self, line: &Line) -> Result<(), CliError> {
         if let Some(status) = text::status(&line.event) {
-            // A manager that has gone is no reason to stop keeping time.
+            // If the manager has gone, the clock is kept all the same.
             let _ = match &line.event {
                 Event::Started(_) => service_manager::ready(&status),
                 Event::Summary(_) => service_manager::stopping(),
@@ -52,8 +46,8 @@ impl Log {
             };
         }
         match self.format {
-            LineFormat::Text => output::text(&(text::line(&line) + "\n")),
-            LineFormat::Json => output::text(&output::json_line(&line)?),
+            LineFormat::Text => output::text(&(text::line(line) + "\n")),
+            LineFormat::Json => output::text(&output::json_line(line)?),
         }
     }
 }

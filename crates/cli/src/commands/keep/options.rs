@@ -1,122 +1,122 @@
-//! The options, and the policy they make.
+//! The options, and the settings they make.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use daemon::{DiscoveredSource, Settings};
 use facts::steering::TimeKeeperKind;
-use keeper::{Hand, Policy};
+use keeper::Policy;
 use sources::NtpServer;
+use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;
 
 use crate::duration;
-use crate::error::CliError;
 use crate::output::LineFormat;
+use crate::phc_advice;
 use crate::probe_paths::ProbePathArgs;
 
-/// Keep the time of day right through pauses, restores and sleeps.
+/// Keep the clock right through pauses, restores and suspends.
 ///
-/// Looks at this machine's clocks twice a second. After a disruption, or when
-/// a source of the time moves against the clock, compares the clock with all
-/// sources at once and corrects it: by a step beyond --step-threshold, by a
-/// slew below. Sources are looked for: a VMClock page, hosts' PTP clocks
-/// (ptp_kvm and the like), the RTC; NTP servers are named with --ntp. Needs
-/// CAP_SYS_TIME, but for --dry-run and --chrony. Ends at SIGTERM or Ctrl-C.
+/// Samples this machine's clocks twice a second. After a disruption, or when a
+/// time source moves against the clock, compares the clock with all sources at
+/// once and corrects it: by a step beyond --step-threshold, by a slew below.
+/// Finds a VMClock page, hosts' PTP clocks (ptp_kvm and the like) and the RTC
+/// by itself; NTP servers are named with --ntp. Needs CAP_SYS_TIME, except with
+/// --dry-run or --chrony. Ends at SIGTERM or Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Ask this NTP server; may be repeated, and three outvote a wrong one
+    /// Poll this NTP server; may be repeated: three outvote a wrong one
     #[arg(long, value_name = "HOST[:PORT]", value_parser = server)]
-    pub(super) ntp: Vec<String>,
+    ntp: Vec<String>,
 
     /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
-    /// network card's has to be said to count UTC or TAI: /dev/ptp1,utc, or
-    /// /dev/ptp1,tai by what the kernel knows of TAI, or /dev/ptp1,tai=37
+    /// network card's needs its time scale: /dev/ptp1,utc, or /dev/ptp1,tai
+    /// with the kernel's TAI offset, or /dev/ptp1,tai=37
     #[arg(long, value_name = "DEVICE[,utc|,tai]")]
-    pub(super) phc: Vec<PhcSpec>,
+    phc: Vec<PhcSpec>,
 
-    /// Listen on this Unix datagram socket for what the host says: `time
-    /// SECONDS [+- SECONDS]` or `resumed`
+    /// Read the host's messages from this Unix datagram socket: `time SECONDS
+    /// [+- SECONDS]` or `resumed`
     #[arg(long, value_name = "PATH")]
-    pub(super) host_socket: Option<PathBuf>,
+    host_socket: Option<PathBuf>,
 
-    /// Leave out these kinds of source that would be looked for, separated by
-    /// commas
+    /// Do not use these sources, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    pub(super) without: Vec<Found>,
+    no_source: Vec<SourceName>,
 
-    /// Step the clock where it is off by more than this; slew it below
+    /// Step offsets larger than this, slew smaller ones
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration::parse)]
     step_threshold: Duration,
 
-    /// Leave alone what is off by no more than this
+    /// Ignore offsets up to this
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse)]
     tolerance: Duration,
 
-    /// Do not believe that the clock is off by more than this; 8784h is a year
+    /// Refuse steps larger than this; 8784h is a year
     #[arg(long, value_name = "TIME", default_value = "8784h", value_parser = duration::parse)]
     max_step: Duration,
 
-    /// One more step is allowed each so often, and one slew
+    /// Minimum interval between steps after a burst, and between slews
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     min_interval: Duration,
 
-    /// So many steps may be made in a row, so that the second of two pauses
-    /// is corrected too
+    /// Steps allowed back to back
     #[arg(long, value_name = "STEPS", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     burst: u32,
 
-    /// Never set the clock back: slow it where it is ahead
+    /// Never set the clock back: slow it while it is ahead
     #[arg(long)]
     never_backward: bool,
 
-    /// Leave the clock to chronyd: `makestep` has it make the steps (by its
-    /// command socket, another with `makestep=PATH`), `sock=PATH` feeds it what
-    /// the sources say; may be repeated
+    /// Leave the clock to chronyd: `makestep` sends it that command (to its
+    /// command socket, or with `makestep=PATH` to another), `sock=PATH` feeds
+    /// it the selected source; may be repeated
     #[arg(long, value_name = "makestep|sock=PATH")]
-    pub(super) chrony: Vec<Chrony>,
+    chrony: Vec<Chrony>,
 
-    /// Start although these clock keepers run, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = keeper_name)]
-    pub(super) beside: Vec<TimeKeeperKind>,
+    /// Start even if these daemons run, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = daemon_name)]
+    allow_daemon: Vec<TimeKeeperKind>,
 
-    /// Start whatever else keeps the clock
+    /// Start whatever other daemons run
     #[arg(long)]
-    pub(super) force: bool,
+    force: bool,
 
-    /// Say what would be done, and do nothing; needs no permission
+    /// Report corrections and make none; needs no permission
     #[arg(long)]
     pub(super) dry_run: bool,
 
-    /// Time from look to look, 10ms to 10s
+    /// Interval of samples, 10ms to 10s
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = interval)]
-    pub(super) interval: Duration,
+    interval: Duration,
 
-    /// Time from one question to a server to the next while all is calm, 1s
-    /// to 24h; servers that are not yours want 64s and more
+    /// Interval between requests to a server while nothing happens, 1s to 24h;
+    /// 64s or more for servers that are not yours
     #[arg(long, value_name = "TIME", default_value = "64s", value_parser = poll)]
     poll: Duration,
 
-    /// Wait for a server's answer for so long, 1ms to 1s
+    /// Timeout for a server's reply, 1ms to 1s
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = timeout)]
-    pub(super) timeout: Duration,
+    timeout: Duration,
 
     /// End after this time, such as 10s, 5min or 1h
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
-    pub(super) duration: Option<Duration>,
+    duration: Option<Duration>,
 
-    /// How to log: text, or json, an object a line
+    /// Log as text, or as json, an object a line
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     pub(super) format: LineFormat,
 
     #[command(flatten)]
-    pub(super) places: ProbePathArgs,
+    paths: ProbePathArgs,
 }
 
-/// The sources that are looked for.
+/// The sources that are found without being named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Found {
+enum SourceName {
     /// The host's VMClock page
     Vmclock,
     /// Hosts' PTP clocks
@@ -127,9 +127,9 @@ pub(super) enum Found {
 
 /// A way to work with chronyd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chrony {
-    /// `chronyc makestep`, at chronyd's command socket: chronyc's own idea of
-    /// it where none is named.
+enum Chrony {
+    /// `makestep`, sent to chronyd's command socket: chronyc's default where
+    /// none is named.
     Makestep(Option<PathBuf>),
     /// The socket of its SOCK reference clock.
     Sock(PathBuf),
@@ -155,7 +155,7 @@ fn server(text: &str) -> Result<String, String> {
     }
 }
 
-fn keeper_name(text: &str) -> Result<TimeKeeperKind, String> {
+fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
     let names = || TimeKeeperKind::ALL.map(TimeKeeperKind::name).join(", ");
     let named = TimeKeeperKind::ALL.into_iter().find(|kind| kind.name() == text);
     named.ok_or_else(|| format!("expected one of {}, found {text:?}", names()))
@@ -170,45 +170,15 @@ fn poll(text: &str) -> Result<Duration, String> {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    // So long may a look be held up, and a signal with it.
+    // Samples and signals wait as long.
     duration::within(text, Duration::from_millis(1)..=Duration::from_secs(1), "1ms to 1s")
 }
 
 impl Args {
-    /// # Errors
-    /// Two options contradict each other.
-    pub(super) fn can_be_kept(&self) -> Result<(), CliError> {
-        let asks = |chrony: &Chrony| matches!(chrony, Chrony::Makestep(_));
-        if self.never_backward && self.chrony.iter().any(asks) {
-            return Err(CliError::Failed {
-                cause: "--never-backward cannot be kept with --chrony makestep: chronyd steps by \
-                        what it measured itself, backward too"
-                    .into(),
-                remedy: "one of the two; --chrony sock=PATH leaves steps to `makestep` in \
-                         chrony.conf"
-                    .into(),
-            });
-        }
-        let contradiction = |cause: &str| CliError::Failed {
-            cause: cause.into(),
-            remedy: "--tolerance below --step-threshold below --max-step".into(),
-        };
-        if self.tolerance > self.step_threshold {
-            return Err(contradiction(
-                "what --tolerance leaves alone is beyond the --step-threshold",
-            ));
-        }
-        if self.max_step < self.step_threshold {
-            return Err(contradiction("no step is beyond --step-threshold and within --max-step"));
-        }
-        Ok(())
-    }
-
-    pub(super) fn policy(&self) -> Policy {
+    pub(super) fn settings(&self) -> Settings {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let step = self.chrony.iter().any(|chrony| matches!(chrony, Chrony::Makestep(_)));
-        let feed = self.chrony.iter().any(|chrony| matches!(chrony, Chrony::Sock(_)));
-        Policy {
+        let mut settings = Settings::default();
+        settings.policy = Policy {
             step_threshold_ns: ns(self.step_threshold),
             tolerance_ns: ns(self.tolerance),
             max_step_ns: ns(self.max_step),
@@ -216,7 +186,36 @@ impl Args {
             burst: self.burst,
             never_backward: self.never_backward,
             poll_ns: ns(self.poll),
-            hand: if step || feed { Hand::Chronyd { step, feed } } else { Hand::Own },
+            ..settings.policy
+        };
+        settings.sources.ntp.clone_from(&self.ntp);
+        settings.sources.timeout = self.timeout;
+        settings.sources.phc.clone_from(&self.phc);
+        settings.sources.host_socket.clone_from(&self.host_socket);
+        settings.sources.excluded = self.no_source.iter().map(|name| name.source()).collect();
+        settings.sources.describe = phc_advice::with_remedy;
+        for chrony in &self.chrony {
+            match chrony {
+                Chrony::Sock(path) => settings.chronyd.feed = Some(path.clone()),
+                Chrony::Makestep(path) => {
+                    settings.chronyd.makestep = Some(path.clone().map(Address::Unix));
+                }
+            }
+        }
+        (settings.interval, settings.duration) = (self.interval, self.duration);
+        (settings.dry_run, settings.force) = (self.dry_run, self.force);
+        settings.allowed.clone_from(&self.allow_daemon);
+        settings.paths = self.paths.paths();
+        settings
+    }
+}
+
+impl SourceName {
+    fn source(self) -> DiscoveredSource {
+        match self {
+            Self::Vmclock => DiscoveredSource::Vmclock,
+            Self::Phc => DiscoveredSource::Phc,
+            Self::Rtc => DiscoveredSource::Rtc,
         }
     }
 }
@@ -224,7 +223,9 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use keeper::Corrector;
 
+    use super::super::error::cli_error;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -233,47 +234,43 @@ mod tests {
         args: Args,
     }
 
-    fn policy(arguments: &[&str]) -> Policy {
+    fn settings(arguments: &[&str]) -> Settings {
         let line = ["keep"].iter().chain(arguments);
-        CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).args.policy()
+        CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).args.settings()
     }
 
     #[test]
-    fn what_is_not_asked_for_is_the_keepers_default() {
-        assert_eq!(policy(&[]), Policy::default());
+    fn without_options_the_settings_are_the_daemons_defaults() {
+        let (of_options, defaults) = (settings(&[]), Settings::default());
+        assert_eq!(of_options.policy, Policy::default());
+        assert_eq!(of_options.sources.timeout, defaults.sources.timeout);
+        assert_eq!(of_options.interval, defaults.interval);
     }
 
     #[test]
-    fn chronyd_is_asked_fed_or_both() {
-        let hand = |arguments: &[&str]| policy(arguments).hand;
-        assert_eq!(hand(&["--chrony", "makestep"]), Hand::Chronyd { step: true, feed: false });
+    fn chronyd_is_commanded_fed_or_both() {
+        let corrector = |arguments: &[&str]| settings(arguments).chronyd.corrector();
+        let of = |makestep, feed| Corrector::Chronyd { makestep, feed };
+        assert_eq!(corrector(&["--chrony", "makestep"]), of(true, false));
         let sock = ["--chrony", "sock=/run/chrony.keep.sock"];
-        assert_eq!(hand(&sock), Hand::Chronyd { step: false, feed: true });
+        assert_eq!(corrector(&sock), of(false, true));
         let both = [&sock[..], &["--chrony", "makestep"]].concat();
-        assert_eq!(hand(&both), Hand::Chronyd { step: true, feed: true });
+        assert_eq!(corrector(&both), of(true, true));
     }
 
     #[test]
-    fn what_chronyd_does_cannot_be_promised() {
-        let can = |arguments: &[&str]| {
-            let line = ["keep", "--never-backward"].iter().chain(arguments);
-            CommandLine::try_parse_from(line).unwrap().args.can_be_kept()
-        };
-        assert!(can(&[]).is_ok() && can(&["--chrony", "sock=/run/c.sock"]).is_ok());
-        let refused = can(&["--chrony", "makestep"]).unwrap_err().to_string();
-        assert!(refused.contains("--chrony makestep"), "{refused}");
-    }
-
-    #[test]
-    fn a_policy_that_contradicts_itself_is_refused() {
-        let can = |arguments: &[&str]| {
-            let line = ["keep"].iter().chain(arguments);
-            CommandLine::try_parse_from(line).unwrap().args.can_be_kept()
-        };
-        assert!(can(&["--tolerance", "100ms", "--step-threshold", "100ms"]).is_ok());
-        for arguments in [["--tolerance", "1s"], ["--max-step", "50ms"]] {
-            let refused = can(&arguments).unwrap_err().to_string();
-            assert!(refused.contains(arguments[0]), "{refused}");
+    fn options_that_contradict_each_other_are_named() {
+        let check = |arguments: &[&str]| settings(arguments).check();
+        let sock = ["--never-backward", "--chrony", "sock=/run/c.sock"];
+        assert!(check(&["--never-backward"]).is_ok() && check(&sock).is_ok());
+        assert!(check(&["--tolerance", "100ms", "--step-threshold", "100ms"]).is_ok());
+        for (arguments, option) in [
+            (["--never-backward", "--chrony", "makestep"], "--chrony makestep"),
+            (["--burst", "3", "--tolerance=1s"], "--tolerance"),
+            (["--burst", "3", "--max-step=50ms"], "--max-step"),
+        ] {
+            let refused = cli_error(check(&arguments).unwrap_err()).to_string();
+            assert!(refused.contains(option), "{refused}");
         }
     }
 
@@ -283,7 +280,7 @@ mod tests {
             ("--chrony", "slew"),
             ("--chrony", "sock="),
             ("--chrony", "makestep="),
-            ("--beside", "sundial"),
+            ("--allow-daemon", "sundial"),
             ("--interval", "1ms"),
             ("--poll", "100ms"),
             ("--timeout", "2s"),

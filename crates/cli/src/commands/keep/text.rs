@@ -1,180 +1,157 @@
 //! The log as people read it.
 
 use disruptions::{Disruption, Kind, Size};
-use keeper::{Cause, Hand, Policy, Refusal};
+use facts::steering::TimeKeeperKind;
+use instruments::figures::{count, signed, time};
+use keeper::event::{Basis, Corrected, Event, Line, Method, Started, Summary};
+use keeper::{Cause, Corrector, Policy, Refusal};
 use units::calendar::{self, Date};
 
-use super::line::{Basis, Corrected, Event, How, Line, Started, Summary};
-use crate::output::event_line::{DAY_S, event_line, time_of_day};
-use instruments::figures::{count, signed, time};
+use crate::output::event_line::{DAY_S, message_line, time_of_day};
 
 /// A line, and what does not fit on it below; without a line end at its end.
 pub(super) fn line(line: &Line) -> String {
-    let (kind, said) = said(&line.event);
-    event_line(line.at_unix_ns, kind, &said)
+    let (kind, message) = describe(&line.event);
+    message_line(line.at_unix_ns, &kind, &message)
 }
 
-/// How it stands after an event, in one line; none where that has not changed.
+/// The status after an event, in one line; `None` where it has not changed.
 pub(super) fn status(event: &Event) -> Option<String> {
     match event {
-        Event::Started(started) => Some(format!("keeping by {}", started.sources.join(", "))),
-        Event::Corrected(_)
-        | Event::Failed { .. }
-        | Event::Refused { .. }
-        | Event::StandsAside { .. }
-        | Event::InOrder(_)
-        | Event::Silent { .. }
-        | Event::Answers { .. }
-        | Event::Summary(_) => {
-            let (kind, said) = said(event);
-            Some(format!("{kind}: {}", said.first()?))
-        }
+        Event::Started(started) => Some(format!("sources: {}", started.sources.join(", "))),
         Event::Disruption(_)
-        | Event::Resumed
-        | Event::NotHeard { .. }
-        | Event::SetMeanwhile { .. } => None,
+        | Event::HostResumed
+        | Event::HostMessageRejected { .. }
+        | Event::Cancelled { .. } => None,
+        _ => {
+            let (kind, message) = describe(event);
+            Some(format!("{kind}: {}", message.first()?))
+        }
     }
 }
 
-/// The kind of an event, and what there is to say, line by line.
-fn said(event: &Event) -> (&'static str, Vec<String>) {
-    match event {
-        Event::Started(started) => ("keeping", self::started(started)),
-        Event::Disruption(disruption) => ("seen", vec![seen(disruption)]),
-        Event::Resumed => ("told", vec!["the machine was stopped, and goes on".into()]),
-        Event::NotHeard { why } => ("not heard", vec![why.clone()]),
-        Event::Silent { source, why } => ("silent", vec![named(source, why)]),
-        Event::Answers { source } => ("answers", vec![source.clone()]),
-        Event::Corrected(corrected) => {
-            let kind = match corrected.how {
-                How::AskedChronyd => "chronyd",
-                how => kind(how),
-            };
-            (kind, self::corrected(corrected))
+/// The kind of an event, and its message, line by line.
+fn describe(event: &Event) -> (String, Vec<String>) {
+    let (kind, message) = match event {
+        Event::Started(started) => ("started", self::started(started)),
+        Event::Disruption(disruption) => ("disruption", vec![self::disruption(disruption)]),
+        Event::HostResumed => ("host", vec!["resumed".into()]),
+        Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
+        Event::SourceUnreachable { source, why } => {
+            ("source unreachable", vec![named(source, why)])
         }
+        Event::SourceReachable { source } => ("source reachable", vec![source.clone()]),
+        Event::Corrected(corrected) => (name(corrected.how), self::corrected(corrected)),
         Event::Failed { how, by_ns, why } => {
-            ("failed", vec![format!("{} by {}: {why}", kind(*how), amount(*by_ns))])
+            return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
         }
-        Event::SetMeanwhile { how, by_ns } => {
-            let (what, by) = (kind(*how), amount(*by_ns));
-            let said = format!("no {what} by {by}: somebody set the clock meanwhile");
-            ("put off", vec![said])
+        Event::Cancelled { how, by_ns } => {
+            let message = format!("{}: another process set the clock", amount(*by_ns));
+            return (format!("{} cancelled", name(*how)), vec![message]);
         }
-        Event::Refused { basis, why } => {
-            let off = format!("off by {}, {}", amount(basis.by_ns), by(basis));
-            ("refused", vec![off, refusal(*why)])
-        }
-        Event::StandsAside { keeper } => {
-            let said = format!("{} runs now and keeps the clock: nothing is done", keeper.name());
-            ("aside", vec![said])
-        }
-        Event::InOrder(basis) => {
-            ("in order", vec![format!("off by {}, {}", amount(basis.by_ns), by(basis))])
-        }
+        Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
+        Event::Paused { daemon } => ("paused", vec![format!("{} is running", process(*daemon))]),
+        Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
-    }
+    };
+    (kind.to_owned(), message)
 }
 
 /// A reason often begins with the source's name itself.
 fn named(source: &str, why: &str) -> String {
     let place = source.split_once(' ').map_or(source, |(_, place)| place);
-    match why.contains(place) {
-        true => why.to_owned(),
-        false => format!("{source}: {why}"),
-    }
+    if why.contains(place) { why.to_owned() } else { format!("{source}: {why}") }
 }
 
 fn started(started: &Started) -> Vec<String> {
     let dry = if started.dry_run { "; dry run: nothing is corrected" } else { "" };
     let each = time(started.interval_s * 1e9);
-    let mut said = vec![format!("a look each {each}; times are UTC{dry}")];
-    said.extend(started.sources.iter().map(|source| format!("source: {source}")));
-    said.extend(
-        started.not_used.iter().map(|one| format!("not used: {}: {}", one.source, one.why)),
-    );
-    said.push(policy(&started.policy));
-    if !started.beside.is_empty() {
-        let names: Vec<_> = started.beside.iter().map(|keeper| keeper.name()).collect();
-        said.push(format!("beside: {}", names.join(", ")));
+    let mut message = vec![format!("sampling every {each}; times are UTC{dry}")];
+    message.extend(started.sources.iter().map(|source| format!("source: {source}")));
+    let not_used = started.not_used.iter();
+    message.extend(not_used.map(|one| format!("source not used: {}: {}", one.source, one.why)));
+    message.push(policy(&started.policy));
+    if !started.other_daemons.is_empty() {
+        let names: Vec<_> = started.other_daemons.iter().map(|daemon| daemon.name()).collect();
+        message.push(format!("other daemons: {}", names.join(", ")));
     }
-    said
+    message
 }
 
 fn policy(policy: &Policy) -> String {
     let whole = |ns: u64| time(ns as f64);
-    let back = if policy.never_backward { ", never back" } else { "" };
-    let steps =
-        format!("{} in a row, then one each {}{back}", policy.burst, whole(policy.min_interval_ns));
+    let back = if policy.never_backward { ", never backward" } else { "" };
+    let interval = whole(policy.min_interval_ns);
+    let rate = format!("{} back to back, then one per {interval}{back}", policy.burst);
     let threshold = whole(policy.step_threshold_ns);
-    match policy.hand {
-        Hand::Own => format!("steps beyond {threshold}, {steps}; slews below"),
-        Hand::Chronyd { step, feed } => {
-            let fed = if feed { "chronyd is fed what the sources say" } else { "" };
-            let asked = format!("chronyd is asked to step beyond {threshold}, {steps}");
-            let said = [fed, if step { &asked } else { "" }];
-            said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    match policy.corrector {
+        Corrector::Kernel => format!("steps beyond {threshold}: {rate}; slews below"),
+        Corrector::Chronyd { makestep, feed } => {
+            let feed = feed.then(|| "chronyd is fed the selected source".to_owned());
+            let steps = makestep.then(|| format!("chronyd makestep beyond {threshold}: {rate}"));
+            feed.into_iter().chain(steps).collect::<Vec<_>>().join("; ")
         }
     }
 }
 
 fn corrected(corrected: &Corrected) -> Vec<String> {
     let basis = &corrected.basis;
-    let what = match (corrected.how, corrected.dry_run) {
-        (How::Step, false) => "stepped",
-        (How::Step, true) => "would step",
-        (How::Slew, false) => "slews",
-        (How::Slew, true) => "would slew",
-        (How::AskedChronyd, false) => "asked chronyd to step",
-        (How::AskedChronyd, true) => "would ask chronyd to step",
-    };
-    let mut said = vec![format!("{what} {}, {}", amount(basis.by_ns), by(basis))];
-    if let (How::Step | How::AskedChronyd, Some(before), Some(after)) =
+    let would = if corrected.dry_run { "would correct by " } else { "" };
+    let mut message = vec![format!("{would}{}, {}", amount(basis.by_ns), selected(basis))];
+    if let (Method::Step | Method::Makestep, Some(before), Some(after)) =
         (corrected.how, corrected.before_unix_ns, corrected.after_unix_ns)
     {
-        said.push(format!("from {}", date_and_time(before)));
-        said.push(format!("to {}", date_and_time(after)));
+        message.push(format!("from {}", date_and_time(before)));
+        message.push(format!("to {}", date_and_time(after)));
     }
-    said
+    message
 }
 
-/// By whom, how well, and why: `by ntp time.example ± 3.20 ms, after a pause`.
-fn by(basis: &Basis) -> String {
+fn offset(basis: &Basis) -> String {
+    format!("offset {}, {}", amount(basis.by_ns), selected(basis))
+}
+
+/// The source, its bound, its votes and the cause: `selected source ntp
+/// time.example ± 3.20 ms, 2 of 3 agree; after a pause`.
+fn selected(basis: &Basis) -> String {
     let votes = match (basis.agreeing, basis.of_sources) {
-        (agreeing, all) if all > 1 => format!(", {agreeing} of {all} sources agree"),
+        (agreeing, all) if all > 1 => format!(", {agreeing} of {all} agree"),
         _ => String::new(),
     };
     let cause = basis.cause.map_or(String::new(), |cause| format!("; {}", self::cause(cause)));
-    format!("by {} ± {}{votes}{cause}", basis.source, time(basis.bound_ns as f64))
+    let bound = time(basis.bound_ns as f64);
+    format!("selected source {} ± {bound}{votes}{cause}", basis.source)
 }
 
 fn cause(cause: Cause) -> String {
     match cause {
-        Cause::Start => "at the start".into(),
-        Cause::Told => "the host says the machine was stopped".into(),
+        Cause::Start => "at startup".into(),
+        Cause::HostResumed => "the host resumed this machine".into(),
         Cause::Disruption(kind) => format!("after {}", what(kind)),
         Cause::SourceMoved(_) => "the source moved against the clock".into(),
     }
 }
 
-fn seen(disruption: &Disruption) -> String {
+fn disruption(disruption: &Disruption) -> String {
     let figure = |size: Size| format!("{} ± {}", amount(size.ns as i64), time(size.bound_ns));
-    let size = disruption.size.map_or(String::new(), |size| format!(": {}", figure(size)));
+    let size = disruption.size.map_or(String::new(), |size| format!(" {}", figure(size)));
     let behind = disruption
         .behind
         .map_or(String::new(), |behind| format!("; the clock is behind by {}", figure(behind)));
-    format!("{}{size}{behind}", what(disruption.kind))
+    format!("{}{size}{behind}", disruption.kind.name())
 }
 
+/// What happened, in a sentence.
 fn what(kind: Kind) -> &'static str {
     match kind {
-        Kind::Steered => "a change of the frequency",
-        Kind::ClockSet => "a setting of the clock",
+        Kind::Steered => "a change of frequency",
+        Kind::ClockSet => "a clock set",
         Kind::LeapSecond => "a leap second",
-        Kind::Suspend => "a sleep",
+        Kind::Suspend => "a suspend",
         Kind::Pause => "a pause",
         Kind::SnapshotRestored => "a restored snapshot",
         Kind::Migrated => "a migration",
-        Kind::SourceSwitched => "another clock source",
+        Kind::SourceSwitched => "a switch of the clock source",
         Kind::LongSteal => "a long steal",
         Kind::HostStepped => "a step by the host",
         Kind::CounterDisrupted => "a disrupted counter",
@@ -185,40 +162,36 @@ fn what(kind: Kind) -> &'static str {
 fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::BeyondMaxStep { max_step_ns } => {
-            format!("beyond the largest step of {} (--max-step)", time(max_step_ns as f64))
+            format!("larger than the largest step, {} (--max-step)", time(max_step_ns as f64))
         }
-        Refusal::TooOften { wait_ns } => format!(
-            "steps enough for now, the next in {} (--burst, --min-interval)",
-            time(wait_ns as f64)
-        ),
-        Refusal::Unconfirmed => "the source has not said it twice".into(),
+        Refusal::RateLimited { wait_ns } => {
+            let wait = time(wait_ns as f64);
+            format!("rate limit: next step in {wait} (--burst, --min-interval)")
+        }
+        Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "the sources contradict each other: three or more outvote a wrong one (--ntp)".into()
+            "the sources contradict each other: three outvote a wrong one (--ntp)".into()
         }
         Refusal::WorseSource => {
-            "a better source was gone by before it fell silent: the board's clock waits for a \
-             disruption"
-                .into()
+            "only the RTC is reachable, and a better source was selected before".into()
         }
         Refusal::TooFarAhead { takes_s } => format!(
-            "too far ahead to be slewed, which would take {:.1} days (--never-backward)",
+            "too far ahead: a slew would take {:.1} days (--never-backward)",
             takes_s as f64 / DAY_S as f64
         ),
-        Refusal::LeftToChronyd => {
-            "left to chronyd, which is not asked for this step (--chrony makestep)".into()
-        }
+        Refusal::LeftToChronyd => "left to chronyd (--chrony makestep sends it the step)".into(),
     }
 }
 
 fn summary(summary: &Summary) -> Vec<String> {
-    let mut said = vec![
+    let mut message = vec![
         format!(
-            "kept {:.1} s: {}, {}; {}, {} answered",
-            summary.kept_s,
-            counted(summary.looks, "look"),
-            counted(summary.disruptions, "disruption"),
-            counted(summary.asked, "question"),
-            count(summary.answered)
+            "ran {:.1} s: {}, {}; {}, {}",
+            summary.ran_s,
+            counted(summary.samples, "sample", "samples"),
+            counted(summary.disruptions, "disruption", "disruptions"),
+            counted(summary.requests, "request", "requests"),
+            counted(summary.replies, "reply", "replies")
         ),
         format!(
             "steps {}, slews {}, refused {}, failed {}",
@@ -226,29 +199,31 @@ fn summary(summary: &Summary) -> Vec<String> {
         ),
     ];
     if summary.steps > 0 {
-        said.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
+        message.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
     }
-    if summary.asked_chronyd + summary.fed_chronyd > 0 {
-        said.push(format!(
-            "chronyd: asked for {}, fed {}",
-            counted(summary.asked_chronyd, "step"),
-            counted(summary.fed_chronyd, "sample")
-        ));
+    if summary.makesteps + summary.fed_chronyd > 0 {
+        let fed = counted(summary.fed_chronyd, "sample", "samples");
+        message.push(format!("chronyd: makestep {}, fed {fed}", count(summary.makesteps)));
     }
-    said
+    message
 }
 
 /// `1 step`, `2 steps`.
-fn counted(number: u64, what: &str) -> String {
-    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-fn kind(how: How) -> &'static str {
+fn name(how: Method) -> &'static str {
     match how {
-        How::Step => "step",
-        How::Slew => "slew",
-        How::AskedChronyd => "ask chronyd",
+        Method::Step => "step",
+        Method::Slew => "slew",
+        Method::Makestep => "makestep",
     }
+}
+
+/// A daemon as `ps` shows it.
+fn process(daemon: TimeKeeperKind) -> &'static str {
+    if daemon == TimeKeeperKind::Chrony { "chronyd" } else { daemon.name() }
 }
 
 /// To the ms where [`time`] would leave that out: `+2.000 s`, `-41.2 ms`.

@@ -17,7 +17,7 @@ fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
 #[test]
 fn a_step_shows_before_and_after() {
     let corrected = Corrected {
-        how: How::Step,
+        how: Method::Step,
         dry_run: false,
         before_unix_ns: Some(AT),
         after_unix_ns: Some(AT + 86_400_000_000_000),
@@ -25,15 +25,15 @@ fn a_step_shows_before_and_after() {
     };
     assert_eq!(
         shown(Event::Corrected(corrected)),
-        "06:31:47.509  step       stepped +86400.000 s, by ntp time.example ± 3.20 ms, 2\n\
-         \x20                        of 3 sources agree; after a pause\n\
-         \x20                        from 2026-11-21 06:31:47.509\n\
-         \x20                        to 2026-11-22 06:31:47.509"
+        "06:31:47.509  step: +86400.000 s, selected source ntp time.example ± 3.20 ms,\n\
+         \x20               2 of 3 agree; after a pause\n\
+         \x20               from 2026-11-21 06:31:47.509\n\
+         \x20               to 2026-11-22 06:31:47.509"
     );
 }
 
 #[test]
-fn a_dry_run_says_would() {
+fn a_dry_run_reports_would() {
     let corrected = |how| Corrected {
         how,
         dry_run: true,
@@ -42,9 +42,9 @@ fn a_dry_run_says_would() {
         basis: basis(-41_200_000, Some(Cause::SourceMoved(SourceKind::Phc))),
     };
     for (how, expected) in [
-        (How::Step, "would step -41.2 ms, by"),
-        (How::Slew, "would slew -41.2 ms, by"),
-        (How::AskedChronyd, "would ask chronyd to step"),
+        (Method::Step, "step: would correct by -41.2 ms, selected"),
+        (Method::Slew, "slew: would correct by -41.2 ms, selected"),
+        (Method::Makestep, "makestep: would correct by -41.2 ms, selected"),
     ] {
         let shown = shown(Event::Corrected(corrected(how)));
         assert!(shown.contains(expected), "{shown}");
@@ -55,7 +55,7 @@ fn a_dry_run_says_would() {
 fn a_refusal_names_the_option_that_decides() {
     for (why, option) in [
         (Refusal::BeyondMaxStep { max_step_ns: 1 }, "--max-step"),
-        (Refusal::TooOften { wait_ns: 1 }, "--min-interval"),
+        (Refusal::RateLimited { wait_ns: 1 }, "--min-interval"),
         (Refusal::Contradiction, "--ntp"),
     ] {
         let shown = shown(Event::Refused { basis: basis(1, None), why });
@@ -70,7 +70,7 @@ fn a_date_has_its_zeros() {
 }
 
 #[test]
-fn a_reason_that_names_its_source_is_not_named_twice() {
+fn a_source_is_named_once() {
     assert_eq!(named("ntp a.example", "a.example: no answer"), "a.example: no answer");
     assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
     assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");

@@ -1,17 +1,17 @@
-//! At most so often: a few at once, and then one each interval.
+//! A rate limit: a burst, then one per interval.
 
-/// What may still be done.
+/// A token bucket.
 #[derive(Debug, Clone)]
-pub(crate) struct Allowance {
+pub(crate) struct RateLimit {
     capacity: u32,
     interval_ns: u64,
     left: u32,
-    /// When `left` was right: the last time one was earned.
+    /// The time that `left` is of: when one was last earned.
     since_ns: u64,
 }
 
-impl Allowance {
-    /// All of `capacity`, at least one; one more is earned each `interval_ns`.
+impl RateLimit {
+    /// Full, with `capacity` of at least one; earns one per `interval_ns`.
     pub(crate) fn new(capacity: u32, interval_ns: u64) -> Self {
         let capacity = capacity.max(1);
         Self { capacity, interval_ns: interval_ns.max(1), left: capacity, since_ns: 0 }
@@ -20,7 +20,7 @@ impl Allowance {
     /// Takes one.
     ///
     /// # Errors
-    /// None is left; the time until there is one, ns.
+    /// None is left; the time until the next, ns.
     pub(crate) fn take(&mut self, now_ns: u64) -> Result<(), u64> {
         self.earn(now_ns);
         match self.left.checked_sub(1) {
@@ -35,7 +35,7 @@ impl Allowance {
         }
     }
 
-    /// What was taken last was not used.
+    /// Returns the one taken last, which was not used.
     pub(crate) fn give_back(&mut self) {
         self.left = self.capacity.min(self.left + 1);
     }
@@ -60,16 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_at_once_and_then_one_each_interval() {
-        let mut allowance = Allowance::new(2, 100);
-        assert_eq!(allowance.take(1000), Ok(()));
-        assert_eq!(allowance.take(1001), Ok(()));
-        assert_eq!(allowance.take(1002), Err(98));
-        assert_eq!(allowance.take(1100), Ok(()));
-        assert_eq!(allowance.take(1101), Err(99));
-        assert_eq!(allowance.take(9000), Ok(()));
-        assert_eq!(allowance.take(9000), Ok(()));
-        assert_eq!(allowance.take(9000), Err(100));
+    fn a_burst_and_then_one_per_interval() {
+        let mut limit = RateLimit::new(2, 100);
+        assert_eq!(limit.take(1000), Ok(()));
+        assert_eq!(limit.take(1001), Ok(()));
+        assert_eq!(limit.take(1002), Err(98));
+        assert_eq!(limit.take(1100), Ok(()));
+        assert_eq!(limit.take(1101), Err(99));
+        assert_eq!(limit.take(9000), Ok(()));
+        assert_eq!(limit.take(9000), Ok(()));
+        assert_eq!(limit.take(9000), Err(100));
     }
 
     proptest! {
@@ -79,12 +79,12 @@ mod tests {
             interval in 1u64..50,
             waits in prop::collection::vec(0u64..40, 1..200),
         ) {
-            let mut allowance = Allowance::new(capacity, interval);
+            let mut limit = RateLimit::new(capacity, interval);
             let mut now = 1000;
             let mut taken = Vec::new();
             for wait in waits {
                 now += wait;
-                match allowance.take(now) {
+                match limit.take(now) {
                     Ok(()) => taken.push(now),
                     Err(left) => prop_assert!((1..=interval).contains(&left)),
                 }

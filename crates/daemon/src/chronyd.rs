@@ -1,0 +1,67 @@
+//! A chronyd that corrects the clock: it is sent what it cannot detect.
+
+use std::time::Duration;
+
+use sources::chronyd_client::{self, ChronydError, Feed, FeedError};
+use units::OffsetBound;
+
+use crate::settings::ChronydSettings;
+
+/// A chronyd that is commanded, fed, or both.
+#[derive(Debug, Default)]
+pub(crate) struct ChronydClient {
+    commands: chronyd_client::ChronydClient,
+    feed: Option<Feed>,
+    /// It has to drop its measurements before it steps.
+    restart: bool,
+    /// Whether it accepted the last sample; `None` before the first.
+    accepts: Option<bool>,
+}
+
+/// Three commands, each of which is given up after this.
+pub(crate) const LONGEST_STEP: Duration = chronyd_client::TIMEOUT.saturating_mul(3);
+
+/// `burst 3/5`: good measurements wanted, and requests for them.
+const BURST: (u8, u8) = (3, 5);
+
+impl ChronydClient {
+    /// # Errors
+    /// This process gets no socket.
+    pub(crate) fn new(settings: &ChronydSettings) -> Result<Self, FeedError> {
+        let address = settings.makestep.clone().flatten();
+        let feed = settings.feed.as_deref().map(Feed::to).transpose()?;
+        let commands = chronyd_client::ChronydClient::new(address);
+        Ok(Self { commands, feed, ..Self::default() })
+    }
+
+    /// Its measurements from before a disruption show no error: the next step
+    /// has it drop them and take new ones first.
+    pub(crate) fn restart(&mut self) {
+        self.restart = true;
+    }
+
+    /// Sends `makestep`.
+    ///
+    /// # Errors
+    /// It is not running, or refuses.
+    pub(crate) fn step(&mut self) -> Result<(), ChronydError> {
+        if self.restart {
+            self.commands.reset_sources()?;
+            self.restart = false;
+            // Refused by one that has reference clocks alone.
+            let _ = self.commands.burst(BURST.0, BURST.1);
+        }
+        self.commands.makestep()
+    }
+
+    /// Feeds it a sample: whether it accepted it, and the result where that
+    /// has changed.
+    pub(crate) fn feed(&mut self, offset: &OffsetBound) -> (bool, Option<Result<(), FeedError>>) {
+        let Some(feed) = &self.feed else { return (false, None) };
+        let sent = feed.sample(offset);
+        let is_accepted = sent.is_ok();
+        let before = self.accepts.replace(is_accepted);
+        let is_change = before.unwrap_or(true) != is_accepted;
+        (is_accepted, is_change.then_some(sent))
+    }
+}

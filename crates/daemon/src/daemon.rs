@@ -1,0 +1,356 @@
+//! The loop: sample, carry out what the keeper decides, wait.
+
+use std::time::{Duration, Instant};
+
+use disruptions::{Kind, Observer};
+
+use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Started, Summary};
+use keeper::{Action, Cause, Correction, Keeper, SystemClock};
+use linux::name_lock::NameLock;
+use linux::service_manager;
+use linux::wait::{Token, Wait, Wake};
+use platform::clock::Clock;
+use platform::sampler::Sampler;
+use platform::system_clock::{self, KernelClock};
+use units::OffsetBound;
+
+use crate::chronyd::{ChronydClient, LONGEST_STEP};
+use crate::discovery;
+use crate::error::DaemonError;
+use crate::kept_clock::{KeptClock, Simulated, monotonic_ns};
+use crate::other_daemons::OtherDaemons;
+use crate::polled::{Change, Source};
+use crate::realtime_offset::RealtimeOffset;
+use crate::settings::Settings;
+
+/// What chronyd is fed through, in events.
+const FEED: &str = "chronyd's reference clock";
+
+/// The name that a daemon holds while it corrects the kernel's clock: a second
+/// would correct what the first has corrected already.
+const NAME: &str = "parachron-keep";
+
+/// Keeps the clock of this machine.
+pub struct Daemon {
+    settings: Settings,
+    sampler: Sampler,
+    observer: Observer,
+    keeper: Keeper,
+    sources: Vec<Source>,
+    not_used: Vec<NotUsed>,
+    clock: KeptClock,
+    others: OtherDaemons,
+    chronyd: ChronydClient,
+    summary: Summary,
+    events: Vec<Event>,
+    /// Half of what the service manager allows between two notifications, so
+    /// that a late one does no harm; and when the last was sent.
+    watchdog: Option<(Duration, Instant)>,
+    _lock: Option<NameLock>,
+}
+
+impl Daemon {
+    /// Finds the sources, and whether it may correct the clock.
+    ///
+    /// # Errors
+    /// Why it cannot be kept by these settings.
+    pub fn new(mut settings: Settings) -> Result<Self, DaemonError> {
+        settings.check()?;
+        settings.policy.corrector = settings.chronyd.corrector();
+        let others = OtherDaemons::new(&settings)?;
+        let lock = (settings.sets_the_clock() && !settings.force).then(lock).transpose()?;
+        // Better reported now than at the first pause.
+        if settings.sets_the_clock()
+            && let Err(why) = system_clock::may_set()
+        {
+            return Err(DaemonError::NotPermitted(why));
+        }
+        let (sources, not_used) = discovery::find(&settings)?;
+        let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
+        let clock = if settings.dry_run {
+            KeptClock::Simulated(Simulated::default())
+        } else {
+            KeptClock::Kernel(KernelClock)
+        };
+        Ok(Self {
+            sampler: Sampler::new(&settings.paths),
+            observer: Observer::new(settings.interval),
+            keeper: Keeper::new(settings.policy.clone(), &kinds),
+            chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
+            settings,
+            sources,
+            not_used,
+            clock,
+            others,
+            summary: Summary::default(),
+            events: Vec::new(),
+            watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
+            _lock: lock,
+        })
+    }
+
+    /// The first line of its log.
+    pub fn started(&self) -> Line {
+        line(Event::Started(Box::new(Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dry_run: self.settings.dry_run,
+            interval_s: self.settings.interval.as_secs_f64(),
+            policy: self.settings.policy.clone(),
+            sources: self.sources.iter().map(|source| source.name.clone()).collect(),
+            not_used: self.not_used.clone(),
+            other_daemons: self.others.running.clone(),
+        })))
+    }
+
+    /// Keeps the clock until a signal, or the end of its duration; `log` gets
+    /// each line but the first.
+    ///
+    /// # Errors
+    /// It cannot wait, or no source had replied by the end of its duration.
+    pub fn run(
+        &mut self,
+        mut wait: Wait,
+        mut log: impl FnMut(Line),
+    ) -> Result<Summary, DaemonError> {
+        // First the clock set: it is reported before the host's messages.
+        let clock_set = self.sampler.clock_set().map(|fd| wait.add(fd));
+        clock_set.transpose().map_err(DaemonError::Wait)?;
+        let host = self.sources.iter().find_map(Source::host).map(|host| wait.add(host));
+        let host = host.transpose().map_err(DaemonError::Wait)?;
+        let begun = Instant::now();
+        let end = self.settings.duration.and_then(|duration| begun.checked_add(duration));
+        let mut next = begun;
+        loop {
+            self.sample(&mut log);
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            // Overdue samples are left out, not made up for.
+            next = (next + self.observer.next_sample_in()).max(Instant::now());
+            if !self.wait(&wait, host, end.map_or(next, |end| next.min(end)), &mut log)? {
+                break;
+            }
+        }
+        self.summary.ran_s = begun.elapsed().as_secs_f64();
+        log(line(Event::Summary(self.summary.clone())));
+        if end.is_some() && self.summary.replies == 0 {
+            return Err(DaemonError::NoReply);
+        }
+        Ok(self.summary.clone())
+    }
+
+    /// Waits for the next sample, and reads the host's messages meanwhile;
+    /// whether to go on.
+    fn wait(
+        &mut self,
+        wait: &Wait,
+        host: Option<Token>,
+        deadline: Instant,
+        log: &mut impl FnMut(Line),
+    ) -> Result<bool, DaemonError> {
+        loop {
+            match wait.until(deadline).map_err(DaemonError::Wait)? {
+                Wake::Readable(token) if Some(token) == host => self.read_host(log),
+                // The other descriptor: the clock was set.
+                Wake::Deadline | Wake::Readable(_) => return Ok(true),
+                Wake::Signal | Wake::ReaderGone => return Ok(false),
+            }
+        }
+    }
+
+    fn sample(&mut self, log: &mut impl FnMut(Line)) {
+        self.summary.samples += 1;
+        let sample = self.sampler.sample(self.observer.is_gathering());
+        let mut disruptions = self.observer.observe(sample).disruptions;
+        disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
+        self.keeper.sample(monotonic_ns(), &disruptions);
+        // What leaves the clock as it is would fill the log of a busy host.
+        disruptions.retain(|one| !matches!(one.kind, Kind::LongSteal | Kind::Steered));
+        for disruption in disruptions {
+            self.summary.disruptions += 1;
+            log(line(Event::Disruption(disruption)));
+        }
+        self.act(log);
+        // Even if none is due: a message read later was then sent after a step
+        // of this sample.
+        self.read_host(log);
+        if let Some((each, sent)) = &mut self.watchdog
+            && sent.elapsed() >= *each
+        {
+            *sent = Instant::now();
+            // If the manager has gone, the clock is kept all the same.
+            let _ = service_manager::alive();
+        }
+    }
+
+    /// Reads the messages on the host's socket.
+    fn read_host(&mut self, log: &mut impl FnMut(Line)) {
+        let Some(index) = self.sources.iter().position(|source| source.host().is_some()) else {
+            return;
+        };
+        let polled = Source::poll_all(&mut self.sources, &[index]).pop();
+        let offset = polled.and_then(|polled| polled.outcome.offset);
+        let Some(host) = self.sources[index].host_mut() else { return };
+        let (resumed, rejected) = (host.take_resumed(), host.take_rejected());
+        if let Some(why) = rejected {
+            log(line(Event::HostMessageRejected { why: why.to_string() }));
+        }
+        if resumed {
+            log(line(Event::HostResumed));
+            self.keeper.suspect(monotonic_ns(), Cause::HostResumed);
+        }
+        if offset.is_some() {
+            self.summary.replies += 1;
+            self.measured(index, offset);
+        }
+        self.act(log);
+    }
+
+    /// Carries out what the keeper wants, until it wants nothing more.
+    fn act(&mut self, log: &mut impl FnMut(Line)) {
+        while let Some(action) = self.keeper.next(monotonic_ns()) {
+            match action {
+                Action::Measure(sources) => self.measure(&sources),
+                Action::Step(by) => self.correct(&by, Method::Step),
+                Action::Slew(by) => self.correct(&by, Method::Slew),
+                Action::Makestep { by, restart } => {
+                    if restart {
+                        self.chronyd.restart();
+                    }
+                    self.correct(&by, Method::Makestep);
+                }
+                Action::FeedChronyd(offset) => self.feed(&offset),
+                Action::Refuse(by, why) => {
+                    self.summary.refused += 1;
+                    self.events.push(Event::Refused { basis: self.basis(&by), why });
+                }
+                Action::Synchronised(left) => {
+                    self.events.push(Event::Synchronised(self.basis(&left)));
+                }
+            }
+            self.events.drain(..).for_each(|event| log(line(event)));
+        }
+    }
+
+    fn measure(&mut self, which: &[usize]) {
+        let begun = Instant::now();
+        let polled = Source::poll_all(&mut self.sources, which);
+        // The next sample is late by this, and by nothing else. Beyond the
+        // timeout it is by something else: the machine may have been paused.
+        let timeouts = which.iter().filter_map(|index| Some(self.sources.get(*index)?.timeout));
+        self.observer.was_busy(begun.elapsed().min(timeouts.max().unwrap_or_default()));
+        for one in polled {
+            let outcome = one.outcome;
+            self.summary.requests += 1;
+            self.summary.replies += u64::from(outcome.offset.is_some());
+            let source = || self.sources[one.index].name.clone();
+            self.events.extend(outcome.change.map(|change| match change {
+                Change::Unreachable(why) => Event::SourceUnreachable { source: source(), why },
+                Change::Reachable => Event::SourceReachable { source: source() },
+            }));
+            self.measured(one.index, outcome.offset);
+        }
+    }
+
+    /// Gives the keeper a source's offset from the clock as it would be.
+    fn measured(&mut self, index: usize, offset: Option<OffsetBound>) {
+        let ahead_ns = self.clock.ahead_ns();
+        let offset = offset.map(|offset| OffsetBound {
+            offset_ns: offset.offset_ns.saturating_sub(ahead_ns),
+            ..offset
+        });
+        self.keeper.measured(index, monotonic_ns(), offset);
+    }
+
+    fn correct(&mut self, by: &Correction, how: Method) {
+        if let Some(daemon) = self.others.conflicting() {
+            self.keeper.corrected(monotonic_ns(), false);
+            return self.events.push(Event::Paused { daemon });
+        }
+        if how != Method::Makestep && self.was_set_since(by) {
+            self.keeper.was_set(monotonic_ns());
+            return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
+        }
+        let read = |clock: &KeptClock| clock.now().ok().map(|now| now.0);
+        let before_unix_ns = read(&self.clock);
+        let done = self.carry_out(by, how);
+        let after_unix_ns = read(&self.clock);
+        self.keeper.corrected(monotonic_ns(), done.is_ok());
+        if let Err(why) = done {
+            self.summary.failed += 1;
+            return self.events.push(Event::Failed { how, by_ns: by.by_ns, why });
+        }
+        match how {
+            Method::Step => {
+                self.summary.steps += 1;
+                let size_ns = by.by_ns.unsigned_abs();
+                self.summary.largest_step_ns = self.summary.largest_step_ns.max(size_ns);
+            }
+            Method::Slew => self.summary.slews += 1,
+            Method::Makestep => self.summary.makesteps += 1,
+        }
+        self.events.push(Event::Corrected(Corrected {
+            how,
+            dry_run: self.clock.is_simulated(),
+            before_unix_ns,
+            after_unix_ns,
+            basis: self.basis(by),
+        }));
+    }
+
+    /// Whether another process set the clock after it was compared with the
+    /// selected source: the correction would be added to that setting.
+    fn was_set_since(&self, by: &Correction) -> bool {
+        let then = self.sources.get(by.source).and_then(|source| source.realtime);
+        then.zip(RealtimeOffset::now()).is_some_and(|(then, now)| then.differs_from(now))
+    }
+
+    fn carry_out(&mut self, by: &Correction, how: Method) -> Result<(), String> {
+        match how {
+            Method::Makestep if !self.clock.is_simulated() => {
+                let begun = Instant::now();
+                let done = self.chronyd.step();
+                self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+                done.map_err(|why| why.to_string())
+            }
+            Method::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
+            _ => {
+                self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
+                if !self.clock.is_simulated() {
+                    self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn feed(&mut self, offset: &OffsetBound) {
+        if self.clock.is_simulated() {
+            self.summary.fed_chronyd += 1;
+            return;
+        }
+        let (is_accepted, change) = self.chronyd.feed(offset);
+        self.summary.fed_chronyd += u64::from(is_accepted);
+        let source = || FEED.to_owned();
+        self.events.extend(change.map(|change| match change {
+            Ok(()) => Event::SourceReachable { source: source() },
+            Err(why) => Event::SourceUnreachable { source: source(), why: why.to_string() },
+        }));
+    }
+
+    fn basis(&self, correction: &Correction) -> Basis {
+        let source = self.sources.get(correction.source);
+        Basis::new(correction, source.map_or("?", |source| &source.name))
+    }
+}
+
+/// Takes the name.
+fn lock() -> Result<NameLock, DaemonError> {
+    let lock = NameLock::take(NAME).map_err(DaemonError::Lock)?;
+    lock.ok_or(DaemonError::AlreadyRunning { name: NAME })
+}
+
+/// An event that happened now.
+fn line(event: Event) -> Line {
+    Line { at_unix_ns: Clock::Realtime.read_ns(), at_monotonic_ns: monotonic_ns(), event }
+}

@@ -1,0 +1,78 @@
+//! Why a daemon does not start, or ends.
+
+use std::io;
+use std::path::PathBuf;
+
+use facts::Unknown;
+use facts::steering::TimeKeeperKind;
+use keeper::event::NotUsed;
+use linux::system_clock::NoPermission;
+use sources::PhcSource;
+use sources::chronyd_client::FeedError;
+use sources::phc::UnknownScale;
+
+/// Why a daemon does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The clock is never to be set back, and chronyd may set it back.
+    #[error("chronyd's makestep steps by its own measurements, backward too")]
+    MakestepMayGoBackward,
+    /// Offsets that are ignored would have to be stepped.
+    #[error("the tolerance is beyond the step threshold")]
+    ToleranceBeyondThreshold,
+    /// Offsets that are stepped would have to be refused.
+    #[error("the step threshold is beyond the largest step")]
+    ThresholdBeyondMaxStep,
+    /// Another daemon that is not allowed to disciplines the clock.
+    #[error("{} already disciplines this clock", .0.name())]
+    OtherDaemon(TimeKeeperKind),
+    /// The processes of this machine cannot be read.
+    #[error("cannot read which other time daemons run: {0}")]
+    OtherDaemonsUnknown(Unknown),
+    /// Another of these daemons corrects this clock.
+    #[error("another `parachron keep` already corrects this clock (it holds @{name})")]
+    AlreadyRunning {
+        /// The abstract Unix socket that it holds.
+        name: &'static str,
+    },
+    /// The name cannot be locked.
+    #[error("cannot check for another `parachron keep`: {0}")]
+    Lock(io::Error),
+    /// This process may not set the clock.
+    #[error("cannot set the time of day: {0}")]
+    NotPermitted(NoPermission),
+    /// Two sources are one: it would be counted twice.
+    #[error("{0}")]
+    DuplicateSource(String),
+    /// A source that was named cannot be used.
+    #[error("{}: {why}", path.display())]
+    UnusableSource {
+        /// The socket or device.
+        path: PathBuf,
+        /// Whether it is the host's socket.
+        is_host_socket: bool,
+        /// Why not.
+        why: String,
+    },
+    /// It is unknown what a PTP hardware clock counts.
+    #[error("{}: {why}", phc.device())]
+    UnknownScale {
+        /// The clock.
+        phc: Box<PhcSource>,
+        /// What is not known.
+        why: UnknownScale,
+    },
+    /// There is no time source.
+    #[error("no time source")]
+    NoSource(Vec<NotUsed>),
+    /// There is no socket to feed chronyd through.
+    #[error("no socket to feed chronyd through: {0}")]
+    Feed(FeedError),
+    /// The process cannot wait.
+    #[error("cannot wait for the next sample: {0}")]
+    Wait(io::Error),
+    /// The time to run is over, and no source replied.
+    #[error("no source replied")]
+    NoReply,
+}

@@ -1,0 +1,162 @@
+//! A time source as the daemon polls it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use keeper::SourceKind;
+use sources::unique::duplicate_of;
+use sources::{HostSocket, NtpSource, Source as TimeSource, SourceError};
+use units::OffsetBound;
+
+use crate::realtime_offset::RealtimeOffset;
+
+/// A source, and whether it replies.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) kind: SourceKind,
+    /// How long a poll of it may take.
+    pub(crate) timeout: Duration,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC just before its last usable reply;
+    /// `None` before the first.
+    pub(crate) realtime: Option<RealtimeOffset>,
+    time: TimeSource,
+    describe: fn(&SourceError) -> String,
+    /// Whether its last reply was usable; `None` before the first.
+    is_reachable: Option<bool>,
+}
+
+/// A source that became unreachable or reachable.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// It does not reply any more, or never did; why.
+    Unreachable(String),
+    /// It replies again.
+    Reachable,
+}
+
+/// What came of a poll.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    /// Its offset, if it gave a usable one.
+    pub(crate) offset: Option<OffsetBound>,
+    /// What has changed.
+    pub(crate) change: Option<Change>,
+}
+
+/// A poll of one source.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Polled {
+    /// Which source, by its index.
+    pub(crate) index: usize,
+    /// What came of it.
+    pub(crate) outcome: Outcome,
+}
+
+impl Source {
+    pub(crate) fn new(kind: SourceKind, time: TimeSource) -> Self {
+        Self {
+            name: time.name(),
+            kind,
+            timeout: Duration::ZERO,
+            realtime: None,
+            time,
+            describe: ToString::to_string,
+            is_reachable: None,
+        }
+    }
+
+    pub(crate) fn ntp(server: &str, timeout: Duration) -> Self {
+        let time = TimeSource::Ntp(NtpSource::named(server, timeout));
+        Self { timeout, ..Self::new(SourceKind::Ntp, time) }
+    }
+
+    pub(crate) fn described_by(self, describe: fn(&SourceError) -> String) -> Self {
+        Self { describe, ..self }
+    }
+
+    /// We stepped the clock.
+    pub(crate) fn stepped(&mut self, by_ns: i64) {
+        self.realtime = self.realtime.map(|realtime| realtime.stepped(by_ns));
+    }
+
+    /// Polls those of the sources, all at the same time.
+    pub(crate) fn poll_all(sources: &mut [Self], which: &[usize]) -> Vec<Polled> {
+        // Before, so that a clock set meanwhile shows.
+        let realtime = RealtimeOffset::now();
+        let is_polled = |(index, _): &(usize, &mut Self)| which.contains(index);
+        let polled = sources.iter_mut().enumerate().filter(is_polled);
+        let mut times: Vec<_> = polled.map(|(_, source)| &mut source.time).collect();
+        let replies = TimeSource::offset_all(&mut times);
+        let duplicates: Vec<_> =
+            (0..sources.len()).map(|index| Self::duplicate(sources, index)).collect();
+        let polled = sources.iter_mut().enumerate().filter(is_polled).zip(replies);
+        polled
+            .map(|((index, source), reply)| {
+                let reply = reply.map_err(|why| (source.describe)(&why));
+                let reply = duplicates[index].clone().map_or(reply, Err);
+                Polled { index, outcome: source.replied(realtime, reply) }
+            })
+            .collect()
+    }
+
+    /// How it is a duplicate of another, which has their vote: two names may
+    /// turn out to be one server's.
+    fn duplicate(sources: &[Self], index: usize) -> Option<String> {
+        let address = sources[index].address()?;
+        let are_same = sources.iter().enumerate().filter(|(_, one)| one.address() == Some(address));
+        // A reachable one keeps the vote: its last reply may still count.
+        let (first, votes) =
+            are_same.min_by_key(|(index, one)| (one.is_reachable != Some(true), *index))?;
+        if first == index {
+            return None;
+        }
+        duplicate_of((&votes.name, Some(address)), (&sources[index].name, Some(address)))
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.time.address()
+    }
+
+    /// It was polled while the clocks differed by `realtime`, and replied
+    /// this.
+    fn replied(
+        &mut self,
+        realtime: Option<RealtimeOffset>,
+        reply: Result<OffsetBound, String>,
+    ) -> Outcome {
+        let before = self.is_reachable.replace(reply.is_ok());
+        match reply {
+            Ok(offset) => {
+                self.realtime = realtime;
+                Outcome {
+                    offset: Some(offset),
+                    change: (before == Some(false)).then_some(Change::Reachable),
+                }
+            }
+            Err(why) => Outcome {
+                offset: None,
+                change: (before != Some(false)).then_some(Change::Unreachable(why)),
+            },
+        }
+    }
+
+    /// The host's socket, if this is it.
+    pub(crate) fn host_mut(&mut self) -> Option<&mut HostSocket> {
+        match &mut self.time {
+            TimeSource::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// The host's socket, if this is it.
+    pub(crate) fn host(&self) -> Option<&HostSocket> {
+        match &self.time {
+            TimeSource::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! What a daemon is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use facts::steering::TimeKeeperKind;
+use keeper::{Corrector, Policy};
+use platform::sampler::ProbePaths;
+use sources::SourceError;
+use sources::chronyd_client::Address;
+use sources::phc::PhcSpec;
+
+use crate::error::DaemonError;
+
+/// A daemon's settings. The defaults correct the clock by what the host
+/// offers.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What may be corrected. Its corrector follows from [`Settings::chronyd`].
+    pub policy: Policy,
+    /// The time sources.
+    pub sources: SourceSettings,
+    /// A chronyd that corrects the clock in place of this process.
+    pub chronyd: ChronydSettings,
+    /// The interval of samples.
+    pub interval: Duration,
+    /// When to end; never by itself where there is none.
+    pub duration: Option<Duration>,
+    /// Report corrections, and make none.
+    pub dry_run: bool,
+    /// Daemons that may run and set the clock as well.
+    pub allowed: Vec<TimeKeeperKind>,
+    /// Start whatever other daemons run, or if that is unknown.
+    pub force: bool,
+    /// The files that samples are read from.
+    pub paths: ProbePaths,
+}
+
+/// The time sources: those named, and those found on this machine.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SourceSettings {
+    /// NTP servers, `HOST` or `HOST:PORT`.
+    pub ntp: Vec<String>,
+    /// How long to wait for their replies, and for name lookups.
+    pub timeout: Duration,
+    /// PTP hardware clocks.
+    pub phc: Vec<PhcSpec>,
+    /// A socket for the host's messages.
+    pub host_socket: Option<PathBuf>,
+    /// Kinds of source that are not probed for.
+    pub excluded: Vec<DiscoveredSource>,
+    /// How a source's error is put into an event; as it is displayed by
+    /// default.
+    pub describe: fn(&SourceError) -> String,
+}
+
+/// The kinds of source that are found on a machine by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiscoveredSource {
+    /// The host's VMClock page.
+    Vmclock,
+    /// PTP clocks of hosts.
+    Phc,
+    /// The battery-backed clock.
+    Rtc,
+}
+
+impl DiscoveredSource {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Vmclock, Self::Phc, Self::Rtc];
+}
+
+/// How a chronyd is used; not at all by default.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ChronydSettings {
+    /// Send it `makestep` where a step is due: at this address, or at
+    /// chronyc's default.
+    pub makestep: Option<Option<Address>>,
+    /// Feed the selected source to its SOCK reference clock here.
+    pub feed: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            sources: SourceSettings::default(),
+            chronyd: ChronydSettings::default(),
+            interval: Duration::from_millis(500),
+            duration: None,
+            dry_run: false,
+            allowed: Vec::new(),
+            force: false,
+            paths: ProbePaths::default(),
+        }
+    }
+}
+
+impl Default for SourceSettings {
+    fn default() -> Self {
+        Self {
+            ntp: Vec::new(),
+            timeout: Duration::from_millis(300),
+            phc: Vec::new(),
+            host_socket: None,
+            excluded: Vec::new(),
+            describe: ToString::to_string,
+        }
+    }
+}
+
+impl ChronydSettings {
+    /// What corrects the clock then.
+    pub fn corrector(&self) -> Corrector {
+        let (makestep, feed) = (self.makestep.is_some(), self.feed.is_some());
+        if makestep || feed { Corrector::Chronyd { makestep, feed } } else { Corrector::Kernel }
+    }
+}
+
+impl Settings {
+    /// Whether this process is to set the clock.
+    pub(crate) fn sets_the_clock(&self) -> bool {
+        !self.dry_run && self.chronyd.corrector() == Corrector::Kernel
+    }
+
+    /// Whether two of them contradict each other. [`crate::Daemon::new`]
+    /// checks as well.
+    ///
+    /// # Errors
+    /// Which.
+    pub fn check(&self) -> Result<(), DaemonError> {
+        if self.policy.never_backward && self.chronyd.makestep.is_some() {
+            Err(DaemonError::MakestepMayGoBackward)
+        } else if self.policy.tolerance_ns > self.policy.step_threshold_ns {
+            Err(DaemonError::ToleranceBeyondThreshold)
+        } else if self.policy.max_step_ns < self.policy.step_threshold_ns {
+            Err(DaemonError::ThresholdBeyondMaxStep)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chronyd_is_commanded_fed_or_both() {
+        let corrector = |makestep: bool, feed: bool| {
+            let feed = feed.then(|| "/run/chrony.keep.sock".into());
+            ChronydSettings { makestep: makestep.then_some(None), feed }.corrector()
+        };
+        assert_eq!(corrector(false, false), Corrector::Kernel);
+        for (makestep, feed) in [(true, false), (false, true), (true, true)] {
+            assert_eq!(corrector(makestep, feed), Corrector::Chronyd { makestep, feed });
+        }
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        let check = |change: fn(&mut Settings)| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            settings.check()
+        };
+        assert!(check(|settings| settings.policy.never_backward = true).is_ok());
+        let tolerance = check(|settings| settings.policy.tolerance_ns = 1_000_000_000);
+        assert!(matches!(tolerance, Err(DaemonError::ToleranceBeyondThreshold)));
+        let max_step = check(|settings| settings.policy.max_step_ns = 50_000_000);
+        assert!(matches!(max_step, Err(DaemonError::ThresholdBeyondMaxStep)));
+        let backward = check(|settings| {
+            settings.policy.never_backward = true;
+            settings.chronyd.makestep = Some(None);
+        });
+        assert!(matches!(backward, Err(DaemonError::MakestepMayGoBackward)));
+    }
+}

@@ -1,0 +1,63 @@
+//! A daemon without a program: what a host sends on its socket in, events out.
+//! It is a dry run, which never sets the clock.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use daemon::{Daemon, DaemonError, DiscoveredSource, Settings};
+use keeper::event::{Event, Method};
+use linux::wait::{Signals, Wait};
+
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    (settings.dry_run, settings.force) = (true, true);
+    settings.interval = Duration::from_millis(20);
+    settings.duration = Some(Duration::from_millis(300));
+    settings.sources.excluded = DiscoveredSource::ALL.to_vec();
+    settings
+}
+
+#[test]
+fn a_hosts_time_is_what_it_would_step_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    let mut settings = settings();
+    settings.sources.host_socket = Some(path.clone());
+    let mut daemon = Daemon::new(settings).unwrap();
+    let Event::Started(started) = daemon.started().event else { panic!("not the first line") };
+    assert_eq!(started.sources, [format!("host {}", path.display())]);
+
+    let host = UnixDatagram::unbound().unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    host.send_to(b"what is the time?", &path).unwrap();
+    host.send_to(b"resumed", &path).unwrap();
+    let time = format!("time {:.9} +- 0.5", now.as_secs_f64() + 60.0);
+    host.send_to(time.as_bytes(), &path).unwrap();
+    let mut events = Vec::new();
+    let wait = Wait::new(Signals::ending().unwrap());
+    let summary = daemon.run(wait, |line| events.push(line.event)).unwrap();
+    let of = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+    assert_eq!(of(|event| matches!(event, Event::HostMessageRejected { .. })), 1, "{events:?}");
+    assert_eq!(of(|event| matches!(event, Event::HostResumed)), 1, "{events:?}");
+    let step = events.iter().find_map(|event| match event {
+        Event::Corrected(corrected) => Some(corrected),
+        _ => None,
+    });
+    let step = step.unwrap();
+    assert_eq!((step.how, step.dry_run), (Method::Step, true));
+    assert!(step.basis.by_ns.abs_diff(60_000_000_000) <= step.basis.bound_ns, "{step:?}");
+    assert_eq!((summary.steps, summary.replies), (1, 1));
+    assert!(matches!(events.last(), Some(Event::Summary(last)) if *last == summary));
+}
+
+#[test]
+fn without_a_source_it_does_not_start_and_without_a_reply_it_fails() {
+    assert!(matches!(Daemon::new(settings()), Err(DaemonError::NoSource(_))));
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings();
+    settings.sources.host_socket = Some(folder.path().join("host.sock"));
+    settings.duration = Some(Duration::from_millis(1));
+    let mut daemon = Daemon::new(settings).unwrap();
+    let wait = Wait::new(Signals::ending().unwrap());
+    assert!(matches!(daemon.run(wait, |_| {}), Err(DaemonError::NoReply)));
+}

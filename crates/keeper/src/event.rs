@@ -1,0 +1,205 @@
+//! What a keeper's driver reports: the types that its log, its socket and its
+//! status share. An event serialises to the line of `parachron keep --format
+//! json`.
+
+use disruptions::Disruption;
+use facts::steering::TimeKeeperKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::action::{Cause, Correction, Refusal};
+use crate::policy::Policy;
+
+/// One line: an event and its time.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Line {
+    /// CLOCK_REALTIME, ns since 1970; null where it shows a time before.
+    pub at_unix_ns: Option<u64>,
+    /// CLOCK_MONOTONIC, ns.
+    pub at_monotonic_ns: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The daemon started: the first line.
+    Started(Box<Started>),
+    /// Something happened to this machine's clock.
+    Disruption(Disruption),
+    /// The host reported on its socket that it resumed the machine.
+    HostResumed,
+    /// A message on the host's socket was rejected.
+    HostMessageRejected {
+        /// Why.
+        why: String,
+    },
+    /// A source does not reply, or not with a usable time.
+    SourceUnreachable {
+        /// Its name.
+        source: String,
+        /// Why.
+        why: String,
+    },
+    /// A source replies again.
+    SourceReachable {
+        /// Its name.
+        source: String,
+    },
+    /// The clock was corrected.
+    Corrected(Corrected),
+    /// A correction failed.
+    Failed {
+        /// The kind of correction.
+        how: Method,
+        /// The correction, ns.
+        by_ns: i64,
+        /// Why it failed.
+        why: String,
+    },
+    /// A correction was cancelled: another process set the clock while the
+    /// sources were polled. All sources are polled again.
+    Cancelled {
+        /// The kind of correction.
+        how: Method,
+        /// The correction, ns.
+        by_ns: i64,
+    },
+    /// The clock is off, and is not corrected.
+    Refused {
+        /// The correction that was not made.
+        #[serde(flatten)]
+        basis: Basis,
+        /// Why not.
+        why: Refusal,
+    },
+    /// Another time daemon was started: nothing is corrected while it runs.
+    Paused {
+        /// That daemon.
+        daemon: TimeKeeperKind,
+    },
+    /// The clock is right: once after each start, disruption and step.
+    Synchronised(Basis),
+    /// The daemon ended: the last line.
+    Summary(Summary),
+}
+
+/// What runs, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Started {
+    /// This program's version.
+    pub version: String,
+    /// Corrections are reported and not made.
+    pub dry_run: bool,
+    /// The interval of samples, s.
+    pub interval_s: f64,
+    /// The settings.
+    pub policy: Policy,
+    /// The sources, the best kind first.
+    pub sources: Vec<String>,
+    /// Sources that were probed for and are not used.
+    pub not_used: Vec<NotUsed>,
+    /// Other daemons that run and may set the clock.
+    pub other_daemons: Vec<TimeKeeperKind>,
+}
+
+/// A source that is not used.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct NotUsed {
+    /// Its name.
+    pub source: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// The ways to correct a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// At once.
+    Step,
+    /// Gradually, by 500 µs a second.
+    Slew,
+    /// chronyd was sent `makestep`.
+    Makestep,
+}
+
+/// A correction, and what it is based on.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Basis {
+    /// What to add to the clock, ns: positive where it is behind.
+    pub by_ns: i64,
+    /// The error of that is at most this, ns.
+    pub bound_ns: u64,
+    /// The selected source.
+    pub source: String,
+    /// How many sources agree, itself included.
+    pub agreeing: usize,
+    /// Of how many with an offset.
+    pub of_sources: usize,
+    /// What made the clock wrong; null for drift.
+    pub cause: Option<Cause>,
+}
+
+impl Basis {
+    /// Of a correction, with the name of its source.
+    pub fn new(correction: &Correction, source: &str) -> Self {
+        Self {
+            by_ns: correction.by_ns,
+            bound_ns: correction.bound_ns,
+            source: source.to_owned(),
+            agreeing: correction.agreeing.0,
+            of_sources: correction.agreeing.1,
+            cause: correction.cause,
+        }
+    }
+}
+
+/// A correction that was made.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Corrected {
+    /// The kind of correction.
+    pub how: Method,
+    /// It was reported and not made: a dry run.
+    pub dry_run: bool,
+    /// The time of day just before, ns since 1970.
+    pub before_unix_ns: Option<u64>,
+    /// The time of day just after, ns since 1970.
+    pub after_unix_ns: Option<u64>,
+    /// By how much, and why.
+    #[serde(flatten)]
+    pub basis: Basis,
+}
+
+/// What was done in all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[non_exhaustive]
+pub struct Summary {
+    /// How long it ran, s, by CLOCK_MONOTONIC.
+    pub ran_s: f64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Disruptions reported.
+    pub disruptions: u64,
+    /// Requests to sources.
+    pub requests: u64,
+    /// Usable replies.
+    pub replies: u64,
+    /// Steps made.
+    pub steps: u64,
+    /// Slews begun.
+    pub slews: u64,
+    /// `makestep` commands that chronyd carried out.
+    pub makesteps: u64,
+    /// Samples that chronyd was fed.
+    pub fed_chronyd: u64,
+    /// Corrections that failed.
+    pub failed: u64,
+    /// Refusals reported.
+    pub refused: u64,
+    /// The largest step made, ns.
+    pub largest_step_ns: u64,
+}

@@ -1,0 +1,49 @@
+//! The keeper's states.
+//!
+//! | phase | entered by | the clock is right | it is off |
+//! | --- | --- | --- | --- |
+//! | disturbed, by a cause | start, disruption, host, a source that moved | synchronised | corrected or refused |
+//! | corrected | a step, by the kernel or chronyd | synchronised | corrected or refused |
+//! | settled | an offset within the tolerance or twice its bound | nothing | corrected or refused |
+//!
+//! Within a sample:
+//!
+//! | stage | decides by | goes on to |
+//! | --- | --- | --- |
+//! | local | the host's clock alone, where servers are to be polled | servers |
+//! | servers | all sources | done, or polls once more to confirm |
+//! | done | nothing, until a source is measured | local or servers |
+
+use crate::action::Cause;
+
+/// What is known of the clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Phase {
+    /// It may have been moved: nothing measured before counts.
+    Disturbed(Cause),
+    /// It was stepped, and not verified yet; what had disturbed it, if known.
+    Corrected(Option<Cause>),
+    /// It was measured, and was right.
+    Settled,
+}
+
+impl Phase {
+    pub(super) fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Disturbed(cause) => Some(cause),
+            Self::Corrected(cause) => cause,
+            Self::Settled => None,
+        }
+    }
+}
+
+/// How far this sample's decision is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The host's clock may be decided by alone.
+    Local,
+    /// All sources are decided by.
+    Servers,
+    /// Decided.
+    Done,
+}
