@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use platform::clock::Clock;
-use platform::clocksource_switch::Switchboard;
+use inspect::clocksource_switch::Switchboard;
+use linux::clock::Clock;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 use pvclock::kvm_clock::{LastTime, TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter};

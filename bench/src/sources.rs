@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use platform::clocksource_switch::Switchboard;
-use platform::restore_guard::{self, RestoreGuard};
+use inspect::clocksource_switch::Switchboard;
+use inspect::restore_guard::{self, RestoreGuard};
 
 /// The hidden argument by which this program becomes the guard.
 pub(crate) const GUARD: &str = "guard";

@@ -3,8 +3,8 @@
 
 use facts::kernel::{command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
-use platform::sampler;
-use platform::tree::{self, manifest::Manifest};
+use inspect::sampler;
+use inspect::tree::{self, manifest::Manifest};
 use sources::host::Message;
 
 /// Bytes as the parsers get them.
@@ -67,7 +67,7 @@ pub(crate) fn kernel_command_line(data: &[u8]) {
 
 /// The kernel's configuration, packed and as text.
 pub(crate) fn kernel_configuration(data: &[u8]) {
-    let _ = platform::unpack(data);
+    let _ = inspect::unpack(data);
     let _ = configuration::parse(&settles(&text(data), configuration::reduce));
 }
 

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use platform::tree::Tree;
+use inspect::tree::Tree;
 use tempfile::TempDir;
 
 /// Names longer than this only test the file system.
@@ -26,12 +26,12 @@ pub(crate) fn tree(data: &[u8]) {
     }
     let Ok(tree) = Tree::captured(&original) else { return };
     let tree = tree.recording();
-    let facts = platform::read(&tree);
+    let facts = inspect::read(&tree);
     let recording = tree.into_recording();
     let copy = place.path().join("copy");
     recording.write(&copy, &recording.manifest("fuzz", 0)).expect("what was read can be written");
     let copied = Tree::captured(&copy).expect("a capture is a tree");
-    assert_eq!(platform::read(&copied), facts);
+    assert_eq!(inspect::read(&copied), facts);
 
     let diagnosis = doctor::diagnose(&facts, None);
     assert!(!diagnosis.verdict.is_empty());

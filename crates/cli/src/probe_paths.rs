@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use platform::sampler::ProbePaths;
+use inspect::sampler::ProbePaths;
 
 /// Files that the sampler reads.
 #[derive(Debug, Clone, clap::Args)]

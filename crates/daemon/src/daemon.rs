@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use disruptions::{Kind, Observer};
 
+use inspect::sampler::Sampler;
 use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Started, Summary};
 use keeper::{Action, Cause, Correction, Keeper, SystemClock};
+use linux::clock::Clock;
 use linux::name_lock::NameLock;
 use linux::service_manager;
+use linux::system_clock::{self, KernelClock};
 use linux::wait::{Token, Wait, Wake};
-use platform::clock::Clock;
-use platform::sampler::Sampler;
-use platform::system_clock::{self, KernelClock};
 use units::OffsetBound;
 
 use crate::chronyd::{ChronydClient, LONGEST_STEP};

@@ -1,8 +1,8 @@
 //! The clock that is kept: the kernel's, or, in a dry run, a simulated one.
 
 use keeper::{Slewing, SystemClock};
-use platform::clock::Clock;
-use platform::system_clock::{KernelClock, SetError};
+use linux::clock::Clock;
+use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
 
 /// CLOCK_REALTIME, and what corrects it.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use facts::Fact;
 use facts::steering::{TimeKeeper, TimeKeeperKind};
-use platform::live;
+use inspect::live;
 
 use crate::error::DaemonError;
 use crate::settings::Settings;

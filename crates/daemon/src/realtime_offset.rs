@@ -2,7 +2,7 @@
 //! that alone, as both run at one rate, slewed or not (and by a leap second,
 //! which sets the clock for anyone who measured before it).
 
-use platform::clock::Clock;
+use linux::clock::Clock;
 use units::Bracket;
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use facts::steering::TimeKeeperKind;
+use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
-use platform::sampler::ProbePaths;
 use sources::SourceError;
 use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;

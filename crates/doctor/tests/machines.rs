@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use doctor::finding::Diagnosis;
 use facts::Facts;
-use platform::tree::Tree;
+use inspect::tree::Tree;
 
 /// What a machine's tree says.
 fn machine(name: &str) -> Facts {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).expect("a folder of testdata/machines");
-    platform::read(&tree)
+    inspect::read(&tree)
 }
 
 /// The diagnosis in few lines: verdict, findings, what could not be checked.

@@ -105,7 +105,7 @@ impl Run {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Monotonic, LabError> {
         let mut settings = bench.machine(self.maker, bench.settings.vcpus);
-        settings.affinity = platform::cpus::allowed().unwrap_or_default();
+        settings.affinity = linux::cpus::allowed().unwrap_or_default();
         let machine = Machine::start(&settings)?;
         for vcpu in 0..machine.vcpus() {
             machine.discover(vcpu)?;

@@ -21,7 +21,7 @@ use host::VcpuId;
 use instruments::measurements::Spread;
 use instruments::rate::Pair;
 use kvm_bindings::KVM_CLOCK_HOST_TSC;
-use platform::cpus::{self, Pinned};
+use linux::cpus::{self, Pinned};
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};

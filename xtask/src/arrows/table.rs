@@ -66,8 +66,6 @@ pub(super) const CRATES: &[Row] = &[
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
     pure(4, "doctor", &["units", "facts", "instruments", "pvclock"]),
-    // Goes when its parts have their own crates; so does its name below.
-    open(4, "platform", &["units", "facts", "pvclock"]),
     top(5, "clock-c", Uses::Only(&["units", "clock"])),
     pure(5, "keeper", &["units", "disruptions", "instruments", "facts", "pvclock"]),
     open(
@@ -75,7 +73,7 @@ pub(super) const CRATES: &[Row] = &[
         "inspect",
         &["units", "pvclock", "facts", "linux", "sources", "instruments", "chronyd"],
     ),
-    open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest", "platform"]),
+    open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
     below_but(6, "daemon", &["vmm", "records", "kvm", "host", "guest", "clock"]),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),

@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use inspect::clock_call::Call;
+use inspect::measure::loads::{self, Load};
+use inspect::measure::{self, PAGE, Plan};
 use instruments::measurements::{Measurements, Throughput};
-use platform::clock_call::Call;
-use platform::measure::loads::{self, Load};
-use platform::measure::{self, PAGE, Plan};
 
 use crate::commands::helpers::{self, Helper};
 use crate::duration;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use facts::Unknown;
-use platform::tree::manifest::Manifest;
-use platform::tree::{Tree, WriteError};
+use inspect::tree::manifest::Manifest;
+use inspect::tree::{Tree, WriteError};
 
 use crate::error::CliError;
 use crate::output::table::{Cell, Column, Table};
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let tree = Tree::live().recording();
     // It saves exactly what is read: there is no second list.
-    platform::read(&tree);
+    inspect::read(&tree);
     let recording = tree.into_recording();
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let manifest = recording.manifest(env!("CARGO_PKG_VERSION"), now_s);
@@ -138,7 +138,7 @@ fn closing(manifest: &Manifest, written: Option<&Path>) -> String {
             text.push_str(&format!(
                 "{folder}: {files} files, {bytes} bytes, and {}.\n\
                  Diagnose it anywhere: parachron doctor --root {folder}\n",
-                platform::tree::manifest::PATH
+                inspect::tree::manifest::PATH
             ));
         }
         None => text.push_str(&format!("{files} files, {bytes} bytes. Nothing was written.\n")),

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use platform::measure::{Plan, Session};
-use platform::tree::Tree;
+use inspect::measure::{Plan, Session};
+use inspect::tree::Tree;
 
 use crate::error::{COULD_NOT, CliError};
 use crate::output::{self, Format};
@@ -40,12 +40,12 @@ const MEASURING: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = match &args.root {
-        Some(folder) => ClocksReport::new(&platform::read(&captured(folder)?), None, args.all),
+        Some(folder) => ClocksReport::new(&inspect::read(&captured(folder)?), None, args.all),
         None => {
             let mut session = Session::new(Plan::monotonic(MEASURING));
             session.round(1, &|_| ());
             let measured = session.finish();
-            ClocksReport::new(&platform::read(&Tree::live()), Some(&measured), args.all)
+            ClocksReport::new(&inspect::read(&Tree::live()), Some(&measured), args.all)
         }
     };
     match args.format {

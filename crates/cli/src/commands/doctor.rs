@@ -12,9 +12,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use doctor::finding::{Diagnosis, Severity};
 use doctor::report::DoctorReport;
+use inspect::measure;
+use inspect::tree::Tree;
 use instruments::measurements::Measurements;
-use platform::measure;
-use platform::tree::Tree;
 
 use crate::error::CliError;
 use crate::output::progress::Progress;
@@ -68,10 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return rule_list::print(args.format);
     }
     let report = match &args.root {
-        Some(folder) => DoctorReport::new(platform::read(&captured(folder)?), None),
+        Some(folder) => DoctorReport::new(inspect::read(&captured(folder)?), None),
         None => {
             let measurements = (!args.no_measure).then(measure_here);
-            DoctorReport::new(platform::read(&Tree::live()), measurements)
+            DoctorReport::new(inspect::read(&Tree::live()), measurements)
         }
     };
     match args.format {

@@ -23,9 +23,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use inspect::tree::Tree;
 use instruments::drift::budget::Budget;
 use linux::vmclock::VmClockDevice;
-use platform::tree::Tree;
 use sources::phc::PhcSpec;
 
 use crate::duration;
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         });
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    let facts = platform::read(&Tree::live());
+    let facts = inspect::read(&Tree::live());
     let Selected { references, note } = Selected::of(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let clocks = Clocks::find(&args.clock, only, &facts);
@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
-    let _pinned = platform::cpus::pin(cpu);
+    let _pinned = linux::cpus::pin(cpu);
     let measured = match args.stopwatch && !args.duration.is_zero() {
         true => session.by_stopwatch(),
         false => session.run(args.duration, &mut Live::new()),

@@ -4,9 +4,9 @@
 use std::process::{Command, ExitCode};
 
 use clap::Subcommand;
-use platform::clocksource_switch::Switchboard;
-use platform::pipe_pair;
-use platform::restore_guard::{self, GuardOutcome};
+use inspect::clocksource_switch::Switchboard;
+use inspect::pipe_pair;
+use inspect::restore_guard::{self, GuardOutcome};
 
 use crate::error::CliError;
 

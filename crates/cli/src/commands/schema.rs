@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use doctor::report::DoctorReport;
+use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
-use platform::tree::manifest::Manifest;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 

@@ -21,7 +21,7 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
-        let cpus = platform::cpus::allowed().unwrap_or_default();
+        let cpus = linux::cpus::allowed().unwrap_or_default();
         let mut settings = bench.machine(maker, bench.settings.vcpus);
         settings.affinity.clone_from(&cpus);
         if let vmm::Backend::Own(provider) = &mut settings.backend {

@@ -65,7 +65,7 @@ impl Machine {
     /// There is no such vCPU.
     pub fn move_vcpu(&self, vcpu: usize, cpu: u32) -> Result<(), MachineError> {
         self.on_vcpu(vcpu, move |vcpu| {
-            let pinned = platform::cpus::pin(cpu)
+            let pinned = linux::cpus::pin(cpu)
                 .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
             // The binding stays for the rest of the thread's life.
             std::mem::forget(pinned);

@@ -1,7 +1,7 @@
 //! `--each-source`: all available clocksources in turn; the first is restored.
 //!
 //! A guard process restores the first source when this process ends, however
-//! it ends (`platform::restore_guard`); so nothing here needs a signal
+//! it ends (`inspect::restore_guard`); so nothing here needs a signal
 //! handler, and a failure half way is a plain `?`.
 //!
 //! The sources take turns in several rounds, so that the machine's other load
@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use platform::clocksource_switch::{SwitchError, Switchboard};
-use platform::restore_guard::RestoreGuard;
+use inspect::clocksource_switch::{SwitchError, Switchboard};
+use inspect::restore_guard::RestoreGuard;
 
 use super::report::Run;
 use super::{Bench, SourceSession};

@@ -41,7 +41,7 @@ impl Machine {
     pub(crate) fn this() -> Self {
         Self {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            cpu: platform::cpus::model(),
+            cpu: linux::cpus::model(),
             cpus: cpu_count(),
         }
     }
@@ -68,7 +68,7 @@ impl Run {
 
 /// CPUs this process may use; 1 where unknown.
 pub(crate) fn cpu_count() -> u32 {
-    let cpus = platform::cpus::allowed().map_or(1, |cpus| cpus.len());
+    let cpus = linux::cpus::allowed().map_or(1, |cpus| cpus.len());
     u32::try_from(cpus).unwrap_or(u32::MAX)
 }
 

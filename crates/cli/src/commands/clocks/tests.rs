@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use facts::Facts;
+use inspect::tree::Tree;
 use instruments::measurements::{CallCost, Measurements, NotMeasured, ReadPath, Spread, TscRate};
-use platform::tree::Tree;
 
 use super::report::{ClocksReport, Source, SourceCost};
 use super::table;
@@ -11,7 +11,7 @@ use facts::clocksource::known::ReadPlace;
 
 fn machine(name: &str) -> Facts {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/machines").join(name);
-    platform::read(&Tree::captured(&folder).unwrap())
+    inspect::read(&Tree::captured(&folder).unwrap())
 }
 
 fn made(files: &[(&str, &str)]) -> Facts {
@@ -21,7 +21,7 @@ fn made(files: &[(&str, &str)]) -> Facts {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    platform::read(&Tree::captured(folder.path()).unwrap())
+    inspect::read(&Tree::captured(folder.path()).unwrap())
 }
 
 const AVAILABLE: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use doctor::report::DoctorReport;
-use platform::tree::Tree;
+use inspect::tree::Tree;
 
 use super::{FailOn, csv, exit_code, markdown, text};
 
 fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).unwrap();
-    DoctorReport::new(platform::read(&tree), None)
+    DoctorReport::new(inspect::read(&tree), None)
 }
 
 #[test]

@@ -7,10 +7,10 @@ use clap::ValueEnum;
 use facts::Fact;
 use facts::Facts;
 use facts::kernel::LogEvent;
+use inspect::mapped_page;
 use instruments::drift::{Nesting, Reading, Span};
-use platform::clock::Clock;
-use platform::counter::{self, Counter, Tsc};
-use platform::mapped_page;
+use linux::clock::Clock;
+use linux::counter::{self, Counter, Tsc};
 use pvclock::kvm_clock::TimeReader;
 use sources::Rtc;
 use sources::phc::device_reader;
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn every_clock_is_read_around_and_within_a_reference() {
-        let facts = platform::read(&platform::tree::Tree::live());
+        let facts = inspect::read(&inspect::tree::Tree::live());
         let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
         let names = clocks.names();
         assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_asked_for_is_had_though_it_is_the_reference() {
-        let facts = platform::read(&platform::tree::Tree::live());
+        let facts = inspect::read(&inspect::tree::Tree::live());
         let clocks = Clocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
         assert_eq!(clocks.names(), [ClockName::Raw]);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use facts::Fact;
 use facts::steering::ChronyTracking;
-use platform::clock::Clock;
+use linux::clock::Clock;
 use sources::chronyd_client::{Address, ChronydClient};
 use sources::{
     NtpError, NtpServer, NtpSource, PhcSource, Source, SourceError, SourceStatus, VmClockSource,

@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_loses_nothing() {
-        let facts = platform::read(&platform::tree::Tree::live());
+        let facts = inspect::read(&inspect::tree::Tree::live());
         let clocks = Clocks::find(&[ClockName::Monotonic], None, &facts);
         let mut person = Person { answers: &b"\n5:o0\n\n5:00\n"[..] };
         let (_, readings) = person.stops(&clocks).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact};
 use facts::{Fact, Sample};
+use inspect::sampler::Sampler;
 use instruments::steps::page::age_ns;
-use platform::sampler::Sampler;
 
 use super::event::{self, Line, ProbeStatus, Started, WatchEvent, seconds};
 

@@ -4,7 +4,7 @@
 use facts::cpu::{self, cpuid};
 use facts::kernel::{command_line, configuration, event, log};
 use facts::{clocksource, hardware, steering, system};
-use platform::tree::manifest::Manifest;
+use inspect::tree::manifest::Manifest;
 use proptest::prelude::*;
 
 /// Every parser of text.
@@ -159,9 +159,9 @@ proptest! {
 
     #[test]
     fn no_unpacking_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        platform::unpack(&bytes);
+        inspect::unpack(&bytes);
         let gzip = [&[0x1f, 0x8b, 8, 0][..], &bytes].concat();
-        platform::unpack(&gzip);
+        inspect::unpack(&gzip);
     }
 
     #[test]

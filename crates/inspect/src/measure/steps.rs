@@ -7,8 +7,8 @@ use instruments::measurements::{Granularity, Measurements};
 use instruments::order::OrderCount;
 
 use super::plan::Plan;
-use crate::clock::Clock;
 use crate::clock_call::Call;
+use linux::clock::Clock;
 
 /// Changes of a clock after which its step is known.
 const CHANGES: u64 = 5000;

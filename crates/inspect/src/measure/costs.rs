@@ -10,10 +10,10 @@ use instruments::measurements::{CallCost, Measurements, ReadPath};
 use pvclock::kvm_clock::TimeReader;
 
 use super::plan::Plan;
-use crate::clock::Clock;
 use crate::clock_call::Call;
-use crate::counter::{Counter, Tsc};
 use crate::{kernel_entries, mapped_page};
+use linux::clock::Clock;
+use linux::counter::{Counter, Tsc};
 
 /// Trial calls of each kind.
 const TRIALS: u64 = 1000;

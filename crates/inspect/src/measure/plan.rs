@@ -51,7 +51,7 @@ impl Plan {
     /// `clock_gettime(CLOCK_MONOTONIC)` alone, timed for `costs`.
     pub fn monotonic(costs: Duration) -> Self {
         Self {
-            calls: vec![Call::ClockGettime(crate::clock::Clock::Monotonic)],
+            calls: vec![Call::ClockGettime(linux::clock::Clock::Monotonic)],
             page: false,
             samples: u64::MAX,
             costs,

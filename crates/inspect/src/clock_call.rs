@@ -9,8 +9,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::clock::Clock;
-use crate::counter::{Counter, Tsc, has_rdtscp, is_readable, rdtscp};
+use linux::clock::Clock;
+use linux::counter::{Counter, Tsc, has_rdtscp, is_readable, rdtscp};
 
 /// One way to read the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -62,7 +62,7 @@ fn entered(call: Call, times: u64) -> u64 {
 /// Whether a true system call is refused: the calibration of the count.
 fn is_refused() -> bool {
     // No vDSO serves CPU time (lib/vdso/gettimeofday.c, VDSO_HRES and others).
-    Call::ClockGettime(crate::clock::Clock::ThreadCputime).errno() == Some(MARK)
+    Call::ClockGettime(linux::clock::Clock::ThreadCputime).errno() == Some(MARK)
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
@@ -79,7 +79,7 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
+    use linux::clock::Clock;
 
     #[test]
     fn cpu_time_enters_the_kernel_and_instructions_do_not() {

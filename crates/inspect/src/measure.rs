@@ -14,9 +14,9 @@ use std::time::Duration;
 use instruments::measurements::Measurements;
 
 use crate::clocksource_switch::Switchboard;
-use crate::cpus::{allowed, pin};
 use costs::Costs;
 pub use costs::PAGE;
+use linux::cpus::{allowed, pin};
 pub use plan::Plan;
 use rate::RateMeasurement;
 

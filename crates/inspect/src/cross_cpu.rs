@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cpus::{PinError, pin};
+use linux::cpus::{PinError, pin};
 
 /// `TOKEN.turn` when the first CPU has given up.
 const OVER: u64 = u64::MAX;
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_shared_counter_is_read_in_order() {
-        let cpus = crate::cpus::allowed().unwrap();
+        let cpus = linux::cpus::allowed().unwrap();
         let &[first, second, ..] = &cpus[..] else {
             return crate::skipped("one CPU");
         };
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_missing_cpu_ends_the_trip() {
-        let here = crate::cpus::allowed().unwrap()[0];
+        let here = linux::cpus::allowed().unwrap()[0];
         for (first, second) in [(here, 100_000), (100_000, here)] {
             let refused = round_trips(first, second, 5, Duration::from_millis(1), || 0);
             assert_eq!(refused.unwrap_err(), PinError::Beyond { cpu: 100_000 });
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn no_time_is_no_hang() {
-        let cpus = crate::cpus::allowed().unwrap();
+        let cpus = linux::cpus::allowed().unwrap();
         let (first, second) = (cpus[0], cpus[cpus.len() - 1]);
         let stamps = round_trips(first, second, 1 << 16, Duration::ZERO, || 0).unwrap();
         assert!(stamps.len() < 1 << 16);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn trips_that_all_end_in_time_end_with_the_time_too() {
-        let cpus = crate::cpus::allowed().unwrap();
+        let cpus = linux::cpus::allowed().unwrap();
         let &[first, second, ..] = &cpus[..] else {
             return crate::skipped("one CPU");
         };

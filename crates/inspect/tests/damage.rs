@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use facts::Facts;
-use platform::tree::Tree;
+use inspect::tree::Tree;
 use proptest::prelude::*;
 
 const MACHINES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines");
@@ -37,7 +37,7 @@ fn write(root: &Path, path: &Path, bytes: &[u8]) {
 }
 
 fn read(root: &Path) -> Facts {
-    platform::read(&Tree::captured(root).unwrap())
+    inspect::read(&Tree::captured(root).unwrap())
 }
 
 #[derive(Debug, Clone)]
@@ -127,7 +127,7 @@ proptest! {
         }
         // Only a manifest that says "a later format" makes a tree unreadable.
         if let Ok(tree) = Tree::captured(root.path()) {
-            let facts = platform::read(&tree);
+            let facts = inspect::read(&tree);
             // Whatever was made of it can be reported.
             serde_json::to_string(&facts).unwrap();
         }

@@ -7,10 +7,10 @@ use instruments::offset::{Offset, RoundTrip};
 use instruments::order::OrderCount;
 
 use super::plan::Plan;
-use crate::clock::Clock;
-use crate::counter::{self, Counter, Tsc};
-use crate::cpus::PinError;
 use crate::cross_cpu::{Stamps, round_trips};
+use linux::clock::Clock;
+use linux::counter::{self, Counter, Tsc};
+use linux::cpus::PinError;
 
 /// Round trips to each pair, time permitting.
 const TRIPS: u32 = 20_000;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use instruments::measurements::Measurements;
 use instruments::rate::{Pair, rate};
 
-use crate::clock::Clock;
-use crate::counter::{self, Counter, Tsc};
+use linux::clock::Clock;
+use linux::counter::{self, Counter, Tsc};
 
 const REFERENCE: Clock = Clock::MonotonicRaw;
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use facts::{Fact, Unknown};
-use platform::tree::{Outcome, Tree};
+use inspect::tree::{Outcome, Tree};
 
 /// Says so past the test harness, which keeps the output of tests that pass.
 fn skipped(why: &Unknown) {
@@ -13,19 +13,19 @@ fn skipped(why: &Unknown) {
 #[test]
 fn a_capture_reads_the_same_as_the_machine() {
     let tree = Tree::live().recording();
-    let live = platform::read(&tree);
+    let live = inspect::read(&tree);
     let recording = tree.into_recording();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("machine");
     recording.write(&place, &recording.manifest("test", 1)).unwrap();
-    let captured = platform::read(&Tree::captured(&place).unwrap());
+    let captured = inspect::read(&Tree::captured(&place).unwrap());
     assert_eq!(captured, live);
     assert!(recording.entries().len() > 20);
 }
 
 #[test]
 fn what_every_linux_machine_has_is_known() {
-    let facts = platform::read(&Tree::live());
+    let facts = inspect::read(&Tree::live());
     assert!(facts.kernel.release.known().is_some(), "{:?}", facts.kernel.release);
     assert!(facts.cpu.logical_cpus.is_known_and(|&cpus| cpus > 0));
     assert!(facts.load.uptime_s.is_known_and(|&uptime_s| uptime_s > 0.0));
@@ -36,7 +36,7 @@ fn what_every_linux_machine_has_is_known() {
 #[test]
 fn nothing_that_the_kernel_says_is_malformed() {
     let tree = Tree::live().recording();
-    let facts = serde_json::to_string(&platform::read(&tree)).unwrap();
+    let facts = serde_json::to_string(&inspect::read(&tree)).unwrap();
     assert!(!facts.contains("\"reason\":\"malformed\""), "{facts}");
     for (path, entry) in tree.into_recording().entries() {
         let malformed = matches!(&entry.outcome, Outcome::Unknown(Unknown::Malformed { .. }));
@@ -46,7 +46,7 @@ fn nothing_that_the_kernel_says_is_malformed() {
 
 #[test]
 fn the_kvm_clock_page_is_whole() {
-    match platform::read(&Tree::live()).pvclock_page {
+    match inspect::read(&Tree::live()).pvclock_page {
         Fact::Known(page) => {
             assert_eq!(page.version % 2, 0);
             assert_ne!(page.tsc_to_system_mul, 0);
@@ -57,7 +57,7 @@ fn the_kvm_clock_page_is_whole() {
 
 #[test]
 fn kvm_has_a_clock_where_it_is() {
-    match platform::read(&Tree::live()).kvm_host {
+    match inspect::read(&Tree::live()).kvm_host {
         // The clock counts from the making of the VM, an instant ago.
         Fact::Known(host) => assert!(host.clock_ns < 60_000_000_000, "{host:?}"),
         Fact::Unknown(why) => skipped(&why),

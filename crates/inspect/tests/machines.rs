@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use facts::Unknown;
-use platform::tree::Tree;
+use inspect::tree::Tree;
 use serde_json::Value;
 
 fn machines() -> Vec<PathBuf> {
@@ -57,7 +57,7 @@ fn each_machine_says_what_it_should() {
     let mut seen = 0;
     // The doctor's own trees, one a rule, are looked at by its tests.
     for machine in machines().iter().filter(|machine| !name(machine).starts_with("rule-")) {
-        let facts = platform::read(&Tree::captured(machine).unwrap());
+        let facts = inspect::read(&Tree::captured(machine).unwrap());
         insta::assert_snapshot!(name(machine), describe(&facts));
         seen += 1;
     }
@@ -67,7 +67,7 @@ fn each_machine_says_what_it_should() {
 #[test]
 fn nothing_in_a_tree_is_malformed_unless_it_means_to_be() {
     for machine in machines() {
-        let facts = platform::read(&Tree::captured(&machine).unwrap());
+        let facts = inspect::read(&Tree::captured(&machine).unwrap());
         let described = describe(&facts);
         let malformed: Vec<_> =
             described.lines().filter(|line| line.contains("? malformed: ")).collect();
@@ -82,14 +82,14 @@ fn nothing_in_a_tree_is_malformed_unless_it_means_to_be() {
 #[test]
 fn a_tree_of_nothing_is_all_reasons() {
     let empty = tempfile::tempdir().unwrap();
-    let facts = platform::read(&Tree::captured(empty.path()).unwrap());
+    let facts = inspect::read(&Tree::captured(empty.path()).unwrap());
     insta::assert_snapshot!("nothing", describe(&facts));
 }
 
 #[test]
 fn facts_survive_json() {
     for machine in machines() {
-        let facts = platform::read(&Tree::captured(&machine).unwrap());
+        let facts = inspect::read(&Tree::captured(&machine).unwrap());
         let json = serde_json::to_string(&facts).unwrap();
         let back: facts::Facts = serde_json::from_str(&json).unwrap();
         assert_eq!(back, facts, "{}", name(&machine));

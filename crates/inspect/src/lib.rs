@@ -1,4 +1,5 @@
-//! What the CPU and Linux say about this machine's clocks, and how to set them.
+//! A machine inspected: its facts read, its clocks sampled and measured, live
+//! or from a captured tree; and the guards that restore what was changed.
 
 pub mod clock_call;
 pub mod clocksource_switch;
@@ -15,7 +16,6 @@ pub mod sampler;
 pub mod tree;
 pub mod vmclock_device;
 
-pub use linux::{clock, counter, cpus, journal, name_lock, service_manager, system_clock};
 pub use probes::pvclock_page as mapped_page;
 pub use read::{read, unpack};
 

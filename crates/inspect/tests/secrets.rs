@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use platform::tree::Tree;
+use inspect::tree::Tree;
 
 /// Stands for everything that must stay: names, serials, addresses, keys.
 const SECRET: &str = "S3CRET";
@@ -66,7 +66,7 @@ fn no_secret_is_taken() {
         fs::write(path, text).unwrap();
     }
     let tree = Tree::captured(root.path()).unwrap().recording();
-    let facts = platform::read(&tree);
+    let facts = inspect::read(&tree);
     assert_eq!(facts.kernel.log.known().unwrap().len(), 2);
     assert_eq!(facts.steering.keepers.known().unwrap().len(), 1);
     assert_eq!(facts.system.container.known().unwrap(), "lxc");
