@@ -1,5 +1,4 @@
-//! A machine inspected: its facts read, its clocks sampled and measured, live
-//! or from a captured tree; and the guards that restore what was changed.
+#![doc = include_str!("../README.md")]
 
 pub mod clock_call;
 pub mod clocksource_switch;

@@ -1,5 +1,4 @@
-//! Linux's system calls on clocks, thin: each returns what the kernel
-//! returned, or its error. Facts are made of that above.
+#![doc = include_str!("../README.md")]
 
 pub mod adjtimex;
 pub mod clock;

@@ -113,7 +113,7 @@ fn is_restored(first: &First, mut child: Running, end: impl FnOnce(Pid)) {
     // The guard shares standard error: when that ends, so has the guard.
     let mut said = String::new();
     child.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-    let expected = format!("parachron: bench ended early; the clocksource is {} again\n", first.0);
+    let expected = format!("parachron: bench ended early; clocksource {} is restored\n", first.0);
     assert_eq!(said, expected);
     assert!(!child.0.wait().expect("our own child").success());
     assert!(first.is_back());
