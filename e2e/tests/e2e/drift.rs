@@ -74,7 +74,7 @@ fn drift_obeys_a_kiss(program: &Program) {
     let made = report_["references"][0]["made"].as_u64();
     assert!(made > Some(0) && made <= Some(3), "{report_:#}");
     let stopped = report_["references"][0]["stopped"].as_str().expect("a reason");
-    assert!(stopped.ends_with("kiss-o'-guest_fault DENY"), "{stopped}");
+    assert!(stopped.ends_with("kiss-o'-death DENY"), "{stopped}");
     assert_eq!(server.stop(), 4);
     // Asked to ask less: 2 s at 50 ms would be 40 requests, from the third on
     // each at twice the distance they are 3 + 5.
