@@ -64,9 +64,9 @@ fn named(source: &str, why: &str) -> String {
 }
 
 fn started(started: &Started) -> Vec<String> {
-    let dry = if started.dry_run { "; dry run: nothing is corrected" } else { "" };
     let each = time(started.interval_s * 1e9);
-    let mut message = vec![format!("sampling every {each}; times are UTC{dry}")];
+    let mut message = vec![format!("sampling every {each}; times are UTC")];
+    message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
     message.extend(started.sources.iter().map(|source| format!("source: {source}")));
     let not_used = started.not_used.iter();
     message.extend(not_used.map(|one| format!("source not used: {}: {}", one.source, one.why)));
