@@ -109,7 +109,7 @@ pub(crate) mod keep {
     pub(crate) const BRIEFLY: &str = "--duration 2s";
     pub(crate) const EVENT: &str = "event";
     /// Events that state the clock's offset.
-    pub(crate) const JUDGED: [&str; 3] = ["in-order", "corrected", "refused"];
+    pub(crate) const JUDGED: [&str; 3] = ["synchronised", "corrected", "refused"];
     /// Its first and last event.
     pub(crate) const FRAME: [&str; 2] = ["started", "summary"];
     pub(crate) const CORRECTED: &str = "corrected";
