@@ -25,7 +25,7 @@ pub enum DaemonError {
     #[error("the step threshold is beyond the largest step")]
     ThresholdBeyondMaxStep,
     /// Another daemon that is not allowed to disciplines the clock.
-    #[error("{} already disciplines this clock", .0.name())]
+    #[error("{} already disciplines this clock", .0.program())]
     OtherDaemon(TimeKeeperKind),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
