@@ -43,7 +43,7 @@ mod time_of_day;
 
 use instruments::steps::Interval;
 
-use crate::observer::{MONOTONIC, RAW, TSC};
+use crate::clock_name::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, LateCause, Size};
 
 /// What a conclusion depends on besides the evidence.

@@ -159,6 +159,6 @@ pub fn page_fact(info: &TimeInfo) -> PvclockPage {
 }
 
 /// ns in s.
-pub(crate) fn seconds(ns: u64) -> f64 {
+pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -7,6 +7,7 @@ use units::Bracket;
 
 use super::clocks::slews;
 use super::*;
+use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::steering::Move;
 use crate::{LateCause, page_fact};
 

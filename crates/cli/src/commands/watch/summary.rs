@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::{Event, Kind};
+use disruptions::{Event, Kind, seconds};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::event::{Line, WatchEvent, seconds};
 
 /// The figures from the first sample to the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -73,14 +71,11 @@ pub(crate) struct Steps {
 const RATE_FROM_S: f64 = 60.0;
 
 impl Summary {
-    /// Counts a line.
-    pub(super) fn count(&mut self, line: &Line) {
+    /// Counts a single change.
+    pub(super) fn count(&mut self, change: &Event) {
         let page_for_s = self.watched_s - self.page_from_s;
-        match &line.event {
-            WatchEvent::Disruption(disruption) => {
-                *self.disruptions.entry(disruption.kind).or_default() += 1
-            }
-            WatchEvent::Change(Event::PageUpdate(update)) => {
+        match change {
+            Event::PageUpdate(update) => {
                 let page = self.page.get_or_insert_default();
                 // A version that went back is one update at least.
                 page.updates += u64::from(update.updates.unwrap_or(1));
@@ -91,15 +86,11 @@ impl Summary {
                 }
                 page.gap(update.since_last_s.unwrap_or(page_for_s), update.since_last_s.is_none());
             }
-            WatchEvent::Change(Event::Step { clock, against, step_ns, .. }) => {
-                self.step(clock, against, *step_ns)
-            }
-            WatchEvent::Change(Event::PageAppeared { .. }) if self.page.is_none() => {
-                self.page_from_s = self.watched_s
-            }
-            WatchEvent::Change(Event::Rate { .. }) => self.rate_changes += 1,
-            WatchEvent::Change(Event::Source { .. }) => self.source_changes += 1,
-            WatchEvent::Change(Event::Adjtimex { .. }) => self.adjtimex_changes += 1,
+            Event::Step { clock, against, step_ns, .. } => self.step(clock, against, *step_ns),
+            Event::PageAppeared { .. } if self.page.is_none() => self.page_from_s = self.watched_s,
+            Event::Rate { .. } => self.rate_changes += 1,
+            Event::Source { .. } => self.source_changes += 1,
+            Event::Adjtimex { .. } => self.adjtimex_changes += 1,
             _ => {}
         }
     }

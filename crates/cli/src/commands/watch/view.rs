@@ -5,7 +5,7 @@ use std::io::Stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use disruptions::page_fact;
+use disruptions::{page_fact, seconds};
 use instruments::steps::page::age_ns;
 use ratatui::crossterm::event::{self as terminal, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -14,7 +14,7 @@ use ratatui::text::{Line as Row, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::event::{Line, seconds};
+use super::event::Line;
 use super::screen::{PlainLines, Screen, Shown};
 use super::text;
 use crate::error::CliError;
