@@ -26,7 +26,7 @@ pub(crate) use printable::printable;
 pub(crate) enum Format {
     /// Tables for people, 80 columns
     Text,
-    /// One JSON document; its schema is in docs/schema
+    /// One JSON document; its schema: `parachron schema COMMAND`
     Json,
     /// Tables for a report
     Markdown,
@@ -39,7 +39,7 @@ pub(crate) enum Format {
 pub(crate) enum LineFormat {
     /// For people
     Text,
-    /// One JSON object per line; the schema is in docs/schema
+    /// One JSON object per line; its schema: `parachron schema COMMAND`
     Json,
 }
 

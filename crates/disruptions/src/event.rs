@@ -53,7 +53,7 @@ pub enum Event {
         after_hz: f64,
     },
     /// The kernel switched to another clock source.
-    Source {
+    Clocksource {
         /// Before.
         before: String,
         /// Since.

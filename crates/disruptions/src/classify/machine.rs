@@ -228,7 +228,7 @@ fn changed_by(evidence: &Evidence) -> Option<f64> {
 /// All but what concerns only the time of day or the source.
 fn is_of_machine(evidence: &Evidence) -> bool {
     match evidence {
-        Evidence::Source { .. }
+        Evidence::Clocksource { .. }
         | Evidence::WasSet
         | Evidence::Adjtimex(_)
         | Evidence::Stolen { .. } => false,

@@ -75,9 +75,9 @@ impl Clocks {
             let before = self.source.take();
             self.take_source(sample);
             if let (Some(before), Some(after)) = (before, now.cloned()) {
-                let source = Evidence::Source { before: before.clone(), after: after.clone() };
+                let source = Evidence::Clocksource { before: before.clone(), after: after.clone() };
                 noticed.evidence(sample.monotonic_ns, source);
-                noticed.event(sample.monotonic_ns, Event::Source { before, after });
+                noticed.event(sample.monotonic_ns, Event::Clocksource { before, after });
             }
         } else if let Some(bracket) = sample.raw {
             self.observe_divergence((last.raw, bracket), sample.monotonic_ns, elapsed, noticed);
