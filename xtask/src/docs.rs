@@ -7,7 +7,7 @@ use crate::project::Project;
 
 /// The tests that compare a generated file with its source, and rewrite it if
 /// `UPDATE` is set: schemas, the guide's table of rules, the C header.
-const FRESHNESS: &[&str] = &["published_schemas", "the_guides_page", "header_is_up_to_date"];
+const FRESHNESS: &[&str] = &["the_guides_page", "header_is_up_to_date"];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
     let rewritten = outside::pass_through(

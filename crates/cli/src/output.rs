@@ -6,6 +6,7 @@
 pub(crate) mod disruption;
 pub(crate) mod event_line;
 pub(crate) mod plot;
+mod printable;
 pub(crate) mod progress;
 pub(crate) mod table;
 
@@ -18,13 +19,14 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::CliError;
+pub(crate) use printable::printable;
 
 /// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Tables for people, 80 columns
     Text,
-    /// One JSON document; its schema is in docs/schema
+    /// One JSON document; its schema: `parachron schema COMMAND`
     Json,
     /// Tables for a report
     Markdown,
@@ -37,7 +39,7 @@ pub(crate) enum Format {
 pub(crate) enum LineFormat {
     /// For people
     Text,
-    /// One JSON object per line; the schema is in docs/schema
+    /// One JSON object per line; its schema: `parachron schema COMMAND`
     Json,
 }
 
@@ -121,12 +123,6 @@ fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.write_all(content)?;
     // A full or missing disk often reports an error only here.
     file.sync_all()
-}
-
-/// `text` without control characters: text from a file or a log must not
-/// control the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl Daemon {
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions.retain(|one| !matches!(one.kind, Kind::LongSteal | Kind::Steered));
         for disruption in disruptions {
-            self.summary.disruptions += 1;
+            *self.summary.disruptions.entry(disruption.kind).or_default() += 1;
             log(line(Event::Disruption(disruption)));
         }
         self.act(log);

@@ -43,7 +43,7 @@ mod time_of_day;
 
 use instruments::steps::Interval;
 
-use crate::observer::{MONOTONIC, RAW, TSC};
+use crate::clock_name::{MONOTONIC, RAW, TSC};
 use crate::{Disruption, Evidence, Kind, LateCause, Size};
 
 /// What a conclusion depends on besides the evidence.
@@ -86,7 +86,7 @@ fn from(kind: Kind, evidence: &[Dated], belongs: impl Fn(&Evidence) -> bool) -> 
 }
 
 fn switched(evidence: &[Dated]) -> Option<Disruption> {
-    let is_switch = |it: &Evidence| matches!(it, Evidence::Source { .. });
+    let is_switch = |it: &Evidence| matches!(it, Evidence::Clocksource { .. });
     evidence.iter().any(|(_, it)| is_switch(it)).then_some(())?;
     from(Kind::SourceSwitched, evidence, |it| is_switch(it) || is_log_of_source(it))
 }

@@ -53,7 +53,7 @@ pub enum Event {
         after_hz: f64,
     },
     /// The kernel switched to another clock source.
-    Source {
+    Clocksource {
         /// Before.
         before: String,
         /// Since.
@@ -159,6 +159,6 @@ pub fn page_fact(info: &TimeInfo) -> PvclockPage {
 }
 
 /// ns in s.
-pub(crate) fn seconds(ns: u64) -> f64 {
+pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -107,7 +107,7 @@ pub enum Evidence {
     /// The kernel's clock discipline changed.
     Adjtimex(Move),
     /// The kernel switched to another clock source.
-    Source {
+    Clocksource {
         /// Before.
         before: String,
         /// Since.

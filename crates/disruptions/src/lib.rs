@@ -5,6 +5,7 @@
 )]
 
 mod classify;
+mod clock_name;
 mod disruption;
 mod event;
 mod evidence;
@@ -12,8 +13,9 @@ mod observer;
 mod stamped;
 pub mod steering;
 
+pub use clock_name::{MONOTONIC, RAW, TSC};
 pub use disruption::{Disruption, Kind, Size};
-pub use event::{Event, FieldChange, Happened, LateCause, PageUpdate, page_fact};
+pub use event::{Event, FieldChange, Happened, LateCause, PageUpdate, page_fact, seconds};
 pub use evidence::Evidence;
-pub use observer::{MONOTONIC, Observed, Observer, RAW, SLEW_SEEN_NS, TSC};
+pub use observer::{Observed, Observer, SLEW_SEEN_NS};
 pub use stamped::Stamped;

@@ -3,6 +3,7 @@
 mod clocks;
 mod gathering;
 mod lateness;
+mod noticed;
 mod notifications;
 mod page;
 mod rtc;
@@ -15,10 +16,9 @@ use facts::steering::Adjtimex;
 use crate::steering::{self, Steering};
 use crate::{Disruption, Event, Evidence, Happened, Kind};
 use clocks::Clocks;
-pub(crate) use clocks::{BOOTTIME, REALTIME};
-pub use clocks::{MONOTONIC, RAW, TSC};
 use gathering::Gathering;
 use lateness::Lateness;
+use noticed::{Elapsed, Noticed};
 use notifications::Notifications;
 use page::Page;
 use rtc::Rtc;
@@ -53,33 +53,6 @@ pub struct Observer {
     rtc: Rtc,
     notifications: Notifications,
     gathering: Gathering,
-}
-
-/// What one part of the observer noticed in a sample: events, and evidence
-/// for the classification; each with its time.
-#[derive(Debug, Default)]
-struct Noticed {
-    events: Vec<Happened>,
-    evidence: Vec<(u64, Evidence)>,
-}
-
-impl Noticed {
-    fn event(&mut self, at_monotonic_ns: u64, event: Event) {
-        self.events.push(Happened { at_monotonic_ns, event });
-    }
-
-    fn evidence(&mut self, at_ns: u64, evidence: Evidence) {
-        self.evidence.push((at_ns, evidence));
-    }
-}
-
-/// The time between the last sample and this one.
-#[derive(Debug, Clone, Copy)]
-struct Elapsed {
-    /// Since the last sample, by CLOCK_MONOTONIC, ns.
-    ns: u64,
-    /// What of it was planned, ns.
-    planned_ns: u64,
 }
 
 impl Observer {

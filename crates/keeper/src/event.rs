@@ -2,7 +2,9 @@
 //! status share. An event serialises to the line of `parachron keep --format
 //! json`.
 
-use disruptions::Disruption;
+use std::collections::BTreeMap;
+
+use disruptions::{Disruption, Kind, Stamped};
 use facts::steering::TimeKeeperKind;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,16 +13,7 @@ use crate::action::{Cause, Correction, Refusal};
 use crate::policy::Policy;
 
 /// One line: an event and its time.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Line {
-    /// CLOCK_REALTIME, ns since 1970; null where it shows a time before.
-    pub at_unix_ns: Option<u64>,
-    /// CLOCK_MONOTONIC, ns.
-    pub at_monotonic_ns: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub event: Event,
-}
+pub type Line = Stamped<Event>;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -182,8 +175,8 @@ pub struct Summary {
     pub ran_s: f64,
     /// Samples taken.
     pub samples: u64,
-    /// Disruptions reported.
-    pub disruptions: u64,
+    /// How often each kind of disruption was reported.
+    pub disruptions: BTreeMap<Kind, u64>,
     /// Requests to sources.
     pub requests: u64,
     /// Usable replies.

@@ -25,13 +25,9 @@ use crate::policy::Policy;
 use crate::rate_limit::RateLimit;
 use crate::slewing::Slewing;
 use crate::source::SourceKind;
-use chronyd::Chronyd;
+use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
 use phase::{Phase, Stage};
 use polled::{Polled, SECOND_NS};
-
-/// A clock set detected within this time after our step, or chronyd's, may be
-/// that step.
-const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
 /// Requests to one server back to back: three for each of the steps that a
 /// burst allows by default, and one more. Then one per eighth of a poll.

@@ -71,7 +71,7 @@ fn keep_would_step(program: &Program) {
     let server = ahead(2.0);
     let (said, lines) = kept(program, &[&server], &["--duration", "2s"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
-    keeps_to("keep", &said.out);
+    keeps_to(program, "keep", &said.out);
     let steps = of(&lines, "corrected");
     assert_eq!(steps.len(), 1, "{}", said.out);
     let step = steps[0];

@@ -1,9 +1,11 @@
 //! A disruption as people read it: what happened, by how much, and the
 //! evidence.
 
+use std::collections::BTreeMap;
+
 use disruptions::steering::Move;
 use disruptions::{Disruption, Evidence, Kind, LateCause, Size};
-use instruments::figures::{exact_time, signed, time};
+use instruments::figures::{count, exact_time, signed, time};
 
 use super::event_line::DAY_S;
 
@@ -32,6 +34,13 @@ pub(crate) fn lines(disruption: &Disruption) -> Vec<String> {
     lines.extend(behind(disruption).map(|behind| format!("the time of day is {behind}")));
     lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
     lines
+}
+
+/// How often each kind was reported: `disruptions: clock-set 2, pause 1`.
+pub(crate) fn counts(of_kinds: &BTreeMap<Kind, u64>) -> String {
+    let each = of_kinds.iter().map(|(kind, times)| format!("{} {}", kind.name(), count(*times)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    format!("disruptions: {}", if each.is_empty() { "none" } else { &each })
 }
 
 /// `5.0 ± 1.0 s behind`; none where that is unknown or nothing.
@@ -128,7 +137,7 @@ fn observed(evidence: &Evidence) -> String {
         Evidence::Log { line } => format!("kernel log: {line}"),
         Evidence::WasSet => "the kernel reported that the time of day was set".into(),
         Evidence::Adjtimex(change) => format!("adjtimex: {}", adjtimex_change(change)),
-        Evidence::Source { before, after } => format!("{before} → {after}"),
+        Evidence::Clocksource { before, after } => format!("{before} → {after}"),
         // Kinds of evidence that this version does not know.
         other => format!("{other:?}"),
     }

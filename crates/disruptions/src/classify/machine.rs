@@ -3,7 +3,7 @@
 use instruments::steps::Interval;
 
 use super::{Context, Dated, from, is_log_of_source, raw_by_tsc, step, step_of};
-use crate::observer::{BOOTTIME, MONOTONIC, RAW, REALTIME};
+use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
 use crate::{Disruption, Evidence, Kind, LateCause, Size};
 
 /// A host that steers its clock changes the rate of an emulated timer by less
@@ -228,7 +228,7 @@ fn changed_by(evidence: &Evidence) -> Option<f64> {
 /// All but what concerns only the time of day or the source.
 fn is_of_machine(evidence: &Evidence) -> bool {
     match evidence {
-        Evidence::Source { .. }
+        Evidence::Clocksource { .. }
         | Evidence::WasSet
         | Evidence::Adjtimex(_)
         | Evidence::Stolen { .. } => false,

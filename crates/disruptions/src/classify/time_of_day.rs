@@ -3,7 +3,7 @@
 use instruments::steps::Interval;
 
 use super::{Context, Dated, step_of};
-use crate::observer::{BOOTTIME, MONOTONIC, REALTIME};
+use crate::clock_name::{BOOTTIME, MONOTONIC, REALTIME};
 use crate::steering::Move;
 use crate::{Disruption, Evidence, Kind, Size};
 

@@ -6,7 +6,8 @@ use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
 use instruments::steps::{Interval, Rates};
 use units::Bracket;
 
-use super::{Elapsed, Noticed};
+use super::noticed::{Elapsed, Noticed};
+use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::event::seconds;
 use crate::{Event, Evidence};
 
@@ -26,15 +27,6 @@ const UNKNOWN_STEP_NS: f64 = 1000.0;
 /// TSC and raw clock that differ by more than this in one sample have
 /// diverged, ns; a smaller difference is a step once it is certain.
 const DIVERGED_NS: f64 = 1e6;
-
-pub(crate) const REALTIME: &str = "CLOCK_REALTIME";
-pub(crate) const BOOTTIME: &str = "CLOCK_BOOTTIME";
-/// CLOCK_MONOTONIC, by its name in events.
-pub const MONOTONIC: &str = "CLOCK_MONOTONIC";
-/// CLOCK_MONOTONIC_RAW, by its name in events.
-pub const RAW: &str = "CLOCK_MONOTONIC_RAW";
-/// The TSC, by its name in events.
-pub const TSC: &str = "TSC";
 
 /// Each pair of clocks.
 pub(super) struct Clocks {
@@ -83,9 +75,9 @@ impl Clocks {
             let before = self.source.take();
             self.take_source(sample);
             if let (Some(before), Some(after)) = (before, now.cloned()) {
-                let source = Evidence::Source { before: before.clone(), after: after.clone() };
+                let source = Evidence::Clocksource { before: before.clone(), after: after.clone() };
                 noticed.evidence(sample.monotonic_ns, source);
-                noticed.event(sample.monotonic_ns, Event::Source { before, after });
+                noticed.event(sample.monotonic_ns, Event::Clocksource { before, after });
             }
         } else if let Some(bracket) = sample.raw {
             self.observe_divergence((last.raw, bracket), sample.monotonic_ns, elapsed, noticed);

@@ -1,7 +1,7 @@
 //! Evidence belongs together when it comes together: gathered for a moment,
 //! then classified as a whole.
 
-use super::Elapsed;
+use super::noticed::Elapsed;
 use crate::classify::{self, Context};
 use crate::{Disruption, Evidence};
 use facts::Sample;

@@ -18,7 +18,7 @@
 use facts::Sample;
 use facts::running::{Activity, Stolen, ThreadTimes};
 
-use super::{Elapsed, Noticed};
+use super::noticed::{Elapsed, Noticed};
 use crate::event::seconds;
 use crate::{Event, Evidence, LateCause};
 

@@ -5,7 +5,7 @@ use facts::Sample;
 use facts::hardware::VmClock;
 use facts::kernel::{LogEvent, LogLine};
 
-use super::Noticed;
+use super::noticed::Noticed;
 use crate::Evidence;
 
 /// What was reported last.

@@ -6,7 +6,7 @@ use instruments::steps::page::{PageUpdate as Compared, compare};
 use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
-use super::Noticed;
+use super::noticed::Noticed;
 use crate::{Event, Evidence, PageUpdate, page_fact};
 
 /// A host whose master clock restarts steps its guests by what its NTP has

@@ -14,8 +14,8 @@ use facts::Sample;
 use facts::steering::Adjtimex;
 use units::Bracket;
 
-use super::Noticed;
 use super::clocks::slew_bounds;
+use super::noticed::Noticed;
 use crate::Evidence;
 
 /// The RTC's resolution, ns.

@@ -7,6 +7,7 @@ use units::Bracket;
 
 use super::clocks::slews;
 use super::*;
+use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME, TSC};
 use crate::steering::Move;
 use crate::{LateCause, page_fact};
 
@@ -152,7 +153,7 @@ fn another_source_may_have_another_rate_and_offset() {
     let (mut machine, mut observer) = observing();
     machine.source = Fact::Known("kvm-clock".into());
     machine.raw_offset_ns += 700;
-    let switched = Event::Source { before: "tsc".into(), after: "kvm-clock".into() };
+    let switched = Event::Clocksource { before: "tsc".into(), after: "kvm-clock".into() };
     assert_eq!(only_event(next(&mut machine, &mut observer)), switched);
     machine.source = Fact::Unknown(Unknown::not_there("/sys"));
     assert_eq!(next(&mut machine, &mut observer), []);

@@ -1,12 +1,12 @@
 //! The log as people read it.
 
-use disruptions::{Disruption, Kind, Size};
 use facts::steering::TimeKeeperKind;
 use instruments::figures::{count, signed, time};
 use keeper::event::{Basis, Corrected, Event, Line, Method, Started, Summary};
 use keeper::{Cause, Corrector, Policy, Refusal};
 use units::calendar::{self, Date};
 
+use crate::output::disruption;
 use crate::output::event_line::{DAY_S, message_line, time_of_day};
 
 /// A line, and what does not fit on it below; without a line end at its end.
@@ -34,7 +34,7 @@ pub(super) fn status(event: &Event) -> Option<String> {
 fn describe(event: &Event) -> (String, Vec<String>) {
     let (kind, message) = match event {
         Event::Started(started) => ("started", self::started(started)),
-        Event::Disruption(disruption) => ("disruption", vec![self::disruption(disruption)]),
+        Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
         Event::HostResumed => ("host", vec!["resumed".into()]),
         Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
         Event::SourceUnreachable { source, why } => {
@@ -64,7 +64,7 @@ fn named(source: &str, why: &str) -> String {
 }
 
 fn started(started: &Started) -> Vec<String> {
-    let each = time(started.interval_s * 1e9);
+    let each = disruption::span(started.interval_s);
     let mut message = vec![format!("sampling every {each}; times are UTC")];
     message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
     message.extend(started.sources.iter().map(|source| format!("source: {source}")));
@@ -112,50 +112,24 @@ fn offset(basis: &Basis) -> String {
 }
 
 /// The source, its bound, its votes and the cause: `selected source ntp
-/// time.example ± 3.20 ms, 2 of 3 agree; after a pause`.
+/// time.example ± 3.20 ms, 2 of 3 agree; cause: pause`.
 fn selected(basis: &Basis) -> String {
     let votes = match (basis.agreeing, basis.of_sources) {
         (agreeing, all) if all > 1 => format!(", {agreeing} of {all} agree"),
         _ => String::new(),
     };
-    let cause = basis.cause.map_or(String::new(), |cause| format!("; {}", self::cause(cause)));
+    let cause =
+        basis.cause.map_or(String::new(), |cause| format!("; cause: {}", self::cause(cause)));
     let bound = time(basis.bound_ns as f64);
     format!("selected source {} ± {bound}{votes}{cause}", basis.source)
 }
 
-fn cause(cause: Cause) -> String {
+fn cause(cause: Cause) -> &'static str {
     match cause {
-        Cause::Start => "at startup".into(),
-        Cause::HostResumed => "the host resumed this machine".into(),
-        Cause::Disruption(kind) => format!("after {}", what(kind)),
-        Cause::SourceMoved(_) => "the source moved against the clock".into(),
-    }
-}
-
-fn disruption(disruption: &Disruption) -> String {
-    let figure = |size: Size| format!("{} ± {}", amount(size.ns as i64), time(size.bound_ns));
-    let size = disruption.size.map_or(String::new(), |size| format!(" {}", figure(size)));
-    let behind = disruption
-        .behind
-        .map_or(String::new(), |behind| format!("; the clock is behind by {}", figure(behind)));
-    format!("{}{size}{behind}", disruption.kind.name())
-}
-
-/// What happened, in a sentence.
-fn what(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Steered => "a change of frequency",
-        Kind::ClockSet => "a clock set",
-        Kind::LeapSecond => "a leap second",
-        Kind::Suspend => "a suspend",
-        Kind::Pause => "a pause",
-        Kind::SnapshotRestored => "a restored snapshot",
-        Kind::Migrated => "a migration",
-        Kind::SourceSwitched => "a switch of the clock source",
-        Kind::LongSteal => "a long steal",
-        Kind::HostStepped => "a step by the host",
-        Kind::CounterDisrupted => "a disrupted counter",
-        other => other.name(),
+        Cause::Start => "startup",
+        Cause::HostResumed => "the host resumed this machine",
+        Cause::Disruption(kind) => kind.name(),
+        Cause::SourceMoved(_) => "the source moved against the clock",
     }
 }
 
@@ -186,13 +160,13 @@ fn refusal(refusal: Refusal) -> String {
 fn summary(summary: &Summary) -> Vec<String> {
     let mut message = vec![
         format!(
-            "ran {:.1} s: {}, {}; {}, {}",
-            summary.ran_s,
+            "ran {}: {}; {}, {}",
+            disruption::span(summary.ran_s),
             counted(summary.samples, "sample", "samples"),
-            counted(summary.disruptions, "disruption", "disruptions"),
             counted(summary.requests, "request", "requests"),
             counted(summary.replies, "reply", "replies")
         ),
+        disruption::counts(&summary.disruptions),
         format!(
             "steps {}, slews {}, refused {}, failed {}",
             summary.steps, summary.slews, summary.refused, summary.failed

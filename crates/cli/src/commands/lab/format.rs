@@ -7,7 +7,7 @@ use clap::ValueEnum;
 pub(super) enum Format {
     /// Tables for people, 80 columns
     Text,
-    /// One JSON document; its schema is in docs/schema
+    /// One JSON document; its schema: `parachron schema COMMAND`
     Json,
     /// Tables for a report
     Markdown,

@@ -67,8 +67,3 @@ pub(super) fn line(at_ns: u64, event: WatchEvent, sample: &Sample) -> Line {
     let at_unix_ns = sample.unix_ns.and_then(|now_ns| now_ns.checked_sub(ago_ns));
     Line { at_unix_ns, at_monotonic_ns: at_ns, event }
 }
-
-/// ns in s.
-pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact};
+use disruptions::{MONOTONIC, RAW, SLEW_SEEN_NS, TSC, page_fact, seconds};
 use facts::{Fact, Sample};
 use inspect::sampler::Sampler;
 use instruments::steps::page::age_ns;
 
-use super::event::{self, Line, ProbeStatus, Started, WatchEvent, seconds};
+use super::event::{self, Line, ProbeStatus, Started, WatchEvent};
 
 pub(super) fn started(interval: Duration, sampler: &Sampler, sample: &Sample) -> Line {
     let age = sample.page.known().zip(sample.tsc).and_then(|(page, tsc)| age_ns(page, tsc).ok());

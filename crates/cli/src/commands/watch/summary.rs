@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::{Event, Kind};
+use disruptions::{Event, Kind, seconds};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::event::{Line, WatchEvent, seconds};
 
 /// The figures from the first sample to the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Summary {
-    /// Duration of the watch, s.
-    pub(crate) watched_s: f64,
-    /// How often each kind of disruption was reported; a kind that is not
-    /// listed was not.
+    /// How long it ran, s, by CLOCK_MONOTONIC.
+    pub(crate) ran_s: f64,
+    /// How often each kind of disruption was reported.
     pub(crate) disruptions: BTreeMap<Kind, u64>,
     /// Samples taken.
     pub(crate) samples: u64,
@@ -27,7 +24,7 @@ pub(crate) struct Summary {
     /// Changes of the TSC's rate.
     pub(crate) rate_changes: u64,
     /// Changes of the clock source.
-    pub(crate) source_changes: u64,
+    pub(crate) clocksource_changes: u64,
     /// Samples in which adjtimex had changed.
     pub(crate) adjtimex_changes: u64,
     /// Entries that the journal did not accept; null without `--journal`.
@@ -73,14 +70,11 @@ pub(crate) struct Steps {
 const RATE_FROM_S: f64 = 60.0;
 
 impl Summary {
-    /// Counts a line.
-    pub(super) fn count(&mut self, line: &Line) {
-        let page_for_s = self.watched_s - self.page_from_s;
-        match &line.event {
-            WatchEvent::Disruption(disruption) => {
-                *self.disruptions.entry(disruption.kind).or_default() += 1
-            }
-            WatchEvent::Change(Event::PageUpdate(update)) => {
+    /// Counts a single change.
+    pub(super) fn count(&mut self, change: &Event) {
+        let page_for_s = self.ran_s - self.page_from_s;
+        match change {
+            Event::PageUpdate(update) => {
                 let page = self.page.get_or_insert_default();
                 // A version that went back is one update at least.
                 page.updates += u64::from(update.updates.unwrap_or(1));
@@ -91,15 +85,11 @@ impl Summary {
                 }
                 page.gap(update.since_last_s.unwrap_or(page_for_s), update.since_last_s.is_none());
             }
-            WatchEvent::Change(Event::Step { clock, against, step_ns, .. }) => {
-                self.step(clock, against, *step_ns)
-            }
-            WatchEvent::Change(Event::PageAppeared { .. }) if self.page.is_none() => {
-                self.page_from_s = self.watched_s
-            }
-            WatchEvent::Change(Event::Rate { .. }) => self.rate_changes += 1,
-            WatchEvent::Change(Event::Source { .. }) => self.source_changes += 1,
-            WatchEvent::Change(Event::Adjtimex { .. }) => self.adjtimex_changes += 1,
+            Event::Step { clock, against, step_ns, .. } => self.step(clock, against, *step_ns),
+            Event::PageAppeared { .. } if self.page.is_none() => self.page_from_s = self.ran_s,
+            Event::Rate { .. } => self.rate_changes += 1,
+            Event::Clocksource { .. } => self.clocksource_changes += 1,
+            Event::Adjtimex { .. } => self.adjtimex_changes += 1,
             _ => {}
         }
     }
@@ -128,7 +118,7 @@ impl Summary {
     /// Counts a sample.
     pub(super) fn count_sample(&mut self, since_start_ns: u64, since_last_ns: u64) {
         self.samples += 1;
-        self.watched_s = seconds(since_start_ns);
+        self.ran_s = seconds(since_start_ns);
         self.longest_interval_s = self.longest_interval_s.max(seconds(since_last_ns));
     }
 
@@ -139,10 +129,10 @@ impl Summary {
         let Some((version, since_update_s)) = page else { return };
         let page = self.page.get_or_insert_default();
         page.version = version;
-        let watched_s = self.watched_s - self.page_from_s;
-        page.gap(since_update_s.unwrap_or(watched_s), true);
-        let rate = page.updates as f64 / (watched_s / 3600.0);
-        page.updates_per_hour = (watched_s >= RATE_FROM_S).then_some(rate);
+        let ran_s = self.ran_s - self.page_from_s;
+        page.gap(since_update_s.unwrap_or(ran_s), true);
+        let rate = page.updates as f64 / (ran_s / 3600.0);
+        page.updates_per_hour = (ran_s >= RATE_FROM_S).then_some(rate);
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn line(line: &Line) -> String {
 /// The label of an event, and its text line by line.
 fn describe(event: &WatchEvent) -> (&'static str, Vec<String>) {
     match event {
-        WatchEvent::Started(started) => ("watching", self::started(started)),
+        WatchEvent::Started(started) => ("started", self::started(started)),
         WatchEvent::Disruption(it) => (disruption::label(it.kind), disruption::lines(it)),
         WatchEvent::Summary(summary) => ("summary", self::summary(summary)),
         WatchEvent::Change(event) => change(event),
@@ -44,7 +44,9 @@ fn change(event: &Event) -> (&'static str, Vec<String>) {
             let rates = rates(*before_hz, *after_hz);
             ("rate", vec![format!("TSC {rates} by CLOCK_MONOTONIC_RAW")])
         }
-        Event::Source { before, after } => ("source", vec![format!("{before} → {after}")]),
+        Event::Clocksource { before, after } => {
+            ("clocksource", vec![format!("{before} → {after}")])
+        }
         Event::Adjtimex { moves } => ("adjtimex", moves.iter().map(adjtimex_change).collect()),
         Event::Late { gap_s, cause } => {
             ("late", vec![format!("no sample for {gap_s:.1} s: {}", late_cause(*cause))])
@@ -59,7 +61,7 @@ fn started(started: &Started) -> Vec<String> {
     let source = fact(&started.clocksource, Clone::clone);
     let mut lines = vec![
         format!("sampling every {}{cpu}; times are UTC", span(started.interval_s)),
-        format!("source: {source}"),
+        format!("clocksource: {source}"),
         format!("page: {}", fact(&started.page, |found| page(found, started.page_age_s))),
         format!("adjtimex: {}", fact(&started.adjtimex, adjtimex)),
     ];
@@ -140,17 +142,14 @@ fn update(update: &PageUpdate) -> Vec<String> {
 
 /// The summary, line by line.
 fn summary(summary: &Summary) -> Vec<String> {
-    let Summary { source_changes, rate_changes, adjtimex_changes, .. } = summary;
+    let Summary { clocksource_changes, rate_changes, adjtimex_changes, .. } = summary;
     let mut lines = vec![format!(
-        "watched {}: {} samples, longest interval {}",
-        span(summary.watched_s),
+        "ran {}: {} samples, longest interval {}",
+        span(summary.ran_s),
         count(summary.samples),
         span(summary.longest_interval_s)
     )];
-    lines.push(match summary.disruptions.len() {
-        0 => "disruptions: none".into(),
-        _ => format!("disruptions: {}", disruptions(summary)),
-    });
+    lines.push(disruption::counts(&summary.disruptions));
     if let Some(lost) = summary.lost_journal_entries.filter(|lost| *lost > 0) {
         lines.push(format!("the journal did not accept {} of them", count(lost)));
     }
@@ -163,15 +162,10 @@ fn summary(summary: &Summary) -> Vec<String> {
         steps => lines.extend(steps.iter().map(steps_summary)),
     }
     lines.push(format!(
-        "changes: source {source_changes}, TSC rate {rate_changes}, adjtimex {adjtimex_changes}"
+        "changes: clocksource {clocksource_changes}, TSC rate {rate_changes}, adjtimex \
+         {adjtimex_changes}"
     ));
     lines
-}
-
-/// `clock-set 2, pause 1`
-fn disruptions(summary: &Summary) -> String {
-    let each = summary.disruptions.iter().map(|(kind, times)| format!("{} {times}", kind.name()));
-    each.collect::<Vec<_>>().join(", ")
 }
 
 fn page_summary(page: &PageSummary) -> Vec<String> {

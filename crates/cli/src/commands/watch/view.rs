@@ -5,7 +5,7 @@ use std::io::Stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use disruptions::page_fact;
+use disruptions::{page_fact, seconds};
 use instruments::steps::page::age_ns;
 use ratatui::crossterm::event::{self as terminal, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -14,7 +14,7 @@ use ratatui::text::{Line as Row, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use ratatui::{DefaultTerminal, Frame};
 
-use super::event::{Line, seconds};
+use super::event::Line;
 use super::screen::{PlainLines, Screen, Shown};
 use super::text;
 use crate::error::CliError;
@@ -151,7 +151,7 @@ fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
     let steps: u64 = summary.steps.iter().map(|steps| steps.steps).sum();
     vec![
         ("time", format!("{} UTC", time_of_day(sample.unix_ns))),
-        ("source", source.unwrap_or_default()),
+        ("clocksource", source.unwrap_or_default()),
         ("page", page_text.or_else(|| unknown(sample.page.unknown())).unwrap_or_default()),
         ("adjtimex", adjtimex.or_else(|| unknown(sample.adjtimex.unknown())).unwrap_or_default()),
         (
@@ -164,10 +164,10 @@ fn rows(shown: &Shown<'_>) -> Vec<(&'static str, String)> {
         (
             "watched",
             format!(
-                "{}, {} samples; {updates} page updates, {steps} steps, {} source changes",
-                span(summary.watched_s),
+                "{}, {} samples; {updates} page updates, {steps} steps, {} clocksource changes",
+                span(summary.ran_s),
                 summary.samples,
-                summary.source_changes,
+                summary.clocksource_changes,
             ),
         ),
     ]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use disruptions::{Observed, Observer};
+use disruptions::{Observed, Observer, seconds};
 use facts::Sample;
 
-use super::event::{Line, WatchEvent, line, seconds};
+use super::event::{Line, WatchEvent, line};
 use super::summary::Summary;
 
 /// What was observed from the first sample on.
@@ -69,14 +69,16 @@ impl Watched {
     }
 
     fn lines(&mut self, observed: Observed, sample: &Sample) -> Vec<Line> {
-        let changes = observed.events.into_iter();
-        let changes =
-            changes.map(|it| line(it.at_monotonic_ns, WatchEvent::Change(it.event), sample));
-        let disruptions = observed.disruptions.into_iter();
-        let disruptions =
-            disruptions.map(|it| line(it.at_monotonic_ns, WatchEvent::Disruption(it), sample));
-        let lines: Vec<_> = changes.chain(disruptions).collect();
-        lines.iter().for_each(|line| self.summary.count(line));
+        let mut lines = Vec::new();
+        for change in observed.events {
+            self.summary.count(&change.event);
+            lines.push(line(change.at_monotonic_ns, WatchEvent::Change(change.event), sample));
+        }
+        for disruption in observed.disruptions {
+            *self.summary.disruptions.entry(disruption.kind).or_default() += 1;
+            let at_ns = disruption.at_monotonic_ns;
+            lines.push(line(at_ns, WatchEvent::Disruption(disruption), sample));
+        }
         lines
     }
 }

@@ -26,7 +26,7 @@ fn a_step_shows_before_and_after() {
     assert_eq!(
         shown(Event::Corrected(corrected)),
         "06:31:47.509  step: +86400.000 s, selected source ntp time.example ± 3.20 ms,\n\
-         \x20               2 of 3 agree; after a pause\n\
+         \x20               2 of 3 agree; cause: pause\n\
          \x20               from 2026-11-21 06:31:47.509\n\
          \x20               to 2026-11-22 06:31:47.509"
     );
@@ -71,7 +71,7 @@ fn a_date_has_its_zeros() {
 
 #[test]
 fn a_source_is_named_once() {
-    assert_eq!(named("ntp a.example", "a.example: no answer"), "a.example: no answer");
+    assert_eq!(named("ntp a.example", "a.example: no reply"), "a.example: no reply");
     assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
     assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
 }

@@ -62,7 +62,7 @@ fn other_events_read_as_sentences() {
         step(1e9, 31.0),
         step(-250.0, 31.0),
         Event::Rate { before_hz: 2.4e9, after_hz: 2.4e9 + 4800.0 },
-        Event::Source { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
+        Event::Clocksource { before: "tsc".into(), after: "kvm\u{1b}clock".into() },
         Event::Adjtimex { moves },
         Event::Late { gap_s: 5.13, cause: LateCause::ProcessStopped },
         Event::PageGone { why: "does not apply: no page".into() },
@@ -74,7 +74,7 @@ fn other_events_read_as_sentences() {
     06:06:02.797  step       CLOCK_REALTIME -250 ns ± 31 ns against CLOCK_MONOTONIC
     06:06:02.797  rate       TSC 2400.000000 → 2400.004800 MHz (+2.000 ppm) by
                              CLOCK_MONOTONIC_RAW
-    06:06:02.797  source     tsc → kvm�clock
+    06:06:02.797  clocksource tsc → kvm�clock
     06:06:02.797  adjtimex   frequency -1.500 → +2.250 ppm
                              status: INS set; UNSYNC, PLL cleared
                              offset 0 ns → -1500.000 µs
