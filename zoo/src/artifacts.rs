@@ -63,7 +63,7 @@ pub(crate) fn programs() -> Result<Programs, Failure> {
         .output()
         .map_err(|error| Failure::Failed(format!("cannot run cargo: {error}")))?;
     if !built.status.success() {
-        return Err(Failure::Failed(String::from_utf8_lossy(&built.stderr).into_owned()));
+        return Err(String::from_utf8_lossy(&built.stderr).into_owned().into());
     }
     let path = |name| tools::target_folder().join(TARGET).join(PROFILE).join(name);
     Ok(Programs {
@@ -128,7 +128,7 @@ impl Artifacts {
     pub(crate) fn image(&self) -> Result<PathBuf, Failure> {
         let file = self.folder.join("guest-image");
         let mut write = Command::new(&self.programs.parachron);
-        tools::output_of(write.args(lab::GUEST_IMAGE).arg(&file)).map_err(Failure::Failed)?;
+        tools::output_of(write.args(lab::GUEST_IMAGE).arg(&file))?;
         Ok(file)
     }
 }

@@ -43,13 +43,9 @@ pub(super) fn run(
     };
     let guest = artifacts.guest(&spec)?;
     let folder = artifacts.folder.join("disruptions");
-    let mut session = phases
-        .time("disruptions: boot", || Session::boot(&folder, guest))
-        .map_err(Failure::Failed)?;
+    let mut session = phases.time("disruptions: boot", || Session::boot(&folder, guest))?;
     let mut findings = Findings::default();
-    session
-        .execute("print", "guest-clock print 20 >$OUTPUT 2>/tmp/guest-clock.err &")
-        .map_err(Failure::Failed)?;
+    session.execute("print", "guest-clock print 20 >$OUTPUT 2>/tmp/guest-clock.err &")?;
     let done = phases.time("disruptions: watch", || watch::run(&mut session, &mut findings));
     findings.finish("watch", done);
     findings.checks.extend(effects::checks(&findings.effects));
@@ -66,6 +62,6 @@ pub(super) fn run(
         }
     });
     findings.finish("keep", done);
-    session.end().map_err(Failure::Failed)?;
+    session.end()?;
     Ok(findings)
 }

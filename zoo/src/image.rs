@@ -37,7 +37,7 @@ pub(crate) fn run(folder: &Path, image: &Path, limit_s: u32) -> Result<Report, F
     let before_s = now_s();
     boot::until_power_off(folder, &guest, || ())?;
     let output = boot::readable(&fs::read(&port).unwrap_or_default());
-    let lines = lines(&output).map_err(Failure::Failed)?;
+    let lines = lines(&output)?;
     Ok(Report { lines, between_s: (before_s, now_s()) })
 }
 

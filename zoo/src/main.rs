@@ -21,6 +21,7 @@ mod qmp;
 mod records;
 mod report;
 mod tools;
+mod wire;
 
 use std::process::ExitCode;
 

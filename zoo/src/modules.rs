@@ -8,19 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use thiserror::Error;
-
-/// Why modules cannot be loaded.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum ModuleError {
-    #[error("no module {name}.ko below {folder}; required by {required_by}")]
-    Missing { name: String, folder: String, required_by: String },
-    #[error("{path} cannot be read: {error}")]
-    Unreadable { path: String, error: String },
-    #[error("modules depend on each other in a circle: {}", .0.join(" -> "))]
-    Circle(Vec<String>),
-}
-
 /// The modules below a folder, by name.
 #[derive(Debug)]
 pub(crate) struct Modules {
@@ -40,28 +27,16 @@ impl Modules {
     pub(crate) fn with_dependencies(
         &self,
         wanted: &[&str],
-    ) -> Result<Vec<(String, Vec<u8>)>, ModuleError> {
-        let mut bytes_by_name = BTreeMap::new();
-        let order = order(wanted, &mut |name, required_by| {
-            let bytes = self.read(name, required_by)?;
-            let needs = dependencies(&bytes);
-            bytes_by_name.insert(name.to_owned(), bytes);
-            Ok(needs)
-        })?;
-        let loaded = |name: String| bytes_by_name.remove(&name).map(|bytes| (name, bytes));
-        Ok(order.into_iter().filter_map(loaded).collect())
-    }
-
-    fn read(&self, name: &str, required_by: &str) -> Result<Vec<u8>, ModuleError> {
-        let path = self.by_name.get(name).ok_or_else(|| ModuleError::Missing {
-            name: name.to_owned(),
-            folder: self.folder.display().to_string(),
-            required_by: required_by.to_owned(),
-        })?;
-        fs::read(path).map_err(|error| ModuleError::Unreadable {
-            path: path.display().to_string(),
-            error: error.to_string(),
-        })
+    ) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let mut loaded = Vec::new();
+        for name in wanted {
+            load(&plain(name), "the initramfs", &mut Vec::new(), &mut loaded, &|name| {
+                let path = self.by_name.get(name);
+                let path = path.ok_or_else(|| format!("not below {}", self.folder.display()))?;
+                fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+            })?;
+        }
+        Ok(loaded)
     }
 }
 
@@ -95,39 +70,29 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     names.map(|name| plain(&String::from_utf8_lossy(name))).collect()
 }
 
-/// Each module once, after its dependencies.
-fn order(
-    wanted: &[&str],
-    dependencies_of: &mut impl FnMut(&str, &str) -> Result<Vec<String>, ModuleError>,
-) -> Result<Vec<String>, ModuleError> {
-    let mut done = Vec::new();
-    for wanted in wanted {
-        visit(&plain(wanted), &mut vec!["the initramfs".to_owned()], &mut done, dependencies_of)?;
-    }
-    Ok(done)
-}
-
-fn visit(
+/// Reads a module after its dependencies, each once; `above` are those that
+/// need it.
+fn load(
     name: &str,
+    required_by: &str,
     above: &mut Vec<String>,
-    done: &mut Vec<String>,
-    dependencies_of: &mut impl FnMut(&str, &str) -> Result<Vec<String>, ModuleError>,
-) -> Result<(), ModuleError> {
-    if done.iter().any(|known| known == name) {
+    loaded: &mut Vec<(String, Vec<u8>)>,
+    read: &impl Fn(&str) -> Result<Vec<u8>, String>,
+) -> Result<(), String> {
+    if loaded.iter().any(|(known, _)| known == name) {
         return Ok(());
     }
-    if let Some(at) = above.iter().position(|waiting| waiting == name) {
-        let mut circle = above[at..].to_vec();
-        circle.push(name.to_owned());
-        return Err(ModuleError::Circle(circle));
-    }
-    let needs = dependencies_of(name, above.last().map_or("", String::as_str))?;
     above.push(name.to_owned());
-    for need in needs {
-        visit(&need, above, done, dependencies_of)?;
+    if above[..above.len() - 1].iter().any(|waiting| waiting == name) {
+        return Err(format!("modules depend on each other in a circle: {}", above.join(" -> ")));
+    }
+    let bytes =
+        read(name).map_err(|why| format!("the module {name}, required by {required_by}: {why}"))?;
+    for need in dependencies(&bytes) {
+        load(&need, name, above, loaded, read)?;
     }
     above.pop();
-    done.push(name.to_owned());
+    loaded.push((name.to_owned(), bytes));
     Ok(())
 }
 
@@ -135,40 +100,30 @@ fn visit(
 mod tests {
     use super::*;
 
-    fn order_in(tree: &[(&str, &[&str])], wanted: &str) -> Result<Vec<String>, ModuleError> {
-        order(&[wanted], &mut |name, required_by| {
+    /// The order in which a module loads, where these have dependencies.
+    fn order_in(tree: &[(&str, &str)], wanted: &str) -> Result<Vec<String>, String> {
+        let mut loaded = Vec::new();
+        load(&plain(wanted), "the initramfs", &mut Vec::new(), &mut loaded, &|name| {
             let found = tree.iter().find(|(known, _)| *known == name);
-            found.map(|(_, needs)| needs.iter().map(|&need| need.to_owned()).collect()).ok_or_else(
-                || ModuleError::Missing {
-                    name: name.to_owned(),
-                    folder: "here".to_owned(),
-                    required_by: required_by.to_owned(),
-                },
-            )
-        })
+            let (_, needs) = found.ok_or("not here")?;
+            Ok(format!("\0depends={needs}\0").into_bytes())
+        })?;
+        Ok(loaded.into_iter().map(|(name, _)| name).collect())
     }
 
     #[test]
     fn dependencies_come_first_and_once() {
-        let tree: &[(&str, &[&str])] = &[
-            ("kvm_amd", &["kvm", "ccp"]),
-            ("kvm", &["irqbypass"]),
-            ("ccp", &["irqbypass"]),
-            ("irqbypass", &[]),
-        ];
-        assert_eq!(order_in(tree, "kvm-amd").unwrap(), ["irqbypass", "kvm", "ccp", "kvm_amd"]);
+        let tree =
+            [("kvm_amd", "kvm,ccp"), ("kvm", "irqbypass"), ("ccp", "irqbypass"), ("irqbypass", "")];
+        assert_eq!(order_in(&tree, "kvm-amd").unwrap(), ["irqbypass", "kvm", "ccp", "kvm_amd"]);
     }
 
     #[test]
     fn a_missing_module_names_its_dependent_and_a_circle_is_printed() {
-        let tree: &[(&str, &[&str])] =
-            &[("a", &["b"]), ("b", &["c"]), ("d", &["e"]), ("e", &["d"])];
+        let tree = [("a", "b"), ("b", "c"), ("d", "e"), ("e", "d")];
+        assert_eq!(order_in(&tree, "a").unwrap_err(), "the module c, required by b: not here");
         assert_eq!(
-            order_in(tree, "a").unwrap_err().to_string(),
-            "no module c.ko below here; required by b"
-        );
-        assert_eq!(
-            order_in(tree, "d").unwrap_err().to_string(),
+            order_in(&tree, "d").unwrap_err(),
             "modules depend on each other in a circle: d -> e -> d"
         );
     }

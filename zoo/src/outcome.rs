@@ -21,6 +21,12 @@ pub(crate) enum Failure {
     Failed(String),
 }
 
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
 impl From<Unavailable> for Failure {
     fn from(unavailable: Unavailable) -> Self {
         Self::Unavailable(unavailable)

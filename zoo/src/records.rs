@@ -8,8 +8,6 @@
 //! Lengths come before the bytes, so that no output can be mistaken for a
 //! heading, and a truncated record is detected.
 
-use thiserror::Error;
-
 /// The first word of each record.
 const HEADING: &str = "@record";
 
@@ -30,20 +28,9 @@ pub(crate) struct Record {
     pub(crate) stderr: String,
 }
 
-/// Why bytes are not records.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum RecordError {
-    #[error(
-        "byte {at}: expected '{HEADING} name status started ended stdout stderr', found {found:?}"
-    )]
-    NoHeading { at: usize, found: String },
-    #[error("{name}: {expected} bytes announced, {found} received")]
-    CutShort { name: String, expected: usize, found: usize },
-}
-
 /// All complete records; and what is wrong with the bytes after them, if
 /// anything is.
-pub(crate) fn parse(bytes: &[u8]) -> (Vec<Record>, Option<RecordError>) {
+pub(crate) fn parse(bytes: &[u8]) -> (Vec<Record>, Option<String>) {
     let mut records = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
@@ -59,19 +46,21 @@ pub(crate) fn parse(bytes: &[u8]) -> (Vec<Record>, Option<RecordError>) {
 }
 
 /// The record that begins at a byte, and where the next one does.
-fn record(bytes: &[u8], at: usize) -> Result<(Record, usize), RecordError> {
+fn record(bytes: &[u8], at: usize) -> Result<(Record, usize), String> {
     let rest = &bytes[at..];
     let line_end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
     let heading = String::from_utf8_lossy(&rest[..line_end]).into_owned();
     let Some((mut record, stdout_bytes, stderr_bytes)) = parse_heading(&heading) else {
-        let found = heading.chars().take(80).collect();
-        return Err(RecordError::NoHeading { at, found });
+        let found: String = heading.chars().take(80).collect();
+        let expected = format!("{HEADING} name status started ended stdout stderr");
+        return Err(format!("byte {at}: expected '{expected}', found {found:?}"));
     };
     let body = rest.get(line_end + 1..).unwrap_or_default();
     let expected = stdout_bytes.saturating_add(stderr_bytes);
     // One more: the line feed behind the record.
     if body.len() <= expected {
-        return Err(RecordError::CutShort { name: record.name, expected, found: body.len() });
+        let (name, found) = (record.name, body.len());
+        return Err(format!("{name}: {expected} bytes announced, {found} received"));
     }
     let (stdout, stderr) = body[..expected].split_at(stdout_bytes);
     record.stdout = String::from_utf8_lossy(stdout).into_owned();
@@ -129,13 +118,10 @@ mod tests {
         let (records, error) = parse(b"[    0.0] panic\n");
         assert!(records.is_empty());
         assert_eq!(
-            error.unwrap().to_string(),
+            error.unwrap(),
             "byte 0: expected '@record name status started ended stdout stderr', found \"[    0.0] panic\""
         );
         let (_, error) = parse(b"@record a 0 1 2 18446744073709551615 1\nabc");
-        assert_eq!(
-            error.unwrap().to_string(),
-            "a: 18446744073709551615 bytes announced, 3 received"
-        );
+        assert_eq!(error.unwrap(), "a: 18446744073709551615 bytes announced, 3 received");
     }
 }

@@ -13,6 +13,10 @@
 //! | 8 | sequence number | status, 0 for success |
 //! | 16 | | sequence number of the request |
 #![no_std]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 #![forbid(unsafe_code)]
 
 mod float;

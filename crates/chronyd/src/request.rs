@@ -14,7 +14,7 @@ const ARGUMENTS_AT: usize = 20;
 /// Two addresses of 20 bytes, two numbers.
 const BURST: usize = ARGUMENTS_AT + 2 * 20 + 2 * 4;
 
-/// What chronyd can be asked for here.
+/// The requests of this subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request {

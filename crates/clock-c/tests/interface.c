@@ -51,7 +51,7 @@ static int read_in_handlers(void)
     struct itimerval never = {{0, 0}, {0, 0}};
     uint64_t before = 0;
 
-    /* The first rounds find that nobody answers on the port asked: neither
+    /* The first rounds find that no daemon replies on that port: neither
      * the handler's reads nor these may show it. */
     errno = ENOTTY;
 
@@ -102,6 +102,6 @@ int main(void)
         _exit(parachron_clock_now_ordered() < now);
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    puts("all as said");
+    puts("all as documented");
     return 0;
 }

@@ -39,7 +39,7 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    /// `sequence` is the first request's number: one that nobody can guess.
+    /// `sequence` is the first request's number: one that cannot be guessed.
     pub(crate) fn new(address: SocketAddr, sequence: u32) -> io::Result<Self> {
         Ok(Self {
             address,

@@ -2,7 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use pvclock::counter::{Counter, Tsc};
+    use linux::counter::{self, Counter, Tsc};
+
+    use crate::timeline::steering::Distrust;
 
     /// The TSC; the CPU may read it somewhat earlier or later than the
     /// instructions around.
@@ -17,22 +19,23 @@ mod x86_64 {
         Tsc.read_ordered()
     }
 
-    /// Whether this CPU has one.
-    pub(crate) const fn exists() -> bool {
-        true
-    }
-
-    /// Whether it counts at one rate in all states of the CPU.
-    pub(crate) fn is_invariant() -> bool {
-        raw_cpuid::CpuId::new()
-            .get_advanced_power_mgmt_info()
-            .is_some_and(|power| power.has_invariant_tsc())
+    /// Why the TSC must not be used, by CPU and process.
+    pub(crate) fn distrust() -> Option<Distrust> {
+        if !counter::is_readable() {
+            Some(Distrust::NoCounter)
+        } else if !counter::is_invariant() {
+            Some(Distrust::NotInvariant)
+        } else {
+            None
+        }
     }
 }
 
 /// No counter: every read is the system's.
 #[cfg(not(target_arch = "x86_64"))]
 mod none {
+    use crate::timeline::steering::Distrust;
+
     pub(crate) const fn read() -> u64 {
         0
     }
@@ -41,16 +44,12 @@ mod none {
         0
     }
 
-    pub(crate) const fn exists() -> bool {
-        false
-    }
-
-    pub(crate) const fn is_invariant() -> bool {
-        false
+    pub(crate) const fn distrust() -> Option<Distrust> {
+        Some(Distrust::NoCounter)
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use none::{exists, is_invariant, read, read_ordered};
+pub(crate) use none::{distrust, read, read_ordered};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{exists, is_invariant, read, read_ordered};
+pub(crate) use x86_64::{distrust, read, read_ordered};

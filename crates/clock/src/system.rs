@@ -1,14 +1,14 @@
 //! The readings of the system for a round of maintenance.
 //!
 //! # Invariants of the unsafe code
-//! 1. `adjtimex` writes one `timex`, `prctl` with PR_GET_TSC one `int`; each
-//!    keeps nothing, and ours are live locals. All zeroes are a valid `timex`, whose `modes` of 0 sets nothing.
-//! 2. `__errno_location` is the address of this thread's errno, an `int` that
+//! 1. `__errno_location` is the address of this thread's errno, an `int` that
 //!    lives as long as the thread; nothing keeps a reference to it.
 #![allow(unsafe_code)]
 
-use std::fs::File;
-use std::io::Read;
+use std::path::Path;
+
+use linux::reread::Reread;
+use linux::vmclock::MappedVmClock;
 
 use crate::chronyd_poll::Poll;
 use crate::counter;
@@ -18,7 +18,7 @@ use crate::timeline::maintenance::Reading;
 use crate::timeline::realtime::RealtimeSample;
 use crate::timeline::sample::Sample;
 use crate::timeline::steering::Distrust;
-use crate::vmclock::Device;
+use crate::vmclock;
 
 /// Where the kernel names the clock source that it counts.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -39,7 +39,7 @@ const TOO_WIDE_CYCLES: u64 = 10_000;
 #[derive(Debug)]
 pub(crate) struct System {
     vmclock_path: &'static str,
-    vmclock: Option<Option<Device>>,
+    vmclock: Option<Option<MappedVmClock>>,
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
@@ -62,12 +62,12 @@ impl System {
     /// Reads everything. Nothing is allocated, and errno is preserved: a signal
     /// handler may read the time, and so maintain the clock.
     pub(crate) fn read(&mut self) -> Reading {
-        // SAFETY: invariant 2.
+        // SAFETY: invariant 1.
         let errno = unsafe { libc::__errno_location() };
-        // SAFETY: invariant 2.
+        // SAFETY: invariant 1.
         let was = unsafe { *errno };
         let reading = self.read_all();
-        // SAFETY: invariant 2.
+        // SAFETY: invariant 1.
         unsafe { *errno = was };
         reading
     }
@@ -83,14 +83,14 @@ impl System {
             self.timex_until_ns = now_ns.saturating_add(TIMEX_NS);
         }
         let path = self.vmclock_path;
-        let device = self.vmclock.get_or_insert_with(|| Device::open(path));
+        let device = self.vmclock.get_or_insert_with(|| MappedVmClock::open(path.as_ref()).ok());
         Reading {
             now_ns,
             sample: if self.distrust.is_none() { sample() } else { None },
             realtime: realtime(),
             timex,
             chronyd: self.chronyd.as_mut().and_then(|poll| poll.advance(now_ns)),
-            vmclock: device.as_ref().and_then(Device::read),
+            vmclock: device.as_ref().and_then(vmclock::read),
             distrust: self.distrust,
             now_tsc: counter::read_ordered(),
         }
@@ -127,41 +127,27 @@ fn realtime() -> RealtimeSample {
 }
 
 fn timex() -> Option<Timex> {
-    // SAFETY: all zeroes are a valid `timex` (invariant 1).
-    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: invariant 1.
-    let state = unsafe { libc::adjtimex(&raw mut timex) };
-    let micros = u64::try_from(timex.maxerror).ok().filter(|_| state >= 0)?;
+    let discipline = linux::adjtimex::read().ok()?;
+    let micros = u64::try_from(discipline.max_error_us).ok()?;
     Some(Timex {
         max_error_ns: micros.saturating_mul(1_000),
-        synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        synchronised: discipline.is_synchronised(),
     })
 }
 
-/// Why the TSC must not be used, by CPU and kernel.
+/// Why the TSC must not be used, by CPU, process and kernel.
 fn distrust() -> Option<Distrust> {
-    if !counter::exists() || !is_readable() {
-        return Some(Distrust::NoCounter);
-    }
-    if !counter::is_invariant() {
-        return Some(Distrust::NotInvariant);
-    }
-    let mut text = [0; 64];
-    let length = File::open(CLOCKSOURCE).and_then(|mut file| file.read(&mut text)).unwrap_or(0);
-    (!is_tsc_based(&text[..length])).then_some(Distrust::Clocksource)
+    let clocksource = || {
+        let mut text = [0; 64];
+        let file = Reread::open(Path::new(CLOCKSOURCE));
+        let length = file.and_then(|file| file.read(&mut text)).unwrap_or(0);
+        (!is_tsc_based(&text[..length])).then_some(Distrust::Clocksource)
+    };
+    counter::distrust().or_else(clocksource)
 }
 
 fn is_tsc_based(clocksource: &[u8]) -> bool {
     str::from_utf8(clocksource).is_ok_and(|name| TSC_BASED.contains(&name.trim_end()))
-}
-
-/// Whether this thread may execute RDTSC (`man 2 prctl`, PR_GET_TSC); a
-/// kernel without the call does not forbid it.
-fn is_readable() -> bool {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: invariant 1.
-    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    result != 0 || mode == libc::PR_TSC_ENABLE
 }
 
 #[cfg(test)]

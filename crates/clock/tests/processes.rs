@@ -83,8 +83,8 @@ fn a_child_reads_the_time_by_the_tsc_whenever_it_was_forked() {
         });
         let codes: Vec<i32> = (0..50)
             .map(|_| {
-                let told = CLOCK.now_ordered();
-                code_of(child(|| if CLOCK.now_ordered() < told { WENT_BACK } else { settle() }))
+                let last = CLOCK.now_ordered();
+                code_of(child(|| if CLOCK.now_ordered() < last { WENT_BACK } else { settle() }))
             })
             .collect();
         stop.store(true, Ordering::Relaxed);

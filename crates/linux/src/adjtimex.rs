@@ -28,7 +28,7 @@ pub struct Discipline {
     pub status: i32,
     /// Length of a tick, µs.
     pub tick_us: i64,
-    /// TAI − UTC, s; 0 where nobody has set it.
+    /// TAI − UTC, s; 0 where no daemon has set it.
     pub tai_s: i32,
 }
 
@@ -77,7 +77,7 @@ pub fn set_offset(by_us: i64) -> io::Result<()> {
 
 /// ADJ_OFFSET_SINGLESHOT: the kernel gains or loses `by_us` at 500 µs a
 /// second, in place of what is left of the last slew; 0 ends that. In
-/// microseconds, whatever STA_NANO says.
+/// microseconds, whatever STA_NANO is.
 ///
 /// # Errors
 /// The kernel's: not permitted.

@@ -1,9 +1,9 @@
-//! The CPU's time stamp counter, as far as `pvclock` has no use for it.
+//! The CPU's time stamp counter: what `pvclock` does not need of it.
 //!
 //! # Invariants
 //! 1. RDTSCP reads registers; through its argument it writes one `u32`, here
-//!    a live local. x86-64 CPUs without it (before 2008) are told apart by
-//!    CPUID, which is what [`has_rdtscp`] asks; it is asked once before use.
+//!    a live local. x86-64 CPUs before 2008 lack it: callers check
+//!    [`has_rdtscp`] once before use.
 #![allow(unsafe_code)]
 
 pub use pvclock::counter::{Counter, Tsc};
@@ -12,9 +12,16 @@ use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readabilit
 /// Whether this thread may execute RDTSC; where `prctl(PR_SET_TSC)` forbade
 /// it, doing so is a SIGSEGV.
 pub fn is_readable() -> bool {
-    // A kernel without the call does not forbid either.
+    // A kernel without the call does not forbid it.
     time_stamp_counter_readability()
-        .is_ok_and(|readability| readability == TimeStampCounterReadability::Readable)
+        .map_or(true, |readability| readability == TimeStampCounterReadability::Readable)
+}
+
+/// Whether the TSC counts at one rate in all states of the CPU, by CPUID.
+pub fn is_invariant() -> bool {
+    raw_cpuid::CpuId::new()
+        .get_advanced_power_mgmt_info()
+        .is_some_and(|power| power.has_invariant_tsc())
 }
 
 /// Whether the CPU has RDTSCP.

@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Why a thread could not be bound to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PinError {
-    /// The kernel did not tell which CPUs are allowed.
+    /// The kernel did not report which CPUs are allowed.
     #[error("sched_getaffinity: {0}")]
     Ask(Errno),
     /// The kernel did not bind the thread.

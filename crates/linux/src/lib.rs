@@ -3,6 +3,7 @@
 pub mod adjtimex;
 pub mod clock;
 pub mod clock_set;
+#[cfg(target_arch = "x86_64")]
 pub mod counter;
 pub mod cpus;
 pub mod generations;

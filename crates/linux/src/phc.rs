@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! 1. The two requests read and write one structure, of the size that their
-//!    number tells, at the pointer they are given, and keep nothing; ours is a
+//!    number states, at the pointer they are given, and keep nothing; ours is a
 //!    live local of libc's type for that request.
 #![allow(unsafe_code)]
 

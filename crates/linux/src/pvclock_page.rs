@@ -51,8 +51,8 @@ pub fn in_place() -> io::Result<&'static TimePage> {
     let address = address()?;
     Copier::new()?.read(address)?;
     let start = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: mapped, for good (invariant 2), and nobody in this process
-    // writes to it (3).
+    // SAFETY: mapped, for good (invariant 2), and this process does
+    // not write to it (3).
     unsafe { shared::page_at(start) }.map_err(|error| io::Error::other(error.to_string()))
 }
 

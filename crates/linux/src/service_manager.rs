@@ -23,7 +23,7 @@ pub fn status(status: &str) -> io::Result<()> {
     notify(&[NotifyState::Status(&one_line(status))])
 }
 
-/// WATCHDOG=1: due more often than [`watchdog`] says.
+/// WATCHDOG=1: due more often than [`watchdog`] returns.
 ///
 /// # Errors
 /// The manager's socket does not take it.

@@ -40,7 +40,7 @@ pub enum SetError {
     /// CLOCK_REALTIME shows a time before 1970.
     #[error("CLOCK_REALTIME shows a time before 1970 or after 2554")]
     Unset,
-    /// More than the kernel should be asked to slew.
+    /// More than the kernel should slew.
     #[error("a slew of {by_ns} ns is beyond {LARGEST_SLEW_NS} ns: step instead")]
     TooLarge {
         /// The slew requested.
@@ -123,14 +123,14 @@ fn slew_us(by_ns: i64) -> Result<i64, SetError> {
 /// `--cap-add SYS_TIME` does both.
 ///
 /// # Errors
-/// It may not, or the kernel does not say.
+/// It may not, or the kernel does not report it.
 pub fn may_set() -> Result<(), NoPermission> {
     let namespace = std::fs::read_link("/proc/self/ns/user");
     let own = namespace.is_ok_and(|link| link.as_os_str() != FIRST_USER_NAMESPACE);
     permitted(&std::fs::read_to_string(STATUS).map_err(NoPermission::Unreadable)?, own)
 }
 
-/// What `/proc/self/status` says, in the first user namespace or another.
+/// By `/proc/self/status`, in the first user namespace or another.
 fn permitted(status: &str, in_own_user_namespace: bool) -> Result<(), NoPermission> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let Some(effective) = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()) else {

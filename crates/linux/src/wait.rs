@@ -20,7 +20,7 @@ pub enum Wake {
     Deadline,
     /// This descriptor can be read.
     Readable(Token),
-    /// A signal asks the process to end.
+    /// A signal that ends the process arrived.
     Signal,
     /// The reader of standard output has exited, or a descriptor hung up.
     ReaderGone,

@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //! 1. A page's address is null, or `size_of` its kind mapped bytes that stay
-//!    mapped during the call, writable where the function writes; nobody in
-//!    this process accesses them but by atomics: the header's "Pages", which
+//!    mapped during the call, writable where the function writes; this
+//!    process accesses them only by atomics: the header's "Pages", which
 //!    each function's Safety section makes the caller promise. It becomes a
-//!    reference in `page` alone, which looks at null and alignment.
+//!    reference in `page` alone, which checks null and alignment.
 //! 2. A pointer to a value of the caller's is null or good for the call; the
-//!    signature says so in `Option<&T>`. What is written through is
+//!    signature has `Option<&T>`. What is written through is
 //!    `MaybeUninit`, for C declares variables without a value.
 //! 3. No function panics: there is no path to one, which a test shows by
 //!    linking the library without the C library that panicking needs.
@@ -68,15 +68,15 @@ unsafe fn time_page<'a>(address: *const c_void) -> Result<AnyTimePage<'a>, Pvclo
     }
 }
 
-/// Asks, unless there is no place for the answer, and puts it there.
-fn answer<T>(
+/// Computes the result, unless there is no place for it, and puts it there.
+fn put<T>(
     out: Option<&mut MaybeUninit<T>>,
-    ask: impl FnOnce() -> Result<T, PvclockStatus>,
+    compute: impl FnOnce() -> Result<T, PvclockStatus>,
 ) -> PvclockStatus {
     let Some(out) = out else {
         return PvclockStatus::NullPointer;
     };
-    match ask() {
+    match compute() {
         Ok(value) => {
             out.write(value);
             PvclockStatus::Ok
@@ -85,7 +85,7 @@ fn answer<T>(
     }
 }
 
-/// The status of something that has no other answer.
+/// The status of a call that has no other result.
 fn done(result: Result<(), PvclockStatus>) -> PvclockStatus {
     result.err().unwrap_or(PvclockStatus::Ok)
 }

@@ -53,7 +53,7 @@ impl From<TimeInfo> for PvclockKvmInfo {
     }
 }
 
-/// What the host says at an update of a kvm-clock page.
+/// What the host writes at an update of a kvm-clock page.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PvclockKvmUpdate {

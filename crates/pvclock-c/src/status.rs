@@ -16,16 +16,16 @@ pub enum PvclockStatus {
     /// The page's address does not suit its kind: see "Pages".
     Misaligned = 2,
     /// No page of this kind is there: VMClock's magic number, layout version
-    /// or size is another. Ask no more.
+    /// or size is another. Do not retry.
     BadPage = 3,
     /// The page's times refer to another counter than this CPU's TSC: read
-    /// that counter, and ask with its value.
+    /// that counter, and pass its value.
     OtherCounter = 4,
     /// The host has not written the page, or has withdrawn it, perhaps for a
-    /// moment: take another clock for this reading.
+    /// moment: use another clock for this reading.
     SwitchedOff = 5,
     /// The host was writing the page at every one of 100,000 tries, some
-    /// milliseconds: take another clock.
+    /// milliseconds: use another clock.
     NeverFinished = 6,
     /// The counter is below the page's time stamp: it went backward, or the
     /// page is another CPU's.
@@ -43,7 +43,7 @@ const TEXTS: [(PvclockStatus, &CStr); 10] = [
     (PvclockStatus::Misaligned, c"the page's address is not aligned for its kind"),
     (PvclockStatus::BadPage, c"there is no page of this kind and layout version"),
     (PvclockStatus::OtherCounter, c"the page refers to another counter than the TSC"),
-    (PvclockStatus::SwitchedOff, c"the page is switched off: take another clock"),
+    (PvclockStatus::SwitchedOff, c"the page is switched off: use another clock"),
     (PvclockStatus::NeverFinished, c"the page was being written at every try"),
     (PvclockStatus::CounterBehind, c"the counter is behind the page's time stamp"),
     (PvclockStatus::Overflow, c"the time exceeds 64 bits"),
@@ -64,9 +64,8 @@ impl From<ReadError> for PvclockStatus {
             ReadError::NeverFinished { .. } => Self::NeverFinished,
             ReadError::SwitchedOff { .. } => Self::SwitchedOff,
             ReadError::CounterBehind { .. } => Self::CounterBehind,
-            ReadError::Overflow { .. }
-            | ReadError::ReferenceOverflow { .. }
-            | ReadError::VmClockOverflow { .. } => Self::Overflow,
+            // Contents that lead to no time, each in its own way.
+            _ => Self::Overflow,
         }
     }
 }
@@ -75,9 +74,7 @@ impl From<PageError> for PvclockStatus {
     fn from(error: PageError) -> Self {
         match error {
             PageError::Misaligned { .. } => Self::Misaligned,
-            PageError::Magic { .. } | PageError::LayoutVersion { .. } | PageError::Size { .. } => {
-                Self::BadPage
-            }
+            _ => Self::BadPage,
         }
     }
 }

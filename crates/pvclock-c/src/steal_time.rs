@@ -14,7 +14,7 @@ pub struct PvclockStealInfo {
     pub flags: u32,
     /// The vCPU is off its CPU now.
     pub preempted: bool,
-    /// The host is asked to flush the TLB before it runs the vCPU again.
+    /// The guest requests a flush of the TLB before the vCPU runs again.
     pub flush_tlb: bool,
 }
 

@@ -17,7 +17,7 @@ pub const PVCLOCK_VMCLOCK_TIME_TAI: u8 = 1;
 /// VMClock time: monotonic, of no known origin.
 pub const PVCLOCK_VMCLOCK_TIME_MONOTONIC: u8 = 2;
 
-/// VMClock status: not said.
+/// VMClock status: not stated.
 pub const PVCLOCK_VMCLOCK_STATUS_UNKNOWN: u8 = 0;
 /// VMClock status: on its way to being synchronised.
 pub const PVCLOCK_VMCLOCK_STATUS_INITIALISING: u8 = 1;
@@ -109,7 +109,7 @@ pub struct PvclockVmclockInfo {
     pub size: u32,
     /// Even; grows by two an update.
     pub seq_count: u32,
-    /// UTC - TAI, s: -37 since 2017. Some hosts say 37.
+    /// UTC - TAI, s: -37 since 2017. Some hosts write 37.
     pub tai_offset_s: i16,
     /// PVCLOCK_VMCLOCK_COUNTER_...: whose cycles these are.
     pub counter_id: u8,

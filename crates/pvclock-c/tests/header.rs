@@ -1,4 +1,4 @@
-//! The committed header is what the crate's sources say: of this crate, and of
+//! The committed header is what the crate's sources give: of this crate, and of
 //! each whose manifest names this file as a test.
 
 use std::env;

@@ -6,6 +6,7 @@ use crate::{Hertz, Nanos, Scale};
 
 /// A read that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The page changed, or was being changed, at every try.
     NeverFinished {
@@ -95,6 +96,7 @@ impl core::error::Error for ReadError {}
 
 /// Memory that does not contain the expected page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageError {
     /// The address does not suit the page's type.
     Misaligned {
@@ -115,7 +117,7 @@ pub enum PageError {
     },
     /// VMClock: a region too small for the layout.
     Size {
-        /// What the page says of itself, bytes.
+        /// The size in the page, bytes.
         found: u32,
         /// The least that is needed, bytes.
         needed: u32,
@@ -146,7 +148,7 @@ impl core::error::Error for PageError {}
 /// A frequency that no scale can express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScaleError {
-    /// The frequency asked for.
+    /// The frequency requested.
     pub frequency: Hertz,
     /// The least that is possible.
     pub min: Hertz,

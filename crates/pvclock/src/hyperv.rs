@@ -10,8 +10,8 @@
 //! time = ((TSC · scale) >> 64) + offset        in units of 100 ns
 //! ```
 //!
-//! counted from the partition's creation. Sequence 0 says that the page must
-//! not be used now, and the reader asks the reference counter MSR instead:
+//! counted from the partition's creation. Sequence 0 means that the page must
+//! not be used now, and the reader reads the reference counter MSR instead:
 //! [`ReadError::SwitchedOff`]. The host sets it while it rewrites the page,
 //! and for as long as the TSC cannot be a clock; 0xFFFF_FFFF, which old hosts
 //! used for the same, is taken for the same.
@@ -136,7 +136,7 @@ pub struct ReferenceInfo {
 }
 
 impl ReferenceInfo {
-    /// The contents from the page's bytes, taken while nobody wrote.
+    /// The contents from the page's bytes, copied between two updates.
     pub fn from_bytes(bytes: &[u8; 24]) -> Self {
         let [sequence, scale, offset] = crate::shared::words(bytes);
         Self {
@@ -178,7 +178,7 @@ impl<'p, M: Memory> ReferenceReader<'p, M> {
     /// read that the CPU may reorder.
     ///
     /// # Errors
-    /// [`ReadError::SwitchedOff`]: ask the reference counter MSR.
+    /// [`ReadError::SwitchedOff`]: read the reference counter MSR.
     /// [`ReadError::NeverFinished`], [`ReadError::ReferenceOverflow`].
     #[inline(always)]
     pub fn units_100ns(&self, counter: &impl Counter) -> Result<u64, ReadError> {
@@ -265,7 +265,7 @@ impl<'p, M: Memory> ReferenceWriter<'p, M> {
     }
 
     /// A writer that counts on from another's [`ReferenceWriter::sequence`]:
-    /// the page alone does not say it while it is switched off.
+    /// the page does not hold it while it is switched off.
     pub const fn resume(page: &'p ReferencePage<M>, sequence: u32) -> Self {
         Self { page, sequence }
     }

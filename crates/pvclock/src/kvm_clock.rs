@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The guest gives the host the page's address in an MSR; from then on the
-//! host says in it which system time it was at which TSC, and how fast the
+//! host states in it which system time it was at which TSC, and how fast the
 //! TSC runs. The time now is
 //!
 //! ```text
@@ -21,13 +21,13 @@
 //! There is a page for each vCPU, because on some hosts the TSCs of two CPUs
 //! differ. With [`Flags::TSC_STABLE`] set all pages describe one clock, and any of
 //! them serves any CPU. Without it, two CPUs may disagree by some
-//! microseconds, and time can step back for whoever moves between them:
-//! readers then share a [`LastTime`], below which none of them answers.
+//! microseconds, and time can step back for a thread that moves between them:
+//! readers then share a [`LastTime`], below which none of them returns.
 //!
 //! # After a pause
 //!
-//! [`Flags::GUEST_STOPPED`] says that the guest stood still through no fault of its
-//! own; a kernel quiets its watchdogs and takes the flag by
+//! [`Flags::GUEST_STOPPED`] means that the host stopped the guest;
+//! a kernel quiets its watchdogs and takes the flag by
 //! [`TimeReader::take_guest_stopped`]. The host keeps the flag through later
 //! updates until then.
 

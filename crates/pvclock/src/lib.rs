@@ -29,6 +29,7 @@ pub mod counter;
 mod error;
 pub mod hyperv;
 pub mod kvm_clock;
+mod page;
 mod scale;
 mod sequence;
 pub mod shared;

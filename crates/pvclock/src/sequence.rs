@@ -28,12 +28,12 @@ use crate::shared::{Memory, Word};
 /// any update, short enough to fall back to another source.
 pub const DEFAULT_TRIES: u32 = 100_000;
 
-/// How a page's version says that it is being written.
+/// How a page's version shows that it is being written.
 pub(crate) trait Marking {
     /// Whether fields read between these two loads of the version are whole.
     fn is_whole(before: u32, after: u32) -> bool;
 
-    /// Whether this version says that there is nothing to wait for.
+    /// Whether this version means that there is nothing to wait for.
     fn is_off(version: u32) -> bool;
 
     /// The mark that follows `version`, and the version that follows it.

@@ -1,4 +1,4 @@
-//! KVM's steal time page: how long this vCPU wanted to run and was not let.
+//! KVM's steal time page: how long this vCPU was ready to run and did not.
 //!
 //! ```text
 //!  0              8         12      16          17                    64
@@ -49,7 +49,7 @@ impl<M: Memory> StealPage<M> {
         }
     }
 
-    /// A page of our own that holds these bytes, taken while nobody wrote.
+    /// A page of our own that holds these bytes, copied between two updates.
     pub fn from_bytes(bytes: &[u8; 64]) -> Self {
         let [steal, version_and_flags, preempted] = crate::shared::words(bytes);
         Self {
@@ -68,7 +68,7 @@ impl<M: Memory> Default for StealPage<M> {
     }
 }
 
-/// What the page says, taken as one whole.
+/// The page's contents, taken as one whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StealInfo {
     /// Even; grows by two an update.
@@ -79,7 +79,7 @@ pub struct StealInfo {
     pub flags: u32,
     /// The vCPU is off its CPU now.
     pub preempted: bool,
-    /// The host is asked to flush the TLB before it runs the vCPU again.
+    /// The guest requests a flush of the TLB before the vCPU runs again.
     pub flush_tlb: bool,
 }
 
@@ -144,21 +144,21 @@ impl<'p, M: Memory> StealWriter<'p, M> {
         Self { page }
     }
 
-    /// Says how much was stolen so far; the vCPU is about to run. Returns
-    /// whether the guest asked for a flush of the TLB first, which it does in
+    /// Writes how much was stolen so far; the vCPU is about to run. Returns
+    /// whether the guest requested a flush of the TLB first, which it does in
     /// place of an interrupt to a vCPU that it saw preempted.
     pub fn write(&mut self, steal: Nanos) -> bool {
         let page = self.page;
         // In one step: the guest sets the bit while it sees us preempted.
-        let asked = page.preempted.fetch_and(0);
+        let requested = page.preempted.fetch_and(0);
         sequence::write::<M, OddWhileWriting>(&page.version, page.version.load(), || {
             page.steal.store(steal.0);
             page.flags.store(0);
         });
-        asked & FLUSH_TLB != 0
+        requested & FLUSH_TLB != 0
     }
 
-    /// Says that the vCPU has just been taken off its CPU.
+    /// Marks the vCPU as just taken off its CPU.
     pub fn set_preempted(&mut self) {
         self.page.preempted.store(PREEMPTED);
     }

@@ -1,5 +1,5 @@
-//! VMClock: a page that tells a guest, and its user space, the precise real
-//! time with error bounds, and that it was migrated or restored
+//! VMClock: a page that gives a guest, and its user space, the precise real
+//! time with error bounds, and announces that it was migrated or restored
 //! (include/uapi/linux/vmclock-abi.h; ACPI device "VMCLOCK").
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! with the fraction in units of 2^−64 s and the period in 2^−(64+shift) s.
 //! A reader that keeps calibrations of its own watches
 //! [`VmClockInfo::disruption_marker`]: another value means that the counter
-//! was disrupted, and all that was learnt about it is void.
+//! was disrupted, and old calibrations are void.
 
 mod page;
 mod reader;

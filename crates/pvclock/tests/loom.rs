@@ -27,10 +27,10 @@ use modelled::Modelled;
 /// a page has so many words that two would take hours.)
 const TRIES: u32 = 2;
 
-/// Runs `write` beside `read` on a page, and checks what was read.
+/// Runs `write` and `read` at once on a page, and checks what was read.
 ///
 /// `preemptions` bounds how often a thread is interrupted between two steps;
-/// which of a word's values a load sees is tried out in full beside that.
+/// which of a word's values a load sees is tried out in full as well.
 fn model<P: Send + Sync + 'static, T: PartialEq + std::fmt::Debug + Send + Sync + 'static>(
     preemptions: usize,
     new_page: impl Fn() -> P + Sync + Send + 'static,

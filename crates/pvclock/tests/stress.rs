@@ -1,4 +1,4 @@
-//! A hundred million reads beside a writer at full speed, on real threads.
+//! A hundred million reads during writes by a writer at full speed, on real threads.
 //! (A few hundred under Miri, which looks for data races instead.)
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Reads until `reads` succeeded. A reader that starves says so, and that is
+/// Reads until `reads` succeeded. A reader that starves reports it, and that is
 /// no tear: it is counted and tried again.
 fn read_beside_a_writer(
     reads: u64,
@@ -64,7 +64,7 @@ fn read_beside_a_writer(
 }
 
 /// Pages of one clock at one nanosecond a cycle, all fields different each
-/// time: the same rate is said as 2^31·2^1 and as 2^30·2^2.
+/// time: the same rate is written as 2^31·2^1 and as 2^30·2^2.
 fn time_update(update: u64) -> TimeUpdate {
     let stamp = update.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
     let odd = update % 2 == 1;

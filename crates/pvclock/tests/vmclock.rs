@@ -125,7 +125,7 @@ proptest! {
     #![proptest_config(common::cases(20_000))]
 
     /// Every field at any value, extremes among them: the exact time, or an
-    /// error that says why not.
+    /// error with the reason.
     #[test]
     fn any_page_is_answered_without_a_jump(
         time in (any::<u64>(), any::<u64>(), any::<u64>()), period in any::<u64>(),

@@ -2,17 +2,14 @@
 //! records, and one for the output of background programs, each line of which
 //! is stamped on receipt.
 
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Read};
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::records::{self, Record};
-
-/// How long QEMU may take to create its sockets.
-const CONNECT: Duration = Duration::from_secs(10);
+use crate::wire::{Wire, connect};
 
 /// Wall-clock time beyond a command's limit in the guest until it has failed:
 /// the guest is slow while the machine is busy.
@@ -24,30 +21,13 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn connect(path: &Path) -> Result<UnixStream, String> {
-    let start = Instant::now();
-    loop {
-        match UnixStream::connect(path) {
-            Ok(stream) => return Ok(stream),
-            Err(error) if start.elapsed() >= CONNECT => {
-                return Err(format!("{}: {error}", path.display()));
-            }
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
 /// The line for commands and their records.
 #[derive(Debug)]
-pub(crate) struct CommandLine {
-    stream: UnixStream,
-    /// The bytes of an incomplete record.
-    partial: Vec<u8>,
-}
+pub(crate) struct CommandLine(Wire);
 
 impl CommandLine {
     pub(crate) fn connect(path: &Path) -> Result<Self, String> {
-        Ok(Self { stream: connect(path)?, partial: Vec::new() })
+        Ok(Self(connect(path)?.into()))
     }
 
     /// Waits until the guest accepts commands.
@@ -57,8 +37,7 @@ impl CommandLine {
 
     /// Runs a command, which is one line, and returns its record.
     pub(crate) fn run(&mut self, name: &str, limit_s: u32, line: &str) -> Result<Record, String> {
-        let request = format!("{name} {limit_s} {line}\n");
-        self.stream.write_all(request.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
+        self.0.send(name, &format!("{name} {limit_s} {line}\n"))?;
         self.record(name, Duration::from_secs(limit_s.into()) + GRACE)
     }
 
@@ -66,34 +45,17 @@ impl CommandLine {
     fn record(&mut self, name: &str, limit: Duration) -> Result<Record, String> {
         let start = Instant::now();
         loop {
-            let (mut records, _) = records::parse(&self.partial);
-            if let Some(record) = records.pop() {
-                let others: Vec<String> = records.into_iter().map(|other| other.name).collect();
-                if record.name != name || !others.is_empty() {
-                    let found = [others, vec![record.name]].concat().join(", ");
-                    return Err(format!("expected the record of {name}, found {found}"));
-                }
-                self.partial.clear();
-                return Ok(record);
+            let (mut records, _) = records::parse(&self.0.received);
+            if records.is_empty() {
+                self.0.receive(&format!("record of {name}"), start, limit)?;
+                continue;
             }
-            let left = limit.saturating_sub(start.elapsed());
-            let timed_out = || {
-                let received = String::from_utf8_lossy(&self.partial);
-                format!("no record of {name} within {} s, only {received:?}", limit.as_secs())
-            };
-            if left.is_zero() {
-                return Err(timed_out());
+            self.0.received.clear();
+            if records.len() == 1 && records[0].name == name {
+                return Ok(records.remove(0));
             }
-            let broken = |error: io::Error| format!("waiting for {name}: {error}");
-            self.stream.set_read_timeout(Some(left)).map_err(broken)?;
-            let mut bytes = [0; 4096];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(format!("waiting for {name}: QEMU closed the connection")),
-                Ok(length) => self.partial.extend_from_slice(&bytes[..length]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(timed_out()),
-                Err(error) => return Err(broken(error)),
-            }
+            let found: Vec<String> = records.into_iter().map(|record| record.name).collect();
+            return Err(format!("expected the record of {name}, found {}", found.join(", ")));
         }
     }
 }
@@ -158,10 +120,8 @@ impl Output {
                 }
                 next += 1;
             }
-            match self.receiver.recv_timeout(limit.saturating_sub(start.elapsed())) {
-                Ok(line) => self.lines.push(line),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
-            }
+            let left = limit.saturating_sub(start.elapsed());
+            self.lines.push(self.receiver.recv_timeout(left).ok()?);
         }
     }
 }
@@ -194,11 +154,15 @@ fn read_lines(mut stream: impl Read, mut receive: impl FnMut(Line) -> bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+    use crate::wire::CONNECT;
 
     fn pair() -> (CommandLine, UnixStream) {
         let (stream, theirs) = UnixStream::pair().unwrap();
-        (CommandLine { stream, partial: Vec::new() }, theirs)
+        (CommandLine(stream.into()), theirs)
     }
 
     #[test]
@@ -221,10 +185,10 @@ mod tests {
         let (mut commands, mut theirs) = pair();
         theirs.write_all(b"@record date 0 1").unwrap();
         let error = commands.record("date", Duration::from_millis(30)).unwrap_err();
-        assert_eq!(error, "no record of date within 0 s, only \"@record date 0 1\"");
+        assert_eq!(error, "no record of date within 0.03 s, only \"@record date 0 1\"");
         drop(theirs);
         let error = commands.record("date", Duration::from_secs(9)).unwrap_err();
-        assert_eq!(error, "waiting for date: QEMU closed the connection");
+        assert_eq!(error, "waiting for record of date: QEMU closed the connection");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::channel::{CommandLine, Output, now_ns};
 use crate::boot::{self, readable};
 use crate::qemu::{Guest, Running};
-use crate::qmp::{Qmp, QmpError};
+use crate::qmp::Qmp;
 use crate::records::Record;
 
 /// How long the guest may take to accept its first command.
@@ -98,33 +98,33 @@ impl Session {
 
     /// Stops the guest for a while, and resumes it.
     pub(crate) fn pause(&mut self, pause: Duration) -> Result<Gap, String> {
-        self.qmp.stop().map_err(text)?;
+        self.qmp.stop()?;
         let stopped_ns = now_ns();
         thread::sleep(pause);
         let resumed_ns = now_ns();
-        self.qmp.cont().map_err(text)?;
+        self.qmp.cont()?;
         Ok(Gap { stopped_ns, resumed_ns })
     }
 
     /// Saves the guest, lets it run for a while, and restores the saved state in
     /// the same QEMU. The gap begins when it was saved.
     pub(crate) fn save_and_load(&mut self, between: Duration) -> Result<Gap, String> {
-        let nodes = self.qmp.execute("query-named-block-nodes", json!({})).map_err(text)?;
+        let nodes = self.qmp.execute("query-named-block-nodes", json!({}))?;
         if !nodes.as_array().into_iter().flatten().any(|node| node["node-name"] == DISK) {
-            self.create_disk().map_err(text)?;
+            self.create_disk()?;
         }
         // Each snapshot has a name of its own.
         let tag = format!("at-{}", now_ns());
         let arguments = json!({ "tag": tag, "vmstate": DISK, "devices": [DISK] });
-        self.qmp.job("snapshot-save", arguments.clone(), MEMORY).map_err(text)?;
+        self.qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
         let stopped_ns = now_ns();
         thread::sleep(between);
-        self.qmp.job("snapshot-load", arguments, MEMORY).map_err(text)?;
+        self.qmp.job("snapshot-load", arguments, MEMORY)?;
         Ok(Gap { stopped_ns, resumed_ns: now_ns() })
     }
 
     /// A disk for snapshots, not visible to the guest.
-    fn create_disk(&mut self) -> Result<(), QmpError> {
+    fn create_disk(&mut self) -> Result<(), String> {
         let file = self.folder.join("snapshots.qcow2");
         let options = json!({ "driver": "file", "filename": file, "size": 0 });
         self.qmp.job("blockdev-create", json!({ "options": options }), MEMORY)?;
@@ -143,13 +143,13 @@ impl Session {
         between: Duration,
         generation: Generation,
     ) -> Result<Gap, String> {
-        self.qmp.stop().map_err(text)?;
+        self.qmp.stop()?;
         let stopped_ns = now_ns();
         let file = self.folder.join("migrated");
         let to_file = format!("exec:cat >'{}'", file.display());
-        self.qmp.migrate(&to_file, MEMORY).map_err(text)?;
+        self.qmp.migrate(&to_file, MEMORY)?;
         if !between.is_zero() {
-            self.qmp.cont().map_err(text)?;
+            self.qmp.cont()?;
             thread::sleep(between);
         }
         self.quit()?;
@@ -159,9 +159,9 @@ impl Session {
         let (commands, output, qmp, running) = start(&self.folder, &self.guest)?;
         self.output.switch_to(output);
         (self.commands, self.qmp, self.running) = (commands, qmp, running);
-        self.qmp.loaded(MEMORY).map_err(|error| with_console(&self.folder, &text(error)))?;
+        self.qmp.loaded(MEMORY).map_err(|error| with_console(&self.folder, &error))?;
         let resumed_ns = now_ns();
-        self.qmp.cont().map_err(text)?;
+        self.qmp.cont()?;
         Ok(Gap { stopped_ns, resumed_ns })
     }
 
@@ -176,7 +176,7 @@ impl Session {
     }
 
     fn quit(&mut self) -> Result<(), String> {
-        self.qmp.execute("quit", json!({})).map_err(text)?;
+        self.qmp.execute("quit", json!({}))?;
         let requested = Instant::now();
         while self.running.end().map_err(|error| error.to_string())?.is_none() {
             if requested.elapsed() > QUIT {
@@ -192,7 +192,7 @@ impl Session {
 fn start(folder: &Path, guest: &Guest) -> Result<(CommandLine, Output, Qmp, Running), String> {
     let running = guest.start(&folder.join("qemu")).map_err(|error| error.to_string())?;
     let connected = (|| {
-        let qmp = Qmp::connect(&folder.join("qmp")).map_err(text)?;
+        let qmp = Qmp::connect(&folder.join("qmp"))?;
         let output = Output::connect(&folder.join("output"))?;
         Ok((CommandLine::connect(&folder.join("commands"))?, output, qmp))
     })();
@@ -218,10 +218,6 @@ fn options(folder: &Path, generation: Generation) -> Vec<String> {
         ["-device", "pci-serial,chardev=output"],
     ];
     options.concat().into_iter().map(str::to_owned).collect()
-}
-
-fn text(error: QmpError) -> String {
-    error.to_string()
 }
 
 /// An error, with the errors of QEMU and the end of the guest's console.

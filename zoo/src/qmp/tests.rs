@@ -1,6 +1,7 @@
 //! The client against a QEMU that sends the test's lines.
 
-use std::thread;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 
 use super::*;
 
@@ -11,7 +12,7 @@ const DONE: &str = r#"{"return": {}}"#;
 /// the connection; and what the client sent.
 fn with<T>(
     replies: &[&str],
-    work: impl FnOnce(&mut Qmp) -> Result<T, QmpError>,
+    work: impl FnOnce(&mut Qmp) -> Result<T, String>,
 ) -> (Result<T, String>, String) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let replies: String =
@@ -23,7 +24,7 @@ fn with<T>(
         theirs.read_to_string(&mut sent).unwrap();
         sent
     });
-    let result = Qmp::over(ours).and_then(|mut qmp| work(&mut qmp)).map_err(|e| e.to_string());
+    let result = Qmp::over(ours.into()).and_then(|mut qmp| work(&mut qmp));
     (result, sent.join().unwrap())
 }
 
@@ -96,9 +97,9 @@ fn each_error_is_named() {
 fn an_unresponsive_qemu_is_waited_for_within_the_limit() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     theirs.write_all(format!("{GREETING}\n{DONE}\n{{\"event\":").as_bytes()).unwrap();
-    let mut qmp = Qmp::over(ours).unwrap();
-    let error = qmp.event("STOP", Duration::from_millis(30)).unwrap_err().to_string();
-    assert_eq!(error, "QMP: no STOP within 0.03 s");
+    let mut qmp = Qmp::over(ours.into()).unwrap();
+    let error = qmp.event("STOP", Duration::from_millis(30)).unwrap_err();
+    assert_eq!(error, "QMP: no STOP within 0.03 s, only \"{\\\"event\\\":\"");
     // The half line is not lost.
     theirs.write_all(b" \"STOP\"}\n").unwrap();
     qmp.event("STOP", REPLY).unwrap();

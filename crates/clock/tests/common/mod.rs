@@ -24,7 +24,7 @@ pub(crate) fn outside_ns(before: u64, ns: u64, after: u64) -> u64 {
     before.saturating_sub(ns).max(ns.saturating_sub(after))
 }
 
-/// A clock that has measured the TSC; `None`, said aloud, where it may not.
+/// A clock that has measured the TSC; `None`, with a message, where it may not.
 pub(crate) fn on_tsc(clock: &Clock) -> Option<u64> {
     for _ in 0..200 {
         clock.now();

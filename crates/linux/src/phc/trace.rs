@@ -9,7 +9,7 @@ pub(super) fn time(sec: i64, nsec: u32) -> ptp_clock_time {
 }
 
 /// A device of `testdata/phc`: each request is answered by the next line; the
-/// first answer of a way is given twice, as it is asked for once to find out.
+/// first reply to a call is given twice, as one call only probes for it.
 #[derive(Debug)]
 struct Trace {
     lines: RefCell<Vec<String>>,

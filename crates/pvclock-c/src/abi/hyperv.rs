@@ -9,12 +9,12 @@ use pvclock::Hertz;
 use pvclock::counter::Tsc;
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 
-use super::{answer, done, page as page_at};
+use super::{done, page as page_at, put};
 use crate::hyperv::PvclockHypervInfo;
 use crate::status::PvclockStatus;
 
 /// The time since the partition was created, in units of 100 ns, from
-/// Hyper-V's reference TSC page. PVCLOCK_STATUS_SWITCHED_OFF: ask the
+/// Hyper-V's reference TSC page. PVCLOCK_STATUS_SWITCHED_OFF: read the
 /// reference counter, MSR 0x40000020, this time. The CPU may read its TSC a
 /// little before or after the code around the call.
 ///
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn pvclock_hyperv_read(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<ReferencePage>(page) };
-    answer(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns(&Tsc)?))
+    put(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns(&Tsc)?))
 }
 
 /// As pvclock_hyperv_read, and the TSC is read after every load that comes
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pvclock_hyperv_read_ordered(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<ReferencePage>(page) };
-    answer(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns_ordered(&Tsc)?))
+    put(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns_ordered(&Tsc)?))
 }
 
 /// The time, in units of 100 ns, at which the TSC showed `tsc`.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn pvclock_hyperv_read_at(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<ReferencePage>(page) };
-    answer(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns(&|| tsc)?))
+    put(units_100ns, || Ok(ReferenceReader::new(page?).units_100ns(&|| tsc)?))
 }
 
 /// The contents of a reference TSC page, as one whole.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn pvclock_hyperv_info(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<ReferencePage>(page) };
-    answer(info, || Ok(ReferenceReader::new(page?).info()?.into()))
+    put(info, || Ok(ReferenceReader::new(page?).info()?.into()))
 }
 
 /// Writes an update into a reference TSC page, as a host does, and switches
@@ -85,11 +85,11 @@ pub unsafe extern "C" fn pvclock_hyperv_info(
 ///
 /// `*sequence` is where the page's numbering stands: 0 for a new page, then
 /// left to this function, and saved with the VM. A page that is switched off
-/// does not say it, and a number used twice lets a reader take two different
+/// does not hold it, and a number used twice lets a reader take two different
 /// contents for one.
 ///
 /// # Safety
-/// `page` is NULL or a reference TSC page that may be written, by nobody else
+/// `page` is NULL or a reference TSC page that may be written, by no other thread
 /// at this time: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_hyperv_write(
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn pvclock_hyperv_write(
     done(write())
 }
 
-/// Switches a reference TSC page off until the next write: readers ask the
+/// Switches a reference TSC page off until the next write: readers read the
 /// MSR. The numbering stays with the caller: see pvclock_hyperv_write.
 ///
 /// # Safety
@@ -130,7 +130,7 @@ pub extern "C" fn pvclock_hyperv_scale_from_hz(
     hz: u64,
     scale: Option<&mut MaybeUninit<u64>>,
 ) -> PvclockStatus {
-    answer(scale, || Ok(ReferenceScale::from_hertz(Hertz(hz))?.raw()))
+    put(scale, || Ok(ReferenceScale::from_hertz(Hertz(hz))?.raw()))
 }
 
 /// The frequency that a reference TSC page's scale stands for, to the nearest
@@ -141,7 +141,7 @@ pub extern "C" fn pvclock_hyperv_scale_to_hz(
     scale: u64,
     hz: Option<&mut MaybeUninit<u64>>,
 ) -> PvclockStatus {
-    answer(hz, || {
+    put(hz, || {
         let hertz = ReferenceScale::from_raw(scale).to_hertz();
         hertz.map(|hertz| hertz.0).ok_or(PvclockStatus::BadFrequency)
     })

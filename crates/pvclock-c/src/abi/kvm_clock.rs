@@ -8,7 +8,7 @@ use pvclock::Ticks;
 #[cfg(target_arch = "x86_64")]
 use pvclock::counter::Tsc;
 
-use super::{answer, done, time_page};
+use super::{done, put, time_page};
 #[cfg(target_arch = "x86_64")]
 use crate::kvm_clock::PvclockLastTime;
 use crate::kvm_clock::{PvclockKvmInfo, PvclockKvmUpdate};
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn pvclock_kvm_read(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    answer(ns, || Ok(page?.nanos(&Tsc)?.0))
+    put(ns, || Ok(page?.nanos(&Tsc)?.0))
 }
 
 /// As pvclock_kvm_read, and the TSC is read after every load that comes
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn pvclock_kvm_read_ordered(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    answer(ns, || Ok(page?.nanos_ordered(&Tsc)?.0))
+    put(ns, || Ok(page?.nanos_ordered(&Tsc)?.0))
 }
 
 /// As pvclock_kvm_read_ordered, and never less than any reader of the same
@@ -67,10 +67,10 @@ pub unsafe extern "C" fn pvclock_kvm_read_monotonic(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    // SAFETY: null, or an atomic word that nobody accesses otherwise (the
+    // SAFETY: null, or an atomic word that is not accessed otherwise (the
     // caller's promise), good for the call (invariant 2).
     let last = unsafe { last.as_ref() };
-    answer(ns, || {
+    put(ns, || {
         let last = last.ok_or(PvclockStatus::NullPointer)?;
         Ok(page?.nanos_monotonic(&Tsc, &last.ns)?.0)
     })
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn pvclock_kvm_read_monotonic(
 
 /// The system time, in nanoseconds, at which the TSC showed `tsc`, before or
 /// after the page's last update, by that update's rate. The cheapest time
-/// stamp is the TSC itself, turned into time by this when somebody asks.
+/// stamp is the TSC itself, turned into time by this when needed.
 ///
 /// # Safety
 /// `page` is NULL or a kvm-clock page: see "Pages".
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn pvclock_kvm_read_at(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    answer(ns, || Ok(page?.nanos_at(Ticks(tsc))?.0))
+    put(ns, || Ok(page?.nanos_at(Ticks(tsc))?.0))
 }
 
 /// The contents of a kvm-clock page, as one whole. A page that is switched
@@ -107,10 +107,10 @@ pub unsafe extern "C" fn pvclock_kvm_info(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    answer(info, || Ok(page?.info()?.into()))
+    put(info, || Ok(page?.info()?.into()))
 }
 
-/// Takes the flag PVCLOCK_KVM_GUEST_STOPPED: says whether it was set, and
+/// Takes the flag PVCLOCK_KVM_GUEST_STOPPED: reports whether it was set, and
 /// clears it. Only the guest whose page this is may do so, after it has
 /// quieted its watchdogs.
 ///
@@ -124,14 +124,14 @@ pub unsafe extern "C" fn pvclock_kvm_take_guest_stopped(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { time_page(page) };
-    answer(was_stopped, || Ok(page?.take_guest_stopped()))
+    put(was_stopped, || Ok(page?.take_guest_stopped()))
 }
 
 /// Writes an update into a kvm-clock page, as a host does, whatever the page
 /// held before. PVCLOCK_KVM_GUEST_STOPPED stays as it stands there.
 ///
 /// # Safety
-/// `page` is NULL or a kvm-clock page that may be written, by nobody else at
+/// `page` is NULL or a kvm-clock page that may be written, by no other thread at
 /// this time, and that the guest has not switched off: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_kvm_write(

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 
 use pvclock::{Hertz, Scale};
 
-use super::answer;
+use super::put;
 use crate::scale::PvclockScale;
 use crate::status::PvclockStatus;
 
@@ -18,7 +18,7 @@ pub extern "C" fn pvclock_scale_from_hz(
     hz: u64,
     scale: Option<&mut MaybeUninit<PvclockScale>>,
 ) -> PvclockStatus {
-    answer(scale, || Ok(Scale::from_hertz(Hertz(hz))?.into()))
+    put(scale, || Ok(Scale::from_hertz(Hertz(hz))?.into()))
 }
 
 /// The frequency that a scale stands for, to the nearest hertz.
@@ -28,7 +28,7 @@ pub extern "C" fn pvclock_scale_to_hz(
     scale: PvclockScale,
     hz: Option<&mut MaybeUninit<u64>>,
 ) -> PvclockStatus {
-    answer(hz, || {
+    put(hz, || {
         let hertz = Scale::from(scale).to_hertz();
         hertz.map(|hertz| hertz.0).ok_or(PvclockStatus::BadFrequency)
     })
@@ -42,7 +42,7 @@ pub extern "C" fn pvclock_scale_ns(
     cycles: u64,
     ns: Option<&mut MaybeUninit<u64>>,
 ) -> PvclockStatus {
-    answer(ns, || {
+    put(ns, || {
         let nanos = Scale::from(scale).nanos(cycles);
         nanos.map(|nanos| nanos.0).ok_or(PvclockStatus::Overflow)
     })

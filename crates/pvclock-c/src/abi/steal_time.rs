@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use pvclock::Nanos;
 use pvclock::steal_time::{StealPage, StealReader, StealWriter};
 
-use super::{answer, done, page as page_at};
+use super::{done, page as page_at, put};
 use crate::status::PvclockStatus;
 use crate::steal_time::PvclockStealInfo;
 
@@ -24,15 +24,15 @@ pub unsafe extern "C" fn pvclock_steal_read(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<StealPage>(page) };
-    answer(info, || Ok(StealReader::new(page?).read()?.into()))
+    put(info, || Ok(StealReader::new(page?).read()?.into()))
 }
 
 /// Says how much time was stolen so far, as a host does when the vCPU is
-/// about to run: it is no longer preempted. `flush_tlb` says whether the
-/// guest asked for a flush of the TLB first.
+/// about to run: it is no longer preempted. `flush_tlb` is set where the
+/// guest requested a flush of the TLB first.
 ///
 /// # Safety
-/// `page` is NULL or a steal time page that may be written, by nobody else at
+/// `page` is NULL or a steal time page that may be written, by no other thread at
 /// this time: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_steal_write(
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn pvclock_steal_write(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<StealPage>(page) };
-    answer(flush_tlb, || Ok(StealWriter::new(page?).write(Nanos(steal_ns))))
+    put(flush_tlb, || Ok(StealWriter::new(page?).write(Nanos(steal_ns))))
 }
 
 /// Says that the vCPU was taken off its CPU.

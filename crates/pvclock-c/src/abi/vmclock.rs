@@ -10,7 +10,7 @@ use pvclock::counter::Tsc;
 use pvclock::vmclock::CounterId;
 use pvclock::vmclock::{VmClockInfo, VmClockPage, VmClockReader, VmClockWriter};
 
-use super::{answer, done, page as page_at};
+use super::{done, page as page_at, put};
 use crate::status::PvclockStatus;
 use crate::vmclock::{PvclockVmclockInfo, PvclockVmclockTime};
 
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn pvclock_vmclock_read(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<VmClockPage>(page) };
-    answer(time, || {
+    put(time, || {
         let reader = VmClockReader::new(page?)?;
         // First, for the TSC less another counter's value is any error at all.
         match reader.info()?.counter_id {
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn pvclock_vmclock_read(
 }
 
 /// The time and its error bound at which the counter that the page refers to
-/// (info.counter_id in the answer) shows `counter`.
+/// (info.counter_id of the result) shows `counter`.
 ///
 /// # Safety
 /// `page` is NULL or a VMClock page: see "Pages".
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn pvclock_vmclock_read_at(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<VmClockPage>(page) };
-    answer(time, || Ok(VmClockReader::new(page?)?.time(&|| counter)?.into()))
+    put(time, || Ok(VmClockReader::new(page?)?.time(&|| counter)?.into()))
 }
 
 /// The contents of a VMClock page, as one whole: also of one that gives no
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn pvclock_vmclock_info(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<VmClockPage>(page) };
-    answer(info, || Ok(VmClockReader::new(page?)?.info()?.into()))
+    put(info, || Ok(VmClockReader::new(page?)?.info()?.into()))
 }
 
 /// Makes a VMClock page of memory that no guest sees yet, with magic number,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn pvclock_vmclock_info(
 ///
 /// # Safety
 /// `page` is NULL or memory for a VMClock page that may be written and that
-/// nobody else looks at yet: see "Pages".
+/// nothing else reads yet: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_vmclock_create(
     page: *mut c_void,
@@ -103,10 +103,10 @@ pub unsafe extern "C" fn pvclock_vmclock_create(
 
 /// Writes an update into a VMClock page, as a host does. Magic number, layout
 /// version and size stay, and the page's own seq_count goes on: what `info`
-/// says of size and seq_count is not looked at.
+/// has in size and seq_count is ignored.
 ///
 /// # Safety
-/// `page` is NULL or a VMClock page that may be written, by nobody else at
+/// `page` is NULL or a VMClock page that may be written, by no other thread at
 /// this time: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_vmclock_write(

@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use pvclock::Nanos;
 use pvclock::kvm_clock::{WallClock, WallClockPage, WallClockReader, WallClockWriter};
 
-use super::{answer, done, page as page_at};
+use super::{done, page as page_at, put};
 use crate::kvm_clock::PvclockWallClock;
 use crate::status::PvclockStatus;
 
@@ -24,13 +24,13 @@ pub unsafe extern "C" fn pvclock_wall_clock_read(
 ) -> PvclockStatus {
     // SAFETY: the caller's promise.
     let page = unsafe { page_at::<WallClockPage>(page) };
-    answer(wall_clock, || Ok(WallClockReader::new(page?).read()?.into()))
+    put(wall_clock, || Ok(WallClockReader::new(page?).read()?.into()))
 }
 
-/// Writes the wall clock page, as a host does when the guest asks for it.
+/// Writes the wall clock page, as a host does when the guest requests it.
 ///
 /// # Safety
-/// `page` is NULL or a wall clock page that may be written, by nobody else at
+/// `page` is NULL or a wall clock page that may be written, by no other thread at
 /// this time: see "Pages".
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pvclock_wall_clock_write(

@@ -1,4 +1,4 @@
-//! What Rust knows of the structures in the header, said in C.
+//! What Rust knows of the structures in the header, written in C.
 
 use std::fmt::Write;
 

@@ -22,7 +22,7 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Builds it; where cargo says that it has put it.
+/// Builds it, and returns the path that cargo prints.
 pub(crate) fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let output = Command::new(cargo)
@@ -47,16 +47,16 @@ pub(crate) fn build(target_folder: &Path, args: &[&str]) -> PathBuf {
         .expect("no static library among what cargo built")
 }
 
-/// Whether there is a C++ compiler; said aloud where there is none.
-pub(crate) fn cpp_answers() -> bool {
-    let asked =
+/// Whether there is a C++ compiler; with a message where there is none.
+pub(crate) fn has_cpp() -> bool {
+    let run =
         Command::new("c++").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let answers = asked.is_ok_and(|status| status.success());
-    if !answers {
+    let exists = run.is_ok_and(|status| status.success());
+    if !exists {
         // Past the test harness, which would swallow it.
         let _ = writeln!(std::io::stderr(), "skipped: no C++ compiler (c++)");
     }
-    answers
+    exists
 }
 
 /// A program of one source below the crate's folder, linked with the library,
@@ -87,6 +87,6 @@ pub(crate) fn compile(compiler: &str, standard: &str, args: impl FnOnce(&mut Com
         .arg(crate_folder().join("include"));
     args(&mut command);
     let output = command.output().unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}\n{said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{errors}");
 }

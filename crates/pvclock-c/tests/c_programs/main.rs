@@ -8,7 +8,7 @@ mod shared_page;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use library::{build, compile, cpp_answers, crate_folder, lines, program};
+use library::{build, compile, crate_folder, has_cpp, lines, program};
 use pvclock::kvm_clock::{Flags, TimeInfo, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale};
 use shared_page::SharedPage;
@@ -71,12 +71,12 @@ fn the_example_tells_the_same_time_as_rust() {
     let output = run(&program, shared.path(), &[]);
     let after = ours();
     assert!(output.status.success(), "{output:?}");
-    let told = lines(&output)[2].strip_prefix("now: ").unwrap().strip_suffix(" ns").unwrap();
-    let told: u64 = told.parse().unwrap();
-    assert!(before < told && told < after, "{before} ns, then {told} ns, then {after} ns");
+    let printed = lines(&output)[2].strip_prefix("now: ").unwrap().strip_suffix(" ns").unwrap();
+    let printed: u64 = printed.parse().unwrap();
+    assert!(before < printed && printed < after, "{before} ns, then {printed} ns, then {after} ns");
 }
 
-/// At 1 GHz a page may be written anew with every TSC, and still says the
+/// At 1 GHz a page may be rewritten with every TSC, and still gives the
 /// same: any other answer is a torn one.
 #[test]
 fn the_example_reads_whole_pages_while_rust_writes() {
@@ -106,11 +106,11 @@ fn the_example_reads_whole_pages_while_rust_writes() {
         }
     }
     let output = child.wait_with_output().unwrap();
-    let told: Vec<(&str, &str)> =
+    let printed: Vec<(&str, &str)> =
         lines(&output).iter().filter_map(|line| line.split_once(": ")).collect();
     let mut whole = 0;
     for tsc in &tscs {
-        let (_, answer) = told.iter().find(|(when, _)| when == tsc).unwrap();
+        let (_, answer) = printed.iter().find(|(when, _)| when == tsc).unwrap();
         // A busy machine may keep this thread off its CPU in mid-write for
         // longer than any reader waits.
         if *answer != "the page was being written at every try" {
@@ -122,7 +122,7 @@ fn the_example_reads_whole_pages_while_rust_writes() {
 }
 
 #[test]
-fn the_example_says_why_there_is_no_time() {
+fn the_example_prints_why_there_is_no_time() {
     let (folder, program) = example();
     let no_time = |info: &TimeInfo| {
         let output = run(&program, SharedPage::new(info).path(), &[]);
@@ -138,7 +138,7 @@ fn the_example_says_why_there_is_no_time() {
         no_time(&TimeInfo::default()),
         "page: version 0, flags 0, TSC 0 = 0 ns\n\
          rate: no scale stands for this frequency\n\
-         now: the page is switched off: take another clock"
+         now: the page is switched off: use another clock"
     );
     assert!(
         no_time(&TimeInfo { tsc_timestamp: u64::MAX >> 1, ..LIVE })
@@ -174,7 +174,7 @@ fn structures_lie_in_c_as_in_rust() {
 
 #[test]
 fn cpp_programs_can_use_the_header() {
-    if !cpp_answers() {
+    if !has_cpp() {
         return;
     }
     let (_folder, program) = program("c++", "-std=c++11", "tests/c_programs/header.cpp");
@@ -213,7 +213,7 @@ fn the_library_needs_no_c_library_and_cannot_panic() {
     let source = folder.path().join("all.c");
     std::fs::write(&source, program).unwrap();
     compile("cc", "-std=c11", |cc| {
-        // GCC sees that the functions have other types, and is told so.
+        // GCC warns that the functions have other types.
         cc.args(["-Wno-cast-function-type", "-ffreestanding", "-nostdlib", "-static"])
             .args(["-Wl,--gc-sections,-e,entry"])
             .arg(&source)

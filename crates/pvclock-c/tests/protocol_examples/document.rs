@@ -10,8 +10,8 @@ impl Document {
         Self(text)
     }
 
-    pub(crate) fn says(self, what: &str) {
-        assert!(self.0.contains(what), "the document does not say {what}");
+    pub(crate) fn states(self, what: &str) {
+        assert!(self.0.contains(what), "the document does not state {what}");
     }
 
     /// Does each sum that is shown again; how many there are.

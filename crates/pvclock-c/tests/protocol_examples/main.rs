@@ -1,5 +1,5 @@
 //! The worked examples of docs/protocols: each sum is done again, each page
-//! of bytes is read with crate `pvclock`, and the numbers told here stand in
+//! of bytes is read with crate `pvclock`, and the numbers found here are in
 //! the document.
 
 mod arithmetic;
@@ -54,12 +54,12 @@ fn sequence_a_torn_line_and_a_dead_writer() {
     let reader = TimeReader::new(&page);
     assert_eq!(reader.info().unwrap().version, 42);
     assert_eq!(reader.nanos(&|| 2500), Ok(Nanos(6_000_000_500)));
-    SEQUENCE.says("6000000500");
+    SEQUENCE.states("6000000500");
 
     let left = TimePage::<Aligned>::from_info(&TimeInfo { version: 41, ..TimeInfo::default() });
     TimeWriter::new(&left).write(&update);
     assert_eq!(TimeReader::new(&left).info().unwrap().version, 44);
-    SEQUENCE.says("A page found at version 41");
+    SEQUENCE.states("A page found at version 41");
 }
 
 #[test]
@@ -85,13 +85,13 @@ fn kvm_clock_page_of_a_real_machine() {
         reader.nanos(&|| 3_451_391_527),
         Err(ReadError::CounterBehind { counter: 3_451_391_527, timestamp: 3_451_391_528 })
     );
-    for said in ["3,451,391,528", "1,411,981,263", "3,512,650,788", "5,896,819,528"] {
-        KVM_CLOCK.says(said);
+    for figure in ["3,451,391,528", "1,411,981,263", "3,512,650,788", "5,896,819,528"] {
+        KVM_CLOCK.states(figure);
     }
     let slow = Scale::from_hertz(Hertz(24_000_000)).unwrap();
     assert_eq!((slow.mul(), slow.shift()), (2_796_202_666, 6));
     assert_eq!(slow.nanos(24_000_000), Some(Nanos(999_999_999)));
-    KVM_CLOCK.says("the shift is 6");
+    KVM_CLOCK.states("the shift is 6");
 
     let boot = WallClock { seconds: 1_700_000_000, nanoseconds: 250_000_000 };
     assert_eq!(boot.plus(Nanos(2_411_981_262)), Nanos(1_700_000_002_661_981_262));
@@ -109,9 +109,9 @@ fn kvm_clock_readers_on_two_vcpus() {
     };
     let (vcpu_0, vcpu_1) = (page(1000), page(400));
     let last = LastTime::new();
-    for (page, tsc, told) in [(&vcpu_0, 5, 1005), (&vcpu_1, 6, 1005), (&vcpu_1, 700, 1100)] {
-        assert_eq!(TimeReader::new(page).nanos_monotonic(&|| tsc, &last), Ok(Nanos(told)));
-        KVM_CLOCK.says(&told.to_string());
+    for (page, tsc, ns) in [(&vcpu_0, 5, 1005), (&vcpu_1, 6, 1005), (&vcpu_1, 700, 1100)] {
+        assert_eq!(TimeReader::new(page).nanos_monotonic(&|| tsc, &last), Ok(Nanos(ns)));
+        KVM_CLOCK.states(&ns.to_string());
     }
 }
 
@@ -128,7 +128,7 @@ fn hyperv_page() {
     assert_eq!(reader.units_100ns(&|| 7_800_000_000), Ok(20_000_000));
     assert!(matches!(reader.units_100ns(&|| 0), Err(ReadError::ReferenceOverflow { .. })));
     assert_eq!((-9_999_999_i64).cast_unsigned(), 18_446_744_073_699_551_617);
-    HYPERV.says("18,446,744,073,699,551,617");
+    HYPERV.states("18,446,744,073,699,551,617");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn vmclock_page() {
     assert_eq!((time.seconds, time.fraction), (1_700_000_010, 9_223_372_036_854_775_797));
     assert_eq!(time.subsecond_nanos(), 499_999_999);
     assert_eq!(time.max_error, Some(Nanos(10_250)));
-    for said in ["29,454,280,000", "1,700,000,010 s and 499,999,999 ns", "\n10250\n"] {
-        VMCLOCK.says(said);
+    for figure in ["29,454,280,000", "1,700,000,010 s and 499,999,999 ns", "\n10250\n"] {
+        VMCLOCK.states(figure);
     }
 }
 
@@ -164,5 +164,5 @@ fn steal_time_page() {
     assert!(read().preempted && !read().flush_tlb);
     StealWriter::new(&page).write(Nanos(4_000_000_000));
     assert_eq!((read().version, read().preempted), (8, false));
-    STEAL_TIME.says("The next update is version 8.");
+    STEAL_TIME.states("The next update is version 8.");
 }

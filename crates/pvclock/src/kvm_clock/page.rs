@@ -60,7 +60,7 @@ impl<M: Memory> TimePage<M> {
     }
 }
 
-/// What byte 29 of the page says.
+/// Byte 29 of the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -124,7 +124,7 @@ impl TimeInfo {
         bytes
     }
 
-    /// The contents from the page's bytes, taken while nobody wrote.
+    /// The contents from the page's bytes, copied between two updates.
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         let [w0, w1, w2, w3] = crate::shared::words(bytes);
         let (shift, flags) = unpack((w3 >> 32) as u32);

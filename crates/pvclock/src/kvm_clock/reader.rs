@@ -10,7 +10,7 @@ use crate::{Nanos, ReadError, Scale, Ticks};
 
 /// How often a counter that is behind the page's time stamp is read again.
 /// An unordered read may take the counter before an update and the page after
-/// it; one more look mends that, and a counter behind for good stays behind.
+/// it; another read repairs that, and a counter that is really behind stays behind.
 const BEHIND_TRIES: u32 = 8;
 
 /// Reads one time page.
@@ -63,7 +63,7 @@ impl<'p, M: Memory> TimeReader<'p, M> {
 
     /// The system time, never less than any reader of `last` was given
     /// before: for pages without [`Flags::TSC_STABLE`]. With the flag the
-    /// page alone keeps the order, and `last` is left alone.
+    /// page alone keeps the order, and `last` is not used.
     ///
     /// # Errors
     /// As [`TimeReader::nanos`].
@@ -77,8 +77,8 @@ impl<'p, M: Memory> TimeReader<'p, M> {
         Ok(if flags.contains(Flags::TSC_STABLE) { now } else { last.at_least(now) })
     }
 
-    /// The counter alone, to be converted by [`TimeReader::nanos_at`] if
-    /// anyone ever asks.
+    /// The counter alone, to be converted by [`TimeReader::nanos_at`] when
+    /// needed.
     #[inline(always)]
     pub fn ticks(&self, counter: &impl Counter) -> Ticks {
         Ticks(counter.read())
@@ -201,15 +201,15 @@ fn time_after(base: Nanos, delta: u64, scale: Scale) -> Result<Nanos, ReadError>
 pub struct LastTime(AtomicU64);
 
 impl LastTime {
-    /// Nobody has read yet.
+    /// Before any read.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// `now`, or the larger time that somebody was given already.
+    /// `now`, or the larger time that a reader has returned already.
     ///
-    /// Relaxed is enough: all changes of one atomic have one order, and who
-    /// learns of another's read by other means synchronises by those means.
+    /// Relaxed is enough: all changes of one atomic have one order, and a
+    /// thread that learns of another's read by other means synchronises by those.
     #[inline]
     fn at_least(&self, now: Nanos) -> Nanos {
         Nanos(self.0.fetch_max(now.0, Ordering::Relaxed).max(now.0))

@@ -5,7 +5,7 @@ use crate::sequence::{self, OddWhileWriting};
 use crate::shared::{Aligned, Memory, Word};
 use crate::{Nanos, Scale};
 
-/// What the host says at an update.
+/// What the host writes at an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeUpdate {
     /// The guest's TSC, in cycles.

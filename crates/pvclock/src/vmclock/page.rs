@@ -110,12 +110,12 @@ impl TimeType {
     pub const MONOTONIC: Self = Self(2);
 }
 
-/// How the host's clock stands.
+/// The state of the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStatus(pub u8);
 
 impl ClockStatus {
-    /// Not said.
+    /// Not stated.
     pub const UNKNOWN: Self = Self(0);
     /// On its way.
     pub const INITIALISING: Self = Self(1);
@@ -176,16 +176,16 @@ pub struct VmClockInfo {
     pub time_type: TimeType,
     /// Even; grows by two an update.
     pub seq_count: u32,
-    /// Another value means: the counter was disrupted.
+    /// A changed value means that the counter was disrupted.
     pub disruption_marker: u64,
     /// Which fields are valid.
     pub flags: VmClockFlags,
-    /// How the host's clock stands.
+    /// The state of the host's clock.
     pub clock_status: ClockStatus,
     /// 0 strict, 1 noon linear, 2 UTC-SLS.
     pub leap_smearing_hint: u8,
     /// UTC − TAI, s: −37 since 2017. That is how Linux takes it (tai_adjust,
-    /// drivers/ptp/ptp_vmclock.c) and UAPI.13 since version 1.1; 1.0 said 37.
+    /// drivers/ptp/ptp_vmclock.c) and UAPI.13 since version 1.1; 1.0 had 37.
     pub tai_offset_s: i16,
     /// 0 none, 1 pre +, 2 pre −, 3 in the leap second, 4 post +, 5 post −.
     pub leap_indicator: u8,
@@ -207,7 +207,7 @@ pub struct VmClockInfo {
     pub time_est_error: Nanos,
     /// The time's maximum error at the update.
     pub time_max_error: Nanos,
-    /// Another value means: restored from a snapshot.
+    /// A changed value means that the VM was restored from a snapshot.
     pub vm_generation: u64,
 }
 
@@ -215,7 +215,7 @@ impl VmClockInfo {
     /// Bytes of the structure, and of a page that carries it.
     pub const SIZE: usize = size_of::<VmClockPage>();
 
-    /// The contents from the page's bytes, taken while nobody wrote.
+    /// The contents from the page's bytes, copied between two updates.
     ///
     /// # Errors
     /// Another magic number, layout version or size.

@@ -89,7 +89,7 @@ impl<'p, M: Memory> VmClockReader<'p, M> {
     /// The time now, by a counter read that comes after every earlier load.
     ///
     /// The caller checks [`VmClockInfo::counter_id`] and `time_type` in the
-    /// result: the page says whose cycles and which scale these are.
+    /// result: the page states whose cycles and which scale these are.
     ///
     /// # Errors
     /// [`ReadError::NeverFinished`], [`ReadError::CounterBehind`],

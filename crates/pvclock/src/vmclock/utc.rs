@@ -19,18 +19,19 @@ pub struct Utc {
     pub max_error: Nanos,
 }
 
-/// Why a page does not tell UTC.
+/// Why a page does not give UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoUtc {
-    /// The host does not say that its clock is, or once was, synchronised.
+    /// The host's clock is not synchronised, or was not before it ran free.
     Status(ClockStatus),
     /// The page refers to another counter than the CPU's.
     Counter(CounterId),
     /// The page's times are neither UTC nor TAI.
     TimeScale(TimeType),
-    /// The page tells TAI, and not how far UTC is from it.
+    /// The page gives TAI without its offset from UTC.
     NoTaiOffset,
-    /// The host names no bound of its error.
+    /// The host states no bound of its error.
     NoErrorBound,
     /// A leap second is being inserted.
     LeapSecond,
@@ -44,7 +45,7 @@ pub enum NoUtc {
 impl fmt::Display for NoUtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Status(ClockStatus::UNKNOWN) => f.write_str("the host does not tell the time"),
+            Self::Status(ClockStatus::UNKNOWN) => f.write_str("the host does not know the time"),
             Self::Status(ClockStatus::INITIALISING) => {
                 f.write_str("the host's clock is not synchronised yet")
             }
@@ -60,8 +61,8 @@ impl fmt::Display for NoUtc {
             Self::TimeScale(TimeType(scale)) => {
                 write!(f, "the page's time type is {scale} where 0 (UTC) or 1 (TAI) is expected")
             }
-            Self::NoTaiOffset => f.write_str("the page tells TAI without its offset from UTC"),
-            Self::NoErrorBound => f.write_str("the host names no bound of its clock's error"),
+            Self::NoTaiOffset => f.write_str("the page gives TAI without its offset from UTC"),
+            Self::NoErrorBound => f.write_str("the host states no bound of its clock's error"),
             Self::LeapSecond => f.write_str("a leap second is being inserted"),
             Self::OutOfRange { seconds } => {
                 write!(f, "{seconds} s exceed 64 bits of nanoseconds since 1970")
@@ -79,7 +80,7 @@ impl VmClockTime {
     /// UTC at the moment of this time, if it was taken by the TSC.
     ///
     /// # Errors
-    /// The host does not vouch for it, or does not say how far it may be off.
+    /// The host does not vouch for it, or does not bound its error.
     pub fn utc(&self) -> Result<Utc, NoUtc> {
         let info = &self.info;
         if !matches!(info.clock_status, ClockStatus::SYNCHRONISED | ClockStatus::FREE_RUNNING) {

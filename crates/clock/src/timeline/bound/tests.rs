@@ -61,7 +61,7 @@ fn chronyds_replies_take_precedence_over_the_kernels_bound() {
     // Without rtcsync the kernel has no bound.
     timex(&mut bound, 200, false);
     assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
-    // It grows from the request on: by what the reply says, and as any
+    // It grows from the request on: by what the reply states, and as any
     // clock's when it was long ago.
     let later = |ns| bound.error_ns(NOW + ns, None, None).map(|(ns, _)| ns);
     assert_eq!(later(2_000_000_000), Some(50_001 + 3_000));

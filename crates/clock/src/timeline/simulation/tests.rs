@@ -165,7 +165,7 @@ fn a_migration_to_another_frequency_is_survived() {
 }
 
 /// TSC and system clock are restored alike, so nothing disagrees; only the
-/// host can say that the time of day is old.
+/// host can announce that the time of day is old.
 #[test]
 fn a_restore_that_the_host_announces_ends_the_daemons_word() {
     let mut program = settled(3 * GHZ, 13);
