@@ -82,3 +82,12 @@ impl Bench<'_> {
         Machine::start(&self.machine(maker, vcpus))
     }
 }
+
+/// A running machine; its guest has registered the pages of all vCPUs.
+pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError> {
+    let machine = Machine::start(settings)?;
+    for vcpu in 0..machine.vcpus() {
+        machine.discover(vcpu)?;
+    }
+    Ok(machine)
+}
