@@ -1,11 +1,13 @@
 //! The machines that experiments run on.
 
+use std::time::Duration;
+
 use host::Kind;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
 use crate::results;
-use crate::settings::Settings;
+use crate::settings::{LabError, Settings};
 
 /// Settings, and the host they apply to.
 #[derive(Debug, Clone)]
@@ -90,4 +92,13 @@ pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError>
         machine.discover(vcpu)?;
     }
     Ok(machine)
+}
+
+/// From the start of one machine, with our kvm-clock, to the first report of
+/// its guest.
+pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
+    let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
+    let machine = bench.start(Maker::Own(Kind::Kvm), settings.vcpus)?;
+    machine.discover(0)?;
+    Ok(machine.started().elapsed())
 }
