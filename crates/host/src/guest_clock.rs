@@ -12,7 +12,7 @@
 
 mod entry;
 mod events;
-pub(crate) mod hyperv;
+mod hyperv;
 mod kvm;
 mod msrs;
 mod transfer;
@@ -22,8 +22,8 @@ use alloc::collections::BTreeMap;
 use pvclock::kvm_clock::TimeUpdate;
 use pvclock::{Hertz, Nanos, Scale};
 
-use self::hyperv::HyperV;
 use crate::cpuid;
+use crate::hyperv::HyperV;
 use crate::log::Log;
 use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;

@@ -11,6 +11,7 @@ extern crate alloc;
 mod cpuid;
 pub mod event;
 mod guest_clock;
+mod hyperv;
 pub mod kind;
 mod log;
 mod master;

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use pvclock::{Hertz, Nanos, Scale, ScaleError};
 
-use crate::guest_clock::hyperv::HyperV;
+use crate::hyperv::HyperV;
 use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL, KVM_STEAL_TIME,
     KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, Reading, VcpuId};
+use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, VcpuId};
 use instruments::measurements::Spread;
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader};
@@ -35,48 +35,53 @@ const SAMPLES_A_PAGE: u32 = 10;
 const NANOS_PER_UNIT: i128 = 100;
 
 /// Which pages are compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Page {
-    KvmClock,
-    HyperV,
+#[derive(Clone, Copy)]
+struct Page {
+    name: &'static str,
+    kind: Kind,
+    backend: Backend,
+    kernel: GuestAddress,
+    /// The largest difference allowed, ns, and by how much it grows in a second.
+    limit_ns: (f64, f64),
 }
 
+const KVM_CLOCK: Page = Page {
+    name: "kvm-clock",
+    kind: Kind::Kvm,
+    backend: Backend::Kernel,
+    kernel: GuestAddress(Pages::time_address(0)),
+    limit_ns: (1_000.0, 1_000.0),
+};
+
+/// The kernels that we have with it are emulated.
+const HYPERV: Page = Page {
+    name: "hyperv-page",
+    kind: Kind::HyperV,
+    backend: Backend::KernelHyperV,
+    kernel: GuestAddress(Pages::reference_address()),
+    limit_ns: (100_000.0, 0.0),
+};
+
 impl Page {
-    fn name(self) -> &'static str {
-        match self {
-            Self::KvmClock => "kvm-clock",
-            Self::HyperV => "hyperv-page",
-        }
+    fn limit_ns(&self, seconds: f64) -> f64 {
+        self.limit_ns.0 + self.limit_ns.1 * seconds
     }
 
-    fn backend(self) -> Backend {
-        match self {
-            Self::KvmClock => Backend::Kernel,
-            Self::HyperV => Backend::KernelHyperV,
+    /// The time of such a page at a TSC, ns.
+    fn time(&self, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
+        if self.kind == Kind::HyperV {
+            let page: &ReferencePage = ram.page(at).ok()?;
+            let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
+            return Some(i128::from(units) * NANOS_PER_UNIT);
         }
-    }
-
-    fn kind(self) -> Kind {
-        match self {
-            Self::KvmClock => Kind::Kvm,
-            Self::HyperV => Kind::HyperV,
-        }
-    }
-
-    /// The largest difference allowed, ns: for kvm-clock 1 µs and 1 ppm, for
-    /// Hyper-V 100 µs, as the kernels that we have with it are emulated.
-    fn limit_ns(self, seconds: f64) -> f64 {
-        match self {
-            Self::KvmClock => 1_000.0 + 1_000.0 * seconds,
-            Self::HyperV => 100_000.0,
-        }
+        let page: &TimePage<Split> = ram.page(at).ok()?;
+        Some(TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?.0.into())
     }
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
-    let pages = [Page::KvmClock, Page::HyperV];
     let (mut pairs, mut lacking) = (Vec::new(), Vec::new());
-    for page in pages {
+    for page in [KVM_CLOCK, HYPERV] {
         match Pair::start(bench, page) {
             Ok(pair) => pairs.push(pair),
             Err(LabError::Machine(MachineError::Lacks { what })) => lacking.push((page, what)),
@@ -112,7 +117,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
 }
 
 fn check(page: Page, limit_ns: f64, found: String, verdict: Verdict) -> Check {
-    let name = format!("{}: KVM's page against Parachron's", page.name());
+    let name = format!("{}: KVM's page against Parachron's", page.name);
     let expected = format!("at most {:.0} µs difference", limit_ns / 1e3);
     Check { name, expected, found, verdict }
 }
@@ -129,10 +134,8 @@ struct Pair {
 
 impl Pair {
     fn start(bench: &Bench<'_>, page: Page) -> Result<Self, LabError> {
-        let settings = vmm::Settings {
-            patience: bench.settings.timeout,
-            ..vmm::Settings::new(page.backend())
-        };
+        let settings =
+            vmm::Settings { patience: bench.settings.timeout, ..vmm::Settings::new(page.backend) };
         let machine = Machine::start(&settings)?;
         // The guest's start registers the kernel's page.
         machine.discover(0)?;
@@ -157,8 +160,8 @@ impl Pair {
         let now = host_clock::read();
         self.host.before_entry(BOOT, now, ram);
         let tsc = now.tsc.0.wrapping_add(tsc_offset);
-        let theirs = time(self.page, ram, kernel_page(self.page), tsc);
-        let ours = time(self.page, ram, OURS, tsc);
+        let theirs = self.page.time(ram, self.page.kernel, tsc);
+        let ours = self.page.time(ram, OURS, tsc);
         if let (Some(theirs), Some(ours)) = (theirs, ours) {
             self.differences_ns.push((ours - theirs) as f64);
         }
@@ -168,7 +171,7 @@ impl Pair {
         let samples = self.differences_ns.len() as u64;
         let difference_ns = Spread::of(self.differences_ns).ok_or(LabError::NoSamples)?;
         let seconds = self.started.elapsed().as_secs_f64();
-        Ok(Agreement { page: self.page.name().into(), difference_ns, samples, seconds })
+        Ok(Agreement { page: self.page.name.into(), difference_ns, samples, seconds })
     }
 }
 
@@ -181,53 +184,22 @@ fn own_provider(
 ) -> Result<GuestClock, LabError> {
     let ram = machine.ram();
     let now = host_clock::read();
-    let settings = host::Settings::new(page.kind(), bench.host_tsc);
+    let settings = host::Settings::new(page.kind, bench.host_tsc);
     let mut host = GuestClock::new(settings, now).map_err(MachineError::from)?;
     host.handle(Event::VcpuCreated { vcpu: BOOT, tsc_offset }, now, ram);
-    let (now, clock) = kernel_clock(machine, page, tsc_offset, now)?;
+    // From the page: KVM_GET_CLOCK is rounded to the same, and Hyper-V's counts
+    // from another zero.
+    let tsc = now.tsc.0.wrapping_add(tsc_offset);
+    let clock = page.time(ram, page.kernel, tsc).ok_or(LabError::NoSamples)?;
+    let clock = Nanos(u64::try_from(clock).unwrap_or(0));
     host.handle(Event::ClockSet { clock }, now, ram);
-    let registered = match page {
-        Page::KvmClock => host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram),
-        Page::HyperV => host
-            .write_msr(BOOT, HV_GUEST_OS_ID, 1 << 63, now, ram)
-            .and_then(|()| host.write_msr(BOOT, HV_REFERENCE_TSC, OURS.0 | 1, now, ram)),
+    let registered = if page.kind == Kind::Kvm {
+        host.write_msr(BOOT, KVM_SYSTEM_TIME, OURS.0 | 1, now, ram)
+    } else {
+        host.write_msr(BOOT, HV_GUEST_OS_ID, 1 << 63, now, ram)
+            .and_then(|()| host.write_msr(BOOT, HV_REFERENCE_TSC, OURS.0 | 1, now, ram))
     };
     registered.map_err(LabError::Refused)?;
     host.before_entry(BOOT, now, ram);
     Ok(host)
-}
-
-/// The kernel's clock at a reading, from its page: KVM_GET_CLOCK is rounded to
-/// the same, and Hyper-V's counts from another zero.
-fn kernel_clock(
-    machine: &Machine,
-    page: Page,
-    tsc_offset: u64,
-    now: Reading,
-) -> Result<(Reading, Nanos), LabError> {
-    let tsc = now.tsc.0.wrapping_add(tsc_offset);
-    let clock = time(page, machine.ram(), kernel_page(page), tsc).ok_or(LabError::NoSamples)?;
-    Ok((now, Nanos(u64::try_from(clock).unwrap_or(0))))
-}
-
-fn kernel_page(page: Page) -> GuestAddress {
-    GuestAddress(match page {
-        Page::KvmClock => Pages::time_address(0),
-        Page::HyperV => Pages::reference_address(),
-    })
-}
-
-/// A page's time at a TSC, ns.
-fn time(page: Page, ram: &GuestRam, at: GuestAddress, tsc: u64) -> Option<i128> {
-    match page {
-        Page::KvmClock => {
-            let page: &TimePage<Split> = ram.page(at).ok()?;
-            Some(TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?.0.into())
-        }
-        Page::HyperV => {
-            let page: &ReferencePage = ram.page(at).ok()?;
-            let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
-            Some(i128::from(units) * NANOS_PER_UNIT)
-        }
-    }
 }

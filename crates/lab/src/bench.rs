@@ -1,11 +1,13 @@
 //! The machines that experiments run on.
 
+use std::time::Duration;
+
 use host::Kind;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
 use crate::results;
-use crate::settings::Settings;
+use crate::settings::{LabError, Settings};
 
 /// Settings, and the host they apply to.
 #[derive(Debug, Clone)]
@@ -81,4 +83,22 @@ impl Bench<'_> {
     pub(crate) fn start(&self, maker: Maker, vcpus: usize) -> Result<Machine, MachineError> {
         Machine::start(&self.machine(maker, vcpus))
     }
+}
+
+/// A running machine; its guest has registered the pages of all vCPUs.
+pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError> {
+    let machine = Machine::start(settings)?;
+    for vcpu in 0..machine.vcpus() {
+        machine.discover(vcpu)?;
+    }
+    Ok(machine)
+}
+
+/// From the start of one machine, with our kvm-clock, to the first report of
+/// its guest.
+pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
+    let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
+    let machine = bench.start(Maker::Own(Kind::Kvm), settings.vcpus)?;
+    machine.discover(0)?;
+    Ok(machine.started().elapsed())
 }

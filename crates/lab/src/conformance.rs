@@ -5,13 +5,11 @@
 
 mod absent;
 mod addresses;
-mod checklist;
 mod disabled_page;
 mod discovery;
 mod hyperv;
 mod kvm_clock;
 mod machine;
-mod on_kvm;
 mod setting;
 mod subject;
 mod tsc;
@@ -20,13 +18,12 @@ use host::Kind;
 use vmm::Machine;
 
 use crate::bench::{Bench, Maker};
+use crate::in_process::board::Board;
+use crate::in_process::time::Simulated;
 use crate::results::{Check, Findings};
 use crate::run::Found;
 use crate::settings::{Progress, Result};
-use checklist::Checklist;
-use on_kvm::OnKvm;
-
-pub(crate) use subject::Subject;
+use subject::Subject;
 
 /// One test; each begins with what those before it left.
 struct Test {
@@ -34,22 +31,18 @@ struct Test {
     run: Run,
 }
 
-#[derive(Clone, Copy)]
 enum Run {
     /// On every subject.
-    Any(fn(&dyn Subject, &mut Checklist) -> Result),
+    Any(fn(&Subject<'_>) -> Result),
     /// On a virtual machine only: it is about vCPUs or the hardware TSC.
-    Machine(fn(&dyn Subject, &Machine, &mut Checklist) -> Result),
+    Machine(fn(&Subject<'_>, &Machine) -> Result),
 }
 
-const fn any(name: &'static str, run: fn(&dyn Subject, &mut Checklist) -> Result) -> Test {
+const fn any(name: &'static str, run: fn(&Subject<'_>) -> Result) -> Test {
     Test { name, run: Run::Any(run) }
 }
 
-const fn on_machine(
-    name: &'static str,
-    run: fn(&dyn Subject, &Machine, &mut Checklist) -> Result,
-) -> Test {
+const fn on_machine(name: &'static str, run: fn(&Subject<'_>, &Machine) -> Result) -> Test {
     Test { name, run: Run::Machine(run) }
 }
 
@@ -119,35 +112,47 @@ fn tests(maker: Maker) -> impl Iterator<Item = &'static Test> {
     groups.iter().copied().flatten()
 }
 
-/// Runs every test that `subject` can; `step` gets the name of each and how
-/// far it is, 0 to 1.
-pub(crate) fn checks(subject: &dyn Subject, mut step: impl FnMut(&str, f64)) -> Vec<Check> {
-    let maker = subject.maker();
-    let mut checks = Vec::new();
+/// Runs every test that `subject` can.
+fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
+    let maker = subject.maker;
     for (index, test) in tests(maker).enumerate() {
         let done = index as f64 / tests(maker).count() as f64;
         step(&format!("{}: {}", maker.label(), test.name), done);
-        let mut checklist = Checklist::of(maker);
-        let result = match (test.run, subject.machine()) {
-            (Run::Any(run), _) => run(subject, &mut checklist),
-            (Run::Machine(run), Some(machine)) => run(subject, machine, &mut checklist),
+        let result = match (&test.run, subject.machine()) {
+            (Run::Any(run), _) => run(&subject),
+            (Run::Machine(run), Some(machine)) => run(&subject, machine),
             (Run::Machine(_), None) => Ok(()),
         };
         if let Err(error) = result {
-            checklist.fails(test.name, &error);
+            subject.holds(test.name, "the guest replies", error.to_string(), false);
         }
-        checks.append(&mut checklist.checks);
     }
-    checks
+    subject.into_checks()
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
-    let mut all = Vec::new();
-    for (index, maker) in MAKERS.into_iter().enumerate() {
-        let subject = OnKvm::start(bench, maker)?;
-        all.append(&mut checks(&subject, |what, done| {
-            progress.step(what, (index as f64 + done) / MAKERS.len() as f64);
-        }));
+    all(&MAKERS, progress, |maker, step| Ok(checks(Subject::on_kvm(bench, maker)?, step)))
+}
+
+/// Without a virtual machine: our providers only.
+pub(crate) fn in_process(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
+    all(&Kind::ALL, progress, |kind, step| {
+        let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
+        Ok(checks(Subject::in_process(bench, kind, &board), step))
+    })
+}
+
+fn all<T: Copy>(
+    subjects: &[T],
+    progress: &mut dyn Progress,
+    checks: impl Fn(T, &mut dyn FnMut(&str, f64)) -> Result<Vec<Check>>,
+) -> Result<Found> {
+    let mut found = Vec::new();
+    for (index, subject) in subjects.iter().enumerate() {
+        let mut step = |what: &str, done| {
+            progress.step(what, (index as f64 + done) / subjects.len() as f64);
+        };
+        found.append(&mut checks(*subject, &mut step)?);
     }
-    Ok((Findings::Conformance, all))
+    Ok((Findings::Conformance, found))
 }

@@ -4,12 +4,11 @@
 //! Exits, several vCPUs and the guest's own time need hardware: experiments on
 //! nothing else do not run here.
 
-mod board;
-mod conformance;
+pub(crate) mod board;
 mod cost;
 mod drift;
-mod guest_code;
-mod time;
+pub(crate) mod guest_code;
+pub(crate) mod time;
 
 use std::time::Duration;
 
@@ -54,7 +53,7 @@ fn run(
     match experiment {
         Experiment::Drift => drift::run(bench, progress),
         Experiment::Cost => cost::run(bench, progress),
-        Experiment::Conformance => conformance::run(bench, progress),
+        Experiment::Conformance => crate::conformance::in_process(bench, progress),
         _ => Err(LabError::NeedsKvm),
     }
 }

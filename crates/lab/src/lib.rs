@@ -2,7 +2,6 @@
 
 mod agreement;
 mod bench;
-mod boot;
 mod conformance;
 mod cost;
 mod drift;

@@ -13,7 +13,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::Flags;
 use vmm::Machine;
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Maker, started};
 use crate::pages::{reenter_all, time_info};
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
@@ -106,10 +106,7 @@ impl Run {
     ) -> Result<Monotonic, LabError> {
         let mut settings = bench.machine(self.maker, bench.settings.vcpus);
         settings.affinity = linux::cpus::allowed().unwrap_or_default();
-        let machine = Machine::start(&settings)?;
-        for vcpu in 0..machine.vcpus() {
-            machine.discover(vcpu)?;
-        }
+        let machine = started(&settings)?;
         self.arrange(&machine)?;
         let order = read_in_turn(
             &machine,

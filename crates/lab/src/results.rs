@@ -5,11 +5,9 @@ mod figures;
 mod report;
 mod rows;
 mod tally;
-mod worst;
 
 pub use check::{Check, Verdict};
 pub use figures::Figure;
 pub use report::{Findings, NotRun, Outcome, RanOn, Report};
 pub use rows::{Agreement, Backend, Cost, Drift, Monotonic, Offset, Restore, Update};
 pub use tally::Tally;
-pub use worst::Worst;

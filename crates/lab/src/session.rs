@@ -6,7 +6,7 @@ use std::time::Duration;
 use pvclock::Hertz;
 use vmm::MachineError;
 
-use crate::boot::boot;
+use crate::bench::boot;
 use crate::in_process::{IN_PROCESS, measure_host_tsc, run_in_process};
 use crate::results::{NotRun, RanOn, Report};
 use crate::run::run;

@@ -54,27 +54,22 @@ impl Subject {
             Maker::Kernel => (event.kernel)(self)?,
             Maker::Own(_) => (event.own)(self)?,
         };
-        let mut after = before.clone();
-        let mut not_caused = None;
-        let mut verdict = None;
-        let mut note = None;
-        match caused {
-            Caused::Not(why) => not_caused = Some(why),
-            Caused::Done(done) => {
-                after = self.wait(event, &before)?;
-                verdict = Some(done.judge(event, &before, &after));
-                note = done.note;
+        let (after, verdict, note, not_caused) = match caused {
+            Caused::Not(why) => {
+                (before.clone(), Verdict::NotMeasured(why.clone()), None, Some(why))
             }
-        }
+            Caused::Done(done) => {
+                let after = self.wait(event, &before)?;
+                let verdict = done.judge(event, &before, &after);
+                (after, verdict, done.note, None)
+            }
+        };
         let changes: Vec<_> = before.iter().zip(&after).collect();
         let check = Check {
             name: format!("{}: {}", self.maker.label(), event.name),
             expected: event.expected(),
             found: describe(&changes, note.as_deref()),
-            verdict: match (&not_caused, verdict) {
-                (None, Some(verdict)) => verdict,
-                (why, _) => Verdict::NotMeasured(why.clone().unwrap_or_default()),
-            },
+            verdict,
         };
         rows.extend(changes.iter().enumerate().map(|(vcpu, (old, new))| Update {
             event: event.name.to_owned(),

@@ -55,7 +55,8 @@ fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
     let command = command.trim_start_matches(['$', '#', ' ']);
     let command = command.strip_prefix("sudo ").unwrap_or(command);
     let command = command.strip_prefix("./target/release/").unwrap_or(command);
-    let name = command.strip_prefix(beginning)?.split_whitespace().next()?;
+    // After two spaces it is a table's next column.
+    let name = command.strip_prefix(beginning)?.split(' ').next()?;
     let name = name.trim_end_matches([',', ';', ')']);
     let lower = |c: char| c.is_ascii_lowercase() || c == '-';
     (!name.starts_with('-') && !name.is_empty() && name.chars().all(lower)).then_some(name)

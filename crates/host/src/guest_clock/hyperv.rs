@@ -10,9 +10,9 @@
 //! VMM cannot trap RDTSC, the page is switched off until then instead.
 
 use pvclock::hyperv::{ReferencePage, ReferenceScale, ReferenceWriter};
-use pvclock::{Hertz, Nanos};
 
 use super::GuestClock;
+use crate::hyperv::{HyperV, NANOS_PER_UNIT, ReferenceSnapshot};
 use crate::msr::{
     HV_APIC_FREQUENCY, HV_GUEST_OS_ID, HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC,
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
@@ -20,106 +20,6 @@ use crate::msr::{
 };
 use crate::tsc::Source;
 use crate::{GuestMemory, LogEvent, MsrError, Reading, TscMode, VcpuId};
-
-const NANOS_PER_UNIT: u64 = 100;
-const PAGE_ALIGNMENT: u64 = 4096;
-/// Bits 8 to 15 and 17 to 31 of the re-enlightenment control.
-const REENLIGHTENMENT_RESERVED: u64 = 0xfffe_ff00;
-const REENLIGHTENMENT_ENABLED: u64 = 1 << 16;
-
-/// The VM's registers and the content of its page.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct HyperV {
-    pub(crate) guest_os_id: u64,
-    pub(crate) reference: PageMsr,
-    /// Of the page's last update.
-    pub(crate) sequence: u32,
-    /// The content of the page, while it is valid.
-    pub(crate) snapshot: Option<ReferenceSnapshot>,
-    pub(crate) reenlightenment: u64,
-    pub(crate) emulation_control: u64,
-    /// The TSC's rate here, which the guest has not acknowledged yet.
-    pub(crate) unacknowledged: Option<Hertz>,
-}
-
-/// The content of a valid page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReferenceSnapshot {
-    scale: ReferenceScale,
-    /// At TSC 0, in units of 100 ns.
-    offset_100ns: i64,
-    /// The vCPUs' TSC offset when it was taken.
-    tsc_offset: u64,
-}
-
-impl ReferenceSnapshot {
-    /// The snapshot of this scale that gives `units` at the base `base`.
-    const fn through(base: u64, tsc_offset: u64, units: u64, scale: ReferenceScale) -> Self {
-        let at_zero = units.wrapping_sub(scaled(base.wrapping_add(tsc_offset), scale));
-        Self { scale, offset_100ns: at_zero.cast_signed(), tsc_offset }
-    }
-
-    const fn units(self, tsc: u64) -> u64 {
-        scaled(tsc, self.scale).saturating_add_signed(self.offset_100ns)
-    }
-}
-
-const fn scaled(tsc: u64, scale: ReferenceScale) -> u64 {
-    ((tsc as u128 * scale.raw() as u128) >> 64) as u64
-}
-
-impl HyperV {
-    /// The time that its page gives at the base `base`, if the page is valid.
-    pub(super) fn time_published(&self, base: u64) -> Option<Nanos> {
-        let snapshot = self.snapshot?;
-        let units = snapshot.units(base.wrapping_add(snapshot.tsc_offset));
-        Some(Nanos(units.saturating_mul(NANOS_PER_UNIT)))
-    }
-
-    /// As [`GuestClock::rebase`]: no guest's TSC changes, so the page does not.
-    pub(super) fn rebase(&mut self, by: u64) {
-        if let Some(snapshot) = &mut self.snapshot {
-            snapshot.tsc_offset = snapshot.tsc_offset.wrapping_sub(by);
-        }
-    }
-
-    pub(crate) const fn forget_snapshot(&mut self) {
-        self.snapshot = None;
-    }
-
-    /// As in a new partition; the page's sequence continues.
-    pub(super) fn reset(&mut self) {
-        *self = Self { sequence: self.sequence, ..Self::default() };
-    }
-
-    /// The vector and the virtual processor to interrupt, if the guest
-    /// requested it.
-    pub(crate) const fn wants_interrupt(&self) -> Option<(u8, VcpuId)> {
-        if self.reenlightenment & REENLIGHTENMENT_ENABLED == 0 {
-            return None;
-        }
-        Some((self.reenlightenment as u8, VcpuId((self.reenlightenment >> 32) as u32)))
-    }
-
-    /// Whether the guest requested emulation of the old rate meanwhile.
-    pub(crate) const fn wants_emulation(&self) -> bool {
-        self.wants_interrupt().is_some() && self.emulation_control & 1 == 1
-    }
-
-    /// Checks a register, of a guest's write or of a saved VM.
-    pub(crate) const fn check(msr: u32, value: u64) -> Result<(), MsrError> {
-        let reserved = match msr {
-            HV_REFERENCE_TSC => (PAGE_ALIGNMENT - 1) & !1,
-            HV_REENLIGHTENMENT_CONTROL => REENLIGHTENMENT_RESERVED,
-            HV_TSC_EMULATION_CONTROL | HV_TSC_EMULATION_STATUS => !1,
-            _ => 0,
-        };
-        if value & reserved != 0 {
-            return Err(MsrError::Reserved { msr, value, reserved });
-        }
-        Ok(())
-    }
-}
 
 impl GuestClock {
     pub(super) fn read_hyperv_msr(

@@ -8,7 +8,6 @@ use host::msr::{
     KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
 };
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::bench::Maker;
 use crate::settings::Result;
@@ -26,7 +25,7 @@ const HYPERV: [u32; 6] = [
 /// CPUID 1, ECX.
 const HYPERVISOR: u32 = 1 << 31;
 
-fn refused(subject: &dyn Subject, name: &str, msrs: &[u32], checklist: &mut Checklist) -> Result {
+fn refused(subject: &Subject<'_>, name: &str, msrs: &[u32]) -> Result {
     let mut accepted = Vec::new();
     for &msr in msrs {
         for request in [Request::ReadMsr { msr }, Request::WriteMsr { msr, value: 0 }] {
@@ -40,41 +39,36 @@ fn refused(subject: &dyn Subject, name: &str, msrs: &[u32], checklist: &mut Chec
     } else {
         format!("accepted: {}", accepted.join(", "))
     };
-    checklist.holds(name, "refused with #GP", found, accepted.is_empty());
+    subject.holds(name, "refused with #GP", found, accepted.is_empty());
     Ok(())
 }
 
-pub(super) fn others_of_kvm(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    refused(subject, "MSRs of Hyper-V", &HYPERV, checklist)
+pub(super) fn others_of_kvm(subject: &Subject<'_>) -> Result {
+    refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
-pub(super) fn others_of_hyperv(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    refused(subject, "MSRs of KVM", &KVM, checklist)
+pub(super) fn others_of_hyperv(subject: &Subject<'_>) -> Result {
+    refused(subject, "MSRs of KVM", &KVM)
 }
 
-pub(super) fn all(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    refused(subject, "MSRs of KVM", &KVM, checklist)?;
-    refused(subject, "MSRs of Hyper-V", &HYPERV, checklist)
+pub(super) fn all(subject: &Subject<'_>) -> Result {
+    refused(subject, "MSRs of KVM", &KVM)?;
+    refused(subject, "MSRs of Hyper-V", &HYPERV)
 }
 
 /// No hypervisor; `minimal` announces one with two frequencies and no more.
-pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn announced(subject: &Subject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_set = ecx & HYPERVISOR != 0;
-    let is_minimal = subject.maker() == Maker::Own(Kind::Minimal);
+    let is_minimal = subject.maker == Maker::Own(Kind::Minimal);
     let words = |set| if set { "set" } else { "not set" };
-    checklist.holds(
-        "hypervisor bit in CPUID 1",
-        words(is_minimal),
-        words(is_set),
-        is_set == is_minimal,
-    );
+    subject.equal("hypervisor bit in CPUID 1", words(is_minimal), words(is_set));
     if !is_minimal {
         return Ok(());
     }
     let [tsc_khz, apic_khz, ..] = subject.cpuid(0x4000_0010)?;
     let expected = subject.advertised_hz() / 1000;
-    checklist.holds(
+    subject.holds(
         "frequencies in CPUID 0x40000010",
         &format!("TSC {expected} kHz, APIC timer not 0"),
         format!("TSC {tsc_khz} kHz, APIC timer {apic_khz} kHz"),

@@ -7,7 +7,6 @@ use host::msr::{
     KVM_WALL_CLOCK_OLD,
 };
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::settings::Result;
 
@@ -38,16 +37,16 @@ const REFERENCE: [(u32, u64); 3] = [
     (HV_REFERENCE_TSC, 1 << 52 | 1),
 ];
 
-pub(super) fn of_kvm_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn of_kvm_clock(subject: &Subject<'_>) -> Result {
     if !subject.is_own() {
-        return on_the_kernel(subject, checklist);
+        return on_the_kernel(subject);
     }
-    subject.all_refused("time page at a wrong address", &TIME, checklist)?;
-    subject.all_refused("wall clock at a wrong address", &WALL, checklist)?;
-    subject.all_refused("steal time at a wrong address", &STEAL, checklist)?;
+    subject.all_refused("time page at a wrong address", &TIME)?;
+    subject.all_refused("wall clock at a wrong address", &WALL)?;
+    subject.all_refused("steal time at a wrong address", &STEAL)?;
     let version = subject.time_info(0)?.version;
     let is_readable = subject.read(0, Source::KvmClock).is_ok();
-    checklist.holds(
+    subject.holds(
         "page registered before the refused writes",
         "still in use",
         format!("version {version}, readable: {is_readable}"),
@@ -58,8 +57,8 @@ pub(super) fn of_kvm_clock(subject: &dyn Subject, checklist: &mut Checklist) -> 
 
 /// KVM itself accepts any address of a time page or wall clock and writes if
 /// there is memory: neither KVM nor its guest may fail of it.
-fn on_the_kernel(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    subject.all_refused("steal time, unaligned", &STEAL[..1], checklist)?;
+fn on_the_kernel(subject: &Subject<'_>) -> Result {
+    subject.all_refused("steal time, unaligned", &STEAL[..1])?;
     let mut refused = 0;
     let wrong = TIME.iter().chain(&WALL).chain(&STEAL[1..]);
     for &(msr, value) in wrong.clone() {
@@ -71,7 +70,7 @@ fn on_the_kernel(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     subject.write_msr(KVM_STEAL_TIME, Pages::steal_address(0) | 1)?;
     subject.reenter(0)?;
     let runs = subject.read(0, Source::KvmClock).is_ok();
-    checklist.holds(
+    subject.holds(
         "pages at wrong addresses",
         "refused with #GP, or accepted without harm",
         format!("{refused} of {} refused; the guest still runs: {runs}", wrong.count()),
@@ -80,10 +79,10 @@ fn on_the_kernel(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     Ok(())
 }
 
-pub(super) fn of_hyperv(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    subject.all_refused("page at a wrong address", &REFERENCE, checklist)?;
+pub(super) fn of_hyperv(subject: &Subject<'_>) -> Result {
+    subject.all_refused("page at a wrong address", &REFERENCE)?;
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
-    checklist.holds(
+    subject.holds(
         "page registered before the refused writes",
         "still in use",
         format!("{value:#x}"),

@@ -11,8 +11,7 @@ use pvclock::kvm_clock::{TimePage, TimeReader};
 use pvclock::shared::Split;
 use vmm::{Machine, MachineError};
 
-use super::checklist::Checklist;
-use super::hyperv::describe;
+use super::hyperv::{counted_since, describe};
 use super::setting::kernel_clock;
 use super::subject::Subject;
 use crate::settings::Result;
@@ -23,7 +22,7 @@ const COUNTED: Nanos = Nanos(1_000_000);
 const COUNTER_NS: f64 = 10_000.0;
 
 /// Everything that makes a host write enabled pages.
-fn cause_updates(subject: &dyn Subject) -> Result {
+fn cause_updates(subject: &Subject<'_>) -> Result {
     let on_provider = subject.with_provider(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0 + 1_000_000);
         let tsc_offset = host.tsc_offset(VcpuId(0)).unwrap_or(0);
@@ -55,14 +54,14 @@ fn cause_kernel_updates(machine: &Machine) -> Result {
     Ok(())
 }
 
-pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn page(subject: &Subject<'_>) -> Result {
     let address = Pages::time_address(0);
     subject.write_msr(KVM_SYSTEM_TIME, 0)?;
     subject.reenter(0)?;
     let before = subject.time_info(0)?;
     cause_updates(subject)?;
     let after = subject.time_info(0)?;
-    checklist.holds(
+    subject.holds(
         "page disabled",
         "never written again",
         format!("version {} before updates were caused, {} after", before.version, after.version),
@@ -72,18 +71,18 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     subject.reenter(0)?;
     let again = subject.time_info(0)?;
     let read = subject.read(0, Source::KvmClock);
-    checklist.holds(
+    subject.holds(
         "page enabled again",
         "written and valid",
         format!("version {} to {}", after.version, again.version),
         again.version != after.version && read.is_ok(),
     );
-    moved_page(subject, checklist)
+    moved_page(subject)
 }
 
 /// Registered at another address, aligned to 4 bytes only: the host stops
 /// writing the old page and writes the new one.
-fn moved_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+fn moved_page(subject: &Subject<'_>) -> Result {
     // The guest uses nothing after the wall clock.
     let elsewhere = Pages::wall_clock_address() + 0x104;
     subject.write_msr(KVM_SYSTEM_TIME, elsewhere | 1)?;
@@ -95,7 +94,7 @@ fn moved_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     let new = TimeReader::new(page).info();
     let written = new.is_ok_and(|info| info.version != 0 && info.scale == before.scale);
     let new = new.map_or_else(|error| error.to_string(), |info| info.version.to_string());
-    checklist.holds(
+    subject.holds(
         "page registered at another address, aligned to 4 bytes",
         "the new page written, the old one not",
         format!("old page version {} to {}, new page {new}", before.version, after.version),
@@ -105,22 +104,17 @@ fn moved_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
     subject.reenter(0)
 }
 
-pub(super) fn reference_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn reference_page(subject: &Subject<'_>) -> Result {
     let page: &ReferencePage = subject.page(Pages::reference_address());
     let read = || ReferenceReader::new(page).info();
     subject.write_msr(HV_REFERENCE_TSC, 0)?;
-    let register = subject.read_msr(HV_REFERENCE_TSC)?;
-    checklist.holds("MSR of the disabled page", "reads 0", format!("{register:#x}"), register == 0);
+    subject.reads_back("MSR of the disabled page", HV_REFERENCE_TSC, 0)?;
     let before = read();
     cause_updates(subject)?;
     let after = read();
-    counter_continues(subject, checklist)?;
-    checklist.holds(
-        "page disabled",
-        "never written again",
-        if before == after { "unchanged" } else { "changed" },
-        before == after,
-    );
+    counter_continues(subject)?;
+    let found = if before == after { "unchanged" } else { "changed" };
+    subject.equal("page disabled", "unchanged", found);
     subject.write_msr(HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
     let again = read();
     let is_renewed = match (before, again) {
@@ -128,7 +122,7 @@ pub(super) fn reference_page(subject: &dyn Subject, checklist: &mut Checklist) -
         (Err(_), Ok(_)) => true,
         (_, Err(_)) => false,
     };
-    checklist.holds(
+    subject.holds(
         "page enabled again",
         "valid, with another sequence",
         describe(&again),
@@ -137,20 +131,15 @@ pub(super) fn reference_page(subject: &dyn Subject, checklist: &mut Checklist) -
     Ok(())
 }
 
-fn counter_continues(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+fn counter_continues(subject: &Subject<'_>) -> Result {
     let first = subject.read(0, Source::HyperVCounter)?;
     subject.pass(COUNTED);
-    let last = subject.read(0, Source::HyperVCounter)?;
-    let counted_ns = last.time_ns.wrapping_sub(first.time_ns);
-    let ns =
-        |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
-    let least_ns = ns(first.tsc_after, last.tsc_before);
-    let most_ns = ns(first.tsc_before, last.tsc_after);
-    checklist.holds(
+    let [counted_ns, least_ns, most_ns] = counted_since(subject, &first)?;
+    subject.holds(
         "counter while the page is disabled",
         "advances as the TSC does, ± 10 µs",
         format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
-        (least_ns - COUNTER_NS..=most_ns + COUNTER_NS).contains(&(counted_ns as f64)),
+        (least_ns - COUNTER_NS..=most_ns + COUNTER_NS).contains(&counted_ns),
     );
     Ok(())
 }

@@ -3,29 +3,24 @@
 use guest::discovery::Hypervisor;
 use host::Kind;
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::settings::Result;
 
 /// CPUID gives whole kHz, and a page's scale has 32 bits.
 const FREQUENCY_HZ: u64 = 1_000;
 
-pub(super) fn discovered(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let found = subject.discover(0)?;
+pub(super) fn discovered(subject: &Subject<'_>) -> Result {
+    let found = subject.discover()?;
     let hypervisor = match subject.kind() {
         Kind::None | Kind::Legacy => Hypervisor::None,
         Kind::Kvm => Hypervisor::Kvm,
         Kind::HyperV => Hypervisor::HyperV,
         _ => Hypervisor::Other,
     };
-    checklist.holds(
-        "hypervisor that the guest finds",
-        &format!("{hypervisor:?}"),
-        format!("{:?}", found.hypervisor),
-        found.hypervisor == hypervisor,
-    );
+    let found_name = format!("{:?}", found.hypervisor);
+    subject.equal("hypervisor that the guest finds", &format!("{hypervisor:?}"), &found_name);
     let timers = [found.pm_timer, found.hpet, found.pit, found.rtc];
-    checklist.holds(
+    subject.holds(
         "timers that the guest finds",
         "PM timer, HPET, PIT, RTC",
         format!("{} of 4", timers.iter().filter(|found| **found).count()),
@@ -34,7 +29,7 @@ pub(super) fn discovered(subject: &dyn Subject, checklist: &mut Checklist) -> Re
     if subject.kind().has_cpuid() {
         let advertised_hz = subject.advertised_hz();
         let error_hz = found.tsc.0.abs_diff(advertised_hz);
-        checklist.holds(
+        subject.holds(
             "TSC frequency that the guest finds",
             &format!("{advertised_hz} Hz, ± {FREQUENCY_HZ} Hz"),
             format!("{} Hz from {:?}", found.tsc.0, found.frequency_from),

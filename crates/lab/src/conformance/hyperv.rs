@@ -11,7 +11,6 @@ use host::{Event, VcpuId};
 use pvclock::hyperv::{ReferenceInfo, ReferencePage, ReferenceReader};
 use pvclock::{Nanos, ReadError};
 
-use super::checklist::Checklist;
 use super::subject::{Sample, Subject};
 use crate::settings::Result;
 
@@ -27,7 +26,7 @@ const SET_S: [u64; 2] = [0, 180];
 /// Setting the clock and reading it take less than this.
 const SOON_NS: u64 = 5_000_000_000;
 
-fn page_of(subject: &dyn Subject) -> &ReferencePage {
+fn page_of<'s>(subject: &'s Subject<'_>) -> &'s ReferencePage {
     subject.page(Pages::reference_address())
 }
 
@@ -39,14 +38,13 @@ pub(super) fn describe(info: &std::result::Result<ReferenceInfo, ReadError>) -> 
     }
 }
 
-pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let name = subject.signature()?;
-    checklist.holds("signature", "Microsoft Hv", name.clone(), name == "Microsoft Hv");
+pub(super) fn announced(subject: &Subject<'_>) -> Result {
+    subject.equal("signature", "Microsoft Hv", &subject.signature()?);
     let [interface, ..] = subject.cpuid(0x4000_0001)?;
     let is_hv1 = interface.to_le_bytes() == *b"Hv#1";
-    checklist.holds("interface", "Hv#1", format!("{interface:#x}"), is_hv1);
+    subject.holds("interface", "Hv#1", format!("{interface:#x}"), is_hv1);
     let [privileges, ..] = subject.cpuid(0x4000_0003)?;
-    checklist.holds(
+    subject.holds(
         "privileges",
         &format!("{PRIVILEGES:#x}: counter, page, frequency MSRs"),
         format!("{privileges:#x}"),
@@ -55,7 +53,7 @@ pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn os_id_first(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn os_id_first(subject: &Subject<'_>) -> Result {
     let id = subject.read_msr(HV_GUEST_OS_ID)?;
     let page = Pages::reference_address() | 1;
     subject.write_msr(HV_GUEST_OS_ID, 0)?;
@@ -63,13 +61,13 @@ pub(super) fn os_id_first(subject: &dyn Subject, checklist: &mut Checklist) -> R
     let off = subject.read_msr(HV_REFERENCE_TSC)?;
     subject.write_msr(HV_GUEST_OS_ID, id)?;
     subject.write_msr(HV_REFERENCE_TSC, page)?;
-    checklist.holds(
+    subject.holds(
         "page without a guest OS id",
         "refused with #GP",
         format!("refused: {refused}"),
         refused,
     );
-    checklist.holds(
+    subject.holds(
         "guest OS id set to 0",
         "disables the page",
         format!("the page's MSR reads {off:#x}"),
@@ -78,61 +76,47 @@ pub(super) fn os_id_first(subject: &dyn Subject, checklist: &mut Checklist) -> R
     Ok(())
 }
 
-pub(super) fn frequencies(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let advertised_hz = subject.advertised_hz();
+pub(super) fn frequencies(subject: &Subject<'_>) -> Result {
+    let advertised = format!("{} Hz", subject.advertised_hz());
     let tsc_hz = subject.read_msr(HV_TSC_FREQUENCY)?;
-    checklist.holds(
-        "TSC frequency MSR",
-        &format!("{advertised_hz} Hz"),
-        format!("{tsc_hz} Hz"),
-        tsc_hz == advertised_hz,
-    );
+    subject.equal("TSC frequency MSR", &advertised, &format!("{tsc_hz} Hz"));
     let apic_hz = subject.read_msr(HV_APIC_FREQUENCY)?;
-    checklist.holds("APIC frequency MSR", "not 0", format!("{apic_hz} Hz"), apic_hz != 0);
+    subject.holds("APIC frequency MSR", "not 0", format!("{apic_hz} Hz"), apic_hz != 0);
     let page_hz = ReferenceReader::new(page_of(subject)).info().ok();
     let page_hz = page_hz.and_then(|info| info.scale.to_hertz()).map_or(0, |rate| rate.0);
-    checklist.holds(
-        "page's scale",
-        &format!("{advertised_hz} Hz"),
-        format!("{page_hz} Hz"),
-        page_hz == advertised_hz,
-    );
+    subject.equal("page's scale", &advertised, &format!("{page_hz} Hz"));
     let writes = [HV_TIME_REF_COUNT, HV_TSC_FREQUENCY, HV_APIC_FREQUENCY].map(|msr| (msr, 1));
-    subject.all_refused("writes to read-only MSRs", &writes, checklist)
+    subject.all_refused("writes to read-only MSRs", &writes)
 }
 
-pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let value = subject.read_msr(HV_REFERENCE_TSC)?;
-    let written = Pages::reference_address() | 1;
-    checklist.holds(
-        "page's MSR",
-        &format!("reads {written:#x} as written"),
-        format!("{value:#x}"),
-        value == written,
-    );
+pub(super) fn page(subject: &Subject<'_>) -> Result {
+    subject.reads_back("page's MSR", HV_REFERENCE_TSC, Pages::reference_address() | 1)?;
     let info = ReferenceReader::new(page_of(subject)).info();
-    checklist.holds("page", "sequence neither 0 nor 0xffffffff", describe(&info), info.is_ok());
+    subject.holds("page", "sequence neither 0 nor 0xffffffff", describe(&info), info.is_ok());
     Ok(())
 }
 
+/// What the counter counted since `first`, and the least and the most that
+/// passed by the TSC: each reading lies between its two TSCs. All in ns.
+pub(super) fn counted_since(subject: &Subject<'_>, first: &Sample) -> Result<[f64; 3]> {
+    let last = subject.read(0, Source::HyperVCounter)?;
+    let ns =
+        |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
+    let counted_ns = last.time_ns.wrapping_sub(first.time_ns) as f64;
+    Ok([counted_ns, ns(first.tsc_after, last.tsc_before), ns(first.tsc_before, last.tsc_after)])
+}
+
 /// By the advertised frequency, over 200 exits.
-pub(super) fn counter_against_tsc(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
     let first = subject.read(0, Source::HyperVCounter)?;
     for _ in 0..READINGS {
         subject.read(0, Source::HyperVCounter)?;
     }
-    let last = subject.read(0, Source::HyperVCounter)?;
-    let counted_ns = last.time_ns.wrapping_sub(first.time_ns);
-    // Each reading lies between its two TSCs.
-    let ns =
-        |from: u64, to: u64| to.wrapping_sub(from) as f64 * 1e9 / subject.advertised_hz() as f64;
-    let least_ns = ns(first.tsc_after, last.tsc_before);
-    let most_ns = ns(first.tsc_before, last.tsc_after);
-    let counted = counted_ns as f64;
-    checklist.holds(
+    let [counted, least_ns, most_ns] = counted_since(subject, &first)?;
+    subject.holds(
         "counter against TSC",
         "the time between two readings by the TSC, ± 1 %",
-        format!("{counted_ns} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
+        format!("{counted} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
         (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted),
     );
     Ok(())
@@ -140,7 +124,7 @@ pub(super) fn counter_against_tsc(subject: &dyn Subject, checklist: &mut Checkli
 
 /// The counter, in units of 100 ns, is at least the page's time at the TSC
 /// before it was read, and at most the page's time at the TSC after.
-pub(super) fn counter_against_page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn counter_against_page(subject: &Subject<'_>) -> Result {
     let mut outside = 0;
     let mut worst_ns = 0;
     let mut narrowest_ns = u64::MAX;
@@ -159,7 +143,7 @@ pub(super) fn counter_against_page(subject: &dyn Subject, checklist: &mut Checkl
         worst_ns = worst_ns.max(error_ns);
         outside += usize::from(error_ns > UNIT_NS);
     }
-    checklist.holds(
+    subject.holds(
         "counter against page",
         "between the page before and after, ± 100 ns",
         format!(
@@ -173,7 +157,7 @@ pub(super) fn counter_against_page(subject: &dyn Subject, checklist: &mut Checkl
 
 /// When the host's clocksource is no longer the TSC the page has sequence 0,
 /// and the counter continues.
-pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn page_off(subject: &Subject<'_>) -> Result {
     let is_tsc = |is_tsc| subject.host_event(Event::HostClocksource { is_tsc });
     let reader = ReferenceReader::new(page_of(subject));
     let before = reader.info();
@@ -184,7 +168,7 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
     is_tsc(true);
     let after = reader.info();
     let counted_after = subject.read(0, Source::HyperVCounter)?;
-    checklist.holds(
+    subject.holds(
         "page while the host's clocksource is not the TSC",
         "sequence 0",
         describe(&off),
@@ -195,7 +179,7 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
         let cycles = to.tsc_after.wrapping_sub(from.tsc_before);
         (cycles as f64 * 1e9 / subject.advertised_hz() as f64) as u64 + 10_000
     };
-    checklist.holds(
+    subject.holds(
         "counter while the page is invalid, and after",
         "advances, by at most the TSC's time and 10 µs",
         format!("{times:?} ns"),
@@ -204,7 +188,7 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
             && times[2] - times[1] <= passed(&counted_on, &counted_after),
     );
     let another = matches!((before, after), (Ok(old), Ok(new)) if old.sequence != new.sequence);
-    checklist.holds(
+    subject.holds(
         "page once the clocksource is the TSC again",
         "valid, with another sequence",
         describe(&after),
@@ -214,7 +198,7 @@ pub(super) fn page_off(subject: &dyn Subject, checklist: &mut Checklist) -> Resu
 }
 
 /// The page is rewritten and agrees with the counter.
-pub(super) fn clock_set(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn clock_set(subject: &Subject<'_>) -> Result {
     for set_s in SET_S {
         let clock = set_s * 1_000_000_000;
         let old = ReferenceReader::new(page_of(subject)).info();
@@ -226,7 +210,7 @@ pub(super) fn clock_set(subject: &dyn Subject, checklist: &mut Checklist) -> Res
         let guest = subject.read(0, Source::HyperVPage)?.time_ns;
         let after = subject.provider_ns().unwrap_or(0);
         let new = ReferenceReader::new(page_of(subject)).info();
-        checklist.holds(
+        subject.holds(
             &format!("clock set to {set_s} s"),
             "page rewritten; guest between the host's readings before and after",
             format!("guest {guest} ns, host {before} ns before and {after} ns after"),
@@ -236,15 +220,15 @@ pub(super) fn clock_set(subject: &dyn Subject, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn reserved_bits(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn reserved_bits(subject: &Subject<'_>) -> Result {
     let page = (1..12).map(|bit| (HV_REFERENCE_TSC, Pages::reference_address() | 1 | 1 << bit));
-    subject.all_refused("page's reserved bits", &page.collect::<Vec<_>>(), checklist)?;
+    subject.all_refused("page's reserved bits", &page.collect::<Vec<_>>())?;
     let control = (8..16).chain(17..32).map(|bit| (HV_REENLIGHTENMENT_CONTROL, 1 << bit));
     let control: Vec<_> = control.collect();
-    subject.all_refused("re-enlightenment's reserved bits", &control, checklist)?;
+    subject.all_refused("re-enlightenment's reserved bits", &control)?;
     let status = [(HV_TSC_EMULATION_STATUS, 1), (HV_TSC_EMULATION_STATUS, u64::MAX)];
-    subject.all_refused("emulation status, written by the guest", &status, checklist)?;
+    subject.all_refused("emulation status, written by the guest", &status)?;
     let vp_index = subject.refuses(Request::WriteMsr { msr: 0x4000_0002, value: 1 })?;
-    checklist.holds("VP index, written", "refused with #GP", format!("{vp_index}"), vp_index);
+    subject.holds("VP index, written", "refused with #GP", format!("{vp_index}"), vp_index);
     Ok(())
 }

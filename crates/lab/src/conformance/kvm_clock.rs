@@ -10,7 +10,6 @@ use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockRe
 use pvclock::shared::Split;
 use pvclock::{Nanos, Ticks};
 
-use super::checklist::Checklist;
 use super::setting::kernel_clock;
 use super::subject::Subject;
 use crate::settings::Result;
@@ -24,11 +23,10 @@ const READS_A_ROUND: u64 = 100;
 /// Time between two comparisons of page and host.
 const BETWEEN: Nanos = Nanos(1_000_003);
 
-pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let name = subject.signature()?;
-    checklist.holds("signature", "KVMKVMKVM", name.clone(), name == "KVMKVMKVM");
+pub(super) fn announced(subject: &Subject<'_>) -> Result {
+    subject.equal("signature", "KVMKVMKVM", &subject.signature()?);
     let [features, ..] = subject.cpuid(0x4000_0001)?;
-    checklist.holds(
+    subject.holds(
         "features",
         &format!("{FEATURES:#x}: clocksource by both sets of MSRs, steal time"),
         format!("{features:#x}"),
@@ -37,7 +35,7 @@ pub(super) fn announced(subject: &dyn Subject, checklist: &mut Checklist) -> Res
     Ok(())
 }
 
-pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn page(subject: &Subject<'_>) -> Result {
     let advertised_hz = subject.advertised_hz();
     for vcpu in 0..subject.vcpus() {
         let info = subject.time_info(vcpu)?;
@@ -45,10 +43,10 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
         let version = info.version;
         let is_complete = version != 0 && version.is_multiple_of(2);
         let found = format!("version {version}");
-        checklist.holds(&name, "version even and not 0", found, is_complete);
+        subject.holds(&name, "version even and not 0", found, is_complete);
         let page_hz = info.scale.to_hertz().map_or(0, |rate| rate.0);
         let error_ppb = (page_hz as f64 / advertised_hz as f64 - 1.0) * 1e9;
-        checklist.holds(
+        subject.holds(
             &format!("{name}: scale"),
             &format!("{advertised_hz} Hz, ± {SCALE_PPB} ppb"),
             format!("{page_hz} Hz, error {error_ppb:.3} ppb"),
@@ -63,7 +61,7 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
         (None, None) => false,
     };
     let of_page = subject.time_info(0)?.flags.contains(Flags::TSC_STABLE);
-    checklist.holds(
+    subject.holds(
         "TSC_STABLE",
         "set in the page if the host has a master clock",
         format!("page {of_page}, host {of_host}"),
@@ -73,7 +71,7 @@ pub(super) fn page(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
 }
 
 /// The page's time and our provider's, at one TSC.
-pub(super) fn page_against_host(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn page_against_host(subject: &Subject<'_>) -> Result {
     if !subject.is_own() {
         // `offset` and `agreement` compare the kernel's.
         return Ok(());
@@ -90,7 +88,7 @@ pub(super) fn page_against_host(subject: &dyn Subject, checklist: &mut Checklist
         });
         worst_ns = worst_ns.max(difference.flatten().unwrap_or(u64::MAX));
     }
-    checklist.holds(
+    subject.holds(
         "page against host",
         "no difference at the same TSC",
         format!("at most {worst_ns} ns in {} comparisons", subject.rounds()),
@@ -99,24 +97,16 @@ pub(super) fn page_against_host(subject: &dyn Subject, checklist: &mut Checklist
     Ok(())
 }
 
-pub(super) fn register(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
-    let value = subject.read_msr(KVM_SYSTEM_TIME)?;
-    let written = Pages::time_address(0) | 1;
-    checklist.holds(
-        "system time MSR",
-        &format!("reads {written:#x} as written"),
-        format!("{value:#x}"),
-        value == written,
-    );
-    Ok(())
+pub(super) fn register(subject: &Subject<'_>) -> Result {
+    subject.reads_back("system time MSR", KVM_SYSTEM_TIME, Pages::time_address(0) | 1)
 }
 
-pub(super) fn wall_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
     let page: &WallClockPage = subject.page(Pages::wall_clock_address());
     let read = || WallClockReader::new(page).read();
     subject.write_msr(KVM_WALL_CLOCK, Pages::wall_clock_address())?;
     let Ok(wall) = read() else {
-        checklist.holds("wall clock", "written when its MSR is", "not written", false);
+        subject.holds("wall clock", "written when its MSR is", "not written", false);
         return Ok(());
     };
     let before = subject.host_clocks().real.0.0;
@@ -125,7 +115,7 @@ pub(super) fn wall_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Re
     let since_before = now.wrapping_sub(before).cast_signed();
     let until_after = after.wrapping_sub(now).cast_signed();
     let tolerance = subject.realtime_tolerance().0;
-    checklist.holds(
+    subject.holds(
         "wall clock plus system time",
         &format!("between the host's CLOCK_REALTIME before and after, ± {} µs", tolerance / 1000),
         format!("{since_before} ns after the first, {until_after} ns before the second"),
@@ -134,16 +124,12 @@ pub(super) fn wall_clock(subject: &dyn Subject, checklist: &mut Checklist) -> Re
     subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
     subject.reenter_all()?;
     let later = read();
-    checklist.holds(
-        "wall clock after writes to other MSRs",
-        "unchanged",
-        if later == Ok(wall) { "unchanged" } else { "changed" },
-        later == Ok(wall),
-    );
+    let found = if later == Ok(wall) { "unchanged" } else { "changed" };
+    subject.equal("wall clock after writes to other MSRs", "unchanged", found);
     Ok(())
 }
 
-pub(super) fn guest_stopped(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn guest_stopped(subject: &Subject<'_>) -> Result {
     subject.pause_and_resume()?;
     let mut taken = Vec::new();
     for vcpu in 0..subject.vcpus() {
@@ -154,7 +140,7 @@ pub(super) fn guest_stopped(subject: &dyn Subject, checklist: &mut Checklist) ->
         }
         taken.push(seen);
     }
-    checklist.holds(
+    subject.holds(
         "GUEST_STOPPED after a pause",
         "each vCPU sees it once",
         format!("seen at three reads, by vCPU: {taken:?}"),
@@ -164,10 +150,7 @@ pub(super) fn guest_stopped(subject: &dyn Subject, checklist: &mut Checklist) ->
 }
 
 /// Events that make the host write new pages, and a guest that reads on.
-pub(super) fn monotonic_through_updates(
-    subject: &dyn Subject,
-    checklist: &mut Checklist,
-) -> Result {
+pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
     if !subject.is_own() {
         // `updates` causes what the kernel lets us cause.
         return Ok(());
@@ -196,7 +179,7 @@ pub(super) fn monotonic_through_updates(
         // These events set it too.
         subject.request(vcpu, Request::TakeGuestStopped)?;
     }
-    checklist.holds(
+    subject.holds(
         "reads through updates",
         "never backward",
         format!("{backward} of {} backward", subject.rounds() * READS_A_ROUND),

@@ -7,7 +7,6 @@ use pvclock::kvm_clock::Flags;
 use pvclock::steal_time::{StealPage, StealReader};
 use vmm::{Machine, run_delay};
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::monotonic::{never_backward, read_in_turn};
 use crate::settings::Result;
@@ -15,11 +14,7 @@ use crate::settings::Result;
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
 const READS: u64 = 1_000_000;
 
-pub(super) fn steal_time(
-    subject: &dyn Subject,
-    machine: &Machine,
-    checklist: &mut Checklist,
-) -> Result {
+pub(super) fn steal_time(subject: &Subject<'_>, machine: &Machine) -> Result {
     // Our host reads the delay at this interval; both write the page at an
     // entry.
     std::thread::sleep(run_delay::EACH);
@@ -41,45 +36,32 @@ pub(super) fn steal_time(
             ),
             Err(error) => (error.to_string(), false),
         };
-        checklist.holds(&format!("vCPU {vcpu}'s steal time"), expected, found, holds);
+        subject.holds(&format!("vCPU {vcpu}'s steal time"), expected, found, holds);
     }
     Ok(())
 }
 
-pub(super) fn kvm_clock_monotonic(
-    subject: &dyn Subject,
-    machine: &Machine,
-    checklist: &mut Checklist,
-) -> Result {
-    in_turn(subject, machine, Source::KvmClock, checklist)
+pub(super) fn kvm_clock_monotonic(subject: &Subject<'_>, machine: &Machine) -> Result {
+    in_turn(subject, machine, Source::KvmClock)
 }
 
-pub(super) fn hyperv_monotonic(
-    subject: &dyn Subject,
-    machine: &Machine,
-    checklist: &mut Checklist,
-) -> Result {
-    in_turn(subject, machine, Source::HyperVPage, checklist)
+pub(super) fn hyperv_monotonic(subject: &Subject<'_>, machine: &Machine) -> Result {
+    in_turn(subject, machine, Source::HyperVPage)
 }
 
-fn in_turn(
-    subject: &dyn Subject,
-    machine: &Machine,
-    source: Source,
-    checklist: &mut Checklist,
-) -> Result {
+fn in_turn(subject: &Subject<'_>, machine: &Machine, source: Source) -> Result {
     let name = format!("{} on all vCPUs", source.name());
     let expected = "never backward";
     if source == Source::KvmClock && !subject.time_info(0)?.flags.contains(Flags::TSC_STABLE) {
-        checklist.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
+        subject.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
         return Ok(());
     }
-    let reads = READS.min(subject.bench().settings.monotonic_reads);
+    let reads = READS.min(subject.bench.settings.monotonic_reads);
     let order = read_in_turn(machine, source, false, reads, &mut |_| {})?;
     let found = format!(
         "{} of {} reads backward, by at most {} ns; {} after another vCPU's",
         order.backward, order.reads, order.worst_ns, order.meetings
     );
-    checklist.judged(&name, expected, found, never_backward(order.backward, order.meetings));
+    subject.judged(&name, expected, found, never_backward(order.backward, order.meetings));
     Ok(())
 }

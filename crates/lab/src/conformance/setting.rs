@@ -6,7 +6,6 @@ use kvm_bindings::{KVM_CAP_ADJUST_CLOCK, KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::Nanos;
 use vmm::{Machine, MachineError};
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::settings::Result;
 
@@ -30,7 +29,7 @@ fn set_kernel(machine: &Machine, clock: &kvm_clock_data) -> Result {
 }
 
 /// The guest's clock by its host.
-fn host_ns(subject: &dyn Subject) -> Result<u64> {
+fn host_ns(subject: &Subject<'_>) -> Result<u64> {
     match (subject.provider_ns(), subject.machine()) {
         (None, Some(machine)) => Ok(kernel_clock(machine)?.clock),
         (ns, _) => Ok(ns.unwrap_or(0)),
@@ -39,12 +38,12 @@ fn host_ns(subject: &dyn Subject) -> Result<u64> {
 
 /// The guest's clock lies between two readings by its host, soon after what
 /// the clock was set to.
-fn check(subject: &dyn Subject, name: &str, set_ns: u64, checklist: &mut Checklist) -> Result {
+fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
     subject.reenter_all()?;
     let before = host_ns(subject)?;
     let guest = subject.read(0, Source::KvmClock)?.time_ns;
     let after = host_ns(subject)?;
-    checklist.holds(
+    subject.holds(
         name,
         "guest between the host's readings before and after, soon after the set time",
         format!(
@@ -57,7 +56,7 @@ fn check(subject: &dyn Subject, name: &str, set_ns: u64, checklist: &mut Checkli
     Ok(())
 }
 
-pub(super) fn clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result {
+pub(super) fn clock(subject: &Subject<'_>) -> Result {
     for set_s in SET_S {
         let clock = set_s * NANOS_PER_SECOND;
         match subject.machine() {
@@ -66,18 +65,14 @@ pub(super) fn clock(subject: &dyn Subject, checklist: &mut Checklist) -> Result 
             }
             _ => subject.host_event(Event::ClockSet { clock: Nanos(clock) }),
         }
-        check(subject, &format!("clock set to {set_s} s"), clock, checklist)?;
+        check(subject, &format!("clock set to {set_s} s"), clock)?;
     }
     Ok(())
 }
 
 /// With KVM_CLOCK_REALTIME the clock advances by the real time that has
 /// passed, and not at all if that is negative.
-pub(super) fn by_real_time(
-    subject: &dyn Subject,
-    machine: &Machine,
-    checklist: &mut Checklist,
-) -> Result {
+pub(super) fn by_real_time(subject: &Subject<'_>, machine: &Machine) -> Result {
     if subject.is_own() {
         // `restore` tests our provider's policies for this.
         return Ok(());
@@ -87,14 +82,14 @@ pub(super) fn by_real_time(
         let name = format!("clock set by real time {passed_s} s ago");
         if flags.cast_unsigned() & KVM_CLOCK_REALTIME == 0 {
             let why = "this KVM has no KVM_CLOCK_REALTIME (Linux 5.16)";
-            checklist.not_measured(&name, "the clock advances by that time", why);
+            subject.not_measured(&name, "the clock advances by that time", why);
             continue;
         }
         let passed_ns = passed_s * NANOS_PER_SECOND.cast_signed();
         let realtime = subject.host_clocks().real.0.0.wrapping_add_signed(-passed_ns);
         let flags = KVM_CLOCK_REALTIME;
         set_kernel(machine, &kvm_clock_data { flags, realtime, ..Default::default() })?;
-        check(subject, &name, passed_ns.max(0).cast_unsigned(), checklist)?;
+        check(subject, &name, passed_ns.max(0).cast_unsigned())?;
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! What a conformance check runs on: a guest and its host, on KVM or simulated
-//! in this process.
+//! in this process, and the checks so far.
+
+use std::cell::RefCell;
+use std::time::Duration;
 
 use guest::discovery::Found;
 use guest::protocol::Words;
@@ -9,38 +12,31 @@ use host::{Event, GuestClock, Kind, Reading, VcpuId};
 use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
-use vmm::{GuestRam, Machine, MachineError};
+use vmm::{GuestRam, Machine, MachineError, host_clock};
 
-use super::checklist::Checklist;
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Maker, started};
+use crate::in_process::board::Board;
+use crate::in_process::guest_code::GuestCode;
+use crate::in_process::time::{Simulated, Time as _};
 use crate::pages;
+use crate::results::{Check, Verdict};
 use crate::settings::LabError;
 
+/// How long a simulated pause lasts.
+const PAUSE: Nanos = Nanos(5_000_000_000);
+
 /// A running guest, its clock and its host.
-pub(crate) trait Subject {
-    fn bench(&self) -> &Bench<'_>;
-    fn maker(&self) -> Maker;
-    /// The virtual machine, unless the guest is simulated.
-    fn machine(&self) -> Option<&Machine>;
-    fn vcpus(&self) -> usize;
-    fn ram(&self) -> &GuestRam;
-    /// Sends the guest a request and waits for the reply.
-    fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError>;
-    fn discover(&self, vcpu: usize) -> Result<Found, MachineError>;
-    /// Runs `action` on our provider while no vCPU is in the guest; false if
-    /// the kernel makes the clock.
-    fn call_provider(&self, action: &mut dyn FnMut(&mut GuestClock, Reading, &GuestRam)) -> bool;
-    /// Reports an event to our provider.
-    fn host_event(&self, event: Event);
-    fn host_clocks(&self) -> Reading;
-    /// Lets time pass.
-    fn pass(&self, span: Nanos);
-    fn pause_and_resume(&self) -> Result<(), MachineError>;
-    /// How often a check that has no natural number of rounds repeats.
-    fn rounds(&self) -> u64;
-    /// How much CLOCK_REALTIME and the guest's clock may differ in rate over a
-    /// check.
-    fn realtime_tolerance(&self) -> Nanos;
+pub(super) struct Subject<'b> {
+    pub(super) bench: &'b Bench<'b>,
+    pub(super) maker: Maker,
+    place: Place<'b>,
+    checks: RefCell<Vec<Check>>,
+}
+
+enum Place<'b> {
+    Kvm(Machine),
+    /// Page, MSRs and guest code agree on simulated time, to the nanosecond.
+    InProcess(&'b Board<Simulated>, RefCell<GuestCode<'b, Simulated>>),
 }
 
 /// A reading of a clock, between two of the TSC.
@@ -51,9 +47,144 @@ pub(super) struct Sample {
     pub(super) tsc_after: u64,
 }
 
-impl dyn Subject + '_ {
+impl<'b> Subject<'b> {
+    pub(super) fn on_kvm(bench: &'b Bench<'b>, maker: Maker) -> Result<Self, MachineError> {
+        let machine = started(&bench.machine(maker, bench.settings.vcpus))?;
+        Ok(Self { bench, maker, place: Place::Kvm(machine), checks: RefCell::default() })
+    }
+
+    pub(super) fn in_process(
+        bench: &'b Bench<'b>,
+        kind: Kind,
+        board: &'b Board<Simulated>,
+    ) -> Self {
+        let place = Place::InProcess(board, RefCell::new(GuestCode::start(board)));
+        Self { bench, maker: Maker::Own(kind), place, checks: RefCell::default() }
+    }
+
+    pub(super) fn into_checks(self) -> Vec<Check> {
+        self.checks.into_inner()
+    }
+
+    pub(super) fn judged(
+        &self,
+        name: &str,
+        expected: &str,
+        found: impl Into<String>,
+        verdict: Verdict,
+    ) {
+        let name = format!("{}: {name}", self.maker.label());
+        let check = Check { name, expected: expected.into(), found: found.into(), verdict };
+        self.checks.borrow_mut().push(check);
+    }
+
+    pub(super) fn holds(&self, name: &str, expected: &str, found: impl Into<String>, holds: bool) {
+        self.judged(name, expected, found, Verdict::of(holds));
+    }
+
+    /// Both texts must be equal.
+    pub(super) fn equal(&self, name: &str, expected: &str, found: &str) {
+        self.holds(name, expected, found, expected == found);
+    }
+
+    pub(super) fn not_measured(&self, name: &str, expected: &str, why: &str) {
+        self.judged(name, expected, "", Verdict::NotMeasured(why.into()));
+    }
+
+    /// The virtual machine, unless the guest is simulated.
+    pub(super) const fn machine(&self) -> Option<&Machine> {
+        match &self.place {
+            Place::Kvm(machine) => Some(machine),
+            Place::InProcess(..) => None,
+        }
+    }
+
+    pub(super) fn vcpus(&self) -> usize {
+        self.machine().map_or(1, Machine::vcpus)
+    }
+
+    pub(super) fn ram(&self) -> &GuestRam {
+        match &self.place {
+            Place::Kvm(machine) => machine.ram(),
+            Place::InProcess(board, _) => &board.ram,
+        }
+    }
+
+    /// Sends the guest a request and waits for the reply.
+    pub(super) fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+        match &self.place {
+            Place::Kvm(machine) => machine.ask(vcpu, request),
+            Place::InProcess(_, guest) => guest.borrow_mut().request(request),
+        }
+    }
+
+    pub(super) fn discover(&self) -> Result<Found, MachineError> {
+        match &self.place {
+            Place::Kvm(machine) => machine.discover(0),
+            Place::InProcess(_, guest) => guest.borrow_mut().discover(),
+        }
+    }
+
+    /// Runs `action` on our provider while no vCPU is in the guest; nothing if
+    /// the kernel makes the clock.
+    pub(super) fn with_provider<R>(
+        &self,
+        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+    ) -> Option<R> {
+        match &self.place {
+            Place::Kvm(machine) => machine.with_host_alone(action),
+            Place::InProcess(board, _) => Some(board.with_host(action)),
+        }
+    }
+
+    /// Reports an event to our provider.
+    pub(super) fn host_event(&self, event: Event) {
+        match &self.place {
+            Place::Kvm(machine) => machine.tell(event),
+            Place::InProcess(board, _) => board.host_event(event),
+        }
+    }
+
+    pub(super) fn host_clocks(&self) -> Reading {
+        match &self.place {
+            Place::Kvm(_) => host_clock::read(),
+            Place::InProcess(board, _) => board.time.reading(),
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&self, span: Nanos) {
+        match &self.place {
+            Place::Kvm(_) => std::thread::sleep(Duration::from_nanos(span.0)),
+            Place::InProcess(board, _) => board.time.pass(span),
+        }
+    }
+
+    pub(super) fn pause_and_resume(&self) -> Result<(), MachineError> {
+        if let Some(machine) = self.machine() {
+            machine.pause()?;
+            return machine.resume();
+        }
+        self.host_event(Event::Paused);
+        self.pass(PAUSE);
+        self.host_event(Event::Resumed);
+        Ok(())
+    }
+
+    /// How often a check that has no natural number of rounds repeats.
+    pub(super) const fn rounds(&self) -> u64 {
+        if self.machine().is_some() { 20 } else { 1_000 }
+    }
+
+    /// How much CLOCK_REALTIME and the guest's clock may differ in rate over a
+    /// check. kvmclock_test allows 5 s; between two readings of the host's clock
+    /// that is not needed.
+    pub(super) const fn realtime_tolerance(&self) -> Nanos {
+        Nanos(if self.machine().is_some() { 1_000_000 } else { 1_000 })
+    }
+
     pub(super) fn is_own(&self) -> bool {
-        self.maker() != Maker::Kernel
+        self.maker != Maker::Kernel
     }
 
     pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<Sample, LabError> {
@@ -71,6 +202,13 @@ impl dyn Subject + '_ {
         Ok(())
     }
 
+    /// Checks that an MSR reads as it was written.
+    pub(super) fn reads_back(&self, name: &str, msr: u32, written: u64) -> Result<(), LabError> {
+        let value = self.read_msr(msr)?;
+        self.equal(name, &format!("{written:#x}"), &format!("{value:#x}"));
+        Ok(())
+    }
+
     /// Whether vCPU 0 gets #GP.
     pub(super) fn refuses(&self, request: Request) -> Result<bool, LabError> {
         match self.request(0, request) {
@@ -85,12 +223,7 @@ impl dyn Subject + '_ {
     }
 
     /// Checks that all of these writes get #GP.
-    pub(super) fn all_refused(
-        &self,
-        name: &str,
-        writes: &[(u32, u64)],
-        checklist: &mut Checklist,
-    ) -> Result<(), LabError> {
+    pub(super) fn all_refused(&self, name: &str, writes: &[(u32, u64)]) -> Result<(), LabError> {
         let mut accepted = Vec::new();
         for &(msr, value) in writes {
             if !self.refuses_write(msr, value)? {
@@ -102,7 +235,7 @@ impl dyn Subject + '_ {
         } else {
             accepted.join(", ")
         };
-        checklist.holds(name, "refused with #GP", found, accepted.is_empty());
+        self.holds(name, "refused with #GP", found, accepted.is_empty());
         Ok(())
     }
 
@@ -122,23 +255,10 @@ impl dyn Subject + '_ {
 
     /// The TSC frequency advertised to the guest.
     pub(super) fn advertised_hz(&self) -> u64 {
-        match self.maker() {
-            Maker::Kernel => self.bench().host_tsc.0,
-            Maker::Own(kind) => self.bench().provider(kind).advertised_tsc.0,
+        match self.maker {
+            Maker::Kernel => self.bench.host_tsc.0,
+            Maker::Own(kind) => self.bench.provider(kind).advertised_tsc.0,
         }
-    }
-
-    /// [`Subject::call_provider`], with a result; nothing if the kernel makes
-    /// the clock.
-    pub(super) fn with_provider<R>(
-        &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
-    ) -> Option<R> {
-        let (mut action, mut result) = (Some(action), None);
-        self.call_provider(&mut |clock, now, ram| {
-            result = action.take().map(|action| action(clock, now, ram));
-        });
-        result
     }
 
     /// The time of vCPU 0's clock by our provider, ns.
@@ -154,8 +274,7 @@ impl dyn Subject + '_ {
         pages::time_info(self.ram(), vcpu)
     }
 
-    /// Has a vCPU exit and enter the guest again: pending page updates are
-    /// written at the entry.
+    /// As [`pages::reenter`].
     pub(super) fn reenter(&self, vcpu: usize) -> Result<(), LabError> {
         self.request(vcpu, pages::EXIT)?;
         Ok(())
@@ -167,7 +286,7 @@ impl dyn Subject + '_ {
 
     /// The hypervisor that the guest must recognise.
     pub(super) fn kind(&self) -> Kind {
-        match self.maker() {
+        match self.maker {
             Maker::Kernel => Kind::Kvm,
             Maker::Own(kind) => kind,
         }

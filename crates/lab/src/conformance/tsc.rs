@@ -7,7 +7,6 @@ use guest::request::Request;
 use guest::source::Source;
 use vmm::{Machine, MachineError};
 
-use super::checklist::Checklist;
 use super::subject::Subject;
 use crate::results::Verdict;
 use crate::settings::{LabError, Result};
@@ -30,7 +29,7 @@ struct ClockSample {
 }
 
 impl ClockSample {
-    fn now(subject: &dyn Subject) -> Result<Self> {
+    fn now(subject: &Subject<'_>) -> Result<Self> {
         let before = subject.host_clocks();
         let reading = subject.read(0, Source::KvmClock)?;
         let after = subject.host_clocks();
@@ -73,17 +72,12 @@ fn judge(jumped: RangeInclusive<i64>, keeps_offset: bool) -> Verdict {
 }
 
 /// Makes the TSC jump by `cause`, and checks both clocks.
-fn jump(
-    subject: &dyn Subject,
-    name: &str,
-    checklist: &mut Checklist,
-    cause: impl FnOnce(&ClockSample) -> Result,
-) -> Result {
+fn jump(subject: &Subject<'_>, name: &str, cause: impl FnOnce(&ClockSample) -> Result) -> Result {
     let expected = format!("RDTSC jumps by {JUMP} cycles");
     let before = ClockSample::now(subject)?;
     match cause(&before) {
         Err(LabError::Machine(MachineError::Declined { outcome, .. })) => {
-            checklist.holds(name, &expected, format!("{outcome:?}"), false);
+            subject.holds(name, &expected, format!("{outcome:?}"), false);
             return Ok(());
         }
         caused => caused?,
@@ -93,7 +87,7 @@ fn jump(
     let (least, most) = after.jumped_since(&before);
     let found = format!("jumped by {least} to {most} cycles");
     let verdict = judge(least..=most, keeps_offset()?);
-    checklist.judged(name, &expected, found, verdict);
+    subject.judged(name, &expected, found, verdict);
     if !subject.is_own() && name == WRITTEN {
         // KVM does not rewrite the page before its next update
         // (kvm_set_msr_common).
@@ -102,7 +96,7 @@ fn jump(
     let passed = after.kvm_clock_ns.wrapping_sub(before.kvm_clock_ns);
     let least = after.host_ns[0].saturating_sub(before.host_ns[1]);
     let most = after.host_ns[1] - before.host_ns[0];
-    checklist.holds(
+    subject.holds(
         &format!("{name}: kvm-clock unaffected"),
         &format!("advances by the host's time, ± {} µs", CLOCK_NS / 1000),
         format!("{passed} ns, while {least} to {most} ns passed"),
@@ -111,36 +105,23 @@ fn jump(
     Ok(())
 }
 
-pub(super) fn written(subject: &dyn Subject, _: &Machine, checklist: &mut Checklist) -> Result {
-    jump(subject, WRITTEN, checklist, |before| {
-        subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP))
-    })
+pub(super) fn written(subject: &Subject<'_>, _: &Machine) -> Result {
+    jump(subject, WRITTEN, |before| subject.write_msr(IA32_TSC, before.tsc.wrapping_add(JUMP)))
 }
 
-pub(super) fn adjusted(subject: &dyn Subject, _: &Machine, checklist: &mut Checklist) -> Result {
+pub(super) fn adjusted(subject: &Subject<'_>, _: &Machine) -> Result {
     let name = "IA32_TSC_ADJUST written";
     if subject.refuses(Request::ReadMsr { msr: IA32_TSC_ADJUST })? {
-        checklist.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");
+        subject.not_measured(name, "RDTSC jumps", "this KVM has no IA32_TSC_ADJUST");
         return Ok(());
     }
     let adjust = subject.read_msr(IA32_TSC_ADJUST)?.wrapping_add(JUMP);
-    jump(subject, name, checklist, |_| subject.write_msr(IA32_TSC_ADJUST, adjust))?;
-    let read = subject.read_msr(IA32_TSC_ADJUST)?;
-    checklist.holds(
-        "IA32_TSC_ADJUST reads back",
-        &format!("{adjust:#x}"),
-        format!("{read:#x}"),
-        read == adjust,
-    );
-    Ok(())
+    jump(subject, name, |_| subject.write_msr(IA32_TSC_ADJUST, adjust))?;
+    subject.reads_back("IA32_TSC_ADJUST reads back", IA32_TSC_ADJUST, adjust)
 }
 
-pub(super) fn offset(
-    subject: &dyn Subject,
-    machine: &Machine,
-    checklist: &mut Checklist,
-) -> Result {
-    jump(subject, "TSC offset set by the host", checklist, |_| {
+pub(super) fn offset(subject: &Subject<'_>, machine: &Machine) -> Result {
+    jump(subject, "TSC offset set by the host", |_| {
         let offset = machine.call_vcpu(0, |vcpu| vmm::kvm::tsc_offset(vcpu))??;
         machine.set_tsc_offset(0, offset.wrapping_add(JUMP))?;
         Ok(())

@@ -14,23 +14,23 @@ use vmm::devices::{Devices, Moment, Present};
 use super::time::Time;
 
 /// The only vCPU.
-pub(super) const BOOT: VcpuId = VcpuId(0);
+pub(crate) const BOOT: VcpuId = VcpuId(0);
 
 /// CPUID 1, ECX: a hypervisor is present.
 const FEATURES: u32 = 1;
 const HYPERVISOR: u32 = 1 << 31;
 
 /// One vCPU's machine.
-pub(super) struct Board<T> {
-    pub(super) time: T,
-    pub(super) ram: GuestRam,
+pub(crate) struct Board<T> {
+    pub(crate) time: T,
+    pub(crate) ram: GuestRam,
     host: RefCell<GuestClock>,
     devices: RefCell<Devices>,
     started: Reading,
 }
 
 impl<T: Time> Board<T> {
-    pub(super) fn new(settings: host::Settings, time: T) -> Result<Self, MachineError> {
+    pub(crate) fn new(settings: host::Settings, time: T) -> Result<Self, MachineError> {
         let now = time.reading();
         let board = Self {
             ram: GuestRam::new(MEMORY_MIN)?,
@@ -44,7 +44,7 @@ impl<T: Time> Board<T> {
     }
 
     /// Calls the provider as at an exit; the vCPU enters its guest afterwards.
-    pub(super) fn with_host<R>(
+    pub(crate) fn with_host<R>(
         &self,
         action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
     ) -> R {
@@ -58,7 +58,7 @@ impl<T: Time> Board<T> {
     }
 
     /// Reports an event of the VM to the provider.
-    pub(super) fn host_event(&self, event: Event) {
+    pub(crate) fn host_event(&self, event: Event) {
         self.with_host(|host, now, ram| host.handle(event, now, ram));
     }
 

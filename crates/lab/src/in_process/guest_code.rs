@@ -11,7 +11,7 @@ use super::time::Time;
 use crate::sample::VCPU;
 
 /// A vCPU that runs only to reply to a request.
-pub(super) struct GuestCode<'b, T: Time> {
+pub(crate) struct GuestCode<'b, T: Time> {
     guest: Guest<'b, Board<T>>,
     shared: &'b SharedArea,
     requests: u64,
@@ -21,13 +21,13 @@ pub(super) struct GuestCode<'b, T: Time> {
 
 impl<'b, T: Time> GuestCode<'b, T> {
     /// Starts it: it finds its clocks and registers its pages.
-    pub(super) fn start(board: &'b Board<T>) -> Self {
+    pub(crate) fn start(board: &'b Board<T>) -> Self {
         let shared = board.ram.shared();
         Self { guest: Guest::start(board, shared, VCPU), shared, requests: 0, tail: 0 }
     }
 
     /// As [`vmm::Machine::ask`].
-    pub(super) fn request(&mut self, request: Request) -> Result<Words, MachineError> {
+    pub(crate) fn request(&mut self, request: Request) -> Result<Words, MachineError> {
         let mailbox = self.shared.vcpu(VCPU);
         self.requests += 1;
         let (code, words) = request.encode();
@@ -43,7 +43,7 @@ impl<'b, T: Time> GuestCode<'b, T> {
     }
 
     /// As [`vmm::Machine::discover`].
-    pub(super) fn discover(&mut self) -> Result<Found, MachineError> {
+    pub(crate) fn discover(&mut self) -> Result<Found, MachineError> {
         let words = self.request(Request::Discover)?;
         let (vcpu, code) = (VCPU, Outcome::Done.number());
         let asked = format!("{:?}", Request::Discover);
@@ -51,7 +51,7 @@ impl<'b, T: Time> GuestCode<'b, T> {
     }
 
     /// Records from its ring, the oldest first.
-    pub(super) fn records(&mut self) -> Vec<Words> {
+    pub(crate) fn records(&mut self) -> Vec<Words> {
         let ring = &self.shared.vcpu(VCPU).ring;
         let taken = std::iter::from_fn(|| ring.pop(&mut self.tail).ok().flatten());
         taken.map(|(_, words)| words).collect()

@@ -12,7 +12,7 @@ use vmm::host_clock;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A TSC and the host's clocks.
-pub(super) trait Time: Counter {
+pub(crate) trait Time: Counter {
     /// The host's clocks now.
     fn reading(&self) -> Reading;
     /// Lets half of an exit pass.
@@ -21,7 +21,7 @@ pub(super) trait Time: Counter {
 
 /// The CPU's TSC and Linux's clocks.
 #[derive(Debug)]
-pub(super) struct Real;
+pub(crate) struct Real;
 
 impl Counter for Real {
     #[inline(always)]
@@ -45,7 +45,7 @@ impl Time for Real {
 
 /// A time that advances by 25 cycles a reading and by 4 µs an exit.
 #[derive(Debug)]
-pub(super) struct Simulated {
+pub(crate) struct Simulated {
     tsc: Cell<u64>,
     rate: Hertz,
 }
@@ -58,18 +58,18 @@ const EXIT: Nanos = Nanos(4_000);
 const EPOCH_NS: u64 = 1_767_225_600_123_456_789;
 
 impl Simulated {
-    pub(super) const fn new(rate: Hertz) -> Self {
+    pub(crate) const fn new(rate: Hertz) -> Self {
         Self { tsc: Cell::new(1_000_000_000), rate }
     }
 
     /// Advances by `span`.
-    pub(super) fn pass(&self, span: Nanos) {
+    pub(crate) fn pass(&self, span: Nanos) {
         let cycles = u128::from(span.0) * u128::from(self.rate.0) / NANOS_PER_SECOND;
         self.tsc.set(self.tsc.get() + cycles as u64);
     }
 
     /// The host's CLOCK_BOOTTIME at a TSC.
-    pub(super) fn boot(&self, tsc: u64) -> Nanos {
+    pub(crate) fn boot(&self, tsc: u64) -> Nanos {
         Nanos((u128::from(tsc) * NANOS_PER_SECOND / u128::from(self.rate.0)) as u64)
     }
 }

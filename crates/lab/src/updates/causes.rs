@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use guest::request::Request;
-use host::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
 use host::{Event, Policy, Reading, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::kvm_clock::Flags;
@@ -15,9 +14,9 @@ use super::subject::Subject;
 use crate::settings::LabError;
 
 /// How far a TSC offset is moved: far more than the time between two readings.
-const OFFSET_CYCLES: u64 = 1_000_000_000;
+pub(super) const OFFSET_CYCLES: u64 = 1_000_000_000;
 /// By how much the clock is set.
-const SET_NS: u64 = 5_000_000_000;
+pub(super) const SET_NS: u64 = 5_000_000_000;
 
 /// Whether an event could be caused.
 pub(super) enum Caused {
@@ -47,7 +46,7 @@ fn done(done: Done) -> Result {
     Ok(Caused::Done(done))
 }
 
-fn not(why: &str) -> Result {
+pub(super) fn not(why: &str) -> Result {
     Ok(Caused::Not(why.to_owned()))
 }
 
@@ -87,21 +86,11 @@ impl Subject {
     }
 }
 
-pub(super) fn msr(subject: &mut Subject) -> Result {
-    subject.register(KVM_SYSTEM_TIME)?;
-    done(Done::default())
-}
-
-/// The boot vCPU's old MSRs end the master clock: guests that use them do not
-/// know TSC_STABLE.
-pub(super) fn old_msr(subject: &mut Subject) -> Result {
-    subject.register(KVM_SYSTEM_TIME_OLD)?;
-    done(Done { stable: Some(false), ..Done::default() })
-}
-
-pub(super) fn msr_again(subject: &mut Subject) -> Result {
-    subject.register(KVM_SYSTEM_TIME)?;
-    done(Done { stable: Some(true), ..Done::default() })
+/// The boot vCPU's old MSR ends the master clock, as guests that use it do not
+/// know TSC_STABLE; the new one brings it back.
+pub(super) fn msr(subject: &Subject, msr: u32, stable: Option<bool>) -> Result {
+    subject.register(msr)?;
+    done(Done { stable, ..Done::default() })
 }
 
 /// To another CPU and back, so that the next move is one too.
@@ -145,16 +134,8 @@ pub(super) fn kernel_offset_back(subject: &mut Subject) -> Result {
     done(Done { step_ns: steps(subject, moved)?, stable: Some(true), ..Done::default() })
 }
 
-pub(super) fn own_offset(subject: &mut Subject) -> Result {
-    own_offset_by(subject, OFFSET_CYCLES)
-}
-
-pub(super) fn own_offset_back(subject: &mut Subject) -> Result {
-    own_offset_by(subject, OFFSET_CYCLES.wrapping_neg())
-}
-
 /// If KVM ignores the offset, the provider gets the event nevertheless.
-fn own_offset_by(subject: &Subject, cycles: u64) -> Result {
+pub(super) fn own_offset(subject: &Subject, cycles: u64) -> Result {
     let vcpu = VcpuId(subject.last() as u32);
     let tsc_offset = subject.own_offset_of(vcpu).wrapping_add(cycles);
     let is_ignored = subject.machine.set_tsc_offset(subject.last(), tsc_offset)? != tsc_offset;
@@ -183,15 +164,7 @@ fn all(subject: &Subject, step_ns: i64) -> Vec<i64> {
     vec![step_ns; subject.machine.vcpus()]
 }
 
-pub(super) fn kernel_clock_forward(subject: &mut Subject) -> Result {
-    kernel_clock(subject, SET_NS)
-}
-
-pub(super) fn kernel_clock_back(subject: &mut Subject) -> Result {
-    kernel_clock(subject, SET_NS.wrapping_neg())
-}
-
-fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
+pub(super) fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
     let vm = subject.machine.vm();
     let failed = |call| move |error| MachineError::Kvm { call, error };
     let began = Instant::now();
@@ -202,15 +175,7 @@ fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
     done(Done { step_ns: all(subject, by_ns.cast_signed()), less_ns, ..Done::default() })
 }
 
-pub(super) fn own_clock_forward(subject: &mut Subject) -> Result {
-    own_clock(subject, SET_NS)
-}
-
-pub(super) fn own_clock_back(subject: &mut Subject) -> Result {
-    own_clock(subject, SET_NS.wrapping_neg())
-}
-
-fn own_clock(subject: &Subject, by_ns: u64) -> Result {
+pub(super) fn own_clock(subject: &Subject, by_ns: u64) -> Result {
     let _ = subject.machine.with_host_alone(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
         host.handle(Event::ClockSet { clock }, now, ram);
@@ -250,18 +215,10 @@ pub(super) fn take_stopped(subject: &mut Subject) -> Result {
     done(Done { note: Some(note), ..Done::default() })
 }
 
-pub(super) fn cannot_suspend(_: &mut Subject) -> Result {
-    not("the lab does not suspend this machine")
-}
-
 pub(super) fn own_suspend(subject: &mut Subject) -> Result {
     subject.host_event(Event::HostSuspended);
     subject.host_event(Event::HostResumed);
     done(Done::default())
-}
-
-pub(super) fn not_on_running_vcpu(_: &mut Subject) -> Result {
-    not("KVM_SET_TSC_KHZ works only before a vCPU first runs")
 }
 
 /// 1 ppm higher, and back.
@@ -282,18 +239,9 @@ pub(super) fn own_frequency(subject: &mut Subject) -> Result {
     done(Done { missing, note, ..Done::default() })
 }
 
-pub(super) fn cannot_change_host(_: &mut Subject) -> Result {
-    not("the lab does not change this machine's clocksource or CPUs")
-}
-
-pub(super) fn own_clocksource_lost(subject: &mut Subject) -> Result {
-    subject.host_event(Event::HostClocksource { is_tsc: false });
-    done(Done { stable: Some(false), ..Done::default() })
-}
-
-pub(super) fn own_clocksource_back(subject: &mut Subject) -> Result {
-    subject.host_event(Event::HostClocksource { is_tsc: true });
-    done(Done { stable: Some(true), ..Done::default() })
+pub(super) fn own_clocksource(subject: &Subject, is_tsc: bool) -> Result {
+    subject.host_event(Event::HostClocksource { is_tsc });
+    done(Done { stable: Some(is_tsc), ..Done::default() })
 }
 
 /// It is created and never run: that is enough for KVM to synchronise its TSC.
@@ -312,10 +260,6 @@ pub(super) fn own_vcpu(subject: &mut Subject) -> Result {
     done(Done::default())
 }
 
-pub(super) fn kernel_synchronises(_: &mut Subject) -> Result {
-    not("KVM gives a new vCPU the TSC offset of the others")
-}
-
 pub(super) fn own_vcpu_other_tsc(subject: &mut Subject) -> Result {
     let vcpu = VcpuId(subject.machine.vcpus() as u32 + 1);
     let stable = subject.is_stable()?.then_some(false);
@@ -327,10 +271,6 @@ pub(super) fn own_vcpu_other_tsc(subject: &mut Subject) -> Result {
 pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
     subject.host_event(Event::PhysicalCpuAdded { tsc_agrees: false });
     done(Done { stable: Some(false), ..Done::default() })
-}
-
-pub(super) fn not_awaited(_: &mut Subject) -> Result {
-    not("the lab does not wait for it: every 300 s, on kernels before 6.18")
 }
 
 /// By a reading of the host's clock at the deadline.

@@ -2,9 +2,12 @@
 
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
-use super::causes::{self, Caused};
+use super::causes::{
+    self, Caused, OFFSET_CYCLES, SET_NS, kernel_clock, not, own_clock, own_clocksource, own_offset,
+};
 use super::subject::Subject;
 use crate::settings::LabError;
+use host::msr::{KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD};
 
 /// Kernels before 5.6 use a clock that NTP slews, and an update shows the slew
 /// since the last one: at most 500 ppm (adjtimex(2), "freq"). The rest is for
@@ -50,16 +53,21 @@ pub(super) struct Event {
     pub(super) stops: bool,
 }
 
+/// An event that writes all pages.
+const fn each(name: &'static str, kernel: Cause, own: Cause) -> Event {
+    Event { name, kernel, own, pages: Pages::All, stops: false }
+}
+
+/// Caused the same way on both.
+const fn both(name: &'static str, cause: Cause, pages: Pages) -> Event {
+    Event { pages, ..each(name, cause, cause) }
+}
+
+const fn all(name: &'static str, cause: Cause) -> Event {
+    both(name, cause, Pages::All)
+}
+
 impl Event {
-    const fn new(name: &'static str, kernel: Cause, own: Cause, pages: Pages) -> Self {
-        Self { name, kernel, own, pages, stops: false }
-    }
-
-    /// Caused the same way on both.
-    const fn both(name: &'static str, cause: Cause, pages: Pages) -> Self {
-        Self::new(name, cause, cause, pages)
-    }
-
     const fn stopping(self) -> Self {
         Self { stops: true, ..self }
     }
@@ -96,65 +104,39 @@ impl Event {
     }
 }
 
+const NO_SUSPEND: Cause = |_| not("the lab does not suspend this machine");
+const NO_FREQUENCY: Cause = |_| not("KVM_SET_TSC_KHZ works only before a vCPU first runs");
+const NO_CHANGE: Cause = |_| not("the lab does not change this machine's clocksource or CPUs");
+const NO_PERIOD: Cause =
+    |_| not("the lab does not wait for it: every 300 s, on kernels before 6.18");
+const NO_OTHER_TSC: Cause = |_| not("KVM gives a new vCPU the TSC offset of the others");
+
+const OFFSET_BACK: u64 = OFFSET_CYCLES.wrapping_neg();
+const SET_BACK: u64 = SET_NS.wrapping_neg();
+
 /// In this order: each begins with what the one before left, and what cannot be
 /// undone comes last.
 pub(super) const EVENTS: &[Event] = &[
-    Event::both("system time MSR written again", causes::msr, Pages::All),
-    Event::both("vCPU moved to another pCPU", causes::moved, Pages::AllWithoutMasterClock),
-    Event::both("system time by the old MSR", causes::old_msr, Pages::All),
-    Event::both("vCPU moved, no master clock", causes::moved, Pages::AllWithoutMasterClock),
-    Event::both("system time by the new MSR", causes::msr_again, Pages::All),
-    Event::new("TSC offset changed", causes::kernel_offset, causes::own_offset, Pages::All),
-    Event::new(
-        "TSC offset changed back",
-        causes::kernel_offset_back,
-        causes::own_offset_back,
-        Pages::All,
-    ),
-    Event::new(
-        "clock set 5 s forward",
-        causes::kernel_clock_forward,
-        causes::own_clock_forward,
-        Pages::All,
-    ),
-    Event::new("clock set 5 s back", causes::kernel_clock_back, causes::own_clock_back, Pages::All),
-    Event::both("paused", causes::paused, Pages::All).stopping(),
-    Event::both("GUEST_STOPPED taken", causes::take_stopped, Pages::None),
-    Event::both("saved and restored", causes::restored, Pages::All).stopping(),
-    Event::both("GUEST_STOPPED taken again", causes::take_stopped, Pages::None),
-    Event::new("host woke from suspend", causes::cannot_suspend, causes::own_suspend, Pages::All)
-        .stopping(),
-    Event::both("GUEST_STOPPED taken once more", causes::take_stopped, Pages::None),
-    Event::new(
-        "TSC frequency changed",
-        causes::not_on_running_vcpu,
-        causes::own_frequency,
-        Pages::All,
-    ),
-    Event::new(
-        "host clocksource no longer TSC",
-        causes::cannot_change_host,
-        causes::own_clocksource_lost,
-        Pages::All,
-    ),
-    Event::new(
-        "host clocksource TSC again",
-        causes::cannot_change_host,
-        causes::own_clocksource_back,
-        Pages::All,
-    ),
-    Event::new("periodic", causes::not_awaited, causes::own_period, Pages::All),
-    Event::new("vCPU added", causes::kernel_vcpu, causes::own_vcpu, Pages::Any),
-    Event::new(
-        "vCPU added, other TSC offset",
-        causes::kernel_synchronises,
-        causes::own_vcpu_other_tsc,
-        Pages::All,
-    ),
-    Event::new(
-        "pCPU added, other TSC offset",
-        causes::cannot_change_host,
-        causes::own_physical_cpu,
-        Pages::All,
-    ),
+    all("system time MSR written again", |on| causes::msr(on, KVM_SYSTEM_TIME, None)),
+    both("vCPU moved to another pCPU", causes::moved, Pages::AllWithoutMasterClock),
+    all("system time by the old MSR", |on| causes::msr(on, KVM_SYSTEM_TIME_OLD, Some(false))),
+    both("vCPU moved, no master clock", causes::moved, Pages::AllWithoutMasterClock),
+    all("system time by the new MSR", |on| causes::msr(on, KVM_SYSTEM_TIME, Some(true))),
+    each("TSC offset changed", causes::kernel_offset, |on| own_offset(on, OFFSET_CYCLES)),
+    each("TSC offset changed back", causes::kernel_offset_back, |on| own_offset(on, OFFSET_BACK)),
+    each("clock set 5 s forward", |on| kernel_clock(on, SET_NS), |on| own_clock(on, SET_NS)),
+    each("clock set 5 s back", |on| kernel_clock(on, SET_BACK), |on| own_clock(on, SET_BACK)),
+    all("paused", causes::paused).stopping(),
+    both("GUEST_STOPPED taken", causes::take_stopped, Pages::None),
+    all("saved and restored", causes::restored).stopping(),
+    both("GUEST_STOPPED taken again", causes::take_stopped, Pages::None),
+    each("host woke from suspend", NO_SUSPEND, causes::own_suspend).stopping(),
+    both("GUEST_STOPPED taken once more", causes::take_stopped, Pages::None),
+    each("TSC frequency changed", NO_FREQUENCY, causes::own_frequency),
+    each("host clocksource no longer TSC", NO_CHANGE, |on| own_clocksource(on, false)),
+    each("host clocksource TSC again", NO_CHANGE, |on| own_clocksource(on, true)),
+    each("periodic", NO_PERIOD, causes::own_period),
+    Event { pages: Pages::Any, ..each("vCPU added", causes::kernel_vcpu, causes::own_vcpu) },
+    each("vCPU added, other TSC offset", NO_OTHER_TSC, causes::own_vcpu_other_tsc),
+    each("pCPU added, other TSC offset", NO_CHANGE, causes::own_physical_cpu),
 ];

@@ -4,7 +4,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use vmm::Machine;
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Maker, started};
 use crate::pages::time_info;
 use crate::settings::LabError;
 
@@ -27,10 +27,7 @@ impl Subject {
         if let vmm::Backend::Own(provider) = &mut settings.backend {
             provider.sync_period = Some(SYNC_PERIOD);
         }
-        let machine = Machine::start(&settings)?;
-        for vcpu in 0..machine.vcpus() {
-            machine.discover(vcpu)?;
-        }
+        let machine = started(&settings)?;
         Ok(Self { machine, maker, cpus })
     }
 

@@ -6,7 +6,7 @@ mod registers;
 use units::UnixTime;
 
 use super::Moment;
-use registers::{TimeRegisters, slot_of};
+use registers::{B_24_HOURS, B_BINARY, TimeRegisters, slot_of};
 
 const SECOND_NS: i128 = 1_000_000_000;
 /// When the second is about to change, status A says so for 8 cycles of the
@@ -22,8 +22,6 @@ const A_UPDATE_IN_PROGRESS: u8 = 0x80;
 /// Divider 32768 Hz, and the rate of interrupts that are never raised.
 const A_RESET: u8 = 0x26;
 const B_SET: u8 = 0x80;
-const B_BINARY: u8 = 0x04;
-const B_24_HOURS: u8 = 0x02;
 /// What of status B there is: no interrupt, square wave or daylight saving.
 const B_KEPT: u8 = B_SET | B_BINARY | B_24_HOURS;
 /// Status D: the battery is good.

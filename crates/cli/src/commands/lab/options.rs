@@ -79,6 +79,118 @@ pub(super) struct Run {
     pub(super) output: Option<PathBuf>,
 }
 
+/// For how long.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Measured {
+    /// How long to measure (drift, agreement)
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    duration: Duration,
+}
+
+/// How long a machine is gone.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Downtime {
+    /// Time between save and restore (restore)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    downtime: Duration,
+}
+
+/// How much.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Reads {
+    /// Reads of all vCPUs together (monotonic)
+    #[arg(long, value_name = "N", default_value_t = 10_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    reads: u64,
+}
+
+/// A group of options, which changes what is run.
+trait Part {
+    fn apply(&self, plan: &mut Plan);
+}
+
+impl Part for Clocks {
+    fn apply(&self, plan: &mut Plan) {
+        let settings = &mut plan.session.settings;
+        if !self.provider.is_empty() {
+            settings.providers.clone_from(&self.provider);
+        }
+        settings.sources.clone_from(&self.source);
+    }
+}
+
+impl Part for AdvertisedTsc {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.advertised_tsc = self.tsc_hz.map(Hertz);
+        plan.session.settings.advertised_over_true = self.tsc_factor.unwrap_or(1.0);
+    }
+}
+
+impl Part for Vcpus {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.settings.vcpus = self.vcpus.into();
+    }
+}
+
+impl Part for Place {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.in_process = self.in_process;
+    }
+}
+
+impl Part for Plot {
+    fn apply(&self, plan: &mut Plan) {
+        plan.plot.clone_from(&self.plot);
+    }
+}
+
+impl Part for Measured {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.settings.drift = self.duration;
+    }
+}
+
+impl Part for Downtime {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.settings.downtime = self.downtime;
+    }
+}
+
+impl Part for Reads {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.settings.monotonic_reads = self.reads;
+    }
+}
+
+/// The options of one experiment.
+macro_rules! experiment {
+    ($name:ident: $($field:ident $part:ty),*) => {
+        #[derive(Debug, Clone, clap::Args)]
+        pub(super) struct $name {
+            $(#[command(flatten)] $field: $part,)*
+            #[command(flatten)]
+            run: Run,
+        }
+
+        impl $name {
+            pub(super) fn plan(&self) -> Plan {
+                let mut plan = Plan::new(vec![Experiment::$name], &self.run);
+                $(self.$field.apply(&mut plan);)*
+                plan
+            }
+        }
+    };
+}
+
+experiment!(Drift: clocks Clocks, tsc AdvertisedTsc, measured Measured, place Place, plot Plot);
+experiment!(Updates: vcpus Vcpus);
+experiment!(Cost: clocks Clocks, place Place, plot Plot);
+experiment!(Monotonic: vcpus Vcpus, reads Reads);
+experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
+experiment!(Restore: downtime Downtime, plot Plot);
+experiment!(Agreement: measured Measured);
+experiment!(Conformance: vcpus Vcpus, place Place);
+
 /// `parachron lab` alone.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct All {
@@ -91,19 +203,12 @@ pub(super) struct All {
     tsc: AdvertisedTsc,
     #[command(flatten)]
     vcpus: Vcpus,
-
-    /// How long to measure drift and agreement, each
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    duration: Duration,
-
-    /// Time between save and restore (restore)
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    downtime: Duration,
-
-    /// Reads of all vCPUs together (monotonic)
-    #[arg(long, value_name = "N", default_value_t = 10_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    reads: u64,
+    #[command(flatten)]
+    measured: Measured,
+    #[command(flatten)]
+    downtime: Downtime,
+    #[command(flatten)]
+    reads: Reads,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -114,165 +219,14 @@ pub(super) struct All {
 
 impl All {
     pub(super) fn plan(&self) -> Plan {
-        Plan::new(Experiment::chosen(&self.only, self.place.in_process), &self.run)
-            .drawn(&self.plot)
-            .at(&self.place)
-            .clocks(&self.clocks)
-            .advertised(&self.tsc)
-            .vcpus(&self.vcpus)
-            .with(|settings| {
-                settings.drift = self.duration;
-                settings.downtime = self.downtime;
-                settings.monotonic_reads = self.reads;
-            })
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Drift {
-    #[command(flatten)]
-    clocks: Clocks,
-    #[command(flatten)]
-    tsc: AdvertisedTsc,
-
-    /// How long to compare the clocks
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    duration: Duration,
-    #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    plot: Plot,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Drift {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Drift, &self.run)
-            .drawn(&self.plot)
-            .at(&self.place)
-            .clocks(&self.clocks)
-            .advertised(&self.tsc)
-            .with(|settings| settings.drift = self.duration)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Updates {
-    #[command(flatten)]
-    vcpus: Vcpus,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Updates {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Updates, &self.run).vcpus(&self.vcpus)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Cost {
-    #[command(flatten)]
-    clocks: Clocks,
-    #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    plot: Plot,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Cost {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Cost, &self.run).drawn(&self.plot).at(&self.place).clocks(&self.clocks)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Monotonic {
-    #[command(flatten)]
-    vcpus: Vcpus,
-
-    /// Reads of all vCPUs together
-    #[arg(long, value_name = "N", default_value_t = 10_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    reads: u64,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Monotonic {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Monotonic, &self.run)
-            .vcpus(&self.vcpus)
-            .with(|settings| settings.monotonic_reads = self.reads)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Offset {
-    #[command(flatten)]
-    clocks: Clocks,
-    #[command(flatten)]
-    tsc: AdvertisedTsc,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Offset {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Offset, &self.run).clocks(&self.clocks).advertised(&self.tsc)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Restore {
-    /// Time between save and restore
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
-    downtime: Duration,
-    #[command(flatten)]
-    plot: Plot,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Restore {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Restore, &self.run)
-            .drawn(&self.plot)
-            .with(|settings| settings.downtime = self.downtime)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Agreement {
-    /// How long to compare the pages
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    duration: Duration,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Agreement {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Agreement, &self.run).with(|settings| settings.drift = self.duration)
-    }
-}
-
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Conformance {
-    #[command(flatten)]
-    vcpus: Vcpus,
-    #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    run: Run,
-}
-
-impl Conformance {
-    pub(super) fn plan(&self) -> Plan {
-        Plan::of(Experiment::Conformance, &self.run).at(&self.place).vcpus(&self.vcpus)
+        let Self { clocks, tsc, vcpus, measured, downtime, reads, place, plot, .. } = self;
+        let parts: [&dyn Part; 8] = [clocks, tsc, vcpus, measured, downtime, reads, place, plot];
+        let experiments = Experiment::chosen(&self.only, place.in_process);
+        let mut plan = Plan::new(experiments, &self.run);
+        for part in parts {
+            part.apply(&mut plan);
+        }
+        plan
     }
 }
 
@@ -290,42 +244,6 @@ impl Plan {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = Session { experiments, settings, advertised_tsc: None, in_process: false };
         Self { session, run: run.clone(), plot: None }
-    }
-
-    fn of(experiment: Experiment, run: &Run) -> Self {
-        Self::new(vec![experiment], run)
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(&mut self.session.settings);
-        self
-    }
-
-    fn at(mut self, place: &Place) -> Self {
-        self.session.in_process = place.in_process;
-        self
-    }
-
-    fn drawn(self, plot: &Plot) -> Self {
-        Self { plot: plot.plot.clone(), ..self }
-    }
-
-    fn clocks(self, clocks: &Clocks) -> Self {
-        self.with(|settings| {
-            if !clocks.provider.is_empty() {
-                settings.providers.clone_from(&clocks.provider);
-            }
-            settings.sources.clone_from(&clocks.source);
-        })
-    }
-
-    fn advertised(mut self, tsc: &AdvertisedTsc) -> Self {
-        self.session.advertised_tsc = tsc.tsc_hz.map(Hertz);
-        self.with(|settings| settings.advertised_over_true = tsc.tsc_factor.unwrap_or(1.0))
-    }
-
-    fn vcpus(self, vcpus: &Vcpus) -> Self {
-        self.with(|settings| settings.vcpus = vcpus.vcpus.into())
     }
 }
 

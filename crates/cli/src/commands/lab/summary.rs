@@ -1,7 +1,7 @@
 //! The last table: one line for each experiment.
 
 use instruments::figures::{count, three_digits, time};
-use lab::results::{Outcome, Report, Tally, Worst};
+use lab::results::{Agreement, Drift, Findings, Outcome, Report, Restore, Tally, Verdict};
 
 use crate::output::table::{Cell, Column, Table};
 
@@ -37,30 +37,50 @@ pub(super) fn table(report: &Report) -> Table {
     table
 }
 
+/// Drifts less certain than this are left out.
+const CERTAIN_PPM: f64 = 200.0;
+
 /// The figure furthest from what it should be.
 fn worst(outcome: &Outcome) -> String {
-    match outcome.worst() {
-        None => "–".into(),
-        Some(Worst::Drift(row)) => {
-            let clock = row.backend.maker(&row.provider);
-            format!("{} ppm from theory: {clock} {}", three_digits(row.error_ppm()), row.source)
+    let worst = match &outcome.findings {
+        Findings::Drift(rows) => {
+            let certain = rows.iter().filter(|row| row.uncertainty_ppm <= CERTAIN_PPM);
+            largest(certain, Drift::error_ppm).map(|row| {
+                let clock = row.backend.maker(&row.provider);
+                format!("{} ppm from theory: {clock} {}", three_digits(row.error_ppm()), row.source)
+            })
         }
-        Some(Worst::NotCaused(rows, all)) => format!("{rows} of {all} not caused here"),
-        Some(Worst::Cost(row)) => format!("{} a reading: {}", time(row.least_ns), row.source),
-        Some(Worst::Monotonic(row)) => {
+        Findings::Updates(rows) => {
+            let not_caused = rows.iter().filter(|row| row.not_caused.is_some()).count();
+            (not_caused > 0).then(|| format!("{not_caused} of {} not caused here", rows.len()))
+        }
+        Findings::Cost(rows) => largest(rows, |row| row.least_ns)
+            .map(|row| format!("{} a reading: {}", time(row.least_ns), row.source)),
+        Findings::Monotonic(rows) => largest(rows, |row| row.worst_ns as f64).map(|row| {
             let (step, times) = (time(row.worst_ns as f64), count(row.backward));
             format!("{step} backward, {times} times: {}", row.setting)
-        }
-        Some(Worst::Offset(row)) => {
+        }),
+        Findings::Offset(rows) => largest(rows, |row| row.offset_ns.median).map(|row| {
             let clock = row.backend.maker(&row.provider);
             format!("{} offset: {clock} {}", time(row.offset_ns.median), row.source)
-        }
-        Some(Worst::Restore(row)) => {
+        }),
+        Findings::Restore(rows) => largest(rows, Restore::error_s).map(|row| {
             format!("{} error: {}, {}", time(row.error_s() * 1e9), row.source, row.policy)
+        }),
+        Findings::Agreement(rows) => largest(rows, Agreement::worst_ns)
+            .map(|row| format!("{} difference: {}", time(row.worst_ns()), row.page)),
+        Findings::Conformance => {
+            let failed = outcome.checks.iter().find(|check| check.verdict == Verdict::Failed);
+            failed.map(|check| check.name.clone())
         }
-        Some(Worst::Agreement(row)) => {
-            format!("{} difference: {}", time(row.worst_ns()), row.page)
-        }
-        Some(Worst::Failed(name)) => name.to_owned(),
-    }
+    };
+    worst.unwrap_or_else(|| "–".into())
+}
+
+/// The row with the largest figure, either way; the last of equal ones.
+fn largest<'r, T>(
+    rows: impl IntoIterator<Item = &'r T>,
+    figure: impl Fn(&T) -> f64,
+) -> Option<&'r T> {
+    rows.into_iter().max_by(|a, b| figure(a).abs().total_cmp(&figure(b).abs()))
 }

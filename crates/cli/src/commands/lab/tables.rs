@@ -19,37 +19,39 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
+/// A table of these rows, with what each column shows of one.
+fn table<R, const N: usize>(
+    title: &str,
+    rows: &[R],
+    columns: [(Column, &dyn Fn(&R) -> Cell); N],
+) -> Table {
+    let shown = columns.each_ref().map(|column| column.1);
+    let mut table = Table::new(title, columns.map(|column| column.0));
+    for row in rows {
+        table.row(shown.map(|cell| cell(row)));
+    }
+    table
+}
+
 /// What the first column means.
 const MAKERS: &str = "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
 fn drift(rows: &[Drift]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "Drift: guest time against host time",
+        rows,
         [
-            Column::names("clock by"),
-            Column::names("guest's clock"),
-            Column::figures("TSC", "MHz"),
-            Column::figures("host", "s"),
-            Column::figures("guest", "s"),
-            Column::figures("in 300 s", "s"),
-            Column::figures("drift", "ppm"),
-            Column::figures("theory", "ppm"),
-            Column::figures("±", "ppm"),
+            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("guest's clock"), &|row| row.source.as_str().into()),
+            (Column::figures("TSC", "MHz"), &|row| Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1)),
+            (Column::figures("host", "s"), &|row| seconds(row.host_s)),
+            (Column::figures("guest", "s"), &|row| seconds(row.guest_s)),
+            (Column::figures("in 300 s", "s"), &|row| Cell::figure(row.per_300_s, 2)),
+            (Column::figures("drift", "ppm"), &|row| ppm(row.drift_ppm)),
+            (Column::figures("theory", "ppm"), &|row| ppm(row.theory_ppm)),
+            (Column::figures("±", "ppm"), &|row| ppm(row.uncertainty_ppm)),
         ],
     );
-    for row in rows {
-        table.row([
-            row.backend.maker(&row.provider).into(),
-            row.source.as_str().into(),
-            Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1),
-            seconds(row.host_s),
-            seconds(row.guest_s),
-            Cell::figure(row.per_300_s, 2),
-            ppm(row.drift_ppm),
-            ppm(row.theory_ppm),
-            ppm(row.uncertainty_ppm),
-        ]);
-    }
     table.note(MAKERS);
     table.note(
         "TSC: the frequency the guest uses, advertised or measured by itself. in 300 s: what the \
@@ -74,35 +76,35 @@ fn ppm(value: f64) -> Cell {
     Cell::figure_as(shown, value)
 }
 
+fn nanos(ns: f64) -> Cell {
+    Cell::figure_as(time(ns), ns)
+}
+
+fn worst(row: &Monotonic) -> Cell {
+    if row.backward == 0 { Cell::none() } else { time(row.worst_ns as f64).into() }
+}
+
 fn updates(rows: &[Update]) -> Table {
-    let mut table = Table::new(
+    let shown = |row: &Update, words: String| {
+        if row.not_caused.is_none() { words.into() } else { Cell::none() }
+    };
+    let change = |row: &Update, before: String, after: String| {
+        shown(row, if before == after { before } else { format!("{before} → {after}") })
+    };
+    let version = |row: &Update| change(row, row.version.0.to_string(), row.version.1.to_string());
+    let flags = |row: &Update| change(row, row.flags.0.to_string(), row.flags.1.to_string());
+    let mut table = table(
         "Updates: what each event does to the clock page",
+        rows,
         [
-            Column::words("event"),
-            Column::names("clock by"),
-            Column::figures("vCPU", ""),
-            Column::figures("version", ""),
-            Column::figures("step", ""),
-            Column::figures("flags", ""),
+            (Column::words("event"), &|row| row.event.as_str().into()),
+            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::figures("vCPU", ""), &|row| row.vcpu.to_string().into()),
+            (Column::figures("version", ""), &version),
+            (Column::figures("step", ""), &|row| shown(row, time(row.step_ns as f64))),
+            (Column::figures("flags", ""), &flags),
         ],
     );
-    for row in rows {
-        let change = |before: String, after: String| {
-            if before == after { before } else { format!("{before} → {after}") }
-        };
-        let version = change(row.version.0.to_string(), row.version.1.to_string());
-        let flags = change(row.flags.0.to_string(), row.flags.1.to_string());
-        let caused = row.not_caused.is_none();
-        let cell = |words: String| if caused { words.into() } else { Cell::none() };
-        table.row([
-            row.event.as_str().into(),
-            row.backend.name().into(),
-            row.vcpu.to_string().into(),
-            cell(version),
-            cell(time(row.step_ns as f64)),
-            cell(flags),
-        ]);
-    }
     table.note(
         "version: +2 for each write. step: the new page's time minus the old page's, at the new \
          page's TSC. flags: 1 TSC_STABLE, 2 GUEST_STOPPED.",
@@ -120,32 +122,21 @@ fn updates(rows: &[Update]) -> Table {
 }
 
 fn cost(rows: &[Cost]) -> Table {
-    let mut table = Table::new(
+    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let mut table = table(
         "Cost of a reading inside the guest",
+        rows,
         [
-            Column::names("clock by"),
-            Column::names("guest's clock"),
-            Column::figures("least", "cycles"),
-            Column::figures("median", "cycles"),
-            Column::figures("p99", "cycles"),
-            Column::figures("least", "ns"),
-            Column::figures("RDTSC", "cycles"),
-            Column::figures("ratio", ""),
+            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("guest's clock"), &|row| row.source.as_str().into()),
+            (Column::figures("least", "cycles"), &|row| figure(row.cycles.min)),
+            (Column::figures("median", "cycles"), &|row| figure(row.cycles.median)),
+            (Column::figures("p99", "cycles"), &|row| figure(row.cycles.p99)),
+            (Column::figures("least", "ns"), &|row| figure(row.least_ns)),
+            (Column::figures("RDTSC", "cycles"), &|row| figure(row.rdtsc_cycles.min)),
+            (Column::figures("ratio", ""), &|row| figure(row.ratio)),
         ],
     );
-    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
-    for row in rows {
-        table.row([
-            row.backend.maker(&row.provider).into(),
-            row.source.as_str().into(),
-            figure(row.cycles.min),
-            figure(row.cycles.median),
-            figure(row.cycles.p99),
-            figure(row.least_ns),
-            figure(row.rdtsc_cycles.min),
-            figure(row.ratio),
-        ]);
-    }
     let sizes = |pick: fn(&Cost) -> u64| {
         let least = rows.iter().map(pick).min().unwrap_or(0);
         let most = rows.iter().map(pick).max().unwrap_or(0);
@@ -162,29 +153,19 @@ fn cost(rows: &[Cost]) -> Table {
 }
 
 fn monotonic(rows: &[Monotonic]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "Monotonic: all vCPUs read and publish in turn",
+        rows,
         [
-            Column::names("clock by"),
-            Column::words("setting"),
-            Column::names("guest's\nclock"),
-            Column::figures("reads", ""),
-            Column::figures("inter-\nleaved", ""),
-            Column::figures("back-\nward", ""),
-            Column::figures("worst", ""),
+            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::words("setting"), &|row| row.setting.as_str().into()),
+            (Column::names("guest's\nclock"), &|row| row.source.as_str().into()),
+            (Column::figures("reads", ""), &|row| count(row.reads).into()),
+            (Column::figures("inter-\nleaved", ""), &|row| count(row.interleaved).into()),
+            (Column::figures("back-\nward", ""), &|row| count(row.backward).into()),
+            (Column::figures("worst", ""), &worst),
         ],
     );
-    for row in rows {
-        table.row([
-            row.backend.name().into(),
-            row.setting.as_str().into(),
-            row.source.as_str().into(),
-            count(row.reads).into(),
-            count(row.interleaved).into(),
-            count(row.backward).into(),
-            if row.backward == 0 { Cell::none() } else { time(row.worst_ns as f64).into() },
-        ]);
-    }
     let vcpus = rows.iter().map(|row| row.vcpus).max().unwrap_or(0);
     table.note(format!("{vcpus} vCPUs."));
     table.note(
@@ -195,30 +176,19 @@ fn monotonic(rows: &[Monotonic]) -> Table {
 }
 
 fn offset(rows: &[Offset]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "Offset: the guest's clock minus the host's",
+        rows,
         [
-            Column::names("clock by"),
-            Column::names("guest's clock"),
-            Column::figures("min", ""),
-            Column::figures("median", ""),
-            Column::figures("p99", ""),
-            Column::figures("±", ""),
-            Column::figures("samples", ""),
+            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("guest's clock"), &|row| row.source.as_str().into()),
+            (Column::figures("min", ""), &|row| nanos(row.offset_ns.min)),
+            (Column::figures("median", ""), &|row| nanos(row.offset_ns.median)),
+            (Column::figures("p99", ""), &|row| nanos(row.offset_ns.p99)),
+            (Column::figures("±", ""), &|row| nanos(row.bound_ns)),
+            (Column::figures("samples", ""), &|row| count(row.samples).into()),
         ],
     );
-    for row in rows {
-        let figure = |ns: f64| Cell::figure_as(time(ns), ns);
-        table.row([
-            row.backend.maker(&row.provider).into(),
-            row.source.as_str().into(),
-            figure(row.offset_ns.min),
-            figure(row.offset_ns.median),
-            figure(row.offset_ns.p99),
-            figure(row.bound_ns),
-            count(row.samples).into(),
-        ]);
-    }
     table.note(MAKERS);
     table.note(
         "Host: CLOCK_BOOTTIME, plus its difference from the guest's clock at the machine's start.",
@@ -228,32 +198,20 @@ fn offset(rows: &[Offset]) -> Table {
 }
 
 fn restore(rows: &[Restore]) -> Table {
-    let mut table = Table::new(
+    let mut table = table(
         "Restore: what a guest sees of being saved and restored",
+        rows,
         [
-            Column::names("clock by"),
-            Column::names("policy"),
-            Column::names("guest's clock"),
-            Column::figures("down", "s"),
-            Column::figures("seen", "s"),
-            Column::figures("expected", "s"),
-            Column::figures("error", ""),
-            Column::figures("GUEST_\nSTOPPED", ""),
+            (Column::names("clock by"), &|row| row.backend.name().into()),
+            (Column::names("policy"), &|row| row.policy.as_str().into()),
+            (Column::names("guest's clock"), &|row| row.source.as_str().into()),
+            (Column::figures("down", "s"), &|row| Cell::figure(row.downtime_s, 3)),
+            (Column::figures("seen", "s"), &|row| Cell::figure(row.seen_s, 3)),
+            (Column::figures("expected", "s"), &|row| Cell::figure(row.expected_s, 3)),
+            (Column::figures("error", ""), &|row| nanos(row.error_s() * 1e9)),
+            (Column::figures("GUEST_\nSTOPPED", ""), &|row| row.guest_stopped.to_string().into()),
         ],
     );
-    for row in rows {
-        let error_ns = row.error_s() * 1e9;
-        table.row([
-            row.backend.name().into(),
-            row.policy.as_str().into(),
-            row.source.as_str().into(),
-            Cell::figure(row.downtime_s, 3),
-            Cell::figure(row.seen_s, 3),
-            Cell::figure(row.expected_s, 3),
-            Cell::figure_as(time(error_ns), error_ns),
-            row.guest_stopped.to_string().into(),
-        ]);
-    }
     table.note(
         "down: from save to restore by the host's clock. seen: how far the guest's clock advanced. \
          GUEST_STOPPED: how often the guest saw it.",
@@ -262,29 +220,17 @@ fn restore(rows: &[Restore]) -> Table {
 }
 
 fn agreement(rows: &[Agreement]) -> Table {
-    let mut table = Table::new(
+    table(
         "Agreement: Parachron's page minus KVM's, for one guest at the same TSC",
+        rows,
         [
-            Column::names("page"),
-            Column::figures("over", "s"),
-            Column::figures("min", ""),
-            Column::figures("median", ""),
-            Column::figures("p99", ""),
-            Column::figures("max", ""),
-            Column::figures("samples", ""),
+            (Column::names("page"), &|row| row.page.as_str().into()),
+            (Column::figures("over", "s"), &|row| Cell::figure(row.seconds, 1)),
+            (Column::figures("min", ""), &|row| nanos(row.difference_ns.min)),
+            (Column::figures("median", ""), &|row| nanos(row.difference_ns.median)),
+            (Column::figures("p99", ""), &|row| nanos(row.difference_ns.p99)),
+            (Column::figures("max", ""), &|row| nanos(row.difference_ns.max)),
+            (Column::figures("samples", ""), &|row| count(row.samples).into()),
         ],
-    );
-    for row in rows {
-        let figure = |ns: f64| Cell::figure_as(time(ns), ns);
-        table.row([
-            row.page.as_str().into(),
-            Cell::figure(row.seconds, 1),
-            figure(row.difference_ns.min),
-            figure(row.difference_ns.median),
-            figure(row.difference_ns.p99),
-            figure(row.difference_ns.max),
-            count(row.samples).into(),
-        ]);
-    }
-    table
+    )
 }

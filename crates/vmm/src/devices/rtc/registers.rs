@@ -2,7 +2,9 @@
 
 use units::calendar::{self, Date};
 
-use super::{B_24_HOURS, B_BINARY};
+/// Status B: the registers are binary; hours count to 24.
+pub(super) const B_BINARY: u8 = 0x04;
+pub(super) const B_24_HOURS: u8 = 0x02;
 
 const DAY_S: i128 = 86_400;
 /// In 12-hour mode bit 7 of the hour says afternoon.
