@@ -2,6 +2,7 @@
 
 pub mod clock_call;
 pub mod clocksource_switch;
+pub mod comparison;
 pub mod cross_cpu;
 pub mod kernel_entries;
 pub mod live;

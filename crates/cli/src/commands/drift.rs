@@ -1,20 +1,15 @@
 //! `parachron drift`: how wrong each clock goes, against a reference.
 
-mod clocks;
 mod csv;
 mod live;
 mod notes;
-mod pace;
-mod pair;
+mod person;
 mod plot;
 mod records;
-mod reference_names;
-mod references;
 pub(crate) mod report;
-mod scale;
+mod resumed;
+mod run;
 mod selected;
-mod session;
-mod stopwatch;
 mod text;
 mod verdicts;
 
@@ -23,6 +18,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use inspect::comparison::selected::Wanted;
+use inspect::comparison::{ClockName, Clocks, Pace, Reference, Unchecked};
 use inspect::tree::Tree;
 use instruments::drift::budget::Budget;
 use linux::vmclock::VmClockDevice;
@@ -31,10 +29,9 @@ use sources::phc::PhcSpec;
 use crate::duration;
 use crate::error::{self, CliError};
 use crate::output::{self, Format};
-use clocks::{ClockName, Clocks};
-use live::Live;
-use selected::Selected;
-use session::{Resuming, Session};
+use report::NotHeld;
+use resumed::Resuming;
+use run::Run;
 
 /// Measure how far each clock drifts from a reference.
 ///
@@ -72,7 +69,7 @@ pub(crate) struct Args {
     stopwatch: bool,
 
     /// Measure only this clock, or these after commas; may be repeated
-    #[arg(long, value_enum, value_name = "CLOCK", value_delimiter = ',')]
+    #[arg(long, value_name = "CLOCK", value_delimiter = ',', value_parser = clock_name())]
     clock: Vec<ClockName>,
 
     /// How long to measure; 0s with --resume only computes from the records
@@ -111,6 +108,11 @@ pub(crate) struct Args {
     plot: Option<PathBuf>,
 }
 
+fn clock_name() -> impl TypedValueParser<Value = ClockName> {
+    let value = |clock: ClockName| PossibleValue::new(clock.name()).help(clock.description());
+    PossibleValuesParser::new(ClockName::all().map(value)).try_map(|name| name.parse())
+}
+
 /// A time, or none.
 fn length(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration::parse(text) }
@@ -122,9 +124,10 @@ const INTERVALS: std::ops::RangeInclusive<Duration> =
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration::parse(text)?;
-    match INTERVALS.contains(&interval) {
-        true => Ok(interval),
-        false => Err(format!("expected 10ms to 1h, found {text:?}")),
+    if INTERVALS.contains(&interval) {
+        Ok(interval)
+    } else {
+        Err(format!("expected 10ms to 1h, found {text:?}"))
     }
 }
 
@@ -136,9 +139,10 @@ fn limit(text: &str) -> Result<f64, String> {
 /// Names go into records, whose fields end at commas.
 fn name(text: &str, expected: &str) -> Result<String, String> {
     let unfit = |c: char| c == ',' || c == '"' || c.is_control() || c.is_whitespace();
-    match text.contains(unfit) {
-        false => Ok(text.to_owned()),
-        true => Err(format!("expected {expected}, found {text:?}")),
+    if text.contains(unfit) {
+        Err(format!("expected {expected}, found {text:?}"))
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -159,50 +163,70 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     let facts = inspect::read(&Tree::live());
-    let Selected { references, note } = Selected::of(args)?;
+    let (references, note) = references(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
     let clocks = Clocks::find(&args.clock, only, &facts);
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
     };
-    let mut session = Session::new(clocks, references, boot());
-    session.notes.extend(note);
+    let mut run = Run::new(clocks, references, boot());
+    run.notes.extend(note);
     if let Some(path) = &args.resume {
         let how = Resuming {
             clocks: &args.clock,
             only_computes: args.duration.is_zero(),
             by_stopwatch: args.stopwatch,
         };
-        session.resume(path, &how)?;
+        run.resume(path, &how)?;
     }
-    if !args.duration.is_zero()
-        && let Err(error) = session.may_hold(budget)
-    {
-        return session.finish_records().and(Err(error));
+    if !args.duration.is_zero() && args.max_offset.is_some() && !run.session.has_offsets() {
+        // Before a run that cannot answer.
+        let NotHeld { why, remedy } = NotHeld::of(&Unchecked::Offset);
+        return run.finish_records().and(Err(CliError::Failed { cause: why, remedy }));
     }
     if let Some(path) = &args.records {
-        session.record(path)?;
+        run.record(path)?;
     }
     // Where the TSCs of two CPUs differ, moving between them would look like
     // a step; where pinning is refused, that is what is seen.
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0);
     let _pinned = linux::cpus::pin(cpu);
-    let measured = match args.stopwatch && !args.duration.is_zero() {
-        true => session.by_stopwatch(),
-        false => session.run(args.duration, &mut Live::new()),
+    let measured = if args.stopwatch && !args.duration.is_zero() {
+        run.by_stopwatch()
+    } else {
+        run.measure(args.duration)
     };
-    let kept = session.finish_records();
+    let kept = run.finish_records();
     // What was measured is shown, whatever ended it.
-    let shown = show(args, &session, budget);
+    let shown = show(args, &run, budget);
     measured.and(kept)?;
     shown
 }
 
-fn show(args: &Args, session: &Session, budget: Budget) -> Result<ExitCode, CliError> {
-    let report = session.report(budget)?;
+/// What the command line names, or else the best there is; with a note where it
+/// is not what a person may expect.
+fn references(args: &Args) -> Result<(Vec<Reference>, Option<String>), CliError> {
+    let pace = Pace::of(args.interval, args.duration);
+    let wanted = Wanted {
+        ntp: &args.ntp,
+        phc: &args.phc,
+        vmclock: args.vmclock.as_deref(),
+        chrony: args.chrony,
+    };
+    let references = selected::select(&wanted, pace)?;
+    let needs_none = args.stopwatch || args.duration.is_zero();
+    if !references.is_empty() || needs_none {
+        return Ok((references, None));
+    }
+    let (reference, note) = selected::select_best(pace);
+    Ok((vec![reference], note))
+}
+
+fn show(args: &Args, run: &Run, budget: Budget) -> Result<ExitCode, CliError> {
+    let report = run.report(budget)?;
     // A report that cannot be printed may still be drawn, and the other way.
-    let svg = || plot::svg(&report, &session.pairs);
+    let svg = || plot::svg(&report, run.session.pairs());
     let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, svg()?));
     let printed = match args.format {
         Format::Json => output::json(&report),
@@ -226,8 +250,8 @@ fn show(args: &Args, session: &Session, budget: Budget) -> Result<ExitCode, CliE
     Ok(if verdicts::is_within(&report)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The kernel's name of this boot; where it tells none, the clocks of two
-/// runs are taken to have counted on.
+/// The kernel's name of this boot; without one, the clocks of two runs are taken
+/// to have counted on.
 fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().chars().filter(|c| c.is_ascii_hexdigit() || *c == '-').collect()

@@ -1,7 +1,9 @@
 //! The result as rows for a program: one a clock and reference, seconds and
 //! ppm, empty where there is no figure.
 
-use super::report::{DriftReport, PairReport};
+use inspect::comparison::PairReport;
+
+use super::report::DriftReport;
 use crate::output::table::{Cell, Column, Table};
 
 /// The rows, with a heading.
@@ -46,7 +48,7 @@ fn row(pair: &PairReport) -> Vec<Cell> {
         Some(drift.offset.moved_ns / 1e9),
         Some(drift.steps.len() as f64),
     ];
-    let names = [pair.clock.clone().into(), pair.reference.clone().into()];
+    let names = [pair.clock.name().into(), pair.reference.clone().into()];
     let figures = figures.map(|figure| figure.map_or(Cell::none(), |value| Cell::figure(value, 6)));
     names.into_iter().chain(figures).collect()
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use inspect::comparison::Pair;
 
-use super::pair::Pair;
 use super::text;
 use crate::error;
 
@@ -47,8 +47,7 @@ impl Live {
         }
         for (pair, line) in pairs.iter().zip(&self.lines) {
             if let Some(drift) = pair.series.drift() {
-                let clock = pair.clock.name();
-                line.set_message(text::live(&clock, &pair.reference, &drift, elapsed));
+                line.set_message(text::live(pair.clock, &pair.reference, &drift, elapsed));
                 line.tick();
             }
         }

@@ -1,9 +1,9 @@
 //! The result as a picture: how far each clock went, and how steadily.
 
+use inspect::comparison::{Pair, PairReport};
 use instruments::drift::filter::Bounded;
 
-use super::pair::Pair;
-use super::report::{DriftReport, PairReport};
+use super::report::DriftReport;
 use super::text::frequency;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;
@@ -190,10 +190,10 @@ fn heading(canvas: &Canvas<'_>, words: &str, top: i32) -> Result<(), DrawError> 
 
 #[cfg(test)]
 mod tests {
+    use inspect::comparison::ClockName;
     use instruments::drift::{Nesting, Reading, Series, Span};
 
     use super::*;
-    use crate::commands::drift::clocks::ClockName;
     use crate::output::plot::testing;
 
     /// A clock 50 ppm fast that steps once, and one that is not read often.

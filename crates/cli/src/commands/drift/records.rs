@@ -1,11 +1,10 @@
-//! The file of comparisons, as `--records` and `--resume` ask for it.
+//! The file of comparisons that `--records` and `--resume` name.
 
 use std::path::Path;
 
-use clap::ValueEnum;
+use inspect::comparison::{ClockName, UnknownClock};
 use records::{Damage, Error, Joined, Record, Recorder};
 
-use super::clocks::ClockName;
 use crate::error::CliError;
 
 /// Begins a new file.
@@ -40,8 +39,9 @@ pub(super) fn look(
 /// Gives `take` the clock of a comparison.
 fn by_name(mut take: impl FnMut(ClockName, &Record)) -> impl FnMut(&Record) -> Result<(), String> {
     move |record| {
-        let clock = ClockName::from_str(&record.clock, false)
-            .map_err(|_| format!("is of a clock that is not known here: {:?}", record.clock))?;
+        let clock = record.clock.parse();
+        let clock =
+            clock.map_err(|UnknownClock(clock)| format!("is of an unknown clock: {clock:?}"))?;
         take(clock, record);
         Ok(())
     }

@@ -1,10 +1,15 @@
 //! What a run came to, as `--format json` prints it.
 
-use instruments::drift::Drift;
+use std::time::Duration;
+
+use inspect::comparison::{
+    NotMeasured, Outcome, PairReport, ReferenceReport, TscFrequency, Unchecked,
+};
 use instruments::drift::budget::{Budget, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sources::SourceStatus;
+
+use super::notes::sentence;
 
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -33,31 +38,6 @@ pub(crate) struct DriftReport {
     pub(super) disturbed: Vec<String>,
 }
 
-/// A reference, and how it replied.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct ReferenceReport {
-    /// Its kind and name; of a PTP hardware clock that was specified to count UTC
-    /// or TAI also what is subtracted: `phc /dev/ptp1 tai=37`.
-    pub(super) name: String,
-    /// Comparisons tried in this run.
-    pub(super) tried: u64,
-    /// Comparisons made.
-    pub(super) made: u64,
-    /// Why others failed.
-    pub(super) failures: Vec<Failure>,
-    /// Whether its time agrees with the majority of references that tell the
-    /// time of day; none where there is no majority, or nothing to compare.
-    pub(super) agrees: Option<bool>,
-    /// Why it was not queried any more.
-    pub(super) stopped: Option<String>,
-    /// Time between comparisons at the end, s: longer than asked for where it
-    /// sent kiss-o'-death RATE.
-    pub(super) interval_s: f64,
-    /// What it states about itself.
-    #[serde(flatten)]
-    pub(super) status: SourceStatus,
-}
-
 /// A limit that was not checked.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct NotHeld {
@@ -67,74 +47,57 @@ pub(crate) struct NotHeld {
     pub(super) remedy: String,
 }
 
-/// One kind of failure.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Failure {
-    /// What happened.
-    pub(super) what: String,
-    /// How often.
-    pub(super) times: u64,
-}
-
-/// One clock against one reference.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct PairReport {
-    /// The clock.
-    pub(super) clock: String,
-    /// The reference's name.
-    pub(super) reference: String,
-    /// The figures.
-    pub(super) drift: Drift,
-    /// Whether both count from 1970, so that the offset is an error.
-    pub(super) offset_is_error: bool,
-    /// The frequency against the budget.
-    pub(super) frequency_verdict: Option<Verdict>,
-    /// The offset against the budget.
-    pub(super) offset_verdict: Option<Verdict>,
-}
-
-/// The frequency that the TSC is taken to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct TscFrequency {
-    /// The frequency, Hz.
-    pub(super) hz: u64,
-    /// Where it is from.
-    pub(super) from: TscSource,
-}
-
-/// Where the TSC's frequency is from; the first that has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum TscSource {
-    /// The kernel's log, which not every user may read.
-    KernelLog,
-    /// CPUID.
-    Cpuid,
-    /// The host, by the kvm-clock page.
-    KvmClockPage,
-}
-
-impl TscSource {
-    /// For people.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::KernelLog => "the kernel's log",
-            Self::Cpuid => "CPUID",
-            Self::KvmClockPage => "the kvm-clock page",
+impl NotHeld {
+    /// Of a limit that was not checked.
+    pub(super) fn of(unchecked: &Unchecked) -> Self {
+        match unchecked {
+            Unchecked::Frequency(clocks) => {
+                let clocks: Vec<&str> = clocks.iter().map(|clock| clock.name()).collect();
+                Self {
+                    why: format!(
+                        "--max-ppm was not checked for {}: too few comparisons for a frequency",
+                        clocks.join(", ")
+                    ),
+                    remedy: "a longer --duration, or a shorter --interval".into(),
+                }
+            }
+            // No offset is an error: clocks that count from boot are off by
+            // anything, and so are references that do not give the time of day.
+            _ => Self {
+                why: "--max-offset was not checked: no clock that counts from 1970 (realtime, \
+                      rtc, phc) was compared with a reference that gives UTC"
+                    .into(),
+                remedy: "name such a reference (--ntp, --vmclock, --chrony, or --phc with what \
+                         it counts), and with --clock such a clock"
+                    .into(),
+            },
         }
     }
 }
 
-/// A clock that could not be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct NotMeasured {
-    /// Which.
-    pub(super) what: String,
-    /// Why.
-    pub(super) why: String,
-}
-
 impl DriftReport {
+    /// Of an outcome, with findings that are not in it.
+    pub(super) fn of(
+        outcome: Outcome,
+        budget: Budget,
+        elapsed: Duration,
+        mut notes: Vec<String>,
+    ) -> Self {
+        notes.extend(outcome.notes.iter().map(sentence));
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            duration_s: elapsed.as_secs_f64(),
+            references: outcome.references,
+            pairs: outcome.pairs,
+            tsc_frequency: outcome.tsc_frequency,
+            not_measured: outcome.not_measured,
+            budget,
+            not_held: outcome.unchecked.iter().map(NotHeld::of).collect(),
+            notes,
+            disturbed: outcome.disturbances.iter().map(sentence).collect(),
+        }
+    }
+
     /// Whether something that was measured is outside the budget.
     pub(super) fn is_outside(&self) -> bool {
         let verdicts = |pair: &PairReport| [pair.frequency_verdict, pair.offset_verdict];
@@ -145,14 +108,13 @@ impl DriftReport {
 #[cfg(test)]
 impl DriftReport {
     /// Of pairs alone.
-    pub(super) fn of_pairs(pairs: &[super::pair::Pair]) -> Self {
+    pub(super) fn of_pairs(pairs: &[inspect::comparison::Pair]) -> Self {
         let budget = Budget::default();
-        let judged = pairs.iter().filter_map(|pair| super::pair::judged(pair, budget));
         Self {
             version: "0.0.0".into(),
             duration_s: 100.0,
             references: Vec::new(),
-            pairs: judged.collect(),
+            pairs: pairs.iter().filter_map(|pair| pair.judged(budget)).collect(),
             not_measured: Vec::new(),
             budget,
             tsc_frequency: None,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use inspect::comparison::{ClockName, PairReport, ReferenceReport, stopwatch};
 use instruments::drift::{Drift, Frequency};
 
-use super::report::{DriftReport, PairReport, ReferenceReport};
-use super::{stopwatch, verdicts};
+use super::report::DriftReport;
+use super::verdicts;
 use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
 use crate::output::{Format, printable};
 use instruments::figures::{count, signed, time};
@@ -73,7 +74,7 @@ fn row(pair: &PairReport) -> [Cell; 7] {
         false => (drift.offset.moved_ns, "*"),
     };
     [
-        pair.clock.clone().into(),
+        pair.clock.name().into(),
         frequency,
         bound,
         seconds(drift.frequency.map(|frequency| frequency.per_day_s)),
@@ -114,7 +115,7 @@ fn moves(report: &DriftReport) -> Table {
     for pair in &report.pairs {
         let mut row = |at_s: f64, what: String| {
             table.row([
-                pair.clock.clone().into(),
+                pair.clock.name().into(),
                 pair.reference.clone().into(),
                 Cell::figure(at_s, 1),
                 what.into(),
@@ -143,7 +144,7 @@ fn stability(report: &DriftReport) -> Table {
             format!("{tau}:\u{a0}{}", significant(point.deviation * 1e6))
         });
         table.row([
-            pair.clock.clone().into(),
+            pair.clock.name().into(),
             pair.reference.clone().into(),
             points.collect::<Vec<_>>().join(", ").into(),
         ]);
@@ -245,7 +246,7 @@ fn only_recorded(report: &DriftReport) -> Vec<String> {
 fn filtered(pair: &PairReport) -> String {
     let drift = &pair.drift;
     let (least, median) = (time(drift.least_delay_ns), time(drift.median_delay_ns));
-    let (readings, clock) = (count(drift.readings as u64), &pair.clock);
+    let (readings, clock) = (count(drift.readings as u64), pair.clock);
     let delay = format!("delay {least} at least, {median} in the median");
     match drift.readings - drift.kept {
         0 => format!("{delay}; {readings} comparisons of {clock}, none of them dropped"),
@@ -267,7 +268,7 @@ pub(super) fn frequency(drift: &Drift) -> String {
 }
 
 /// One line while measuring.
-pub(super) fn live(clock: &str, reference: &str, drift: &Drift, elapsed: Duration) -> String {
+pub(super) fn live(clock: ClockName, reference: &str, drift: &Drift, elapsed: Duration) -> String {
     let figure = frequency(drift);
     let steps = drift.steps.len();
     let steps = if steps > 0 { format!(", {steps} steps") } else { String::new() };

@@ -1,64 +1,11 @@
-//! Whether the clocks keep to the budget, and which limits were not checked.
+//! Whether the clocks keep to the budget, in sentences and as an error.
 
-use instruments::drift::budget::{Budget, Verdict};
-
-use super::report::{DriftReport, NotHeld, PairReport};
-use crate::error::CliError;
+use inspect::comparison::PairReport;
+use instruments::drift::budget::Verdict;
 use instruments::figures::time;
 
-impl NotHeld {
-    /// No offset is an error: clocks that count from boot are off by anything,
-    /// and so are references that do not tell the time of day.
-    pub(super) fn offset() -> Self {
-        Self {
-            why: "--max-offset was not checked: no clock that counts from 1970 (realtime, rtc, \
-                  phc) was compared with a reference that gives UTC"
-                .into(),
-            remedy: "name such a reference (--ntp, --vmclock, --chrony, or --phc with what it \
-                     counts), and with --clock such a clock"
-                .into(),
-        }
-    }
-
-    fn frequency(clocks: &[&str]) -> Self {
-        Self {
-            why: format!(
-                "--max-ppm was not checked for {}: too few comparisons for a frequency",
-                clocks.join(", ")
-            ),
-            remedy: "a longer --duration, or a shorter --interval".into(),
-        }
-    }
-}
-
-/// The limits that were not checked.
-pub(super) fn not_held(pairs: &[PairReport], budget: Budget) -> Vec<NotHeld> {
-    // Measured against one reference, a clock has its frequency.
-    let mut unmeasured: Vec<&str> = Vec::new();
-    for pair in pairs.iter().filter(|pair| is_unmeasured(pair)) {
-        let clock = pair.clock.as_str();
-        let mut others = pairs.iter().filter(|other| other.clock == clock);
-        let is_measured = others.any(|other| is_judged(other) && !is_unmeasured(other));
-        if !is_measured && !unmeasured.contains(&clock) {
-            unmeasured.push(clock);
-        }
-    }
-    let frequency = (!unmeasured.is_empty()).then(|| NotHeld::frequency(&unmeasured));
-    let has_none = budget.max_offset_ns.is_some() && !pairs.iter().any(has_offset_verdict);
-    frequency.into_iter().chain(has_none.then(NotHeld::offset)).collect()
-}
-
-fn is_judged(pair: &PairReport) -> bool {
-    pair.frequency_verdict.is_some()
-}
-
-fn is_unmeasured(pair: &PairReport) -> bool {
-    pair.frequency_verdict == Some(Verdict::NotMeasured)
-}
-
-fn has_offset_verdict(pair: &PairReport) -> bool {
-    pair.offset_verdict.is_some()
-}
+use super::report::{DriftReport, NotHeld};
+use crate::error::CliError;
 
 /// Whether all is within the budget.
 ///

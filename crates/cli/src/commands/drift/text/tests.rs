@@ -1,15 +1,11 @@
+use inspect::comparison::{Failure, NotMeasured, Pair, TscFrequency, TscSource};
 use instruments::drift::budget::Budget;
 use instruments::drift::{Nesting, Reading, Series, Span};
 use sources::SourceStatus;
 
-use super::super::clocks::ClockName;
-use super::super::pair::{Pair, judged};
-use super::super::report::{
-    DriftReport, Failure, NotMeasured, ReferenceReport, TscFrequency, TscSource,
-};
 use super::*;
 
-/// A server 50 ppm fast that stepped by 20 ms, asked 100 times.
+/// A server 50 ppm fast that stepped by 20 ms, queried 100 times.
 fn report() -> DriftReport {
     let name = "ntp 192.0.2.1";
     let mut series = Series::new();
@@ -44,8 +40,8 @@ fn report() -> DriftReport {
     };
     DriftReport {
         references: vec![reference],
-        pairs: pairs.iter().filter_map(|pair| judged(pair, budget)).collect(),
-        not_measured: vec![NotMeasured { what: "rtc".into(), why: "not there: rtc0".into() }],
+        pairs: pairs.iter().filter_map(|pair| pair.judged(budget)).collect(),
+        not_measured: vec![NotMeasured { what: ClockName::Rtc, why: "not there: rtc0".into() }],
         budget,
         notes: vec!["A note.".into()],
         ..DriftReport::of_pairs(&pairs)

@@ -1,7 +1,7 @@
+use inspect::comparison::{ClockName, Pair, Unchecked};
+use instruments::drift::budget::Budget;
 use instruments::drift::{Nesting, Reading, Series, Span};
 
-use super::super::clocks::ClockName;
-use super::super::pair::{Pair, judged};
 use super::*;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;
@@ -25,8 +25,8 @@ fn pair_ahead(clock: ClockName, reference: &str, comparisons: u64, ahead_ns: u64
 /// The sentences and the exit code by a budget.
 fn verdict(pairs: &[Pair], max_ppm: Option<f64>, max_offset_ns: Option<f64>) -> (String, u8) {
     let budget = Budget { max_ppm, max_offset_ns };
-    let pairs: Vec<_> = pairs.iter().filter_map(|pair| judged(pair, budget)).collect();
-    let not_held = not_held(&pairs, budget);
+    let pairs: Vec<_> = pairs.iter().filter_map(|pair| pair.judged(budget)).collect();
+    let not_held = Unchecked::of(&pairs, budget).iter().map(NotHeld::of).collect();
     let report = DriftReport { pairs, budget, not_held, ..DriftReport::of_pairs(&[]) };
     let code = is_within(&report).map_or(2, |is_within| if is_within { 0 } else { 1 });
     (sentences(&report).join(" "), code)

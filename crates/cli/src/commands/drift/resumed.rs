@@ -3,42 +3,38 @@
 use std::path::Path;
 
 use ::records::{Record, is_unfinished};
+use inspect::comparison::{ClockName, stopwatch};
 
-use super::super::clocks::ClockName;
-use super::super::{records, stopwatch};
-use super::Session;
+use super::records;
+use super::run::Run;
 use crate::error::CliError;
 
 /// What is taken of a record, and what for.
 #[derive(Debug, Default)]
-pub(in super::super) struct Resuming<'a> {
+pub(super) struct Resuming<'a> {
     /// These clocks; all where none is named.
-    pub(in super::super) clocks: &'a [ClockName],
+    pub(super) clocks: &'a [ClockName],
     /// Nothing is measured: the file is only read.
-    pub(in super::super) only_computes: bool,
+    pub(super) only_computes: bool,
     /// A person with a stopwatch goes on with it.
-    pub(in super::super) by_stopwatch: bool,
+    pub(super) by_stopwatch: bool,
 }
 
-impl Session {
+impl Run {
     /// Takes in what an earlier run recorded, and goes on in its file. A run
     /// that only computes leaves the file as it is; but of what a killed run
     /// left of a Parquet file, it makes that.
-    pub(in super::super) fn resume(
-        &mut self,
-        path: &Path,
-        how: &Resuming<'_>,
-    ) -> Result<(), CliError> {
+    pub(super) fn resume(&mut self, path: &Path, how: &Resuming<'_>) -> Result<(), CliError> {
         let (mut last_boot, mut boots) = (None, 0u64);
         let mut references: Vec<String> = Vec::new();
         let take = |clock: ClockName, record: &Record| {
             if last_boot.as_ref() != Some(&record.boot) {
-                self.interrupt();
+                self.session.interrupt();
                 boots += 1;
                 last_boot = Some(record.boot.clone());
             }
             if how.clocks.is_empty() || how.clocks.contains(&clock) {
-                self.take(clock, &record.reference, record.reading());
+                self.session.add_recorded(clock, &record.reference, record.reading());
                 if !references.contains(&record.reference) {
                     references.push(record.reference.clone());
                 }
@@ -53,7 +49,7 @@ impl Session {
         };
         self.notes.extend(note);
         if last_boot.is_some_and(|last| last != self.boot) {
-            self.interrupt();
+            self.session.interrupt();
             boots += 1;
         }
         if boots > 1 {
@@ -64,11 +60,11 @@ impl Session {
             ));
         }
         if !how.only_computes {
-            let is_asked = |name: &String| {
-                self.references.iter().any(|one| one.name() == name)
+            let is_compared = |name: &String| {
+                self.session.references().iter().any(|one| one.name() == name)
                     || how.by_stopwatch && name == stopwatch::NAME
             };
-            let left_out = references.iter().filter(|name| !is_asked(name));
+            let left_out = references.iter().filter(|name| !is_compared(name));
             let left_out: Vec<String> = left_out.map(|name| left_out_note(name)).collect();
             self.notes.extend(left_out);
         }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use facts::Fact;
 use facts::steering::ChronyTracking;
+use facts::{Fact, Unknown};
 use linux::clock::Clock;
 use sources::chronyd_client::{Address, ChronydClient};
 use sources::{
@@ -14,22 +14,22 @@ use sources::{
 };
 
 use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC};
+use super::outcome::{Failure, ReferenceReport};
 use super::pace::{Pace, pause_after};
 use super::reference_names::{gives_utc, phc_name};
-use super::report::{Failure, ReferenceReport};
 
 /// A reply that takes longer bounds nothing worth the wait.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reference, and how it has replied so far.
-pub(super) struct Reference {
+pub struct Reference {
     name: String,
     kind: Kind,
     /// Whether it gives UTC: by its name, or by that of a PTP hardware clock's
     /// driver.
-    pub(super) gives_utc: bool,
+    pub gives_utc: bool,
     /// When to compare next.
-    pub(super) due: Instant,
+    pub due: Instant,
     interval: Duration,
     tried: u64,
     made: u64,
@@ -69,15 +69,15 @@ impl Reference {
     ///
     /// # Errors
     /// It has no address.
-    pub(super) fn ntp(name: &str, pace: Pace) -> Result<Self, NtpError> {
+    pub fn ntp(name: &str, pace: Pace) -> Result<Self, NtpError> {
         let server = NtpServer::find(name, TIMEOUT)?;
         let interval = pace.server(server.address().ip());
         let source = Source::Ntp(NtpSource::fixed(server));
         Ok(Self::new(format!("ntp {name}"), Kind::Source(source), interval))
     }
 
-    /// A PTP hardware clock, which is so many seconds ahead of UTC all along.
-    pub(super) fn phc(phc: PhcSource, ahead_s: Option<i32>, pace: Pace) -> Self {
+    /// A PTP hardware clock that stays so many seconds ahead of UTC.
+    pub fn phc(phc: PhcSource, ahead_s: Option<i32>, pace: Pace) -> Self {
         let name = phc_name(phc.clock_name(), phc.device(), phc.scale(), ahead_s);
         let source = Source::Phc(phc.fixed(ahead_s));
         Self { gives_utc: ahead_s.is_some(), ..Self::new(name, Kind::Source(source), pace.near()) }
@@ -87,45 +87,41 @@ impl Reference {
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub(super) fn vmclock(path: &Path, pace: Pace) -> Result<Self, String> {
+    pub fn vmclock(path: &Path, pace: Pace) -> Result<Self, Unknown> {
         match VmClockSource::open(path) {
             Fact::Known(vmclock) => {
                 let name = format!("vmclock {}", path.display());
                 Ok(Self::new(name, Kind::Source(Source::VmClock(vmclock)), pace.near()))
             }
-            Fact::Unknown(why) => Err(why.to_string()),
+            Fact::Unknown(why) => Err(why),
         }
     }
 
     /// chronyd's estimate.
-    pub(super) fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
+    pub fn chrony(address: Option<SocketAddr>, pace: Pace) -> Self {
         let name = address.map_or("chrony".to_owned(), |address| format!("chrony {address}"));
         let kind =
             Kind::Chrony { chrony: ChronydClient::new(address.map(Address::Udp)), last: None };
         Self::new(name, kind, pace.chronyd())
     }
 
-    /// CLOCK_MONOTONIC_RAW, where there is nothing better.
-    pub(super) fn raw(pace: Pace) -> Self {
+    /// CLOCK_MONOTONIC_RAW.
+    pub fn raw(pace: Pace) -> Self {
         Self::clock("raw", pace.near(), Box::new(|| Clock::MonotonicRaw.read_ns()))
     }
 
     /// A clock that is read in ns.
-    pub(super) fn clock(
-        name: &str,
-        interval: Duration,
-        read: Box<dyn Fn() -> Option<u64>>,
-    ) -> Self {
+    pub fn clock(name: &str, interval: Duration, read: Box<dyn Fn() -> Option<u64>>) -> Self {
         Self::new(name.into(), Kind::Clock(read), interval)
     }
 
     /// Its kind and name, as in records.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// An NTP server's address.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         match &self.kind {
             Kind::Source(source) => source.address(),
             _ => None,
@@ -133,7 +129,7 @@ impl Reference {
     }
 
     /// Which of the clocks that can be measured it is itself.
-    pub(super) fn is_clock(&self) -> Option<ClockName> {
+    pub fn is_clock(&self) -> Option<ClockName> {
         match &self.kind {
             Kind::Clock(_) => Some(ClockName::Raw),
             Kind::Source(Source::Phc(phc)) if phc.device() == FIRST_PHC => Some(ClockName::Phc),
@@ -142,25 +138,24 @@ impl Reference {
     }
 
     /// Whether it must not be queried again.
-    pub(super) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
 
     /// The failure that stopped it, or else the commonest.
-    pub(super) fn last_failure(&self) -> Option<String> {
+    pub fn last_failure(&self) -> Option<String> {
         let commonest = self.failures.iter().max_by_key(|(_, count)| **count);
         self.stopped.clone().or(commonest.map(|(what, _)| what.clone()))
     }
 
     /// Why its first comparison, and no other yet, failed: if it is down, that
     /// should be known before the end of a long run.
-    pub(super) fn failed_at_first(&self) -> Option<String> {
-        let why = self.last_failure().filter(|_| self.tried == 1)?;
-        Some(format!("the first comparison with {} failed: {why}", self.name))
+    pub fn failed_at_first(&self) -> Option<String> {
+        self.last_failure().filter(|_| self.tried == 1)
     }
 
-    /// Compares all clocks with it once, and sets the time for the next: a
-    /// later one where it only kept `others_wait`ing.
+    /// Compares all clocks with it once, and sets the time of the next
+    /// comparison: later after failures that made `others_wait`.
     pub(super) fn compare(&mut self, clocks: &Clocks, others_wait: bool) -> Vec<Compared> {
         let begun = Instant::now();
         self.tried += 1;
@@ -190,7 +185,7 @@ impl Reference {
                 Vec::new()
             }
         };
-        // What is overdue is left out, not made up for.
+        // Comparisons that are overdue are left out.
         let now = Instant::now();
         self.due = (self.due + self.interval).max(now);
         if others_wait {

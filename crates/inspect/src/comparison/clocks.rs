@@ -1,62 +1,110 @@
 //! The clocks to be measured, read all at once.
 
 use std::cell::Cell;
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
-use clap::ValueEnum;
-use facts::Fact;
-use facts::Facts;
 use facts::kernel::LogEvent;
-use inspect::mapped_page;
+use facts::{Fact, Facts};
 use instruments::drift::{Nesting, Reading, Span};
 use linux::clock::Clock;
 use linux::counter::{self, Counter, Tsc};
 use pvclock::kvm_clock::TimeReader;
+use schemars::JsonSchema;
+use serde::Serialize;
 use sources::Rtc;
 use sources::phc::device_reader;
 use units::TimeReading;
 
-use super::report::{TscFrequency, TscSource};
+use super::outcome::{NotMeasured, TscFrequency, TscSource};
+use crate::mapped_page;
 
 /// What clock `phc` is.
 pub(super) const FIRST_PHC: &str = "/dev/ptp0";
 
 /// A clock's name on the command line and in records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ClockName {
-    /// The first PTP hardware clock, /dev/ptp0
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockName {
+    /// The first PTP hardware clock, /dev/ptp0.
     Phc,
-    /// The battery-backed clock
+    /// The battery-backed clock.
     Rtc,
-    /// The time stamp counter, by the frequency it is said to have
+    /// The time stamp counter, by its nominal frequency.
     Tsc,
-    /// The kvm-clock page, read in place
+    /// The kvm-clock page, read in place.
     Pvclock,
-    /// CLOCK_MONOTONIC_RAW
+    /// CLOCK_MONOTONIC_RAW.
     Raw,
-    /// CLOCK_MONOTONIC
+    /// CLOCK_MONOTONIC.
     Monotonic,
-    /// CLOCK_BOOTTIME
+    /// CLOCK_BOOTTIME.
     Boottime,
-    /// CLOCK_REALTIME
+    /// CLOCK_REALTIME.
     Realtime,
 }
 
+/// Each with its name and what it is; slow to read first.
+const NAMES: [(ClockName, &str, &str); 8] = [
+    (ClockName::Phc, "phc", "The first PTP hardware clock, /dev/ptp0"),
+    (ClockName::Rtc, "rtc", "The battery-backed clock"),
+    (ClockName::Tsc, "tsc", "The time stamp counter, by its nominal frequency"),
+    (ClockName::Pvclock, "pvclock", "The kvm-clock page, read in place"),
+    (ClockName::Raw, "raw", "CLOCK_MONOTONIC_RAW"),
+    (ClockName::Monotonic, "monotonic", "CLOCK_MONOTONIC"),
+    (ClockName::Boottime, "boottime", "CLOCK_BOOTTIME"),
+    (ClockName::Realtime, "realtime", "CLOCK_REALTIME"),
+];
+
 impl ClockName {
+    /// All, in the order in which they are read.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.into_iter().map(|(clock, ..)| clock)
+    }
+
     /// As typed.
-    pub(super) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// What it is, for people.
+    pub fn description(self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(self) -> (Self, &'static str, &'static str) {
+        NAMES.into_iter().find(|(clock, ..)| *clock == self).unwrap_or(NAMES[0])
     }
 
     /// Whether it counts from 1970, so that its offset from a reference that
     /// does means something.
-    pub(super) fn counts_from_1970(self) -> bool {
+    pub fn counts_from_1970(self) -> bool {
         matches!(self, Self::Realtime | Self::Rtc | Self::Phc)
     }
 }
 
+impl fmt::Display for ClockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that names no clock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no clock is named {0:?}")]
+pub struct UnknownClock(pub String);
+
+impl FromStr for ClockName {
+    type Err = UnknownClock;
+
+    fn from_str(text: &str) -> Result<Self, UnknownClock> {
+        Self::all().find(|clock| clock.name() == text).ok_or_else(|| UnknownClock(text.to_owned()))
+    }
+}
+
 /// Reads a clock, ns: what it shows at least, and at most.
-pub(super) type Reader = Box<dyn Fn() -> Option<Span>>;
+pub type Reader = Box<dyn Fn() -> Option<Span>>;
 
 /// How to read the clock of that name.
 fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
@@ -65,7 +113,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
             Err("reading the TSC is forbidden to this process".into())
         }
         ClockName::Tsc => nominal_tsc(facts)
-            .map(|said| tsc(said.hz))
+            .map(|nominal| tsc(nominal.hz))
             .ok_or("its frequency is neither in the kernel log nor in CPUID".into()),
         ClockName::Pvclock => {
             let page = known(mapped_page::in_place()).map(TimeReader::new)?;
@@ -128,10 +176,10 @@ fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
         let info = TimeReader::new(*mapped_page::in_place().known()?).info().ok()?;
         Some(info.scale.to_hertz()?.0)
     };
-    let said = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });
-    said(logged, TscSource::KernelLog)
-        .or_else(|| said(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
-        .or_else(|| said(page(), TscSource::KvmClockPage))
+    let of = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });
+    of(logged, TscSource::KernelLog)
+        .or_else(|| of(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
+        .or_else(|| of(page(), TscSource::KvmClockPage))
         .filter(|tsc| tsc.hz > 0)
 }
 
@@ -139,25 +187,25 @@ fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
 pub(super) type Stamp = Vec<Option<Span>>;
 
 /// The clocks to be measured.
-pub(super) struct Clocks {
+pub struct Clocks {
     /// Slow to read first.
     readers: Vec<(ClockName, Reader)>,
-    /// Those that could not be had, and why.
-    pub(super) missing: Vec<(ClockName, String)>,
+    /// Those that cannot be read, and why.
+    pub missing: Vec<NotMeasured>,
     /// What the TSC is taken for, where it is one of them.
-    pub(super) tsc: Option<TscFrequency>,
+    pub tsc: Option<TscFrequency>,
 }
 
 impl Clocks {
     /// Those of `wanted`; when none is, all that are there but `reference`,
     /// which would be compared with itself.
-    pub(super) fn find(wanted: &[ClockName], reference: Option<ClockName>, facts: &Facts) -> Self {
+    pub fn find(wanted: &[ClockName], reference: Option<ClockName>, facts: &Facts) -> Self {
         let (mut readers, mut missing) = (Vec::new(), Vec::new());
-        for &name in ClockName::value_variants() {
+        for name in ClockName::all() {
             if wanted.contains(&name) || wanted.is_empty() && reference != Some(name) {
                 match reader(name, facts) {
                     Ok(reader) => readers.push((name, reader)),
-                    Err(why) => missing.push((name, why)),
+                    Err(why) => missing.push(NotMeasured { what: name, why }),
                 }
             }
         }
@@ -166,13 +214,12 @@ impl Clocks {
     }
 
     /// These, whatever they read.
-    #[cfg(test)]
-    pub(super) fn of(readers: Vec<(ClockName, Reader)>) -> Self {
+    pub fn of(readers: Vec<(ClockName, Reader)>) -> Self {
         Self { readers, missing: Vec::new(), tsc: None }
     }
 
     /// Their names, in order.
-    pub(super) fn names(&self) -> Vec<ClockName> {
+    pub fn names(&self) -> Vec<ClockName> {
         self.readers.iter().map(|(name, _)| *name).collect()
     }
 
@@ -192,9 +239,10 @@ impl Clocks {
         }
     }
 
-    /// What all clocks show now.
-    pub(super) fn now(&self) -> Stamp {
-        self.stamps()()
+    /// What each clock shows now, of those that can be read.
+    pub fn now(&self) -> Vec<(ClockName, Span)> {
+        let shown = self.names().into_iter().zip(self.stamps()());
+        shown.filter_map(|(clock, shown)| Some((clock, shown?))).collect()
     }
 
     /// Each clock around a source's time.
@@ -202,8 +250,8 @@ impl Clocks {
         let (before, after) = reading.shown_ns;
         let reference = Span { before, after };
         let stamps = reading.before.iter().zip(&reading.after);
-        let each = self.readers.iter().zip(stamps).enumerate();
-        each.filter_map(|(clock, ((name, _), (before, after)))| {
+        let each = self.readers.iter().zip(stamps);
+        each.filter_map(|((name, _), (before, after))| {
             let shown = Span { before: before.as_ref()?.before, after: after.as_ref()?.after };
             // What the kernel read itself is tighter than two stamps.
             let latched = reading.latched.and_then(|latched| {
@@ -216,7 +264,7 @@ impl Clocks {
             });
             let (shown, reference) = latched.unwrap_or((shown, reference));
             let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
-            Some(Compared { clock, reading })
+            Some(Compared { clock: *name, reading })
         })
         .collect()
     }
@@ -234,8 +282,8 @@ impl Clocks {
                 reading.reference.after.saturating_sub(reading.reference.before)
             })
         };
-        let each = self.readers.iter().enumerate();
-        each.filter_map(|(clock, (_, reader))| Some(Compared { clock, reading: take(reader)? }))
+        let each = self.readers.iter();
+        each.filter_map(|(clock, reader)| Some(Compared { clock: *clock, reading: take(reader)? }))
             .collect()
     }
 }
@@ -244,11 +292,13 @@ impl Clocks {
 /// widens one, and the next is taken without.
 const TRIES: u32 = 4;
 
-/// A clock, by its place, compared with a reference.
+/// A clock compared with a reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Compared {
-    pub(super) clock: usize,
-    pub(super) reading: Reading,
+pub struct Compared {
+    /// Which clock.
+    pub clock: ClockName,
+    /// Both times.
+    pub reading: Reading,
 }
 
 #[cfg(test)]
@@ -259,12 +309,12 @@ mod tests {
 
     #[test]
     fn every_clock_is_read_around_and_within_a_reference() {
-        let facts = inspect::read(&inspect::tree::Tree::live());
+        let facts = crate::read(&crate::tree::Tree::live());
         let clocks = Clocks::find(&[], Some(ClockName::Raw), &facts);
         let names = clocks.names();
         assert!(names.contains(&ClockName::Monotonic) && !names.contains(&ClockName::Raw));
         assert_eq!(names.contains(&ClockName::Tsc), clocks.tsc.is_some());
-        assert_eq!(names.len() + clocks.missing.len() + 1, ClockName::value_variants().len());
+        assert_eq!(names.len() + clocks.missing.len() + 1, ClockName::all().count());
         let raw = || Clock::MonotonicRaw.read_ns();
         let stamp = clocks.stamps();
         let before = stamp();
@@ -275,13 +325,13 @@ mod tests {
         assert_eq!((inner.len(), outer.len()), (names.len(), names.len()));
         for one in inner.iter().chain(&outer) {
             let (low, high) = one.reading.bounds();
-            assert!(low <= high, "{:?}: {one:?}", names[one.clock]);
+            assert!(low <= high, "{one:?}");
         }
     }
 
     #[test]
-    fn a_clock_that_is_asked_for_is_had_though_it_is_the_reference() {
-        let facts = inspect::read(&inspect::tree::Tree::live());
+    fn a_clock_that_is_named_is_measured_though_it_is_the_reference() {
+        let facts = crate::read(&crate::tree::Tree::live());
         let clocks = Clocks::find(&[ClockName::Raw], Some(ClockName::Raw), &facts);
         assert_eq!(clocks.names(), [ClockName::Raw]);
     }

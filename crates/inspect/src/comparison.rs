@@ -1,0 +1,35 @@
+//! Clocks compared with references for as long as a caller likes, and what
+//! their figures together show. Reads clocks and sets none; names and figures
+//! go in and out, words are the caller's.
+//!
+//! - [`ClockName`], [`Clocks`]: the clocks that are measured.
+//! - [`Reference`]: what they are compared with; [`selected`] opens those of a
+//!   command line.
+//! - [`Session`]: comparisons as they are made, round by round.
+//! - [`Outcome`]: the figures, with a [`Note`] for what they cannot be relied
+//!   on for, and which limits were not checked.
+
+mod clocks;
+mod notes;
+mod outcome;
+mod pace;
+mod pair;
+mod reference;
+mod reference_names;
+mod scale;
+pub mod selected;
+mod session;
+pub mod stopwatch;
+
+pub use clocks::{ClockName, Clocks, Compared, Reader, UnknownClock};
+pub use notes::{Note, Seems};
+pub use outcome::{
+    Failure, NotMeasured, Outcome, PairReport, ReferenceReport, TscFrequency, TscSource, Unchecked,
+};
+pub use pace::Pace;
+pub use pair::Pair;
+pub use reference::Reference;
+pub use session::{NothingMeasured, Round, Session, StoodStill};
+
+#[cfg(test)]
+mod testing;

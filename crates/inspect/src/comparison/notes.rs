@@ -1,0 +1,285 @@
+//! What the figures of all clocks together show beyond each of them.
+
+use instruments::drift::agreement::{Agreement, agreement};
+use instruments::drift::{Refused, Step};
+use instruments::steps::Interval;
+use sources::phc::PhcScale;
+
+use super::clocks::ClockName;
+use super::outcome::{PairReport, ReferenceReport};
+use super::session::StoodStill;
+
+/// A finding in addition to the figures.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// All clocks stepped at once by the same: the reference did.
+    ReferenceStepped {
+        /// Its name.
+        reference: String,
+        /// How many clocks stepped.
+        clocks: usize,
+        /// The reference's step, ns.
+        by_ns: f64,
+        /// When, s since the start.
+        at_s: f64,
+    },
+    /// A clock stepped, and it may not have been it.
+    ClockStepped {
+        /// The clock.
+        clock: ClockName,
+        /// Its step, ns.
+        by_ns: f64,
+        /// When, s since the start.
+        at_s: f64,
+        /// Where nothing shows which of both stepped: the reference.
+        or_reference: Option<String>,
+    },
+    /// A reference showed the same time throughout.
+    StoodStill(StoodStill),
+    /// Readings that bounded nothing.
+    LeftOut {
+        /// The clock.
+        clock: ClockName,
+        /// The reference's name.
+        reference: String,
+        /// How many.
+        readings: u64,
+        /// Why the last of them.
+        why: Refused,
+    },
+    /// So many references contradict each other without a majority.
+    Contradiction(usize),
+    /// References that the others outvote.
+    Outvoted(Vec<String>),
+    /// A PTP hardware clock as a reference seems to count something else than it
+    /// is taken for.
+    ReferenceScale {
+        /// Its name.
+        reference: String,
+        /// How far it is from CLOCK_REALTIME, ns.
+        off_ns: f64,
+        /// What it seems to count.
+        seems: Seems,
+    },
+    /// The PTP hardware clock that is measured seems to count TAI.
+    ClockScale {
+        /// What it was compared with.
+        reference: String,
+        /// How far it is ahead, ns.
+        off_ns: f64,
+    },
+}
+
+/// What a PTP hardware clock seems to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Seems {
+    /// TAI, and it was taken for UTC; or CLOCK_REALTIME is wrong.
+    Tai,
+    /// TAI, and nobody specified what it counts.
+    UnspecifiedTai {
+        /// The device.
+        device: String,
+        /// How to specify it.
+        scale: PhcScale,
+    },
+    /// UTC, and it was taken for TAI; or CLOCK_REALTIME is wrong.
+    Utc,
+    /// It is behind by TAI - UTC for no known reason.
+    BehindUtc,
+}
+
+/// Steps of two clocks this close in time, s, are of one event.
+const TOGETHER_S: f64 = 2.0;
+
+/// What the measurement cannot be relied on for: references that stepped while
+/// they were one, clocks that were set back, and steps of one clock against
+/// one reference, which do not show whose they were. A reference that others
+/// outvote disturbs nothing.
+pub(super) fn disturbances(references: &[ReferenceReport], pairs: &[PairReport]) -> Vec<Note> {
+    let outvoted =
+        |name: &str| references.iter().any(|one| one.name == name && one.agrees == Some(false));
+    let mut names: Vec<&str> = Vec::new();
+    for pair in pairs {
+        if !names.contains(&pair.reference.as_str()) && !outvoted(&pair.reference) {
+            names.push(&pair.reference);
+        }
+    }
+    let mut notes = Vec::new();
+    // A clock that was set back was so against each reference: one note is enough.
+    let mut noted: Vec<ClockName> = Vec::new();
+    for name in names {
+        let of_it: Vec<&PairReport> = pairs.iter().filter(|pair| pair.reference == name).collect();
+        let common = common_steps(&of_it);
+        notes.extend(common.iter().map(|step| Note::ReferenceStepped {
+            reference: name.to_owned(),
+            clocks: of_it.len(),
+            by_ns: -step.ns,
+            at_s: step.at_s,
+        }));
+        for pair in &of_it {
+            let its_own = |step: &&Step| !common.iter().any(|other| is_alike(step, other));
+            let went_back = |step: &&Step| step.ns + step.bound_ns < 0.0;
+            // Without another clock against this reference, or this clock
+            // against another, either may have stepped.
+            let is_unsure =
+                |step: &&Step| of_it.len() == 1 && !stepped_elsewhere(pair, step, pairs);
+            let mut steps = pair.drift.steps.iter().filter(its_own);
+            let step = steps.find(|step| went_back(step) || is_unsure(step));
+            if let Some(step) = step.filter(|_| !noted.contains(&pair.clock)) {
+                noted.push(pair.clock);
+                notes.push(Note::ClockStepped {
+                    clock: pair.clock,
+                    by_ns: step.ns,
+                    at_s: step.at_s,
+                    or_reference: is_unsure(&step).then(|| name.to_owned()),
+                });
+            }
+        }
+    }
+    notes
+}
+
+/// Whether this clock stepped so against another reference too: then it was
+/// the clock.
+fn stepped_elsewhere(pair: &PairReport, step: &Step, pairs: &[PairReport]) -> bool {
+    let mut others =
+        pairs.iter().filter(|other| other.clock == pair.clock && other.reference != pair.reference);
+    others.any(|other| other.drift.steps.iter().any(|its| is_alike(step, its)))
+}
+
+fn is_alike(one: &Step, other: &Step) -> bool {
+    (one.at_s - other.at_s).abs() < TOGETHER_S
+        && (one.ns - other.ns).abs() <= one.bound_ns + other.bound_ns
+}
+
+/// Where all clocks step at once, by the same, it was the reference that did.
+fn common_steps(pairs: &[&PairReport]) -> Vec<Step> {
+    let [first, others @ ..] = pairs else { return Vec::new() };
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let in_all = |step: &&Step| {
+        others.iter().all(|pair| pair.drift.steps.iter().any(|other| is_alike(step, other)))
+    };
+    first.drift.steps.iter().filter(in_all).copied().collect()
+}
+
+/// Marks which references agree about CLOCK_REALTIME, and takes the verdicts
+/// from those that are outvoted: a clock need not keep to a wrong time. A
+/// note where they differ.
+pub(super) fn judge_references(
+    references: &mut [ReferenceReport],
+    pairs: &mut [PairReport],
+) -> Option<Note> {
+    let mut voters: Vec<(&mut ReferenceReport, Interval)> = Vec::new();
+    for reference in references {
+        let realtime = pairs.iter().find(|pair| {
+            pair.clock == ClockName::Realtime
+                && pair.offset_is_error
+                && pair.reference == reference.name
+        });
+        if let Some(pair) = realtime {
+            let interval = offset_interval(reference, pair);
+            voters.push((reference, interval));
+        }
+    }
+    if voters.len() < 2 {
+        return None;
+    }
+    let bounds: Vec<Interval> = voters.iter().map(|(_, bounds)| *bounds).collect();
+    let Agreement::Majority(members) = agreement(&bounds) else {
+        return Some(Note::Contradiction(voters.len()));
+    };
+    let mut outvoted = Vec::new();
+    for ((reference, _), agrees) in voters.into_iter().zip(members) {
+        reference.agrees = Some(agrees);
+        if !agrees {
+            outvoted.push(reference.name.clone());
+        }
+    }
+    for pair in pairs.iter_mut().filter(|pair| outvoted.contains(&pair.reference)) {
+        (pair.frequency_verdict, pair.offset_verdict) = (None, None);
+    }
+    (!outvoted.is_empty()).then_some(Note::Outvoted(outvoted))
+}
+
+/// Where CLOCK_REALTIME's offset from the true time lies by a reference: within
+/// what the delay leaves open, and its own root distance.
+fn offset_interval(reference: &ReferenceReport, pair: &PairReport) -> Interval {
+    let offset = pair.drift.offset;
+    let root_distance_ns = reference.status.root_distance_ns.unwrap_or(0) as f64;
+    let wide = offset.bound_ns.max(pair.drift.median_delay_ns / 2.0) + root_distance_ns;
+    Interval { low: offset.ns - wide, high: offset.ns + wide }
+}
+
+#[cfg(test)]
+mod tests {
+    use instruments::drift::budget::Budget;
+
+    use super::*;
+    use crate::comparison::testing::pair_of;
+
+    const HOST: &str = "phc /dev/ptp0";
+
+    /// Steps of both clocks, ms, half way through 60 s.
+    fn pairs(steps_ms: [i64; 2]) -> Vec<PairReport> {
+        let clocks = [ClockName::Monotonic, ClockName::Raw];
+        let pair = |(clock, step_ms): (ClockName, i64)| {
+            let ahead_ns = |n| if n > 30 { step_ms * 1_000_000 } else { 0 };
+            pair_of(clock, HOST, 60, ahead_ns).judged(Budget::default()).unwrap()
+        };
+        clocks.into_iter().zip(steps_ms).map(pair).collect()
+    }
+
+    /// Its disturbances; steps to the ms.
+    fn of(pairs: &[PairReport]) -> Vec<Note> {
+        let mut notes = disturbances(&[], pairs);
+        for note in &mut notes {
+            let (Note::ReferenceStepped { by_ns, .. } | Note::ClockStepped { by_ns, .. }) = note
+            else {
+                continue;
+            };
+            *by_ns = (*by_ns / 1e6).round() * 1e6;
+        }
+        notes
+    }
+
+    fn stepped(clock: ClockName, by_ms: f64, or_reference: Option<&str>) -> Note {
+        let or_reference = or_reference.map(str::to_owned);
+        Note::ClockStepped { clock, by_ns: by_ms * 1e6, at_s: 30.0, or_reference }
+    }
+
+    #[test]
+    fn it_was_the_reference_where_all_clocks_step_by_the_same() {
+        let reference = HOST.to_owned();
+        assert_eq!(
+            of(&pairs([7, 7])),
+            [Note::ReferenceStepped { reference, clocks: 2, by_ns: -7e6, at_s: 30.0 }]
+        );
+        assert!(of(&pairs([7, 0])).is_empty() && of(&pairs([7, 90])).is_empty());
+        assert_eq!(
+            of(&pairs([7, 7])[..1]),
+            [stepped(ClockName::Monotonic, 7.0, Some(HOST))],
+            "one clock alone does not show it"
+        );
+        // Against two references it does.
+        let twice = |step_ms| {
+            let mut both = [pairs([step_ms, 0]), pairs([step_ms, 0])].map(|mut two| two.remove(0));
+            both[1].reference = "ntp 192.0.2.1".into();
+            of(&both)
+        };
+        assert!(twice(7).is_empty());
+        assert_eq!(twice(-7), [stepped(ClockName::Monotonic, -7.0, None)]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_noted() {
+        assert_eq!(of(&pairs([0, -9])), [stepped(ClockName::Raw, -9.0, None)]);
+        let alone = stepped(ClockName::Monotonic, -9.0, Some(HOST));
+        assert_eq!(of(&pairs([-9, 0])[..1]), [alone]);
+        // Forward is a gap, and two different ways is neither together nor back.
+        assert_eq!(of(&pairs([4, -4])), [stepped(ClockName::Raw, -4.0, None)]);
+    }
+}

@@ -1,0 +1,51 @@
+//! One clock against one reference: its comparisons.
+
+use instruments::drift::budget::Budget;
+use instruments::drift::{Refused, Series};
+
+use super::clocks::ClockName;
+use super::outcome::PairReport;
+use super::reference_names::gives_utc;
+
+/// One clock against one reference.
+#[derive(Debug)]
+pub struct Pair {
+    /// The clock.
+    pub clock: ClockName,
+    /// The reference's name.
+    pub reference: String,
+    /// The comparisons.
+    pub series: Series,
+    /// Whether the reference gives UTC.
+    pub gives_utc: bool,
+    /// Readings that bounded nothing, and what was wrong with the last.
+    pub refused: (u64, Option<Refused>),
+}
+
+impl Pair {
+    /// A pair with its comparisons.
+    pub fn of(clock: ClockName, reference: &str, series: Series) -> Self {
+        let gives_utc = gives_utc(reference);
+        Self { clock, reference: reference.to_owned(), series, gives_utc, refused: (0, None) }
+    }
+
+    /// Whether both show the time of day.
+    pub fn offset_is_error(&self) -> bool {
+        self.clock.counts_from_1970() && self.gives_utc
+    }
+
+    /// Its figures, and whether they keep to the budget; none without a
+    /// comparison.
+    pub fn judged(&self, budget: Budget) -> Option<PairReport> {
+        let drift = self.series.drift()?;
+        let offset_is_error = self.offset_is_error();
+        Some(PairReport {
+            clock: self.clock,
+            reference: self.reference.clone(),
+            offset_is_error,
+            frequency_verdict: budget.frequency(&drift),
+            offset_verdict: budget.offset(&drift).filter(|_| offset_is_error),
+            drift,
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! The comparisons of a run, as they are made, and what they come to.
+
+use std::fmt;
+use std::io;
+use std::time::Instant;
+
+use instruments::drift::budget::Budget;
+use instruments::drift::{Reading, Refused, Series};
+use instruments::figures::time;
+use linux::wait::{Wait, Wake};
+use sources::phc::kernels_tai_s;
+
+use super::clocks::{ClockName, Clocks, Compared};
+use super::notes::{Note, disturbances, judge_references};
+use super::outcome::{NotMeasured, Outcome, PairReport, Unchecked};
+use super::pair::Pair;
+use super::reference::Reference;
+use super::scale;
+
+/// Clocks that are compared with references.
+pub struct Session {
+    clocks: Clocks,
+    references: Vec<Reference>,
+    pairs: Vec<Pair>,
+    /// Something was compared in this run.
+    has_compared: bool,
+}
+
+/// The comparisons of one reply; none where it failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    /// The reference's name.
+    pub reference: String,
+    /// Each clock that could be compared.
+    pub compared: Vec<Compared>,
+    /// Why it failed, where it was this reference's first.
+    pub failed_at_first: Option<String>,
+}
+
+/// A reference that showed the same time throughout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoodStill {
+    /// Its name.
+    pub reference: String,
+    /// A clock that did advance.
+    pub clock: ClockName,
+    /// By how much, ns.
+    pub advanced_ns: f64,
+}
+
+impl fmt::Display for StoodStill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reference, clock, advanced_ns } = self;
+        write!(f, "{reference} stood still while {clock} advanced by {}", time(*advanced_ns))
+    }
+}
+
+/// There is no comparison to compute from.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("nothing was measured: {}", causes.join("; "))]
+pub struct NothingMeasured {
+    /// Why: of the references, or else of the clocks.
+    pub causes: Vec<String>,
+    /// Whether chronyd was one of the references.
+    pub has_chronyd: bool,
+}
+
+impl Session {
+    /// Nothing compared yet.
+    pub fn new(clocks: Clocks, references: Vec<Reference>) -> Self {
+        Self { clocks, references, pairs: Vec::new(), has_compared: false }
+    }
+
+    /// The clocks that are compared.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// What they are compared with.
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// What was compared so far, in the order in which it first was.
+    pub fn pairs(&self) -> &[Pair] {
+        &self.pairs
+    }
+
+    /// Whether an offset means something, or will: then a limit can be checked.
+    pub fn has_offsets(&self) -> bool {
+        let mut clocks = self.clocks.names().into_iter();
+        let may_come = self.references.iter().any(|one| one.gives_utc)
+            && clocks.any(ClockName::counts_from_1970);
+        may_come || self.pairs.iter().any(Pair::offset_is_error)
+    }
+
+    /// Waits for the next reference that is due, and compares with it; none when
+    /// the time is over, a signal came, or every reference has stopped.
+    ///
+    /// # Errors
+    /// The system cannot wait.
+    pub fn next(&mut self, wait: &Wait, end: Instant) -> io::Result<Option<Round>> {
+        let due = self.references.iter().enumerate().filter(|(_, one)| !one.is_stopped());
+        let next = due.map(|(index, one)| (index, one.due)).min_by_key(|(_, at)| *at);
+        let Some((index, at)) = next.filter(|_| Instant::now() < end) else { return Ok(None) };
+        match wait.until(at.min(end))? {
+            Wake::Deadline if at <= end => Ok(self.compare(index)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Compares with the reference of that index now.
+    pub fn compare(&mut self, index: usize) -> Option<Round> {
+        let others_wait = self.references.len() > 1;
+        let reference = self.references.get_mut(index)?;
+        let compared = reference.compare(&self.clocks, others_wait);
+        let failed_at_first = reference.failed_at_first();
+        let reference = reference.name().to_owned();
+        self.add(&reference, &compared);
+        Some(Round { reference, compared, failed_at_first })
+    }
+
+    /// Adds comparisons of this run.
+    pub fn add(&mut self, reference: &str, compared: &[Compared]) {
+        self.has_compared |= !compared.is_empty();
+        for one in compared {
+            self.add_recorded(one.clock, reference, one.reading);
+        }
+    }
+
+    /// Adds a comparison of an earlier run.
+    pub fn add_recorded(&mut self, clock: ClockName, reference: &str, reading: Reading) {
+        let known =
+            self.pairs.iter().position(|pair| pair.clock == clock && pair.reference == reference);
+        let index = known.unwrap_or_else(|| {
+            let mut pair = Pair::of(clock, reference, Series::new());
+            // A host's clock gives UTC by its driver's name, which no record has.
+            pair.gives_utc |=
+                self.references.iter().any(|one| one.name() == reference && one.gives_utc);
+            self.pairs.push(pair);
+            self.pairs.len() - 1
+        });
+        if let Some(pair) = self.pairs.get_mut(index)
+            && let Err(why) = pair.series.push(reading)
+        {
+            pair.refused = (pair.refused.0 + 1, Some(why));
+        }
+    }
+
+    /// From here on clocks may count from another moment: the machine was
+    /// restarted.
+    pub fn interrupt(&mut self) {
+        self.pairs.iter_mut().for_each(|pair| pair.series.interrupted());
+    }
+
+    /// The last comparison was made.
+    pub fn finish(&mut self) {
+        self.pairs.iter_mut().for_each(|pair| pair.series.finish());
+    }
+
+    /// What it came to.
+    ///
+    /// # Errors
+    /// There is no comparison with a reference that advances.
+    pub fn outcome(&self, budget: Budget) -> Result<Outcome, NothingMeasured> {
+        let stood_still = self.stood_still();
+        let advances = |pair: &&Pair| pair.series.reference_stood_still_ns().is_none();
+        let mut pairs: Vec<PairReport> =
+            self.pairs.iter().filter(advances).filter_map(|pair| pair.judged(budget)).collect();
+        if pairs.is_empty() {
+            return Err(self.nothing(&stood_still));
+        }
+        let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
+        let mut notes = Vec::from_iter(judge_references(&mut references, &mut pairs));
+        notes.extend(scale::notes(&pairs, &kernels_tai_s()));
+        let mut disturbances = disturbances(&references, &pairs);
+        disturbances.extend(stood_still.into_iter().map(Note::StoodStill));
+        for pair in &self.pairs {
+            let (readings, Some(why)) = pair.refused else { continue };
+            let (clock, reference) = (pair.clock, pair.reference.clone());
+            let of_kind = match why {
+                Refused::BeforeStart { .. } => &mut disturbances,
+                Refused::WentBack { .. } => &mut notes,
+            };
+            of_kind.push(Note::LeftOut { clock, reference, readings, why });
+        }
+        Ok(Outcome {
+            references,
+            tsc_frequency: self.clocks.tsc.filter(|_| self.has_compared),
+            not_measured: self.clocks.missing.clone(),
+            unchecked: Unchecked::of(&pairs, budget),
+            pairs,
+            notes,
+            disturbances,
+        })
+    }
+
+    /// References that showed the same time throughout, each once.
+    fn stood_still(&self) -> Vec<StoodStill> {
+        let mut stopped: Vec<StoodStill> = Vec::new();
+        for pair in &self.pairs {
+            if let Some(advanced_ns) = pair.series.reference_stood_still_ns()
+                && !stopped.iter().any(|one| one.reference == pair.reference)
+            {
+                let (reference, clock) = (pair.reference.clone(), pair.clock);
+                stopped.push(StoodStill { reference, clock, advanced_ns });
+            }
+        }
+        stopped
+    }
+
+    fn nothing(&self, stood_still: &[StoodStill]) -> NothingMeasured {
+        let failures = self.references.iter().filter_map(Reference::last_failure);
+        let mut causes: Vec<String> =
+            stood_still.iter().map(ToString::to_string).chain(failures).collect();
+        if causes.is_empty() {
+            let missing = self.clocks.missing.iter();
+            causes.extend(missing.map(|NotMeasured { what, why }| format!("{what}: {why}")));
+        }
+        if causes.is_empty() {
+            causes.push("there is no comparison of these clocks".into());
+        }
+        let has_chronyd = self.references.iter().any(|one| one.name().starts_with("chrony"));
+        NothingMeasured { causes, has_chronyd }
+    }
+}
+
+#[cfg(test)]
+mod tests;

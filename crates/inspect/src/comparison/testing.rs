@@ -1,0 +1,26 @@
+//! Pairs for tests.
+
+use instruments::drift::{Nesting, Reading, Series, Span};
+
+use super::clocks::ClockName;
+use super::pair::Pair;
+
+const SINCE_1970: u64 = 1_795_000_000_000_000_000;
+
+/// So many comparisons, one a second, of a clock that is ahead by `ahead_ns` of
+/// the second.
+pub(super) fn pair_of(
+    clock: ClockName,
+    reference: &str,
+    comparisons: u64,
+    ahead_ns: impl Fn(u64) -> i64,
+) -> Pair {
+    let mut series = Series::new();
+    for n in 1..=comparisons {
+        let before = SINCE_1970 + 1_000_000_000 * n;
+        let reference = Span { before, after: before + 100 };
+        let clock = Span::at((before + 50).saturating_add_signed(ahead_ns(n)));
+        series.push(Reading { clock, reference, nesting: Nesting::ReferenceOutside }).unwrap();
+    }
+    Pair::of(clock, reference, series)
+}
