@@ -35,7 +35,7 @@ fn the_step_of_a_host_that_is_steered() {
     let back = before - rig.guest_reads(0, now).unwrap().0;
     // mul is cut by less than 2^−31.
     assert!((1_000_000 - 50..=1_000_000).contains(&back), "{back}");
-    HOST.says("a millisecond");
+    HOST.states("a millisecond");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn the_frequency_that_virtualbox_advertised() {
     let rig = Rig::kvm(settings, 1, at_rate(0, host));
     let counted = rig.guest_reads(0, at_rate(300 * SECOND, host)).unwrap().0;
     assert!((293_258_252_803 - 140..=293_258_252_803).contains(&counted), "{counted}");
-    HOST.says("293.26 s");
+    HOST.states("293.26 s");
 }
 
 #[test]
