@@ -64,22 +64,19 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), CliError> {
 
 /// `value` as one JSON document.
 pub(crate) fn json_document<T: Serialize>(value: &T) -> Result<String, CliError> {
-    let mut document = serde_json::to_string_pretty(value).map_err(|error| CliError::Failed {
-        cause: format!("cannot form the JSON document: {error}"),
-        remedy: "another --format, and report this bug".into(),
-    })?;
-    document.push('\n');
-    Ok(document)
+    ended(serde_json::to_string_pretty(value))
 }
 
 /// `value` as a JSON object on a line.
 pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<String, CliError> {
-    let mut line = serde_json::to_string(value).map_err(|error| CliError::Failed {
-        cause: format!("cannot form the JSON line: {error}"),
+    ended(serde_json::to_string(value))
+}
+
+fn ended(json: serde_json::Result<String>) -> Result<String, CliError> {
+    json.map(|json| json + "\n").map_err(|error| CliError::Failed {
+        cause: format!("cannot form the JSON: {error}"),
         remedy: "--format text, and report this bug".into(),
-    })?;
-    line.push('\n');
-    Ok(line)
+    })
 }
 
 /// Writes `content` to the file at `path`, by way of a temporary file: on a

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sources::chronyd_client::{self, ChronydError, Feed, FeedError};
 use units::OffsetBound;
 
+use crate::polled::Change;
 use crate::settings::ChronydSettings;
 
 /// A chronyd that is commanded, fed, or both.
@@ -56,12 +57,12 @@ impl ChronydClient {
 
     /// Feeds it a sample: whether it accepted it, and the result where that
     /// has changed.
-    pub(crate) fn feed(&mut self, offset: &OffsetBound) -> (bool, Option<Result<(), FeedError>>) {
+    pub(crate) fn feed(&mut self, offset: &OffsetBound) -> (bool, Option<Change>) {
         let Some(feed) = &self.feed else { return (false, None) };
         let sent = feed.sample(offset);
         let is_accepted = sent.is_ok();
         let before = self.accepts.replace(is_accepted);
         let is_change = before.unwrap_or(true) != is_accepted;
-        (is_accepted, is_change.then_some(sent))
+        (is_accepted, is_change.then(|| sent.map_err(|why| why.to_string())))
     }
 }

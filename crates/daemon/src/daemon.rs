@@ -243,11 +243,8 @@ impl Daemon {
             let outcome = one.outcome;
             self.summary.requests += 1;
             self.summary.replies += u64::from(outcome.offset.is_some());
-            let source = || self.sources[one.index].name.clone();
-            self.events.extend(outcome.change.map(|change| match change {
-                Change::Unreachable(why) => Event::SourceUnreachable { source: source(), why },
-                Change::Reachable => Event::SourceReachable { source: source() },
-            }));
+            let source = self.sources[one.index].name.clone();
+            self.events.extend(outcome.change.map(|change| changed(source, change)));
             self.measured(one.index, outcome.offset);
         }
     }
@@ -331,16 +328,19 @@ impl Daemon {
         }
         let (is_accepted, change) = self.chronyd.feed(offset);
         self.summary.fed_chronyd += u64::from(is_accepted);
-        let source = || FEED.to_owned();
-        self.events.extend(change.map(|change| match change {
-            Ok(()) => Event::SourceReachable { source: source() },
-            Err(why) => Event::SourceUnreachable { source: source(), why: why.to_string() },
-        }));
+        self.events.extend(change.map(|change| changed(FEED.to_owned(), change)));
     }
 
     fn basis(&self, correction: &Correction) -> Basis {
         let source = self.sources.get(correction.source);
         Basis::new(correction, source.map_or("?", |source| &source.name))
+    }
+}
+
+fn changed(source: String, change: Change) -> Event {
+    match change {
+        Ok(()) => Event::SourceReachable { source },
+        Err(why) => Event::SourceUnreachable { source, why },
     }
 }
 

@@ -26,14 +26,8 @@ pub(crate) struct Source {
     is_reachable: Option<bool>,
 }
 
-/// A source that became unreachable or reachable.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
-    /// It does not reply any more, or never did; why.
-    Unreachable(String),
-    /// It replies again.
-    Reachable,
-}
+/// A source replies again, or it does not reply any more or never did, and why.
+pub(crate) type Change = Result<(), String>;
 
 /// What came of a poll.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,15 +123,11 @@ impl Source {
         match reply {
             Ok(offset) => {
                 self.realtime = realtime;
-                Outcome {
-                    offset: Some(offset),
-                    change: (before == Some(false)).then_some(Change::Reachable),
-                }
+                Outcome { offset: Some(offset), change: (before == Some(false)).then_some(Ok(())) }
             }
-            Err(why) => Outcome {
-                offset: None,
-                change: (before != Some(false)).then_some(Change::Unreachable(why)),
-            },
+            Err(why) => {
+                Outcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
+            }
         }
     }
 

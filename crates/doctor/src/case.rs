@@ -2,11 +2,11 @@
 
 pub(crate) mod trust;
 
-use facts::Facts;
 use facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
 use facts::hardware::Phc;
 use facts::kernel::{LogEvent, LogLine};
 use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
+use facts::{Fact, Facts};
 use instruments::figures;
 use instruments::measurements::{CallCost, Measurements};
 
@@ -35,14 +35,12 @@ impl<'a> Case<'a> {
 
     /// The clock source in use.
     pub(crate) fn current(&self) -> Result<&'a str, Skipped> {
-        let current = &self.facts.clocksources.current;
-        current.known().map(String::as_str).ok_or_else(|| why_not(current))
+        known(&self.facts.clocksources.current).map(String::as_str)
     }
 
     /// The sources one may switch to.
     pub(crate) fn available(&self) -> Result<&'a [String], Skipped> {
-        let available = &self.facts.clocksources.available;
-        available.known().map(Vec::as_slice).ok_or_else(|| why_not(available))
+        known(&self.facts.clocksources.available).map(Vec::as_slice)
     }
 
     /// Whether the kernel offers a source; false where that is unknown.
@@ -52,12 +50,12 @@ impl<'a> Case<'a> {
 
     /// The CPU's flags about its TSC.
     pub(crate) fn flags(&self) -> Result<&'a TscFlags, Skipped> {
-        self.facts.cpu.flags.known().ok_or_else(|| why_not(&self.facts.cpu.flags))
+        known(&self.facts.cpu.flags)
     }
 
     /// What the hypervisor reports by CPUID.
     pub(crate) fn hypervisor(&self) -> Result<&'a Hypervisor, Skipped> {
-        self.facts.cpu.hypervisor.known().ok_or_else(|| why_not(&self.facts.cpu.hypervisor))
+        known(&self.facts.cpu.hypervisor)
     }
 
     /// Which hypervisor, where it identifies itself.
@@ -95,8 +93,7 @@ impl<'a> Case<'a> {
 
     /// The kernel's log lines about clocks.
     pub(crate) fn log(&self) -> Result<&'a [LogLine], Skipped> {
-        let log = &self.facts.kernel.log;
-        log.known().map(Vec::as_slice).ok_or_else(|| why_not(log))
+        known(&self.facts.kernel.log).map(Vec::as_slice)
     }
 
     /// Those of a certain event; none where there is no log.
@@ -104,19 +101,17 @@ impl<'a> Case<'a> {
         &self,
         wanted: impl Fn(&LogEvent) -> bool,
     ) -> impl Iterator<Item = &'a LogLine> {
-        let lines = self.facts.kernel.log.known().map_or(&[][..], Vec::as_slice);
-        lines.iter().filter(move |line| wanted(&line.event))
+        self.log().unwrap_or_default().iter().filter(move |line| wanted(&line.event))
     }
 
     /// The words of the kernel's command line.
     pub(crate) fn command_line(&self) -> Result<&'a [String], Skipped> {
-        let words = &self.facts.kernel.command_line;
-        words.known().map(Vec::as_slice).ok_or_else(|| why_not(words))
+        known(&self.facts.kernel.command_line).map(Vec::as_slice)
     }
 
     /// The kernel's own part of it: what follows `--` is for init.
     pub(crate) fn kernel_words(&self) -> impl Iterator<Item = &'a str> {
-        let words = self.facts.kernel.command_line.known().map_or(&[][..], Vec::as_slice);
+        let words = self.command_line().unwrap_or_default();
         words.iter().map(String::as_str).take_while(|word| *word != "--")
     }
 
@@ -138,17 +133,17 @@ impl<'a> Case<'a> {
 
     /// Programs of these kinds that run now.
     pub(crate) fn running(&self, kinds: &[TimeKeeperKind]) -> Vec<&'a TimeKeeper> {
-        let keepers = self.facts.steering.keepers.known().map_or(&[][..], Vec::as_slice);
-        keepers.iter().filter(|one| one.running && kinds.contains(&one.kind)).collect()
+        let keepers = self.facts.steering.keepers.known().into_iter().flatten();
+        keepers.filter(|one| one.running && kinds.contains(&one.kind)).collect()
     }
 
     /// PTP clocks that show a guest its host's time.
     pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
-        let phcs = self.facts.phcs.known().map_or(&[][..], Vec::as_slice);
+        let phcs = self.facts.phcs.known().into_iter().flatten();
         // drivers/ptp/ptp_kvm_common.c, drivers/hv/hv_util.c,
         // drivers/ptp/ptp_vmclock.c, drivers/ptp/ptp_vmw.c
         const NAMES: [&str; 4] = ["KVM virtual PTP", "hyperv", "vmclock", "ptp_vmw"];
-        phcs.iter().filter(|phc| NAMES.iter().any(|name| phc.clock_name.starts_with(name)))
+        phcs.filter(|phc| NAMES.iter().any(|name| phc.clock_name.starts_with(name)))
     }
 
     /// What reading the kernel's clock costs.
@@ -187,8 +182,12 @@ fn same_parameter(word: &str, name: &str) -> bool {
     word.chars().map(plain).eq(name.chars().map(plain))
 }
 
+fn known<T>(fact: &Fact<T>) -> Result<&T, Skipped> {
+    fact.known().ok_or_else(|| why_not(fact))
+}
+
 /// Why a fact is missing, as a rule's result.
-pub(crate) fn why_not<T>(fact: &facts::Fact<T>) -> Skipped {
+pub(crate) fn why_not<T>(fact: &Fact<T>) -> Skipped {
     match fact.unknown() {
         Some(unknown) => unknown.into(),
         None => Skipped::CouldNot("known, but not usable".to_owned()),

@@ -23,38 +23,30 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
 
 /// Add a kernel parameter.
 pub(crate) fn add_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
-    match boot_loader(case) {
-        BootLoader::Grubby => Remedy::command(
-            format!("Boot with {parameter}."),
-            format!("sudo grubby --update-kernel=ALL --args=\"{parameter}\""),
-        ),
-        BootLoader::Grub(update) => Remedy::command(
-            format!("Add {parameter} to GRUB_CMDLINE_LINUX in /etc/default/grub, then:"),
-            update,
-        ),
-        BootLoader::Vmm(advice) => Remedy::advice(format!("Add {parameter} to {advice}.")),
-        BootLoader::Unknown => {
-            Remedy::advice(format!("Add {parameter} to the kernel's command line."))
-        }
-    }
-    .changes("from the next boot on")
+    change_parameter(case, parameter, ["Boot with", "--args", "Add", "to"])
 }
 
 /// Remove a kernel parameter.
 pub(crate) fn remove_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
+    change_parameter(case, parameter, ["Boot without", "--remove-args", "Remove", "from"])
+}
+
+fn change_parameter(
+    case: &Case<'_>,
+    parameter: &str,
+    [boot, option, change, to]: [&str; 4],
+) -> Remedy {
+    let at = |place: &str| format!("{change} {parameter} {to} {place}");
     match boot_loader(case) {
         BootLoader::Grubby => Remedy::command(
-            format!("Boot without {parameter}."),
-            format!("sudo grubby --update-kernel=ALL --remove-args=\"{parameter}\""),
+            format!("{boot} {parameter}."),
+            format!("sudo grubby --update-kernel=ALL {option}=\"{parameter}\""),
         ),
-        BootLoader::Grub(update) => Remedy::command(
-            format!("Remove {parameter} from GRUB_CMDLINE_LINUX in /etc/default/grub, then:"),
-            update,
-        ),
-        BootLoader::Vmm(advice) => Remedy::advice(format!("Remove {parameter} from {advice}.")),
-        BootLoader::Unknown => {
-            Remedy::advice(format!("Remove {parameter} from the kernel's command line."))
+        BootLoader::Grub(update) => {
+            Remedy::command(at("GRUB_CMDLINE_LINUX in /etc/default/grub, then:"), update)
         }
+        BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
+        BootLoader::Unknown => Remedy::advice(at("the kernel's command line.")),
     }
     .changes("from the next boot on")
 }

@@ -53,6 +53,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The tree in a folder that `capture` wrote.
+pub(super) fn captured(folder: &Path) -> Result<Tree, CliError> {
+    Tree::captured(folder).map_err(|error| CliError::Failed {
+        cause: error.to_string(),
+        remedy: "a folder that `parachron capture DIR` wrote, or no --root to read this machine"
+            .into(),
+    })
+}
+
 /// One row an item: for reports and programs.
 fn list(manifest: &Manifest) -> Table {
     let columns = [

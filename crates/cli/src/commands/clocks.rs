@@ -4,13 +4,14 @@ mod absent;
 pub(crate) mod report;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use inspect::measure::{Plan, Session};
 use inspect::tree::Tree;
 
+use crate::commands::capture::captured;
 use crate::error::{COULD_NOT, CliError};
 use crate::output::{self, Format};
 use report::ClocksReport;
@@ -55,15 +56,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     // The report printed above gives the reasons.
     let nothing = report.current.known().is_none() && report.available.known().is_none();
     Ok(if nothing { ExitCode::from(COULD_NOT) } else { ExitCode::SUCCESS })
-}
-
-fn captured(folder: &Path) -> Result<Tree, CliError> {
-    Tree::captured(folder).map_err(|error| CliError::Failed {
-        cause: error.to_string(),
-        remedy: "a folder that `parachron capture DIR` wrote; without --root, clocks reads \
-                 this machine"
-            .into(),
-    })
 }
 
 #[cfg(test)]

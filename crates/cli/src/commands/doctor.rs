@@ -5,17 +5,18 @@ mod markdown;
 mod rule_list;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doctor::finding::{Diagnosis, Severity};
 use doctor::report::DoctorReport;
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
 
+use crate::commands::capture::captured;
 use crate::error::CliError;
 use crate::output::progress::Progress;
 use crate::output::{self, Format};
@@ -42,8 +43,8 @@ pub(crate) struct Args {
     format: Format,
 
     /// Exit with code 1 on a finding of this severity or worse
-    #[arg(long, value_enum, value_name = "SEVERITY")]
-    fail_on: Option<FailOn>,
+    #[arg(long, value_name = "SEVERITY", value_parser = severities())]
+    fail_on: Option<Severity>,
 
     /// Skip the measurement: facts only, in milliseconds
     #[arg(long)]
@@ -54,13 +55,10 @@ pub(crate) struct Args {
     rules: bool,
 }
 
-/// The lowest severity that sets the exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    /// Warnings and errors
-    Warning,
-    /// Errors only
-    Error,
+/// The severities that `--fail-on` names.
+fn severities() -> impl TypedValueParser<Value = Severity> {
+    PossibleValuesParser::new(["warning", "error"])
+        .map(|name| if name == "error" { Severity::Error } else { Severity::Warning })
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
@@ -83,28 +81,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(exit_code(&report.diagnosis, args.fail_on))
 }
 
-fn captured(folder: &Path) -> Result<Tree, CliError> {
-    Tree::captured(folder).map_err(|error| CliError::Failed {
-        cause: error.to_string(),
-        remedy: "a folder that `parachron capture DIR` wrote; without --root, doctor examines \
-                 this machine"
-            .into(),
-    })
-}
-
 fn measure_here() -> Measurements {
     let progress = Progress::new(MEASURING);
     measure::quick(MEASURING, &|what| progress.doing(what))
 }
 
-fn exit_code(diagnosis: &Diagnosis, fail_on: Option<FailOn>) -> ExitCode {
-    let limit = match fail_on {
-        None => return ExitCode::SUCCESS,
-        Some(FailOn::Warning) => Severity::Warning,
-        Some(FailOn::Error) => Severity::Error,
-    };
+fn exit_code(diagnosis: &Diagnosis, fail_on: Option<Severity>) -> ExitCode {
     // Worst first.
-    if diagnosis.findings.first().is_some_and(|worst| worst.severity >= limit) {
+    let worst = diagnosis.findings.first().map(|worst| worst.severity);
+    if fail_on.is_some_and(|limit| worst >= Some(limit)) {
         ExitCode::from(FOUND)
     } else {
         ExitCode::SUCCESS

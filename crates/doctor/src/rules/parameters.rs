@@ -18,10 +18,11 @@ struct Set {
 /// Words of the command line that the table knows.
 fn set(case: &Case<'_>) -> Vec<Set> {
     let row_for = |word: &str| {
-        PARAMETERS.iter().find(|row| {
-            value_of(word, row.name)
-                .is_some_and(|value| row.value.is_none_or(|wanted| wanted == value))
-        })
+        let is = |known: &str| match known.split_once('=') {
+            Some((name, value)) => value_of(word, name) == Some(value),
+            None => value_of(word, known).is_some(),
+        };
+        PARAMETERS.iter().find(|row| row.words.iter().any(|known| is(known)))
     };
     case.kernel_words()
         .filter_map(|word| Some(Set { word: word.to_owned(), row: row_for(word)? }))

@@ -35,6 +35,8 @@ pub enum ReadPlace {
     Unknown,
 }
 
+use ReadPlace::{Depends, Kernel, UserSpace};
+
 /// The slowest TSC of a CPU that runs Linux today, and the fastest.
 const TSC_NS: (f64, f64) = (0.15, 2.0);
 
@@ -51,101 +53,56 @@ const JIFFIES_NS: (f64, f64) = (1e6, 1e7);
 /// by a page; a variable in the kernel's memory; a register that the host
 /// emulates.
 pub const KNOWN_SOURCES: &[KnownSource] = &[
-    KnownSource {
-        name: "tsc",
-        ratings: (300, 300),
-        place: ReadPlace::UserSpace,
-        read: "RDTSC",
-        resolution_ns: TSC_NS,
-        resolution_from: "the TSC's period",
-    },
-    KnownSource {
-        name: "tsc-early",
-        ratings: (299, 299),
-        place: ReadPlace::UserSpace,
-        read: "RDTSC",
-        resolution_ns: TSC_NS,
-        resolution_from: "the TSC's period",
-    },
-    KnownSource {
-        name: "kvm-clock",
-        // arch/x86/kernel/kvmclock.c: 299 where the TSC is invariant and
-        // stable, so that tsc is taken; kernels before 5.1 know 400 only.
-        ratings: (299, 400),
-        place: ReadPlace::Depends,
-        read: "page, RDTSC",
-        resolution_ns: (1.0, 1.0),
-        resolution_from: "the page's unit",
-    },
-    KnownSource {
-        name: "hyperv_clocksource_tsc_page",
-        // drivers/clocksource/hyperv_timer.c: 250, 400 and 500 were all used.
-        ratings: (250, 500),
-        place: ReadPlace::UserSpace,
-        read: "page, RDTSC",
-        resolution_ns: (100.0, 100.0),
-        resolution_from: "the page's unit",
-    },
-    KnownSource {
-        name: "xen",
-        ratings: (400, 400),
-        place: ReadPlace::Depends,
-        read: "page, RDTSC",
-        resolution_ns: (1.0, 1.0),
-        resolution_from: "the page's unit",
-    },
-    KnownSource {
-        name: "jiffies",
-        ratings: (1, 1),
-        place: ReadPlace::Kernel,
-        read: "memory",
-        resolution_ns: JIFFIES_NS,
-        resolution_from: "1/HZ",
-    },
-    KnownSource {
-        name: "refined-jiffies",
-        ratings: (2, 2),
-        place: ReadPlace::Kernel,
-        read: "memory",
-        resolution_ns: JIFFIES_NS,
-        resolution_from: "1/HZ",
-    },
-    KnownSource {
-        name: "hyperv_clocksource_msr",
-        ratings: (250, 500),
-        place: ReadPlace::Kernel,
-        read: "MSR",
-        resolution_ns: (100.0, 100.0),
-        resolution_from: "the counter's unit",
-    },
-    KnownSource {
-        name: "hpet",
-        ratings: (250, 250),
-        place: ReadPlace::Kernel,
-        read: "I/O memory",
-        // IA-PC HPET 1.0a, 2.3.4: a period of at most 100 ns.
-        resolution_ns: (10.0, 100.0),
-        resolution_from: "HPETs built so far, and the specification's limit",
-    },
-    KnownSource {
-        name: "acpi_pm",
-        // 120 on two chip sets of about 2000 whose counter needs three reads
-        // (drivers/clocksource/acpi_pm.c).
-        ratings: (200, 200),
-        place: ReadPlace::Kernel,
-        read: "I/O port",
-        resolution_ns: (ACPI_PM_NS, ACPI_PM_NS),
-        resolution_from: "3.579545 MHz",
-    },
-    KnownSource {
-        name: "pit",
-        ratings: (110, 110),
-        place: ReadPlace::Kernel,
-        read: "I/O ports",
-        resolution_ns: (PIT_NS, PIT_NS),
-        resolution_from: "1.193182 MHz",
-    },
+    source("tsc", (300, 300), UserSpace, "RDTSC", TSC_NS, "the TSC's period"),
+    source("tsc-early", (299, 299), UserSpace, "RDTSC", TSC_NS, "the TSC's period"),
+    // arch/x86/kernel/kvmclock.c: 299 where the TSC is invariant and
+    // stable, so that tsc is taken; kernels before 5.1 know 400 only.
+    source("kvm-clock", (299, 400), Depends, "page, RDTSC", (1.0, 1.0), "the page's unit"),
+    // drivers/clocksource/hyperv_timer.c: 250, 400 and 500 were all used.
+    source(
+        "hyperv_clocksource_tsc_page",
+        (250, 500),
+        UserSpace,
+        "page, RDTSC",
+        (100.0, 100.0),
+        "the page's unit",
+    ),
+    source("xen", (400, 400), Depends, "page, RDTSC", (1.0, 1.0), "the page's unit"),
+    source("jiffies", (1, 1), Kernel, "memory", JIFFIES_NS, "1/HZ"),
+    source("refined-jiffies", (2, 2), Kernel, "memory", JIFFIES_NS, "1/HZ"),
+    source(
+        "hyperv_clocksource_msr",
+        (250, 500),
+        Kernel,
+        "MSR",
+        (100.0, 100.0),
+        "the counter's unit",
+    ),
+    // IA-PC HPET 1.0a, 2.3.4: a period of at most 100 ns.
+    source(
+        "hpet",
+        (250, 250),
+        Kernel,
+        "I/O memory",
+        (10.0, 100.0),
+        "HPETs built so far, and the specification's limit",
+    ),
+    // 120 on two chip sets of about 2000 whose counter needs three reads
+    // (drivers/clocksource/acpi_pm.c).
+    source("acpi_pm", (200, 200), Kernel, "I/O port", (ACPI_PM_NS, ACPI_PM_NS), "3.579545 MHz"),
+    source("pit", (110, 110), Kernel, "I/O ports", (PIT_NS, PIT_NS), "1.193182 MHz"),
 ];
+
+const fn source(
+    name: &'static str,
+    ratings: (u32, u32),
+    place: ReadPlace,
+    read: &'static str,
+    resolution_ns: (f64, f64),
+    resolution_from: &'static str,
+) -> KnownSource {
+    KnownSource { name, ratings, place, read, resolution_ns, resolution_from }
+}
 
 /// What is known of the source `name`.
 pub fn known_source(name: &str) -> Option<&'static KnownSource> {

@@ -4,48 +4,22 @@ use crate::tree::Files;
 use facts::steering::TimeKeeperKind::{self, *};
 use facts::{Fact, Unknown};
 
-/// How to recognise a time keeper.
-struct Signs {
-    kind: TimeKeeperKind,
-    /// It is installed if any of these files exists.
-    files: &'static [&'static str],
-    /// It runs if a process has any of these names; the kernel keeps 15
-    /// characters.
-    processes: &'static [&'static str],
-}
+/// A time keeper is installed if any of these files exists, and runs if a
+/// process has any of these names, of which the kernel keeps 15 characters.
+type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str]);
 
 const SIGNS: &[Signs] = &[
-    Signs { kind: Chrony, files: &["/usr/sbin/chronyd"], processes: &["chronyd"] },
-    Signs {
-        kind: SystemdTimesyncd,
-        files: &["/usr/lib/systemd/systemd-timesyncd", "/lib/systemd/systemd-timesyncd"],
-        processes: &["systemd-timesyn"],
-    },
-    Signs {
-        kind: NtpdRs,
-        files: &["/usr/bin/ntp-daemon", "/usr/sbin/ntp-daemon"],
-        processes: &["ntp-daemon"],
-    },
-    Signs {
-        kind: LinuxPtp,
-        files: &["/usr/sbin/phc2sys", "/usr/bin/phc2sys"],
-        processes: &["ptp4l", "phc2sys"],
-    },
-    Signs {
-        kind: VirtualBoxService,
-        files: &["/usr/sbin/VBoxService", "/usr/bin/VBoxService"],
-        processes: &["VBoxService"],
-    },
-    Signs {
-        kind: VmwareTools,
-        files: &["/usr/bin/vmtoolsd", "/usr/sbin/vmtoolsd"],
-        processes: &["vmtoolsd"],
-    },
-    Signs {
-        kind: QemuGuestAgent,
-        files: &["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"],
-        processes: &["qemu-ga"],
-    },
+    (Chrony, &["/usr/sbin/chronyd"], &["chronyd"]),
+    (
+        SystemdTimesyncd,
+        &["/usr/lib/systemd/systemd-timesyncd", "/lib/systemd/systemd-timesyncd"],
+        &["systemd-timesyn"],
+    ),
+    (NtpdRs, &["/usr/bin/ntp-daemon", "/usr/sbin/ntp-daemon"], &["ntp-daemon"]),
+    (LinuxPtp, &["/usr/sbin/phc2sys", "/usr/bin/phc2sys"], &["ptp4l", "phc2sys"]),
+    (VirtualBoxService, &["/usr/sbin/VBoxService", "/usr/bin/VBoxService"], &["VBoxService"]),
+    (VmwareTools, &["/usr/bin/vmtoolsd", "/usr/sbin/vmtoolsd"], &["vmtoolsd"]),
+    (QemuGuestAgent, &["/usr/sbin/qemu-ga", "/usr/bin/qemu-ga"], &["qemu-ga"]),
 ];
 
 /// Both ntpd and OpenNTPD run as `ntpd`; only OpenNTPD has these files.
@@ -83,7 +57,7 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
             text.push_str(if running { " running\n" } else { "\n" });
         }
     };
-    for Signs { kind, files, processes: names } in SIGNS {
+    for (kind, files, names) in SIGNS {
         put(*kind, any(files), names.iter().any(|name| processes.contains(*name)));
     }
     let (openntpd, ntpd_runs) = (any(OPENNTPD), processes.contains("ntpd"));

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use doctor::finding::Severity;
 use doctor::report::DoctorReport;
 use inspect::tree::Tree;
 
-use super::{FailOn, csv, exit_code, markdown, text};
+use super::{csv, exit_code, markdown, text};
 
 fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
@@ -62,11 +63,11 @@ fn the_exit_code_follows_fail_on() {
     let success = format!("{:?}", std::process::ExitCode::SUCCESS);
     // A warning alone.
     assert_eq!(shown("no-sys", None), success);
-    assert_ne!(shown("no-sys", Some(FailOn::Warning)), success);
-    assert_eq!(shown("no-sys", Some(FailOn::Error)), success);
+    assert_ne!(shown("no-sys", Some(Severity::Warning)), success);
+    assert_eq!(shown("no-sys", Some(Severity::Error)), success);
     // An error.
-    assert_ne!(shown("virtualbox-acpi-pm", Some(FailOn::Error)), success);
-    assert_eq!(shown("healthy-kvm-guest", Some(FailOn::Warning)), success);
+    assert_ne!(shown("virtualbox-acpi-pm", Some(Severity::Error)), success);
+    assert_eq!(shown("healthy-kvm-guest", Some(Severity::Warning)), success);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::{DiscoveredSource, Settings};
 use facts::steering::TimeKeeperKind;
 use keeper::Policy;
@@ -42,9 +42,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     host_socket: Option<PathBuf>,
 
-    /// Do not use these sources, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
-    no_source: Vec<SourceName>,
+    /// Do not use these sources, separated by commas: the host's VMClock page,
+    /// hosts' PTP clocks, the RTC
+    #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = discovered())]
+    no_source: Vec<DiscoveredSource>,
 
     /// Step offsets larger than this, slew smaller ones
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration::parse)]
@@ -114,17 +115,6 @@ pub(crate) struct Args {
     paths: ProbePathArgs,
 }
 
-/// The sources that are found without being named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SourceName {
-    /// The host's VMClock page
-    Vmclock,
-    /// Hosts' PTP clocks
-    Phc,
-    /// The battery-backed clock
-    Rtc,
-}
-
 /// A way to work with chronyd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Chrony {
@@ -146,6 +136,15 @@ impl FromStr for Chrony {
             _ => Err(format!("expected makestep, makestep=PATH or sock=PATH, found {text:?}")),
         }
     }
+}
+
+/// The sources that are found without being named.
+fn discovered() -> impl TypedValueParser<Value = DiscoveredSource> {
+    PossibleValuesParser::new(["vmclock", "phc", "rtc"]).map(|name| match &*name {
+        "vmclock" => DiscoveredSource::Vmclock,
+        "phc" => DiscoveredSource::Phc,
+        _ => DiscoveredSource::Rtc,
+    })
 }
 
 fn server(text: &str) -> Result<String, String> {
@@ -192,7 +191,7 @@ impl Args {
         settings.sources.timeout = self.timeout;
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
-        settings.sources.excluded = self.no_source.iter().map(|name| name.source()).collect();
+        settings.sources.excluded = self.no_source.clone();
         settings.sources.describe = phc_advice::with_remedy;
         for chrony in &self.chrony {
             match chrony {
@@ -207,16 +206,6 @@ impl Args {
         settings.allowed.clone_from(&self.allow_daemon);
         settings.paths = self.paths.paths();
         settings
-    }
-}
-
-impl SourceName {
-    fn source(self) -> DiscoveredSource {
-        match self {
-            Self::Vmclock => DiscoveredSource::Vmclock,
-            Self::Phc => DiscoveredSource::Phc,
-            Self::Rtc => DiscoveredSource::Rtc,
-        }
     }
 }
 

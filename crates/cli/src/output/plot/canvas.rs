@@ -91,6 +91,12 @@ impl<'a> Canvas<'a> {
         self.0.draw(&PathElement::new(points.to_vec(), stroke))
     }
 
+    /// A line with a mark at each end.
+    pub(crate) fn whisker(&self, from: i32, to: i32, y: i32) -> Result<(), DrawError> {
+        self.line(&[(from, y), (to, y)], INK, 1)?;
+        [from, to].into_iter().try_for_each(|x| self.line(&[(x, y - 3), (x, y + 3)], INK, 1))
+    }
+
     /// A filled shape through `points`.
     pub(crate) fn shape(
         &self,

@@ -8,13 +8,11 @@ use crate::case::Case;
 use crate::case::trust::{found_unstable, stops_unless_flagged};
 use crate::finding::Severity;
 
-/// One parameter, or one value of it.
+/// Parameters that do the same.
 pub(super) struct Parameter {
-    /// Its name.
-    pub(super) name: &'static str,
-    /// The value; `None` means any.
-    pub(super) value: Option<&'static str>,
-    /// What it does today.
+    /// Their names, `name=value` for one value alone.
+    pub(super) words: &'static [&'static str],
+    /// What they do today.
     pub(super) today: &'static str,
     /// Whether that does harm.
     pub(super) effect: Effect,
@@ -33,13 +31,8 @@ pub(super) enum Effect {
 use Effect::{HarmfulIf, Harmless, Obsolete};
 use Severity::{Error, Note, Warning};
 
-const fn row(
-    name: &'static str,
-    value: Option<&'static str>,
-    effect: Effect,
-    today: &'static str,
-) -> Parameter {
-    Parameter { name, value, today, effect }
+const fn row(words: &'static [&'static str], effect: Effect, today: &'static str) -> Parameter {
+    Parameter { words, today, effect }
 }
 
 /// Whether the CPU's flags guarantee its TSC, where they are known.
@@ -83,201 +76,155 @@ fn always(_: &Case<'_>) -> bool {
 pub(super) const PARAMETERS: &[Parameter] = &[
     // arch/x86/kernel/tsc.c
     row(
-        "notsc",
-        None,
+        &["notsc"],
         HarmfulIf(tsc_is_good, Warning),
         "It marks the TSC unstable at boot; tsc=unstable has replaced it. On this CPU the TSC is \
          a good clock, and the cheapest.",
     ),
     row(
-        "tsc",
-        Some("unstable"),
+        &["tsc=unstable"],
         HarmfulIf(tsc_is_good, Warning),
         "It keeps the kernel from using the TSC as its clock. On this CPU the TSC is a good clock, \
          and the cheapest.",
     ),
     row(
-        "tsc",
-        Some("reliable"),
+        &["tsc=reliable"],
         HarmfulIf(tsc_is_doubtful, Warning),
         "It disables all checks of the TSC, at boot and later: the kernel does not notice one that \
          goes wrong. Safe only where the CPU guarantees it (constant_tsc, nonstop_tsc).",
     ),
     row(
-        "tsc",
-        Some("nowatchdog"),
+        &["tsc=nowatchdog"],
         HarmfulIf(tsc_is_doubtful, Warning),
         "It disables the watchdog of the TSC: the kernel does not notice one that goes wrong \
          after boot. Safe only where the CPU guarantees it (constant_tsc, nonstop_tsc).",
     ),
     row(
-        "tsc",
-        Some("recalibrate"),
+        &["tsc=recalibrate"],
         Harmless,
         "measures the advertised TSC frequency against another timer and warns if it is off.",
     ),
-    row("tsc", None, Harmless, "no harm to the clock."),
-    row(
-        "tsc_early_khz",
-        None,
-        Harmless,
-        "sets the TSC's frequency instead of measuring it at boot.",
-    ),
+    row(&["tsc"], Harmless, "no harm to the clock."),
+    row(&["tsc_early_khz"], Harmless, "sets the TSC's frequency instead of measuring it at boot."),
     // kernel/time/clocksource.c
     row(
-        "clocksource",
-        None,
+        &["clocksource"],
         Harmless,
         "names the clock source; the rule clocksource-not-used checks it.",
     ),
     row(
-        "clock",
-        None,
+        &["clock"],
         Obsolete,
         "It still works, with a warning at boot; its name today is clocksource=. clock=pmtmr \
          means clocksource=acpi_pm, a slow source.",
     ),
     // Not in any mainline kernel: Red Hat Enterprise Linux 6 alone had it.
     row(
-        "clocksource_failover",
-        None,
+        &["clocksource_failover"],
         Obsolete,
         "Only the kernel of Red Hat Enterprise Linux 6 had it. Today's kernels ignore it: they \
          choose the next best source themselves.",
     ),
     // arch/x86/kernel/kvmclock.c
     row(
-        "no-kvmclock",
-        None,
+        &["no-kvmclock"],
         Harmless,
         "disables kvm-clock; the rule kvm-clock-missing reports what that means under KVM.",
     ),
     row(
-        "no-kvmclock-vsyscall",
-        None,
+        &["no-kvmclock-vsyscall"],
         HarmfulIf(on_kvm_clock, Error),
         "It keeps programs from reading kvm-clock themselves: each read is a system call.",
     ),
     row(
-        "nopv",
-        None,
+        &["nopv"],
         HarmfulIf(is_guest_but_not_of_kvm, Warning),
         "It disables all paravirtual interfaces, the clock included.",
     ),
-    row("no-steal-acc", None, Harmless, "the scheduler does not account for stolen time."),
+    row(&["no-steal-acc"], Harmless, "the scheduler does not account for stolen time."),
     // arch/x86/entry/vdso/vma.c
     row(
-        "vdso",
-        Some("0"),
+        &["vdso=0"],
         HarmfulIf(always, Error),
         "It keeps programs from reading any clock themselves: each read is a system call.",
     ),
     // kernel/time/tick-sched.c, hrtimer.c
     row(
-        "nohz",
-        Some("off"),
+        &["nohz=off"],
         HarmfulIf(is_guest, Note),
         "Timer ticks wake every idle vCPU up to 1000 times a second, which costs the host CPU \
          time. It helped old guests whose clock counted ticks; today's clock does not.",
     ),
-    row("nohz", None, Harmless, "ticks stop on idle CPUs, as by default."),
-    row("nohz_full", None, Harmless, "ticks stop on busy CPUs too; the clock does not need them."),
+    row(&["nohz"], Harmless, "ticks stop on idle CPUs, as by default."),
+    row(&["nohz_full"], Harmless, "ticks stop on busy CPUs too; the clock does not need them."),
     row(
-        "highres",
-        Some("off"),
+        &["highres=off"],
         HarmfulIf(always, Warning),
         "Timers and sleeps round up to the next tick, 1–10 ms. The clock itself is not affected.",
     ),
     // Not in any mainline kernel: Red Hat Enterprise Linux 5 alone had it.
     row(
-        "divider",
-        None,
+        &["divider"],
         Obsolete,
         "Only the kernel of Red Hat Enterprise Linux 5 had it, to divide its 1000 ticks a second. \
          Today's kernels ignore it: idle CPUs have no tick (NO_HZ).",
     ),
     // arch/x86/xen of the kernels before paravirt-ops
     row(
-        "xen.independent_wallclock",
-        None,
-        Obsolete,
-        "Only Xen's own kernels up to 2.6.18 had it. With today's kernels each guest keeps its own \
-         time of day, and needs NTP.",
-    ),
-    row(
-        "independent_wallclock",
-        None,
+        &["xen.independent_wallclock", "independent_wallclock"],
         Obsolete,
         "Only Xen's own kernels up to 2.6.18 had it. With today's kernels each guest keeps its own \
          time of day, and needs NTP.",
     ),
     // drivers/acpi/processor_idle.c, drivers/idle/intel_idle.c
     row(
-        "processor.max_cstate",
-        None,
+        &["processor.max_cstate", "intel_idle.max_cstate"],
         Harmless,
         "keeps CPUs out of deep idle states: needed where the TSC stops there, otherwise only for \
          latency, at the cost of power.",
     ),
     row(
-        "intel_idle.max_cstate",
-        None,
-        Harmless,
-        "keeps CPUs out of deep idle states: needed where the TSC stops there, otherwise only for \
-         latency, at the cost of power.",
-    ),
-    row(
-        "idle",
-        Some("poll"),
+        &["idle=poll"],
         HarmfulIf(is_guest, Note),
         "Idle vCPUs spin instead of yielding: to the host they are always busy, so it takes CPU \
          time from them, which shows as steal. The clock gains nothing.",
     ),
     row(
-        "idle",
-        Some("halt"),
+        &["idle=halt"],
         HarmfulIf(never_stops, Note),
         "CPUs never enter deep idle states. This TSC does not stop there, so the clock gains \
          nothing.",
     ),
     // init/calibrate.c
     row(
-        "lpj",
-        None,
+        &["lpj"],
         HarmfulIf(is_guest, Note),
         "It fixes the length of the kernel's delay loops, not the clock. After a migration to \
          another CPU they are too short or too long; without it they follow the TSC.",
     ),
     // arch/x86/kernel/apic/apic.c
     row(
-        "nolapic_timer",
-        None,
+        &["nolapic_timer", "noapictimer"],
         HarmfulIf(always, Warning),
         "One PIT or HPET runs the timers of all CPUs: they fire late, and in a guest each takes an \
          exit.",
     ),
     row(
-        "noapictimer",
-        None,
-        HarmfulIf(always, Warning),
-        "One PIT or HPET runs the timers of all CPUs: they fire late, and in a guest each takes an \
-         exit.",
-    ),
-    row(
-        "lapic",
-        Some("notscdeadline"),
+        &["lapic=notscdeadline"],
         Harmless,
         "timers count down instead of waiting for a TSC value.",
     ),
     // arch/x86/kernel/hpet.c
-    row("hpet", Some("disable"), Harmless, "no HPET: the watchdog compares with acpi_pm instead."),
-    row("nohpet", None, Harmless, "no HPET: the watchdog compares with acpi_pm instead."),
+    row(
+        &["hpet=disable", "nohpet"],
+        Harmless,
+        "no HPET: the watchdog compares with acpi_pm instead.",
+    ),
     // drivers/clocksource/acpi_pm.c
     row(
-        "acpi_pm_good",
-        None,
+        &["acpi_pm_good"],
         Harmless,
         "the kernel reads the ACPI timer once instead of three times.",
     ),
-    row("no_timer_check", None, Harmless, "the kernel does not test the timer interrupt at boot."),
+    row(&["no_timer_check"], Harmless, "the kernel does not test the timer interrupt at boot."),
 ];

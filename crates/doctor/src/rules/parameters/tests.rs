@@ -62,8 +62,8 @@ fn words_for_init_are_not_the_kernels() {
 #[test]
 fn the_table_reads_well() {
     for row in PARAMETERS {
-        assert!(row.today.ends_with('.'), "{}", row.name);
-        assert!(!row.today.contains("  "), "{}", row.name);
+        assert!(row.today.ends_with('.'), "{}", row.words[0]);
+        assert!(!row.today.contains("  "), "{}", row.words[0]);
     }
 }
 

@@ -118,9 +118,7 @@ fn draw_bar(
     canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
     let (from, to) = (axis.px(cost.ns.min), axis.px(cost.ns.p99));
     let middle = top + BAR / 2;
-    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
-    canvas.line(&[(to, middle - 3), (to, middle + 3)], INK, 1)?;
-    canvas.line(&[(from, middle - 3), (from, middle + 3)], INK, 1)?;
+    canvas.whisker(from, to, middle)?;
     let figure = time(cost.ns.median);
     canvas.text(&figure, (to.max(end) + 6, middle), Side::Left, 12, INK)
 }
@@ -160,18 +158,10 @@ fn path_colour(path: ReadPath) -> RGBColor {
 /// What the colours mean: where a call is served, or which source.
 pub(super) fn legend(runs: &[Run]) -> Vec<(String, RGBColor)> {
     if let [run] = runs {
-        let any =
-            |test: fn(ReadPath) -> bool| run.measurements.costs.iter().any(|cost| test(cost.path));
-        let by_kernel = |path| matches!(path, ReadPath::Counted { entered: 1.., .. });
-        let by_vdso = |path| matches!(path, ReadPath::Counted { entered: 0, .. });
-        let mut entries = vec![
-            ("instruction".to_owned(), COLOURS[2], any(|path| path == ReadPath::Instruction)),
-            ("vDSO".to_owned(), COLOURS[0], any(by_vdso)),
-            ("kernel".to_owned(), COLOURS[1], any(by_kernel)),
-            ("not counted".to_owned(), COLOURS[6], any(|path| path == ReadPath::NotCounted)),
-        ];
-        entries.retain(|entry| entry.2);
-        return entries.into_iter().map(|(words, colour, _)| (words, colour)).collect();
+        let used = |colour| run.measurements.costs.iter().any(|c| path_colour(c.path) == colour);
+        let all = [("instruction", 2), ("vDSO", 0), ("kernel", 1), ("not counted", 6)];
+        let all = all.map(|(words, index)| (words.to_owned(), COLOURS[index]));
+        return all.into_iter().filter(|(_, colour)| used(*colour)).collect();
     }
     let sources = runs.iter().enumerate();
     sources.map(|(index, run)| (format!("clocksource {}", run.source()), colour(index))).collect()

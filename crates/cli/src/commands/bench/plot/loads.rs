@@ -93,9 +93,7 @@ fn draw_bar(
     canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour(index), 1.0)?;
     let (slowest, fastest) = slices(load);
     let (from, to, middle) = (axis.px(slowest), axis.px(fastest), top + BAR / 2);
-    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
-    canvas.line(&[(from, middle - 3), (from, middle + 3)], INK, 1)?;
-    canvas.line(&[(to, middle - 3), (to, middle + 3)], INK, 1)?;
+    canvas.whisker(from, to, middle)?;
     canvas.text(&figure(load.per_s), (to.max(end) + 6, middle), Side::Left, 12, INK)
 }
 
