@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Check, Outputs};
 use crate::commands::COMMANDS;
-use crate::expected::lab;
 
 /// Each check of each command named `lab-…`.
 pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
@@ -16,8 +15,8 @@ pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
 /// this kernel has everything that the lab needs.
 fn of_command(name: &str, outputs: Outputs<'_>) -> Vec<Check> {
     let found = outputs.json(name).map(|report| {
-        let experiments = report.get(lab::EXPERIMENTS).and_then(Value::as_array);
-        let of_one = |one: &Value| one.get(lab::CHECKS).and_then(Value::as_array).cloned();
+        let experiments = report.get("experiments").and_then(Value::as_array);
+        let of_one = |one: &Value| one.get("checks").and_then(Value::as_array).cloned();
         experiments.into_iter().flatten().filter_map(of_one).flatten().collect::<Vec<_>>()
     });
     match found {
@@ -31,10 +30,9 @@ fn of_command(name: &str, outputs: Outputs<'_>) -> Vec<Check> {
 
 fn of_check(name: &str, check: &Value) -> Check {
     let word = |key: &str| check.get(key).and_then(Value::as_str).unwrap_or_default();
-    let verdict = check.get(lab::VERDICT);
-    let why = verdict.and_then(|verdict| verdict.get(lab::NOT_MEASURED)).and_then(Value::as_str);
-    let found =
-        why.map_or_else(|| word(lab::FOUND).to_owned(), |why| format!("not measured: {why}"));
-    let what = format!("{name}: {}: {}", word(lab::NAME), word(lab::EXPECTED));
-    Check::new(what, found, verdict.and_then(Value::as_str) == Some(lab::PASSED))
+    let verdict = check.get("verdict");
+    let why = verdict.and_then(|verdict| verdict.get("not-measured")).and_then(Value::as_str);
+    let found = why.map_or_else(|| word("found").to_owned(), |why| format!("not measured: {why}"));
+    let what = format!("{name}: {}: {}", word("name"), word("expected"));
+    Check::new(what, found, verdict.and_then(Value::as_str) == Some("passed"))
 }

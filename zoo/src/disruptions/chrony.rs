@@ -11,7 +11,6 @@ use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::Check;
-use crate::expected::keep as names;
 use crate::tools;
 
 /// The daemon, and its client.
@@ -50,12 +49,12 @@ pub(super) fn run(
 ) -> Result<(), String> {
     set_ahead(session, 0.0)?;
     start(session, &format!("server 10.0.2.2 port {} iburst", server.port))?;
-    let keep = format!("{}{}", names::COMMAND, server.port);
+    let keep = format!("{}{}", keep::COMMAND, server.port);
     checks.push(refuses(session, &keep)?);
     thread::sleep(ALONE);
     checks.push(alone(session)?);
     // It starts with an offset that chronyd has not noticed yet.
-    let keep = format!("{keep} {}", names::MAKESTEP);
+    let keep = format!("{keep} --chrony makestep");
     let from_ns = now_ns();
     keep::start(session, &keep)?;
     let start = Gap { stopped_ns: from_ns, resumed_ns: from_ns };
@@ -85,12 +84,12 @@ fn end(session: &mut Session) -> Result<(), String> {
 }
 
 fn refuses(session: &mut Session, keep: &str) -> Result<Check, String> {
-    let refused = session.run("keep-refused", 20, &format!("{keep} {}", names::BRIEFLY))?;
+    let refused = session.run("keep-refused", 20, &format!("{keep} --duration 2s"))?;
     let message: Vec<&str> = refused.stderr.split_whitespace().collect();
     let message = message.join(" ");
     Ok(Check {
         what: "keep with a running chronyd: refuses to start, exit code 2".to_owned(),
-        passed: refused.status == 2 && message.contains(names::REFUSAL_NAMES),
+        passed: refused.status == 2 && message.contains("chronyd"),
         found: format!("exit code {}: {message}", refused.status),
     })
 }

@@ -15,7 +15,16 @@ use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
 use super::watch::object;
 use crate::checks::Check;
-use crate::expected::keep as names;
+
+/// Its command line, with the port of the NTP server after it.
+pub(super) const COMMAND: &str = "parachron keep --format json --ntp 10.0.2.2:";
+
+/// For repeated attempts: the guest's clocks stop while it is paused, so the
+/// usual limits would be reached.
+const OFTEN: &str = "--burst 20 --min-interval 1s --poll 8s";
+
+/// Events that state the clock's offset.
+const JUDGED: [&str; 3] = ["synchronised", "corrected", "refused"];
 
 /// How long the guest is stopped.
 pub(super) const PAUSE: Duration = Duration::from_secs(10);
@@ -79,7 +88,7 @@ pub(super) fn run(
     server: &Server,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let keep = format!("{}{}", names::COMMAND, server.port);
+    let keep = format!("{}{}", COMMAND, server.port);
     pauses(session, &keep, checks)?;
     small(session, &keep, checks)?;
     ahead(session, &keep, checks)?;
@@ -103,7 +112,7 @@ pub(super) fn start(session: &mut Session, keep: &str) -> Result<usize, String> 
     session.execute("keep", &format!("{keep} >$OUTPUT 2>/tmp/keep.err & echo $! >/tmp/keep"))?;
     let judged = |line: &Line| {
         let event = object(line)?;
-        names::JUDGED.iter().any(|name| event[names::EVENT] == **name).then_some(())
+        JUDGED.iter().any(|name| event["event"] == **name).then_some(())
     };
     match session.output.wait_for(from, TIMEOUT, judged) {
         Some(_) => Ok(from),
@@ -124,7 +133,7 @@ pub(super) fn end(session: &mut Session, signal: &str) -> Result<(), String> {
 
 /// A pause, and a restored snapshot.
 fn pauses(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
-    let keep = format!("{keep} {}", names::OFTEN);
+    let keep = format!("{keep} {}", OFTEN);
     start(session, &keep)?;
     checks.push(retry_if_late(|| {
         let gap = session.pause(PAUSE)?;
@@ -161,7 +170,7 @@ fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
     );
     let passed = after_s <= LIMIT_S;
     // A wrong step that a second one repaired is wrong, not late.
-    let is_step = |event: &&String| event.split(' ').next() == Some(names::STEP);
+    let is_step = |event: &&String| event.split(' ').next() == Some("step");
     let steps = events(session, from).iter().filter(is_step).count();
     Attempt { check: Check { what, found, passed }, only_late: !passed && steps <= 1 }
 }
@@ -215,19 +224,18 @@ fn slews(session: &mut Session, what: String, from: usize, ticks: &[Tick], sign:
         ticks.len() as f64 * 0.02,
         reported.join(", ")
     );
-    let passed = step_s <= SLEW_S
-        && gained_s * sign > 0.0
-        && reported.iter().any(|s| s.contains(names::SLEW));
+    let passed =
+        step_s <= SLEW_S && gained_s * sign > 0.0 && reported.iter().any(|s| s.contains("slew"));
     Check { what, found, passed }
 }
 
 /// Far ahead: set back, unless that is forbidden.
 fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
     set_ahead(session, 0.0)?;
-    let from = start(session, &format!("{keep} {}", names::NEVER_BACKWARD))?;
+    let from = start(session, &format!("{keep} --never-backward"))?;
     set_ahead(session, 2.0)?;
     let from_ns = now_ns();
-    let slewed = |line: &Line| object(line).filter(|event| event[names::HOW] == names::SLEW);
+    let slewed = |line: &Line| object(line).filter(|event| event["how"] == "slew");
     session.output.wait_for(from, TIMEOUT, slewed);
     thread::sleep(OBSERVATION);
     let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
@@ -256,7 +264,7 @@ fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(
 fn dry_run(session: &mut Session, keep: &str) -> Result<Check, String> {
     set_ahead(session, -3.0)?;
     let from_ns = now_ns();
-    let from = start(session, &format!("{keep} {}", names::DRY_RUN))?;
+    let from = start(session, &format!("{keep} --dry-run"))?;
     thread::sleep(OBSERVATION);
     end(session, "TERM")?;
     let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
@@ -276,15 +284,15 @@ pub(super) fn events(session: &mut Session, from: usize) -> Vec<String> {
     objects
         .filter_map(|event| {
             let word = |key: &str| event.get(key).and_then(Value::as_str);
-            let ms = event.get(names::BY_NS).and_then(Value::as_f64).map(|ns| ns / 1e6);
+            let ms = event.get("by_ns").and_then(Value::as_f64).map(|ns| ns / 1e6);
             let by = ms.map_or(String::new(), |ms| format!(" by {ms:.1} ms"));
-            let name = match word(names::EVENT)? {
-                frame if names::FRAME.contains(&frame) => return None,
-                names::CORRECTED => word(names::HOW)?,
+            let name = match word("event")? {
+                "started" | "summary" => return None,
+                "corrected" => word("how")?,
                 other => other,
             };
-            let source = word(names::SOURCE).map_or(String::new(), |source| format!(" ({source})"));
-            let cause = event.get(names::CAUSE).map_or(String::new(), cause_of);
+            let source = word("source").map_or(String::new(), |source| format!(" ({source})"));
+            let cause = event.get("cause").map_or(String::new(), cause_of);
             Some(format!("{name}{by}{source}{cause}"))
         })
         .collect()

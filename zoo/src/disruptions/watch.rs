@@ -13,7 +13,6 @@ use super::retry::{Attempt, retry_if_late};
 use super::session::{Generation, Session};
 use super::ticks::seconds;
 use crate::checks::Check;
-use crate::expected::watch as names;
 
 /// How long the guest is stopped, or runs after it was saved.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -52,8 +51,8 @@ struct Reported {
 /// Causes every disruption while `watch` runs in the guest.
 pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
     let Findings { checks, effects, .. } = findings;
-    session.execute("watch", names::COMMAND)?;
-    let started = |line: &Line| object(line).filter(|event| event[names::EVENT] == names::STARTED);
+    session.execute("watch", "parachron watch --format json >$OUTPUT 2>/tmp/watch.err &")?;
+    let started = |line: &Line| object(line).filter(|event| event["event"] == "started");
     session.output.wait_for(0, TIMEOUT, started).ok_or("watch did not start")?;
     pauses(session, checks, effects)?;
     restores(session, checks, effects)?;
@@ -74,7 +73,7 @@ fn pauses(
             let from = session.output.lines().len();
             let (effect, gap) = effects::measure(session, &name, |session| session.pause(PAUSE))?;
             let size_s = Some(seconds(gap.resumed_ns - gap.stopped_ns));
-            let case = Case { what: &name, kinds: &[names::PAUSE], size_s };
+            let case = Case { what: &name, kinds: &["pause"], size_s };
             last = Some(effect);
             Ok(assess(session, &case, from, gap.resumed_ns))
         })?);
@@ -85,7 +84,7 @@ fn pauses(
             _ => "tsc",
         };
         let what = format!("echo {next} >current_clocksource");
-        let case = Case { what: &what, kinds: &[names::SOURCE_SWITCHED], size_s: None };
+        let case = Case { what: &what, kinds: &["source-switched"], size_s: None };
         change(session, checks, &case, &format!("echo {next} >$CLOCKSOURCE"))?;
     }
     Ok(())
@@ -103,8 +102,8 @@ fn restores(
     effects.push(effect);
     thread::sleep(AFTERWARDS);
     for (name, generation, kinds) in [
-        ("migrated to another QEMU", Generation::Same, &[names::PAUSE, names::MIGRATED][..]),
-        ("restored in another QEMU", Generation::Other, &[names::SNAPSHOT_RESTORED]),
+        ("migrated to another QEMU", Generation::Same, &["pause", "migrated"][..]),
+        ("restored in another QEMU", Generation::Other, &["snapshot-restored"]),
     ] {
         let mut last = None;
         checks.push(retry_if_late(|| {
@@ -125,18 +124,18 @@ fn restores(
 /// Changes made in the guest, by a person or a program.
 fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), String> {
     let case = |what, kinds, size_s| Case { what, kinds, size_s };
-    let set = case("the clock set by +30 s", &[names::CLOCK_SET], Some(30.0));
+    let set = case("the clock set by +30 s", &["clock-set"], Some(30.0));
     change(session, checks, &set, "guest-clock step 30")?;
-    let set = case("the clock set by -30 s", &[names::CLOCK_SET], Some(30.0));
+    let set = case("the clock set by -30 s", &["clock-set"], Some(30.0));
     change(session, checks, &set, "guest-clock step -30")?;
-    let steered = case("adjtimex: 50 ppm", &[names::STEERED], None);
+    let steered = case("adjtimex: 50 ppm", &["steered"], None);
     change(session, checks, &steered, "guest-clock frequency 50")?;
-    let steered = case("adjtimex: 0 ppm", &[names::STEERED], None);
+    let steered = case("adjtimex: 0 ppm", &["steered"], None);
     change(session, checks, &steered, "guest-clock frequency 0")?;
     // Five seconds before a year's end, so that the kernel inserts a second.
     session.execute("new-year", "date -u -s '2027-12-31 23:59:55' && guest-clock leap insert")?;
     thread::sleep(AFTERWARDS);
-    let leap = case("a second inserted at the year's end", &[names::LEAP_SECOND], Some(1.0));
+    let leap = case("a second inserted at the year's end", &["leap-second"], Some(1.0));
     let from = session.output.lines().len();
     let line = "while [ $(date -u +%Y) = 2027 ]; do usleep 10000; done";
     session.execute("leap", line)?;
@@ -194,13 +193,12 @@ fn judge(case: &Case<'_>, reported: &[Reported], over_ns: i64) -> Attempt {
 
 impl Reported {
     fn parse(line: &Line) -> Option<Self> {
-        let event = object(line).filter(|event| event[names::EVENT] == names::DISRUPTION)?;
-        let name =
-            |evidence: &Value| evidence[names::EVIDENCE_NAME].as_str().unwrap_or("?").to_owned();
+        let event = object(line).filter(|event| event["event"] == "disruption")?;
+        let name = |evidence: &Value| evidence["what"].as_str().unwrap_or("?").to_owned();
         Some(Self {
-            kind: event[names::KIND].as_str()?.to_owned(),
-            size_s: event.pointer(names::SIZE_NS).and_then(Value::as_f64).map(|ns| ns / 1e9),
-            evidence: event[names::EVIDENCE].as_array()?.iter().map(name).collect(),
+            kind: event["kind"].as_str()?.to_owned(),
+            size_s: event.pointer("/size/ns").and_then(Value::as_f64).map(|ns| ns / 1e9),
+            evidence: event["evidence"].as_array()?.iter().map(name).collect(),
             at_ns: line.at_ns,
         })
     }
