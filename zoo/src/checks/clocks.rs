@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Outputs};
+use super::{Check, Outputs, list};
 
 /// The sources of this machine model, the kernel's choice first; and whether
 /// reading them enters the kernel.
@@ -45,16 +45,11 @@ pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
 /// `clocks` lists exactly the machine's sources.
 fn sources_are_offered(outputs: Outputs<'_>) -> Check {
     Check::of("clocks: tsc, hpet and acpi_pm are offered", outputs.json("clocks"), |clocks| {
-        let found = strings(clocks.pointer("/available/known"));
+        let found = words(&clocks["available"]["known"], |name| name.as_str());
         let passed = found.len() == SOURCES.len()
-            && SOURCES.iter().all(|(source, _)| found.iter().any(|name| name == source));
+            && SOURCES.iter().all(|(source, _)| found.contains(source));
         (found.join(", "), passed)
     })
-}
-
-fn strings(list: Option<&Value>) -> Vec<String> {
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
 /// The doctor detects the emulation, accepts the RTC, and knows which sources
@@ -67,24 +62,27 @@ fn doctor_on(outputs: Outputs<'_>, source: &str) -> Check {
     let what =
         format!("doctor on {source}: finds {}, not {}", must.join(", "), must_not.join(", "));
     Check::of(&what, outputs.json(&record), |report| {
-        let rules = rules(&report);
-        let has = |rule: &&str| rules.iter().any(|found| found == rule);
+        let rules = words(&report["diagnosis"]["findings"], |finding| finding["rule"].as_str());
+        let has = |rule: &&str| rules.contains(rule);
         (format!("finds {}", rules.join(", ")), must.iter().all(has) && !must_not.iter().any(has))
     })
 }
 
-fn rules(report: &Value) -> Vec<String> {
-    let findings = report.pointer("/diagnosis/findings").and_then(Value::as_array);
-    let rule = |finding: &Value| Some(finding.get("rule")?.as_str()?.to_owned());
-    findings.into_iter().flatten().filter_map(rule).collect()
+/// A word of each item of a list.
+fn words(items: &Value, word: impl Fn(&Value) -> Option<&str>) -> Vec<&str> {
+    list(items).iter().filter_map(word).collect()
 }
 
 /// The run of `bench` under a source.
 pub(crate) fn run<'a>(bench: &'a Result<Value, String>, source: &str) -> Result<&'a Value, String> {
-    let runs = bench.as_ref().map_err(Clone::clone)?.get("runs").and_then(Value::as_array);
-    let mut runs = runs.into_iter().flatten();
-    let is_of = |run: &&Value| run.get("clocksource").and_then(Value::as_str) == Some(source);
-    runs.find(is_of).ok_or_else(|| format!("no run under {source}"))
+    let runs = list(&bench.as_ref().map_err(Clone::clone)?["runs"]);
+    let run = runs.iter().find(|run| run["clocksource"] == source);
+    run.ok_or_else(|| format!("no run under {source}"))
+}
+
+/// The cost of a call in a run.
+pub(crate) fn cost<'a>(run: &'a Value, call: &str) -> Option<&'a Value> {
+    list(&run["costs"]).iter().find(|cost| cost["call"] == call)
 }
 
 /// Reading enters the kernel always or never, depending on the source.
@@ -105,10 +103,8 @@ fn reads(bench: &Result<Value, String>, source: &str, enters: bool) -> Check {
 /// No clock steps back.
 fn order(bench: &Result<Value, String>, source: &str) -> Check {
     Check::of(&format!("bench on {source}: no clock steps back"), run(bench, source), |run| {
-        let clocks = run.get("order").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let sum = |key: &str| -> u64 {
-            clocks.iter().filter_map(|clock| clock.get(key).and_then(Value::as_u64)).sum()
-        };
+        let clocks = list(&run["order"]);
+        let sum = |key: &str| clocks.iter().filter_map(|clock| clock[key].as_u64()).sum::<u64>();
         let (readings, backward) = (sum("readings"), sum("backward"));
         let found = format!("{backward} of {readings} readings of {} clocks", clocks.len());
         (found, readings > 0 && backward == 0)
@@ -121,11 +117,9 @@ fn tsc_by_two_timers(bench: &Result<Value, String>) -> Check {
         "the TSC's frequency by hpet and by acpi_pm agrees within their bounds + {SLACK_PPM} ppm"
     );
     let rate = |source| -> Result<(f64, f64), String> {
-        let run = run(bench, source)?;
-        let number = |path| run.pointer(path).and_then(Value::as_f64);
-        number("/tsc_rate/hz")
-            .zip(number("/tsc_rate/bound_ppm"))
-            .ok_or_else(|| format!("no tsc_rate under {source}"))
+        let rate = &run(bench, source)?["tsc_rate"];
+        let found = rate["hz"].as_f64().zip(rate["bound_ppm"].as_f64());
+        found.ok_or_else(|| format!("no tsc_rate under {source}"))
     };
     let both = rate("hpet").and_then(|hpet| Ok((hpet, rate("acpi_pm")?)));
     Check::of(&what, both, |((hpet_hz, hpet_ppm), (pm_hz, pm_ppm))| {
