@@ -8,7 +8,6 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::commands::Command as GuestCommand;
-use crate::expected::{bench, lab};
 use crate::modules::Modules;
 use crate::outcome::Failure;
 use crate::qemu::Guest;
@@ -25,6 +24,10 @@ const PROFILE: &str = "emulated";
 /// AMD machine's TSCs for unsynchronized and offers none (arch/x86/kernel/tsc.c,
 /// unsynchronized_tsc); here all of them are the host's TSC.
 const PARAMETERS: &str = "console=ttyS0 panic=-1 tsc=reliable";
+
+/// Measures the frequency of this machine's TSC.
+const TSC_FREQUENCY: [&str; 7] =
+    ["bench", "--only", "rdtsc", "--duration", "200ms", "--format", "json"];
 
 /// Where the guest finds dynamic programs of this machine.
 const GUEST_PROGRAMS: &str = "/usr/sbin";
@@ -128,7 +131,7 @@ impl Artifacts {
     pub(crate) fn image(&self) -> Result<PathBuf, Failure> {
         let file = self.folder.join("guest-image");
         let mut write = Command::new(&self.programs.parachron);
-        tools::output_of(write.args(lab::GUEST_IMAGE).arg(&file))?;
+        tools::output_of(write.args(["lab", "guest-image", "--force"]).arg(&file))?;
         Ok(file)
     }
 }
@@ -136,12 +139,12 @@ impl Artifacts {
 /// The kernel's command line with the TSC's frequency: a guest that measured it
 /// while this machine was busy got a value 8 times too low.
 fn parameters(program: &Path) -> Result<String, Failure> {
-    let output = tools::output_of(Command::new(program).args(bench::TSC));
+    let output = tools::output_of(Command::new(program).args(TSC_FREQUENCY));
     let report: Value = serde_json::from_str(&output.unwrap_or_default()).unwrap_or_default();
-    let hz = report.pointer(bench::TSC_HZ).and_then(Value::as_f64).ok_or_else(|| {
+    let hz = report.pointer("/runs/0/tsc_rate/hz").and_then(Value::as_f64).ok_or_else(|| {
         Failure::Failed(format!(
             "this machine's TSC frequency was not measured: run parachron {}",
-            bench::TSC.join(" ")
+            TSC_FREQUENCY.join(" ")
         ))
     })?;
     Ok(format!("{PARAMETERS} tsc_early_khz={:.0}", hz / 1000.0))

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::outcome::Failure;
-use crate::qemu::{self, End, Guest};
+use crate::qemu::{self, Guest};
 use crate::records::{self, Record};
 
 /// Lines of the console printed after a failure.
@@ -56,11 +56,7 @@ pub(crate) fn until_power_off(
             None => thread::sleep(Duration::from_millis(100)),
         }
     };
-    let what = match end {
-        End::PoweredOff => return Ok(()),
-        End::TimedOut => format!("the guest did not power off within {} s", guest.limit_s),
-        End::Failed(status) => format!("{}: {status}", qemu::PROGRAM),
-    };
+    let Err(what) = end else { return Ok(()) };
     let text = |path| readable(&fs::read(path).unwrap_or_default());
     Err(Failure::Failed(failure(&what, &text(&qemu_errors), &text(&guest.serial_ports[0]))))
 }

@@ -21,7 +21,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn new(what: impl Into<String>, found: impl Into<String>, passed: bool) -> Self {
+    pub(crate) fn new(what: impl Into<String>, found: impl Into<String>, passed: bool) -> Self {
         Self { what: what.into(), found: found.into(), passed }
     }
 
@@ -51,6 +51,11 @@ impl<'a> Outputs<'a> {
     pub(crate) fn json(self, name: &str) -> Result<Value, String> {
         serde_json::from_str(self.stdout(name)?).map_err(|error| format!("{name}: {error}"))
     }
+}
+
+/// The items of a JSON list; none of what is no list.
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// All checks, in the order of the commands.

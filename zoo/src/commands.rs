@@ -1,8 +1,6 @@
 //! What runs in the first guest: a line here, and its check in `checks.rs`.
 //! Of a command named `lab-…`, every check of the lab's own must pass.
 
-use crate::expected::{bench, clocks, doctor, lab};
-
 /// One command line, run by the guest's shell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Command {
@@ -16,14 +14,22 @@ pub(crate) struct Command {
 
 /// All, in order. The clock source may be switched: the guest is deleted.
 pub(crate) const COMMANDS: &[Command] = &[
-    Command { name: "kernel", limit_s: 10, line: "uname -rv" },
-    Command { name: "kvm", limit_s: 10, line: "ls /dev/kvm && cut -d ' ' -f 1 /proc/modules" },
-    Command { name: "rtc", limit_s: 10, line: "cat /sys/class/rtc/rtc0/name" },
-    Command { name: "clocks", limit_s: 60, line: clocks::COMMAND },
-    Command { name: "doctor", limit_s: 60, line: doctor::COMMAND },
-    Command { name: "doctor-hpet", limit_s: 60, line: doctor::ON_HPET },
-    Command { name: "doctor-acpi_pm", limit_s: 60, line: doctor::ON_ACPI_PM },
-    Command { name: "bench", limit_s: 90, line: bench::COMMAND },
-    Command { name: "source-after", limit_s: 10, line: "cat $CLOCKSOURCE" },
-    Command { name: "lab-agreement", limit_s: 120, line: lab::AGREEMENT },
+    run("kernel", 10, "uname -rv"),
+    run("kvm", 10, "ls /dev/kvm && cut -d ' ' -f 1 /proc/modules"),
+    run("rtc", 10, "cat /sys/class/rtc/rtc0/name"),
+    run("clocks", 60, "parachron clocks --format json"),
+    run("doctor", 60, "parachron doctor --format json"),
+    run("doctor-hpet", 60, "echo hpet >$CLOCKSOURCE && parachron doctor --format json"),
+    run("doctor-acpi_pm", 60, "echo acpi_pm >$CLOCKSOURCE && parachron doctor --format json"),
+    run(
+        "bench",
+        90,
+        "echo tsc >$CLOCKSOURCE && parachron bench --each-source --duration 1s --format json",
+    ),
+    run("source-after", 10, "cat $CLOCKSOURCE"),
+    run("lab-agreement", 120, "parachron lab --only agreement --format json"),
 ];
+
+const fn run(name: &'static str, limit_s: u32, line: &'static str) -> Command {
+    Command { name, limit_s, line }
+}

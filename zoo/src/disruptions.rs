@@ -7,7 +7,6 @@
 mod channel;
 mod chrony;
 mod effects;
-mod findings;
 mod keep;
 mod retry;
 mod session;
@@ -15,16 +14,37 @@ mod ticks;
 mod watch;
 
 use crate::artifacts::{Artifacts, GuestSpec};
+use crate::checks::Check;
 use crate::disruptions::keep::Server;
 use crate::disruptions::session::Session;
 use crate::outcome::{Failure, Phases, Unavailable};
 
 pub(crate) use effects::Effect;
-pub(crate) use findings::Findings;
 pub(crate) use ticks::CLOCKS;
 
 /// Allows its clock to be set (`zoo/src/bin/guest-clock.rs`).
 const DISPOSABLE: &str = "parachron.disposable";
+
+/// The results of this part.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// The checks.
+    pub(crate) checks: Vec<Check>,
+    /// How each disruption changes the clocks.
+    pub(crate) effects: Vec<Effect>,
+    /// What could not run on this machine.
+    pub(crate) skipped: Vec<Unavailable>,
+}
+
+impl Findings {
+    /// A sequence that stopped with an error is a failed check.
+    fn finish(&mut self, what: &str, done: Result<(), String>) {
+        if let Err(found) = done {
+            let what = format!("{what}: completes all disruptions");
+            self.checks.push(Check::new(what, found, false));
+        }
+    }
+}
 
 /// Boots the guest, and causes every disruption.
 pub(super) fn run(

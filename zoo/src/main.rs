@@ -9,7 +9,6 @@ mod boot;
 mod checks;
 mod commands;
 mod disruptions;
-mod expected;
 mod image;
 mod initramfs;
 mod modules;

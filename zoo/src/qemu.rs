@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,17 +35,6 @@ pub(crate) struct Guest {
     pub(crate) limit_s: u32,
 }
 
-/// How a guest ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It powered off.
-    PoweredOff,
-    /// It reached its time limit.
-    TimedOut,
-    /// QEMU ended with an error of its own.
-    Failed(ExitStatus),
-}
-
 impl Guest {
     /// Starts it. QEMU's own errors go to the file `errors`.
     ///
@@ -60,7 +49,7 @@ impl Guest {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors);
-        Ok(Running { child: command.spawn()? })
+        Ok(Running { child: command.spawn()?, limit_s: self.limit_s })
     }
 
     /// QEMU's options.
@@ -83,6 +72,7 @@ impl Guest {
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
+    limit_s: u32,
 }
 
 impl Drop for Running {
@@ -96,12 +86,14 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// How it ended, once it has.
-    pub(crate) fn end(&mut self) -> io::Result<Option<End>> {
+    /// Once it has ended: whether it powered off, or what happened instead.
+    pub(crate) fn end(&mut self) -> io::Result<Option<Result<(), String>>> {
         Ok(self.child.try_wait()?.map(|status| match status.code() {
-            Some(0) => End::PoweredOff,
-            Some(TIMED_OUT | KILLED) => End::TimedOut,
-            _ => End::Failed(status),
+            Some(0) => Ok(()),
+            Some(TIMED_OUT | KILLED) => {
+                Err(format!("the guest did not power off within {} s", self.limit_s))
+            }
+            _ => Err(format!("{PROGRAM}: {status}")),
         }))
     }
 }

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::checks::{Check, Outputs, clocks};
 use crate::disruptions::{CLOCKS, Effect, Findings};
-use crate::expected::bench as names;
 use crate::image;
 
 /// What ran, and on what.
@@ -120,18 +119,10 @@ fn costs(text: &mut String, bench: &Result<Value, String>) {
 }
 
 fn cost(bench: &Result<Value, String>, source: &str, call: &str) -> Result<[String; 6], String> {
-    let costs = clocks::run(bench, source)?.get(names::COSTS).and_then(Value::as_array);
-    let mut costs = costs.into_iter().flatten();
-    let found = costs
-        .find(|cost| cost.get(names::CALL).and_then(Value::as_str) == Some(call))
-        .ok_or("not among the calls")?;
-    let ns = |path: &str| found.pointer(path).and_then(Value::as_f64).map(|ns| format!("{ns:.1}"));
-    let samples = found.get(names::SAMPLES).and_then(Value::as_u64).map(|n| n.to_string());
-    let [median, min, p99] = names::NS.map(ns);
-    let (Some(median), Some(min), Some(p99), Some(samples)) = (median, min, p99, samples) else {
-        return Err("no figures".to_owned());
-    };
-    Ok([source.to_owned(), call.to_owned(), median, min, p99, samples])
+    let cost = clocks::cost(clocks::run(bench, source)?, call).ok_or("not among the calls")?;
+    let ns = |name| cost["ns"][name].as_f64().map(|ns| format!("{ns:.1}")).ok_or("no figures");
+    let samples = cost["samples"].as_u64().ok_or("no figures")?.to_string();
+    Ok([source.to_owned(), call.to_owned(), ns("median")?, ns("min")?, ns("p99")?, samples])
 }
 
 #[cfg(test)]

@@ -2,12 +2,18 @@
 
 use serde_json::Value;
 
-use super::{Check, Outputs};
-use crate::expected::{bench as names, clocks, doctor};
+use super::{Check, Outputs, list};
 
 /// The sources of this machine model, the kernel's choice first; and whether
 /// reading them enters the kernel.
 pub(crate) const SOURCES: &[(&str, bool)] = &[("tsc", false), ("hpet", true), ("acpi_pm", true)];
+
+/// Rules of the doctor that must fire on the TSC, and that must not.
+const ON_TSC: (&[&str], &[&str]) =
+    (&["software-emulation"], &["slow-clocksource", "rtc-missing", "rtc-off", "kvm-host-clock"]);
+/// The same on a timer.
+const ON_TIMER: (&[&str], &[&str]) =
+    (&["software-emulation", "slow-clocksource", "kvm-host-clock"], &["rtc-missing", "rtc-off"]);
 
 /// The call on which every clock source is compared.
 const CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
@@ -39,57 +45,54 @@ pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
 /// `clocks` lists exactly the machine's sources.
 fn sources_are_offered(outputs: Outputs<'_>) -> Check {
     Check::of("clocks: tsc, hpet and acpi_pm are offered", outputs.json("clocks"), |clocks| {
-        let found = strings(clocks.pointer(clocks::AVAILABLE));
+        let found = words(&clocks["available"]["known"], |name| name.as_str());
         let passed = found.len() == SOURCES.len()
-            && SOURCES.iter().all(|(source, _)| found.iter().any(|name| name == source));
+            && SOURCES.iter().all(|(source, _)| found.contains(source));
         (found.join(", "), passed)
     })
-}
-
-fn strings(list: Option<&Value>) -> Vec<String> {
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
 /// The doctor detects the emulation, accepts the RTC, and knows which sources
 /// are slow and keep KVM from its master clock.
 fn doctor_on(outputs: Outputs<'_>, source: &str) -> Check {
     let (record, (must, must_not)) = match source {
-        "tsc" => ("doctor".to_owned(), doctor::ON_FAST),
-        slow => (format!("doctor-{slow}"), doctor::ON_SLOW),
+        "tsc" => ("doctor".to_owned(), ON_TSC),
+        slow => (format!("doctor-{slow}"), ON_TIMER),
     };
     let what =
         format!("doctor on {source}: finds {}, not {}", must.join(", "), must_not.join(", "));
     Check::of(&what, outputs.json(&record), |report| {
-        let rules = rules(&report);
-        let has = |rule: &&str| rules.iter().any(|found| found == rule);
+        let rules = words(&report["diagnosis"]["findings"], |finding| finding["rule"].as_str());
+        let has = |rule: &&str| rules.contains(rule);
         (format!("finds {}", rules.join(", ")), must.iter().all(has) && !must_not.iter().any(has))
     })
 }
 
-fn rules(report: &Value) -> Vec<String> {
-    let findings = report.pointer(doctor::FINDINGS).and_then(Value::as_array);
-    let rule = |finding: &Value| Some(finding.get(doctor::RULE)?.as_str()?.to_owned());
-    findings.into_iter().flatten().filter_map(rule).collect()
+/// A word of each item of a list.
+fn words(items: &Value, word: impl Fn(&Value) -> Option<&str>) -> Vec<&str> {
+    list(items).iter().filter_map(word).collect()
 }
 
 /// The run of `bench` under a source.
 pub(crate) fn run<'a>(bench: &'a Result<Value, String>, source: &str) -> Result<&'a Value, String> {
-    let runs = bench.as_ref().map_err(Clone::clone)?.get(names::RUNS).and_then(Value::as_array);
-    let mut runs = runs.into_iter().flatten();
-    let is_of = |run: &&Value| run.get(names::CLOCKSOURCE).and_then(Value::as_str) == Some(source);
-    runs.find(is_of).ok_or_else(|| format!("no run under {source}"))
+    let runs = list(&bench.as_ref().map_err(Clone::clone)?["runs"]);
+    let run = runs.iter().find(|run| run["clocksource"] == source);
+    run.ok_or_else(|| format!("no run under {source}"))
+}
+
+/// The cost of a call in a run.
+pub(crate) fn cost<'a>(run: &'a Value, call: &str) -> Option<&'a Value> {
+    list(&run["costs"]).iter().find(|cost| cost["call"] == call)
 }
 
 /// Reading enters the kernel always or never, depending on the source.
 fn reads(bench: &Result<Value, String>, source: &str, enters: bool) -> Check {
     let how = if enters { "each read enters the kernel" } else { "no read enters the kernel" };
     Check::of(&format!("bench on {source}: {how}"), run(bench, source), |run| {
-        let costs = run.get(names::COSTS).and_then(Value::as_array).into_iter().flatten();
-        let cost =
-            costs.into_iter().find(|c| c.get(names::CALL).and_then(Value::as_str) == Some(CALL));
+        let costs = run.get("costs").and_then(Value::as_array).into_iter().flatten();
+        let cost = costs.into_iter().find(|c| c.get("call").and_then(Value::as_str) == Some(CALL));
         let number = |path: &str| cost.and_then(|cost| cost.pointer(path)).and_then(Value::as_u64);
-        let (Some(calls), Some(entered)) = (number(names::CALLS), number(names::ENTERED)) else {
+        let (Some(calls), Some(entered)) = (number("/path/calls"), number("/path/entered")) else {
             return (format!("{CALL}: not counted"), false);
         };
         let expected = if enters { calls } else { 0 };
@@ -100,11 +103,9 @@ fn reads(bench: &Result<Value, String>, source: &str, enters: bool) -> Check {
 /// No clock steps back.
 fn order(bench: &Result<Value, String>, source: &str) -> Check {
     Check::of(&format!("bench on {source}: no clock steps back"), run(bench, source), |run| {
-        let clocks = run.get(names::ORDER).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let sum = |key: &str| -> u64 {
-            clocks.iter().filter_map(|clock| clock.get(key).and_then(Value::as_u64)).sum()
-        };
-        let (readings, backward) = (sum(names::READINGS), sum(names::BACKWARD));
+        let clocks = list(&run["order"]);
+        let sum = |key: &str| clocks.iter().filter_map(|clock| clock[key].as_u64()).sum::<u64>();
+        let (readings, backward) = (sum("readings"), sum("backward"));
         let found = format!("{backward} of {readings} readings of {} clocks", clocks.len());
         (found, readings > 0 && backward == 0)
     })
@@ -116,11 +117,9 @@ fn tsc_by_two_timers(bench: &Result<Value, String>) -> Check {
         "the TSC's frequency by hpet and by acpi_pm agrees within their bounds + {SLACK_PPM} ppm"
     );
     let rate = |source| -> Result<(f64, f64), String> {
-        let run = run(bench, source)?;
-        let number = |path| run.pointer(path).and_then(Value::as_f64);
-        number(names::RATE_HZ)
-            .zip(number(names::RATE_BOUND_PPM))
-            .ok_or_else(|| format!("no tsc_rate under {source}"))
+        let rate = &run(bench, source)?["tsc_rate"];
+        let found = rate["hz"].as_f64().zip(rate["bound_ppm"].as_f64());
+        found.ok_or_else(|| format!("no tsc_rate under {source}"))
     };
     let both = rate("hpet").and_then(|hpet| Ok((hpet, rate("acpi_pm")?)));
     Check::of(&what, both, |((hpet_hz, hpet_ppm), (pm_hz, pm_ppm))| {

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Check, Outputs};
+use super::{Check, Outputs, list};
 use crate::commands::COMMANDS;
-use crate::expected::lab;
 
 /// Each check of each command named `lab-…`.
 pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
@@ -15,26 +14,23 @@ pub(super) fn all(outputs: Outputs<'_>) -> Vec<Check> {
 /// A report without checks fails, and so does a check that was not measured:
 /// this kernel has everything that the lab needs.
 fn of_command(name: &str, outputs: Outputs<'_>) -> Vec<Check> {
-    let found = outputs.json(name).map(|report| {
-        let experiments = report.get(lab::EXPERIMENTS).and_then(Value::as_array);
-        let of_one = |one: &Value| one.get(lab::CHECKS).and_then(Value::as_array).cloned();
-        experiments.into_iter().flatten().filter_map(of_one).flatten().collect::<Vec<_>>()
-    });
-    match found {
-        Ok(checks) if !checks.is_empty() => {
-            checks.iter().map(|check| of_check(name, check)).collect()
-        }
-        Ok(_) => vec![Check::new(format!("{name}: has checks"), "none", false)],
-        Err(why) => vec![Check::new(format!("{name}: has checks"), why, false)],
-    }
+    let none = |why: &str| vec![Check::new(format!("{name}: has checks"), why, false)];
+    let report = match outputs.json(name) {
+        Ok(report) => report,
+        Err(why) => return none(&why),
+    };
+    let checks = list(&report["experiments"]).iter().flat_map(|one| list(&one["checks"]));
+    let checks: Vec<Check> = checks.map(|check| of_check(name, check)).collect();
+    if checks.is_empty() { none("none") } else { checks }
 }
 
 fn of_check(name: &str, check: &Value) -> Check {
-    let word = |key: &str| check.get(key).and_then(Value::as_str).unwrap_or_default();
-    let verdict = check.get(lab::VERDICT);
-    let why = verdict.and_then(|verdict| verdict.get(lab::NOT_MEASURED)).and_then(Value::as_str);
-    let found =
-        why.map_or_else(|| word(lab::FOUND).to_owned(), |why| format!("not measured: {why}"));
-    let what = format!("{name}: {}: {}", word(lab::NAME), word(lab::EXPECTED));
-    Check::new(what, found, verdict.and_then(Value::as_str) == Some(lab::PASSED))
+    let word = |key: &str| check[key].as_str().unwrap_or_default();
+    let verdict = &check["verdict"];
+    let found = match verdict["not-measured"].as_str() {
+        Some(why) => format!("not measured: {why}"),
+        None => word("found").to_owned(),
+    };
+    let what = format!("{name}: {}: {}", word("name"), word("expected"));
+    Check::new(what, found, verdict == "passed")
 }

@@ -8,6 +8,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde_json::Value;
+
 use crate::records::{self, Record};
 use crate::wire::{Wire, connect};
 
@@ -66,6 +68,13 @@ pub(crate) struct Line {
     /// When it was received, by this machine's time of day, ns since 1970.
     pub(crate) at_ns: i64,
     pub(crate) text: String,
+}
+
+impl Line {
+    /// The JSON object on it, if it has one.
+    pub(crate) fn object(&self) -> Option<Value> {
+        serde_json::from_str(&self.text).ok().filter(Value::is_object)
+    }
 }
 
 /// The line for the output of background programs.

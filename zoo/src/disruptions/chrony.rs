@@ -11,7 +11,6 @@ use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Session};
 use super::ticks::{self, Tick, seconds};
 use crate::checks::Check;
-use crate::expected::keep as names;
 use crate::tools;
 
 /// The daemon, and its client.
@@ -33,9 +32,6 @@ const LASTING: Duration = Duration::from_secs(4);
 /// be too late.
 const BY_CHRONYD_S: f64 = 10.0;
 
-/// The last ticks, of which at least one came without delay.
-const LAST_TICKS: usize = 50;
-
 /// The programs, if this machine has all of them.
 pub(super) fn programs() -> Option<Vec<PathBuf>> {
     PROGRAMS.iter().map(|name| tools::find_program(name)).collect()
@@ -50,12 +46,12 @@ pub(super) fn run(
 ) -> Result<(), String> {
     set_ahead(session, 0.0)?;
     start(session, &format!("server 10.0.2.2 port {} iburst", server.port))?;
-    let keep = format!("{}{}", names::COMMAND, server.port);
+    let keep = format!("{}{}", keep::COMMAND, server.port);
     checks.push(refuses(session, &keep)?);
     thread::sleep(ALONE);
     checks.push(alone(session)?);
     // It starts with an offset that chronyd has not noticed yet.
-    let keep = format!("{keep} {}", names::MAKESTEP);
+    let keep = format!("{keep} --chrony makestep");
     let from_ns = now_ns();
     keep::start(session, &keep)?;
     let start = Gap { stopped_ns: from_ns, resumed_ns: from_ns };
@@ -85,14 +81,13 @@ fn end(session: &mut Session) -> Result<(), String> {
 }
 
 fn refuses(session: &mut Session, keep: &str) -> Result<Check, String> {
-    let refused = session.run("keep-refused", 20, &format!("{keep} {}", names::BRIEFLY))?;
-    let message: Vec<&str> = refused.stderr.split_whitespace().collect();
-    let message = message.join(" ");
-    Ok(Check {
-        what: "keep with a running chronyd: refuses to start, exit code 2".to_owned(),
-        passed: refused.status == 2 && message.contains(names::REFUSAL_NAMES),
-        found: format!("exit code {}: {message}", refused.status),
-    })
+    let refused = session.run("keep-refused", 20, &format!("{keep} --duration 2s"))?;
+    let message = refused.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(Check::new(
+        "keep with a running chronyd: refuses to start, exit code 2",
+        format!("exit code {}: {message}", refused.status),
+        refused.status == 2 && message.contains("chronyd"),
+    ))
 }
 
 /// The case for keep: without it chronyd notices at its next poll, up to 64 s
@@ -100,17 +95,13 @@ fn refuses(session: &mut Session, keep: &str) -> Result<Check, String> {
 fn alone(session: &mut Session) -> Result<Check, String> {
     let gap = session.pause(PAUSE)?;
     thread::sleep(ALONE);
-    let ticks = ticks::between(session.output.lines(), gap.resumed_ns, now_ns());
-    let left_s = left_s(&ticks);
-    Ok(Check {
-        what: "chronyd without keep: stop, cont: does not notice".to_owned(),
-        found: format!(
-            "paused for {:.3} s; {left_s:.3} s ahead {} s later",
-            seconds(gap.resumed_ns - gap.stopped_ns),
-            ALONE.as_secs()
-        ),
-        passed: (left_s + PAUSE.as_secs_f64()).abs() <= 1.0,
-    })
+    let left_s = ticks::left_s(&session.ticks_since(gap.resumed_ns));
+    let (pause_s, later_s) = (gap.pause_s(), ALONE.as_secs());
+    Ok(Check::new(
+        "chronyd without keep: stop, cont: does not notice",
+        format!("paused for {pause_s:.3} s; {left_s:.3} s ahead {later_s} s later"),
+        (left_s + PAUSE.as_secs_f64()).abs() <= 1.0,
+    ))
 }
 
 /// The clock is correct soon after the guest resumed, and stays so.
@@ -119,33 +110,17 @@ fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
     let waiting = Instant::now();
     let ticks = loop {
         thread::sleep(Duration::from_millis(200));
-        let ticks = ticks::between(session.output.lines(), gap.resumed_ns, now_ns());
+        let ticks = session.ticks_since(gap.resumed_ns);
         let correct = ticks::correct_from(&ticks, CORRECT_S);
         let lasts = |tick: Tick| seconds(now_ns() - tick.at_ns) >= LASTING.as_secs_f64();
         if correct.is_some_and(lasts) || waiting.elapsed() > TIMEOUT {
             break ticks;
         }
     };
-    let left_s = left_s(&ticks);
     let reported = keep::events(session, from).join(", ");
-    let first_s = ticks.first().map_or(f64::NAN, Tick::ahead_s);
-    let after_s = ticks::correct_from(&ticks, CORRECT_S)
-        .map_or(f64::INFINITY, |tick| seconds(tick.at_ns - gap.resumed_ns));
-    let is_correct = after_s.is_finite() && left_s.abs() <= CORRECT_S;
-    let check = Check {
-        what: format!("keep {what}: chronyd steps within {BY_CHRONYD_S} s, to {CORRECT_S} s"),
-        found: format!(
-            "paused for {:.3} s, {first_s:.3} s ahead at first; correct after {after_s:.3} s, \
-             {:.1} ms ahead at the end; {reported}",
-            seconds(gap.resumed_ns - gap.stopped_ns),
-            left_s * 1e3
-        ),
-        passed: is_correct && after_s <= BY_CHRONYD_S,
-    };
+    let (found, after_s) = keep::correction(&ticks, gap, &reported);
+    let is_correct = after_s.is_finite() && ticks::left_s(&ticks).abs() <= CORRECT_S;
+    let what = format!("keep {what}: chronyd steps within {BY_CHRONYD_S} s, to {CORRECT_S} s");
+    let check = Check::new(what, found, is_correct && after_s <= BY_CHRONYD_S);
     Attempt { only_late: is_correct && !check.passed, check }
-}
-
-/// How far the clock is ahead at the end, s.
-fn left_s(ticks: &[Tick]) -> f64 {
-    ticks::ahead_s(&ticks[ticks.len().saturating_sub(LAST_TICKS)..], 0).unwrap_or(f64::NAN)
 }

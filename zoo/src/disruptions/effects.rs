@@ -1,7 +1,6 @@
 //! How each disruption changes the guest's clocks, measured from outside: the
 //! reference for what our programs report.
 
-use std::thread;
 use std::time::Duration;
 
 use super::channel::now_ns;
@@ -48,15 +47,13 @@ pub(super) fn measure(
     let lost_s = std::array::from_fn(|clock| before[clock] - after[clock]);
     let rtc_lost_s = rtc_before_s - rtc_after_s;
     let disruption = disruption.to_owned();
-    let pause_s = seconds(gap.resumed_ns - gap.stopped_ns);
+    let pause_s = gap.pause_s();
     Ok((Effect { disruption, pause_s, lost_s, rtc_lost_s }, gap))
 }
 
 /// How far each clock and the RTC are ahead of this machine's time, s.
 fn sample(session: &mut Session) -> Result<([f64; 4], f64), String> {
-    let from_ns = now_ns();
-    thread::sleep(SAMPLING);
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ticks = session.ticks_for(SAMPLING);
     let mut ahead_s = [0.0; 4];
     for (clock, ahead_s) in ahead_s.iter_mut().enumerate() {
         *ahead_s = ticks::ahead_s(&ticks, clock).ok_or("the guest printed no clock readings")?;

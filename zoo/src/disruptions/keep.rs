@@ -13,9 +13,17 @@ use super::channel::{Line, now_ns};
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
-use super::watch::object;
 use crate::checks::Check;
-use crate::expected::keep as names;
+
+/// Its command line, with the port of the NTP server after it.
+pub(super) const COMMAND: &str = "parachron keep --format json --ntp 10.0.2.2:";
+
+/// For repeated attempts: the guest's clocks stop while it is paused, so the
+/// usual limits would be reached.
+const OFTEN: &str = "--burst 20 --min-interval 1s --poll 8s";
+
+/// Events that state the clock's offset.
+const JUDGED: [&str; 3] = ["synchronised", "corrected", "refused"];
 
 /// How long the guest is stopped.
 pub(super) const PAUSE: Duration = Duration::from_secs(10);
@@ -79,7 +87,7 @@ pub(super) fn run(
     server: &Server,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let keep = format!("{}{}", names::COMMAND, server.port);
+    let keep = format!("{}{}", COMMAND, server.port);
     pauses(session, &keep, checks)?;
     small(session, &keep, checks)?;
     ahead(session, &keep, checks)?;
@@ -89,9 +97,7 @@ pub(super) fn run(
 
 /// Sets the clock to an offset from this machine's time, s.
 pub(super) fn set_ahead(session: &mut Session, wanted_s: f64) -> Result<(), String> {
-    let from_ns = now_ns();
-    thread::sleep(SAMPLING);
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ticks = session.ticks_for(SAMPLING);
     let ahead_s = ticks::ahead_s(&ticks, 0).ok_or("the guest printed no clock readings")?;
     session.execute("set", &format!("guest-clock step {:.6}", wanted_s - ahead_s)).map(drop)
 }
@@ -102,8 +108,8 @@ pub(super) fn start(session: &mut Session, keep: &str) -> Result<usize, String> 
     let from = session.output.lines().len();
     session.execute("keep", &format!("{keep} >$OUTPUT 2>/tmp/keep.err & echo $! >/tmp/keep"))?;
     let judged = |line: &Line| {
-        let event = object(line)?;
-        names::JUDGED.iter().any(|name| event[names::EVENT] == **name).then_some(())
+        let event = line.object()?;
+        JUDGED.iter().any(|name| event["event"] == **name).then_some(())
     };
     match session.output.wait_for(from, TIMEOUT, judged) {
         Some(_) => Ok(from),
@@ -124,7 +130,7 @@ pub(super) fn end(session: &mut Session, signal: &str) -> Result<(), String> {
 
 /// A pause, and a restored snapshot.
 fn pauses(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
-    let keep = format!("{keep} {}", names::OFTEN);
+    let keep = format!("{keep} {}", OFTEN);
     start(session, &keep)?;
     checks.push(retry_if_late(|| {
         let gap = session.pause(PAUSE)?;
@@ -141,29 +147,36 @@ fn pauses(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<
 fn corrected(session: &mut Session, what: &str, gap: Gap) -> Attempt {
     let from = session.output.lines().len();
     thread::sleep(OBSERVATION);
-    let ticks = ticks::between(session.output.lines(), gap.resumed_ns, now_ns());
+    let ticks = session.ticks_since(gap.resumed_ns);
     let what = format!("keep: {what}: correct within {LIMIT_S} s, to {CORRECT_S} s");
-    let pause_s = seconds(gap.resumed_ns - gap.stopped_ns);
-    let first_s = ticks.first().map_or(f64::NAN, Tick::ahead_s);
     let reported = events(session, from.saturating_sub(20)).join(", ");
-    let Some(correct) = ticks::correct_from(&ticks, CORRECT_S) else {
-        let found = format!(
-            "paused for {pause_s:.3} s, then {first_s:.3} s ahead, never correct: {reported}"
-        );
-        return Attempt { check: Check { what, found, passed: false }, only_late: false };
-    };
-    let after_s = seconds(correct.at_ns - gap.resumed_ns);
-    let left_s = ticks::ahead_s(&ticks[ticks.len().saturating_sub(50)..], 0).unwrap_or(f64::NAN);
-    let found = format!(
-        "paused for {pause_s:.3} s, {first_s:.3} s ahead at first; correct after {after_s:.3} s, \
-         {:.1} ms ahead at the end; {reported}",
-        left_s * 1e3
-    );
+    let (found, after_s) = correction(&ticks, gap, &reported);
     let passed = after_s <= LIMIT_S;
     // A wrong step that a second one repaired is wrong, not late.
-    let is_step = |event: &&String| event.split(' ').next() == Some(names::STEP);
+    let is_step = |event: &&String| event.split(' ').next() == Some("step");
     let steps = events(session, from).iter().filter(is_step).count();
-    Attempt { check: Check { what, found, passed }, only_late: !passed && steps <= 1 }
+    let only_late = after_s.is_finite() && !passed && steps <= 1;
+    Attempt { check: Check::new(what, found, passed), only_late }
+}
+
+/// What ticks show of a correction after a gap; and how long it took, s,
+/// infinite where the clock is not correct at the end.
+pub(super) fn correction(ticks: &[Tick], gap: Gap, reported: &str) -> (String, f64) {
+    let first_s = ticks.first().map_or(f64::NAN, Tick::ahead_s);
+    let after_s = ticks::correct_from(ticks, CORRECT_S)
+        .map_or(f64::INFINITY, |tick| seconds(tick.at_ns - gap.resumed_ns));
+    let after = if after_s.is_finite() {
+        format!("correct after {after_s:.3} s")
+    } else {
+        "never correct".to_owned()
+    };
+    let found = format!(
+        "paused for {:.3} s, {first_s:.3} s ahead at first; {after}, \
+         {:.1} ms ahead at the end; {reported}",
+        gap.pause_s(),
+        ticks::left_s(ticks) * 1e3
+    );
+    (found, after_s)
 }
 
 /// A small offset is slewed; a keep that is killed meanwhile changes nothing
@@ -173,13 +186,10 @@ fn small(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(
     let from_ns = now_ns();
     let from = start(session, keep)?;
     thread::sleep(OBSERVATION);
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
-    let what = "keep: 50 ms behind: slewed, not stepped".to_owned();
-    checks.push(slews(session, what, from, &ticks, 1.0));
+    let ticks = session.ticks_since(from_ns);
+    checks.push(slews(session, "keep: 50 ms behind: slewed, not stepped", from, &ticks, 1.0));
     end(session, "KILL")?;
-    let from_ns = now_ns();
-    thread::sleep(OBSERVATION);
-    let after = ticks::between(session.output.lines(), from_ns, now_ns());
+    let after = session.ticks_for(OBSERVATION);
     let steered = session.execute("adjtimex", "adjtimex")?;
     let setting = |name: &str| {
         let mut lines = steered.lines().map(str::trim);
@@ -188,17 +198,16 @@ fn small(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(
     let (frequency, tick) = (setting("freq.adjust:"), setting("tick:"));
     let step_s = ticks::largest_step_s(&after);
     let ends = |line: &str, value: &str| line.split_whitespace().any(|word| word == value);
-    checks.push(Check {
-        what: "keep: killed during a slew: no step, and the kernel's frequency is unchanged"
-            .to_owned(),
-        found: format!("a step of at most {:.3} ms; {frequency}; {tick}", step_s * 1e3),
-        passed: step_s <= SLEW_S && ends(&frequency, "0") && ends(&tick, "10000"),
-    });
+    checks.push(Check::new(
+        "keep: killed during a slew: no step, and the kernel's frequency is unchanged",
+        format!("a step of at most {:.3} ms; {frequency}; {tick}", step_s * 1e3),
+        step_s <= SLEW_S && ends(&frequency, "0") && ends(&tick, "10000"),
+    ));
     Ok(())
 }
 
 /// A slew in the right direction: `sign` is 1 if the clock must gain.
-fn slews(session: &mut Session, what: String, from: usize, ticks: &[Tick], sign: f64) -> Check {
+fn slews(session: &mut Session, what: &str, from: usize, ticks: &[Tick], sign: f64) -> Check {
     let gained_s = match (ticks.first(), ticks.last()) {
         (Some(first), Some(last)) => {
             let on_raw = |tick: &Tick| tick.clocks_ns[0] - tick.clocks_ns[3];
@@ -215,24 +224,23 @@ fn slews(session: &mut Session, what: String, from: usize, ticks: &[Tick], sign:
         ticks.len() as f64 * 0.02,
         reported.join(", ")
     );
-    let passed = step_s <= SLEW_S
-        && gained_s * sign > 0.0
-        && reported.iter().any(|s| s.contains(names::SLEW));
-    Check { what, found, passed }
+    let passed =
+        step_s <= SLEW_S && gained_s * sign > 0.0 && reported.iter().any(|s| s.contains("slew"));
+    Check::new(what, found, passed)
 }
 
 /// Far ahead: set back, unless that is forbidden.
 fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
     set_ahead(session, 0.0)?;
-    let from = start(session, &format!("{keep} {}", names::NEVER_BACKWARD))?;
+    let from = start(session, &format!("{keep} --never-backward"))?;
     set_ahead(session, 2.0)?;
     let from_ns = now_ns();
-    let slewed = |line: &Line| object(line).filter(|event| event[names::HOW] == names::SLEW);
+    let slewed = |line: &Line| line.object().filter(|event| event["how"] == "slew");
     session.output.wait_for(from, TIMEOUT, slewed);
     thread::sleep(OBSERVATION);
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ticks = session.ticks_since(from_ns);
     let backward_s = ticks::backward_s(&ticks);
-    let what = "keep --never-backward: 2 s ahead: slowed, never set back".to_owned();
+    let what = "keep --never-backward: 2 s ahead: slowed, never set back";
     let mut check = slews(session, what, from, &ticks, -1.0);
     check.found = format!("{} ticks, {backward_s} s back; {}", ticks.len(), check.found);
     check.passed &= backward_s == 0.0 && !ticks.is_empty();
@@ -240,9 +248,7 @@ fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(
     end(session, "TERM")?;
     // 2 s ahead at its start, and allowed to set the clock back.
     let from = start(session, keep)?;
-    let from_ns = now_ns();
-    thread::sleep(SAMPLING);
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ticks = session.ticks_for(SAMPLING);
     let ahead_s = ticks::ahead_s(&ticks, 0).unwrap_or(f64::NAN);
     checks.push(Check {
         what: format!("keep: 2 s ahead at its start: set back, correct to {CORRECT_S} s"),
@@ -256,10 +262,10 @@ fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(
 fn dry_run(session: &mut Session, keep: &str) -> Result<Check, String> {
     set_ahead(session, -3.0)?;
     let from_ns = now_ns();
-    let from = start(session, &format!("{keep} {}", names::DRY_RUN))?;
+    let from = start(session, &format!("{keep} --dry-run"))?;
     thread::sleep(OBSERVATION);
     end(session, "TERM")?;
-    let ticks = ticks::between(session.output.lines(), from_ns, now_ns());
+    let ticks = session.ticks_since(from_ns);
     let ahead_s = ticks::ahead_s(&ticks, 0).unwrap_or(f64::NAN);
     let step_s = ticks::largest_step_s(&ticks);
     let reported = events(session, from).join(", ");
@@ -272,19 +278,19 @@ fn dry_run(session: &mut Session, keep: &str) -> Result<Check, String> {
 
 /// The events of keep from a line on, without its first and last.
 pub(super) fn events(session: &mut Session, from: usize) -> Vec<String> {
-    let objects = session.output.lines()[from..].iter().filter_map(object);
+    let objects = session.output.lines()[from..].iter().filter_map(Line::object);
     objects
         .filter_map(|event| {
             let word = |key: &str| event.get(key).and_then(Value::as_str);
-            let ms = event.get(names::BY_NS).and_then(Value::as_f64).map(|ns| ns / 1e6);
+            let ms = event.get("by_ns").and_then(Value::as_f64).map(|ns| ns / 1e6);
             let by = ms.map_or(String::new(), |ms| format!(" by {ms:.1} ms"));
-            let name = match word(names::EVENT)? {
-                frame if names::FRAME.contains(&frame) => return None,
-                names::CORRECTED => word(names::HOW)?,
+            let name = match word("event")? {
+                "started" | "summary" => return None,
+                "corrected" => word("how")?,
                 other => other,
             };
-            let source = word(names::SOURCE).map_or(String::new(), |source| format!(" ({source})"));
-            let cause = event.get(names::CAUSE).map_or(String::new(), cause_of);
+            let source = word("source").map_or(String::new(), |source| format!(" ({source})"));
+            let cause = event.get("cause").map_or(String::new(), cause_of);
             Some(format!("{name}{by}{source}{cause}"))
         })
         .collect()

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::channel::{CommandLine, Output, now_ns};
+use super::ticks::{Tick, seconds};
 use crate::boot::{self, readable};
 use crate::qemu::{Guest, Running};
 use crate::qmp::Qmp;
@@ -57,6 +58,13 @@ pub(crate) struct Gap {
     pub(crate) resumed_ns: i64,
 }
 
+impl Gap {
+    /// How long it was, s.
+    pub(crate) fn pause_s(self) -> f64 {
+        seconds(self.resumed_ns - self.stopped_ns)
+    }
+}
+
 /// A running guest.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -94,6 +102,19 @@ impl Session {
             return Ok(stdout.trim().to_owned());
         }
         Err(format!("{name}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
+    }
+
+    /// The clocks that the guest has printed from a moment on.
+    pub(crate) fn ticks_since(&mut self, from_ns: i64) -> Vec<Tick> {
+        let lines = self.output.lines().iter().filter(|line| line.at_ns >= from_ns);
+        lines.filter_map(Tick::parse).collect()
+    }
+
+    /// The clocks that the guest prints within some time.
+    pub(crate) fn ticks_for(&mut self, time: Duration) -> Vec<Tick> {
+        let from_ns = now_ns();
+        thread::sleep(time);
+        self.ticks_since(from_ns)
     }
 
     /// Stops the guest for a while, and resumes it.

@@ -43,10 +43,12 @@ pub(crate) fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// The ticks received within a span of this machine's time.
-pub(crate) fn between(lines: &[Line], from_ns: i64, to_ns: i64) -> Vec<Tick> {
-    let within = lines.iter().filter(|line| (from_ns..=to_ns).contains(&line.at_ns));
-    within.filter_map(Tick::parse).collect()
+/// The last ticks, of which at least one came without delay.
+const LAST_TICKS: usize = 50;
+
+/// How far the time of day is ahead at the end, s.
+pub(crate) fn left_s(ticks: &[Tick]) -> f64 {
+    ahead_s(&ticks[ticks.len().saturating_sub(LAST_TICKS)..], 0).unwrap_or(f64::NAN)
 }
 
 /// How far a clock is ahead of this machine's time of day, s, by the tick with

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::Findings;
 use super::channel::{Line, now_ns};
-use super::effects::{self, Effect};
-use super::findings::Findings;
+use super::effects;
 use super::retry::{Attempt, retry_if_late};
-use super::session::{Generation, Session};
+use super::session::{Gap, Generation, Session};
 use super::ticks::seconds;
 use crate::checks::Check;
-use crate::expected::watch as names;
 
 /// How long the guest is stopped, or runs after it was saved.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -51,92 +50,90 @@ struct Reported {
 
 /// Causes every disruption while `watch` runs in the guest.
 pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
-    let Findings { checks, effects, .. } = findings;
-    session.execute("watch", names::COMMAND)?;
-    let started = |line: &Line| object(line).filter(|event| event[names::EVENT] == names::STARTED);
+    session.execute("watch", "parachron watch --format json >$OUTPUT 2>/tmp/watch.err &")?;
+    let started = |line: &Line| line.object().filter(|event| event["event"] == "started");
     session.output.wait_for(0, TIMEOUT, started).ok_or("watch did not start")?;
-    pauses(session, checks, effects)?;
-    restores(session, checks, effects)?;
-    clock_changes(session, checks)?;
+    pauses(session, findings)?;
+    restores(session, findings)?;
+    clock_changes(session, &mut findings.checks)?;
     session.execute("watch-ends", "killall -INT parachron").map(drop)
 }
 
 /// A pause on each clock source, and the switch to the next.
-fn pauses(
-    session: &mut Session,
-    checks: &mut Vec<Check>,
-    effects: &mut Vec<Effect>,
-) -> Result<(), String> {
-    for source in ["tsc", "acpi_pm", "hpet"] {
+fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+    for (source, next) in [("tsc", "acpi_pm"), ("acpi_pm", "hpet"), ("hpet", "tsc")] {
         let name = format!("stop, cont on {source}");
-        let mut last = None;
-        checks.push(retry_if_late(|| {
+        disrupt(session, findings, &name, &["pause"], |session| {
             let from = session.output.lines().len();
-            let (effect, gap) = effects::measure(session, &name, |session| session.pause(PAUSE))?;
-            let size_s = Some(seconds(gap.resumed_ns - gap.stopped_ns));
-            let case = Case { what: &name, kinds: &[names::PAUSE], size_s };
-            last = Some(effect);
-            Ok(assess(session, &case, from, gap.resumed_ns))
-        })?);
-        effects.extend(last);
-        let next = match source {
-            "tsc" => "acpi_pm",
-            "acpi_pm" => "hpet",
-            _ => "tsc",
-        };
+            Ok((session.pause(PAUSE)?, from))
+        })?;
         let what = format!("echo {next} >current_clocksource");
-        let case = Case { what: &what, kinds: &[names::SOURCE_SWITCHED], size_s: None };
-        change(session, checks, &case, &format!("echo {next} >$CLOCKSOURCE"))?;
+        let case = Case { what: &what, kinds: &["source-switched"], size_s: None };
+        change(session, &mut findings.checks, &case, &format!("echo {next} >$CLOCKSOURCE"))?;
     }
     Ok(())
 }
 
 /// The guest restored in the QEMU that runs it, of which only the effect is
 /// reported; and resumed in another QEMU.
-fn restores(
-    session: &mut Session,
-    checks: &mut Vec<Check>,
-    effects: &mut Vec<Effect>,
-) -> Result<(), String> {
+fn restores(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
     let (effect, _) =
         effects::measure(session, effects::IN_SAME_QEMU, |session| session.save_and_load(PAUSE))?;
-    effects.push(effect);
+    findings.effects.push(effect);
     thread::sleep(AFTERWARDS);
     for (name, generation, kinds) in [
-        ("migrated to another QEMU", Generation::Same, &[names::PAUSE, names::MIGRATED][..]),
-        ("restored in another QEMU", Generation::Other, &[names::SNAPSHOT_RESTORED]),
+        ("migrated to another QEMU", Generation::Same, &["pause", "migrated"][..]),
+        ("restored in another QEMU", Generation::Other, &["snapshot-restored"]),
     ] {
-        let mut last = None;
-        checks.push(retry_if_late(|| {
-            let (effect, gap) =
-                effects::measure(session, name, |session| session.migrate(PAUSE, generation))?;
+        disrupt(session, findings, name, kinds, |session| {
+            let gap = session.migrate(PAUSE, generation)?;
             // Saving stopped it too, for a second, which is also reported.
-            let from = session.output.since(gap.resumed_ns);
-            let size_s = Some(seconds(gap.resumed_ns - gap.stopped_ns));
-            let case = Case { what: name, kinds, size_s };
-            last = Some(effect);
-            Ok(assess(session, &case, from, gap.resumed_ns))
-        })?);
-        effects.extend(last);
+            Ok((gap, session.output.since(gap.resumed_ns)))
+        })?;
     }
+    Ok(())
+}
+
+/// Disrupts the guest: the effect on its clocks, and the reports from a line
+/// on.
+fn disrupt(
+    session: &mut Session,
+    findings: &mut Findings,
+    what: &str,
+    kinds: &[&str],
+    disrupt: impl Fn(&mut Session) -> Result<(Gap, usize), String>,
+) -> Result<(), String> {
+    let mut last = None;
+    findings.checks.push(retry_if_late(|| {
+        let mut from = 0;
+        let (effect, gap) = effects::measure(session, what, |session| {
+            let (gap, first) = disrupt(session)?;
+            from = first;
+            Ok(gap)
+        })?;
+        last = Some(effect);
+        let case = Case { what, kinds, size_s: Some(gap.pause_s()) };
+        Ok(assess(session, &case, from, gap.resumed_ns))
+    })?);
+    findings.effects.extend(last);
     Ok(())
 }
 
 /// Changes made in the guest, by a person or a program.
 fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), String> {
     let case = |what, kinds, size_s| Case { what, kinds, size_s };
-    let set = case("the clock set by +30 s", &[names::CLOCK_SET], Some(30.0));
-    change(session, checks, &set, "guest-clock step 30")?;
-    let set = case("the clock set by -30 s", &[names::CLOCK_SET], Some(30.0));
-    change(session, checks, &set, "guest-clock step -30")?;
-    let steered = case("adjtimex: 50 ppm", &[names::STEERED], None);
-    change(session, checks, &steered, "guest-clock frequency 50")?;
-    let steered = case("adjtimex: 0 ppm", &[names::STEERED], None);
-    change(session, checks, &steered, "guest-clock frequency 0")?;
+    for (case, line) in [
+        (case("the clock set by +30 s", &["clock-set"], Some(30.0)), "step 30"),
+        (case("the clock set by -30 s", &["clock-set"], Some(30.0)), "step -30"),
+        (case("adjtimex: 50 ppm", &["steered"], None), "frequency 50"),
+        (case("adjtimex: 0 ppm", &["steered"], None), "frequency 0"),
+    ] {
+        change(session, checks, &case, &format!("guest-clock {line}"))?;
+    }
     // Five seconds before a year's end, so that the kernel inserts a second.
     session.execute("new-year", "date -u -s '2027-12-31 23:59:55' && guest-clock leap insert")?;
     thread::sleep(AFTERWARDS);
-    let leap = case("a second inserted at the year's end", &[names::LEAP_SECOND], Some(1.0));
+    let leap = case("a second inserted at the year's end", &["leap-second"], Some(1.0));
     let from = session.output.lines().len();
     let line = "while [ $(date -u +%Y) = 2027 ]; do usleep 10000; done";
     session.execute("leap", line)?;
@@ -194,21 +191,15 @@ fn judge(case: &Case<'_>, reported: &[Reported], over_ns: i64) -> Attempt {
 
 impl Reported {
     fn parse(line: &Line) -> Option<Self> {
-        let event = object(line).filter(|event| event[names::EVENT] == names::DISRUPTION)?;
-        let name =
-            |evidence: &Value| evidence[names::EVIDENCE_NAME].as_str().unwrap_or("?").to_owned();
+        let event = line.object().filter(|event| event["event"] == "disruption")?;
+        let name = |evidence: &Value| evidence["what"].as_str().unwrap_or("?").to_owned();
         Some(Self {
-            kind: event[names::KIND].as_str()?.to_owned(),
-            size_s: event.pointer(names::SIZE_NS).and_then(Value::as_f64).map(|ns| ns / 1e9),
-            evidence: event[names::EVIDENCE].as_array()?.iter().map(name).collect(),
+            kind: event["kind"].as_str()?.to_owned(),
+            size_s: event.pointer("/size/ns").and_then(Value::as_f64).map(|ns| ns / 1e9),
+            evidence: event["evidence"].as_array()?.iter().map(name).collect(),
             at_ns: line.at_ns,
         })
     }
-}
-
-/// The JSON object on a line, if it has one.
-pub(super) fn object(line: &Line) -> Option<Value> {
-    serde_json::from_str(&line.text).ok().filter(Value::is_object)
 }
 
 #[cfg(test)]
