@@ -1,10 +1,10 @@
-//! One page update by the host's code: what a VMM pays for its guest's clock
-//! at an event, without the exit that may have brought it.
+//! The cost of one page update in crate `host`: what an event costs a VMM,
+//! without the exit that caused it.
 
 use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
-use host::{Event, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, VcpuId};
+use host::{Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
@@ -19,15 +19,15 @@ const TSC: Hertz = Hertz(2_600_000_000);
 
 const BARE: &str = "pvclock TimeWriter::write, bare";
 const NOTHING: &str = "before_entry, nothing due";
-const MOVED: &str = "vCPU moved: event, entry, own line";
-const WOKEN: &str = "host resumed: event, entry, line of all";
+const MOVED: &str = "vCPU moved: event, entry, own snapshot";
+const WOKEN: &str = "host resumed: event, entry, shared snapshot";
 const REFERENCE: &str = "host resumed: event, Hyper-V page";
 
-/// Runs it; whether the bar is met.
+/// Whether the bar is met.
 pub(crate) fn run(rounds: u32) -> Result<bool, String> {
     let clock = Cell::new(0);
-    // The host's clocks go on by a microsecond a call; reading them is the
-    // VMM's, not this code's.
+    // The host's clocks advance by a microsecond a call; reading them is the
+    // VMM's part, not this code's.
     let now = || {
         clock.set(clock.get() + 1_000);
         at(clock.get())
@@ -41,7 +41,7 @@ pub(crate) fn run(rounds: u32) -> Result<bool, String> {
     let physical_cpu = Cell::new(0);
     let mut contenders = [
         Contender::new(BARE, || {
-            let Reading { tsc, boot: system_time, .. } = now();
+            let HostClocks { tsc, boot: system_time, .. } = now();
             let update = TimeUpdate { tsc_timestamp: tsc.0, system_time, scale, stable: true };
             TimeWriter::new(&bare).write(&update);
         }),
@@ -81,10 +81,10 @@ pub(crate) fn run(rounds: u32) -> Result<bool, String> {
 }
 
 /// The host's clocks `ns` after its boot.
-fn at(ns: u64) -> Reading {
+fn at(ns: u64) -> HostClocks {
     // 2.6 cycles a nanosecond, and `ns` is a multiple of 1000 always.
     let real = UnixTime(Nanos(1_800_000_000_000_000_000 + ns));
-    Reading { tsc: Ticks(ns / 5 * 13), boot: Nanos(ns), real }
+    HostClocks { tsc: Ticks(ns / 5 * 13), boot: Nanos(ns), real }
 }
 
 /// A VM of one vCPU whose page is registered and written.
@@ -120,17 +120,17 @@ impl Vm {
         )
     }
 
-    fn handle(&self, event: Event, now: Reading) {
+    fn handle(&self, event: Event, now: HostClocks) {
         self.host.borrow_mut().handle(event, now, &self.memory);
     }
 
-    fn enter(&self, now: Reading) {
+    fn enter(&self, now: HostClocks) {
         self.host.borrow_mut().before_entry(VCPU, now, &self.memory);
     }
 
-    /// That the page was written as often as it should, and tells the time: a
-    /// fast update that does not happen wins no benchmark.
-    fn assert_kvm(&self, updates: u32, now: Reading) -> Result<(), String> {
+    /// That the page was written as often as it should, and gives the time: an
+    /// update that does not happen must not win.
+    fn assert_kvm(&self, updates: u32, now: HostClocks) -> Result<(), String> {
         let page: &TimePage = self.page(PlainMemory::time(0))?;
         let reader = TimeReader::new(page);
         let read = reader.nanos(&|| now.tsc.0).map_err(|error| error.to_string())?;
@@ -138,7 +138,7 @@ impl Vm {
         check(read, now, version, 2 + 2 * updates)
     }
 
-    fn assert_hyperv(&self, updates: u32, now: Reading) -> Result<(), String> {
+    fn assert_hyperv(&self, updates: u32, now: HostClocks) -> Result<(), String> {
         let page: &ReferencePage = self.page(PlainMemory::reference(0))?;
         let reader = ReferenceReader::new(page);
         let units = reader.units_100ns(&|| now.tsc.0).map_err(|error| error.to_string())?;
@@ -154,8 +154,8 @@ impl Vm {
     }
 }
 
-fn check(read: Nanos, now: Reading, version: u32, expected: u32) -> Result<(), String> {
-    // A few ns of rounding, and 0.47 ppb of all the time since the first line.
+fn check(read: Nanos, now: HostClocks, version: u32, expected: u32) -> Result<(), String> {
+    // A few ns of rounding, and 0.47 ppb of all the time since the first snapshot.
     if version != expected || now.boot.0.abs_diff(read.0) > 300 + (now.boot.0 >> 31) {
         return Err(format!("{read} at {} by version {version}, not {expected}", now.boot));
     }

@@ -1,12 +1,11 @@
-//! Builds the guest's image, which is a program without an operating system
-//! and so a workspace of its own, with the very compiler that builds this.
+//! Builds the guest's image with the same compiler. It runs without an operating
+//! system, so it is a workspace of its own.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set by cargo or by people for the build of the host's programs; the image
-/// has settings of its own.
+/// Settings for the host's programs, which must not apply to the image.
 const HOST_SETTINGS: [&str; 6] = [
     "CARGO_BUILD_TARGET",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -37,7 +36,7 @@ fn build(image: &Path, target: &Path) -> PathBuf {
     for setting in HOST_SETTINGS {
         cargo.env_remove(setting);
     }
-    let status = cargo.status().expect("cargo runs, for it runs this");
+    let status = cargo.status().expect("cargo starts");
     assert!(status.success(), "the guest's image does not build: {status}");
     target.join("release/guest-image")
 }

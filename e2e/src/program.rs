@@ -20,7 +20,7 @@ pub struct Program {
 
 /// What a run left behind.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     /// Standard output.
     pub out: String,
     /// Standard error.
@@ -79,9 +79,9 @@ impl Program {
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn run(&self, arguments: &[&str]) -> Said {
+    pub fn run(&self, arguments: &[&str]) -> ProgramOutput {
         let output = self.command(arguments).output();
-        Said::from(output.unwrap_or_else(|e| panic!("{}: {e}", self.path.display())))
+        ProgramOutput::from(output.unwrap_or_else(|e| panic!("{}: {e}", self.path.display())))
     }
 
     /// Runs it as somebody who may do nothing special: as `nobody`, when we
@@ -89,7 +89,7 @@ impl Program {
     ///
     /// # Panics
     /// It cannot be copied or started.
-    pub fn run_unprivileged(&self, arguments: &[&str]) -> Said {
+    pub fn run_unprivileged(&self, arguments: &[&str]) -> ProgramOutput {
         if !rustix::process::geteuid().is_root() {
             return self.run(arguments);
         }
@@ -100,11 +100,11 @@ impl Program {
         fs::copy(&self.path, &copy).expect("the program can be copied");
         let mut command = Command::new(copy);
         command.args(arguments).uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
-        Said::from(command.output().expect("the copy starts"))
+        ProgramOutput::from(command.output().expect("the copy starts"))
     }
 }
 
-impl From<Output> for Said {
+impl From<Output> for ProgramOutput {
     fn from(output: Output) -> Self {
         Self {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),

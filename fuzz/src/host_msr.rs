@@ -16,7 +16,7 @@ use host::msr::{
     KVM_WALL_CLOCK,
 };
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Policy, Reading, Saved,
+    Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, Saved,
     Settings, TscMode, VcpuId,
 };
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
@@ -48,7 +48,7 @@ pub(crate) fn host_msr(data: &[u8]) {
 struct Vm {
     host: GuestClock,
     memory: PlainMemory,
-    now: Reading,
+    now: HostClocks,
     guests: [Guest; VCPUS as usize],
 }
 
@@ -89,7 +89,7 @@ impl Vm {
             new.sync_period = flag(5).then(|| Nanos(bytes.number(5)));
             new.never_back = !flag(6);
         });
-        let now = Reading {
+        let now = HostClocks {
             tsc: Ticks(TSC_HZ),
             boot: Nanos(1_000_000_000),
             real: UnixTime(Nanos(1_795_273_445_000_000_000)),
@@ -176,8 +176,8 @@ impl Vm {
             0..0xf0 => (u128::from(ns) * u128::from(TSC_HZ) / 1_000_000_000) as u64,
             _ => operands.number(6),
         };
-        let Reading { tsc, boot, real: UnixTime(real) } = self.now;
-        self.now = Reading {
+        let HostClocks { tsc, boot, real: UnixTime(real) } = self.now;
+        self.now = HostClocks {
             tsc: Ticks(tsc.0.wrapping_add(cycles)),
             boot: Nanos(boot.0 + ns),
             real: UnixTime(Nanos(real.0 + ns)),

@@ -1,6 +1,6 @@
 //! Arbitrary bytes as a saved clock of `host`, restored if they decode.
 
-use host::{GuestClock, PlainMemory, Policy, Reading, Saved, Settings, TscMode, VcpuId};
+use host::{GuestClock, HostClocks, PlainMemory, Policy, Saved, Settings, TscMode, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
@@ -12,7 +12,7 @@ pub(crate) fn host_saved(data: &[u8]) {
     };
     assert_eq!(saved.to_bytes(), data);
     let memory = PlainMemory::new(2);
-    let now = Reading {
+    let now = HostClocks {
         tsc: Ticks(1 << 40),
         boot: Nanos(1 << 40),
         real: UnixTime(Nanos(1_795_273_445_000_000_000)),

@@ -28,7 +28,7 @@ use crate::log::Log;
 use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;
 use crate::{
-    GuestMemory, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Reading, Settings,
+    GuestMemory, HostClocks, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Settings,
     SettingsError, TscMode, VcpuId,
 };
 
@@ -40,14 +40,14 @@ use crate::{
 /// again.
 ///
 /// ```
-/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
+/// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use host::msr::KVM_SYSTEM_TIME;
 /// use pvclock::kvm_clock::{TimePage, TimeReader};
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// // At host TSC `tsc`, of 1 GHz: what a VMM reads from its host's clocks.
-/// let at = |tsc| Reading {
+/// let at = |tsc| HostClocks {
 ///     tsc: Ticks(tsc),
 ///     boot: Nanos(tsc),
 ///     real: UnixTime(Nanos(1_800_000_000_000_000_000 + tsc)),
@@ -88,7 +88,7 @@ pub struct GuestClock {
     sync_due_at: Option<Nanos>,
     /// The reading of the latest event or entry: it shows whether the TSC
     /// went back during a sleep, and from where.
-    latest: Reading,
+    latest: HostClocks,
     log: Log,
 }
 
@@ -97,7 +97,7 @@ impl GuestClock {
     ///
     /// # Errors
     /// [`SettingsError`].
-    pub fn new(settings: Settings, now: Reading) -> Result<Self, SettingsError> {
+    pub fn new(settings: Settings, now: HostClocks) -> Result<Self, SettingsError> {
         let scale = settings.scale()?;
         let source = match settings.tsc_mode {
             TscMode::Real => Source::unscaled(settings.host_tsc),
@@ -169,7 +169,7 @@ impl GuestClock {
     }
 
     /// A vCPU's TSC.
-    pub fn guest_tsc(&self, vcpu: VcpuId, now: Reading) -> Option<u64> {
+    pub fn guest_tsc(&self, vcpu: VcpuId, now: HostClocks) -> Option<u64> {
         self.tsc_offset(vcpu).map(|offset| self.source.base(now).wrapping_add(offset))
     }
 
@@ -196,7 +196,7 @@ impl GuestClock {
 
     /// The time that the guest reads on this vCPU now; the VM's clock where it
     /// has no page. For Hyper-V cut to 100 ns.
-    pub fn time(&self, vcpu: VcpuId, now: Reading) -> Nanos {
+    pub fn time(&self, vcpu: VcpuId, now: HostClocks) -> Nanos {
         if self.settings.kind == Kind::HyperV {
             return Nanos(self.reference_units(vcpu, now).saturating_mul(100));
         }
@@ -218,7 +218,7 @@ impl GuestClock {
 
     /// The VM's clock as its guest reads it: from the common snapshot, if
     /// there is one (KVM: get_kvmclock).
-    fn clock(&self, now: Reading) -> Nanos {
+    fn clock(&self, now: HostClocks) -> Nanos {
         match &self.master {
             Ok(snapshot) => time_at(snapshot, self.source.base(now)),
             Err(_) if self.settings.never_back => self.clock_of_host(now).max(self.latest_read),
@@ -228,12 +228,12 @@ impl GuestClock {
 
     /// The VM's clock as the host computes it.
     #[inline]
-    const fn clock_of_host(&self, now: Reading) -> Nanos {
+    const fn clock_of_host(&self, now: HostClocks) -> Nanos {
         Nanos(now.boot.0.wrapping_add(self.clock_offset))
     }
 
     /// The latest time that any vCPU can have read.
-    fn latest_readable(&self, now: Reading) -> Nanos {
+    fn latest_readable(&self, now: HostClocks) -> Nanos {
         let base = self.source.base(now);
         let snapshots = self.vcpus.values().filter_map(|vcpu| vcpu.snapshot.as_ref());
         let read =
@@ -243,7 +243,7 @@ impl GuestClock {
 
     /// The clock now, and at least `floor` where time must not go back.
     #[inline]
-    fn take_snapshot(&self, now: Reading, floor: Nanos, stable: bool) -> TimeUpdate {
+    fn take_snapshot(&self, now: HostClocks, floor: Nanos, stable: bool) -> TimeUpdate {
         let clock = self.clock_of_host(now);
         TimeUpdate {
             tsc_timestamp: self.source.base(now),
@@ -274,18 +274,18 @@ impl GuestClock {
 
     /// Takes a new common snapshot, or finds that there can be none; all pages
     /// are due. No vCPU runs.
-    fn recompute(&mut self, now: Reading, memory: &impl GuestMemory) {
+    fn recompute(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         self.latest_read = self.latest_readable(now);
         self.republish(now, memory);
     }
 
-    fn republish(&mut self, now: Reading, memory: &impl GuestMemory) {
+    fn republish(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         self.update_master(now);
         self.all_are_due();
         self.publish_reference(memory);
     }
 
-    fn update_master(&mut self, now: Reading) {
+    fn update_master(&mut self, now: HostClocks) {
         let before = self.why_per_vcpu();
         self.master =
             self.master_clock_rule().map(|()| self.take_snapshot(now, self.latest_read, true));
@@ -296,7 +296,7 @@ impl GuestClock {
         }
     }
 
-    fn recompute_if_changed(&mut self, now: Reading, memory: &impl GuestMemory) {
+    fn recompute_if_changed(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         if self.master_clock_rule().err() != self.why_per_vcpu() {
             self.recompute(now, memory);
         }
@@ -322,7 +322,7 @@ impl GuestClock {
         self.hyperv.rebase(by);
     }
 
-    fn advertise(&mut self, advertised_tsc: Hertz, now: Reading) {
+    fn advertise(&mut self, advertised_tsc: Hertz, now: HostClocks) {
         let settings = Settings { advertised_tsc, ..self.settings };
         match settings.scale() {
             Ok(scale) => {
@@ -341,7 +341,7 @@ impl GuestClock {
         }
     }
 
-    fn log_advertised(&mut self, now: Reading) {
+    fn log_advertised(&mut self, now: HostClocks) {
         let Settings { advertised_tsc: advertised, host_tsc: host, frequency_from: from, .. } =
             self.settings;
         self.log.push(now.boot, LogEvent::TscAdvertised { advertised, host, from });

@@ -6,11 +6,11 @@ use core::fmt;
 /// (pvclock_update_vm_gtod_copy, arch/x86/kvm/x86.c).
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, Reading, Settings, VcpuId};
+/// use host::{Event, GuestClock, Kind, PerVcpu, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
 /// let memory = PlainMemory::new(0);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {

@@ -93,11 +93,11 @@ impl Kind {
 /// Why an access failed. Each is #GP for the guest.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
 /// let memory = PlainMemory::new(1);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// let vcpu = VcpuId(0);

@@ -36,11 +36,11 @@ const VERSION: u32 = 1;
 /// [`GuestClock::restore`](crate::GuestClock::restore) takes it.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Saved, Settings, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Saved, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
 /// let created = Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
 /// host.handle(created, at(0), &PlainMemory::new(0));

@@ -8,11 +8,11 @@ use crate::Kind;
 /// Where the guest's TSC comes from.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Reading, Settings, TscMode, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, HostClocks, Settings, TscMode, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| Reading { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
 /// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).advertise(Hertz(1_000_000_000));
 /// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
 ///     let mut host = GuestClock::new(settings.with(|new| new.tsc_mode = tsc_mode), at(0))?;

@@ -24,7 +24,9 @@ use pvclock::{Hertz, Nanos};
 
 use crate::plan::{ClockPlan, Policy, RestoredVcpu, TscPlan};
 use crate::tsc::Source;
-use crate::{Kind, RatioError, Reading, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId};
+use crate::{
+    HostClocks, Kind, RatioError, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId,
+};
 
 /// Rates that differ by no more are the same to a Hyper-V guest, as to KVM
 /// (`tsc_tolerance_ppm`, arch/x86/kvm/x86.c).
@@ -34,11 +36,11 @@ const SAME_RATE_PPM: u64 = 250;
 /// each vCPU's offset, then run. Its text is for the log.
 ///
 /// ```
-/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, Reading, Settings, VcpuId};
+/// use host::{Event, GuestClock, Kind, PlainMemory, Policy, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| Reading { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
 /// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
 /// let mut host = GuestClock::new(settings, at(0))?;
 /// let vcpu = VcpuId(0);
@@ -152,7 +154,7 @@ impl Restored {
         saved: &Saved,
         settings: &Settings,
         policy: Policy,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<Self, RestoreError> {
         if saved.kind != settings.kind {
             return Err(RestoreError::Kind { saved: saved.kind, asked: settings.kind });
@@ -212,7 +214,7 @@ struct Rate {
 }
 
 impl Rate {
-    fn of(saved: &Saved, settings: &Settings, now: Reading) -> Result<Self, RestoreError> {
+    fn of(saved: &Saved, settings: &Settings, now: HostClocks) -> Result<Self, RestoreError> {
         let (before, here) = (saved.tsc_rate, settings.host_tsc);
         let emulated = Source::Emulated { since: now.boot, at: 0, rate: before };
         // A guest that waited for its page to be switched on still waits.

@@ -3,7 +3,7 @@
 use pvclock::kvm_clock::TimeUpdate;
 use pvclock::{Hertz, Nanos};
 
-use crate::Reading;
+use crate::HostClocks;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -98,7 +98,7 @@ impl Source {
     }
 
     #[inline]
-    pub(crate) const fn base(self, now: Reading) -> u64 {
+    pub(crate) const fn base(self, now: HostClocks) -> u64 {
         match self {
             Self::Real { ratio, .. } => ratio.apply(now.tsc.0),
             Self::Emulated { since, at, rate } => {

@@ -1,11 +1,11 @@
 //! What CPUID says of each provider.
 
-use host::{GuestClock, Kind, Leaf, Reading, Settings};
+use host::{GuestClock, HostClocks, Kind, Leaf, Settings};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
 fn host(kind: Kind) -> GuestClock {
-    let now = Reading { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+    let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
     GuestClock::new(Settings::new(kind, Hertz(2_445_428_000)), now).unwrap()
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{HOST_TSC, Rig, SECOND, at};
-use host::{Event, Kind, Reading, Settings, TscRatio, VcpuId};
+use host::{Event, HostClocks, Kind, Settings, TscRatio, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Ticks};
 
@@ -15,7 +15,7 @@ fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {
     rig.event(Event::HostSuspended, at(20 * SECOND));
     let before = rig.host.guest_tsc(VcpuId(1), at(20 * SECOND)).unwrap();
     // Asleep for an hour; the TSC began anew.
-    let woken = Reading { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
+    let woken = HostClocks { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
     rig.event(Event::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(1), woken), Some(before));
     assert_eq!(rig.host.tsc_offset(VcpuId(0)), Some(before.wrapping_sub(1_000)));
@@ -29,7 +29,7 @@ fn a_host_that_did_not_say_that_it_sleeps_goes_on_from_the_last_entry() {
     let mut rig = Rig::kvm(KVM, 1, at(10 * SECOND));
     rig.host.before_entry(VcpuId(0), at(90 * SECOND), &rig.memory);
     let before = rig.host.guest_tsc(VcpuId(0), at(90 * SECOND)).unwrap();
-    let woken = Reading { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
+    let woken = HostClocks { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
     rig.event(Event::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(0), woken), Some(before));
 }

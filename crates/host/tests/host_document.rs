@@ -11,7 +11,7 @@ mod document;
 
 use common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
-use host::{Event, GuestClock, Kind, Policy, Reading, Restored, Settings, TscRatio, VcpuId};
+use host::{Event, GuestClock, HostClocks, Kind, Policy, Restored, Settings, TscRatio, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 
 const HOST: Document = Document::of(include_str!("../../../docs/protocols/host.md"));
@@ -28,7 +28,7 @@ fn the_step_of_a_host_that_is_steered() {
     let settings = KVM.with(|new| new.never_back = false);
     let mut rig = Rig::kvm(settings, 1, at(0));
     let tsc = at(100 * SECOND).tsc;
-    let now = Reading { tsc, ..at(100 * SECOND - 1_000_000) };
+    let now = HostClocks { tsc, ..at(100 * SECOND - 1_000_000) };
     let before = rig.guest_reads(0, now).unwrap().0;
     rig.event(Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 0 }, now);
     rig.enter_all(now);
@@ -60,7 +60,7 @@ fn the_example_of_a_restore() {
         new.real_time_error = known(50);
     });
     let now =
-        Reading { tsc: Ticks(122_000_000_087), boot: Nanos(61_000_000_005), ..at(61 * SECOND) };
+        HostClocks { tsc: Ticks(122_000_000_087), boot: Nanos(61_000_000_005), ..at(61 * SECOND) };
     let restored = Restored::plan(&saved, &here, Policy::Advance, now).unwrap();
     assert_eq!(restored.clock, Nanos(60_999_999_999));
     assert_eq!(restored.ratio.raw(), 365_917_469_723_852);

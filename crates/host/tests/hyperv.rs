@@ -8,7 +8,9 @@ use host::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
     HV_VP_INDEX,
 };
-use host::{Event, GuestMemory, Kind, Misplaced, MsrError, PlainMemory, Reading, Settings, VcpuId};
+use host::{
+    Event, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PlainMemory, Settings, VcpuId,
+};
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale};
 use pvclock::{Hertz, Nanos, ReadError};
@@ -20,7 +22,7 @@ fn info(rig: &Rig) -> Result<ReferenceInfo, ReadError> {
     ReferenceReader::new(page).info()
 }
 
-fn guest_reads(rig: &Rig, vcpu: u32, now: Reading) -> Result<u64, ReadError> {
+fn guest_reads(rig: &Rig, vcpu: u32, now: HostClocks) -> Result<u64, ReadError> {
     let tsc = rig.host.guest_tsc(VcpuId(vcpu), now).unwrap();
     let page: &ReferencePage = rig.memory.page(PlainMemory::reference(0)).unwrap();
     ReferenceReader::new(page).units_100ns(&|| tsc)

@@ -8,7 +8,7 @@ use host::msr::{
     HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
 };
 use host::{
-    Event, GuestClock, GuestMemory, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Reading,
+    Event, GuestClock, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PerVcpu, PlainMemory,
     Settings, VcpuId,
 };
 use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
@@ -166,7 +166,7 @@ fn the_wall_clock_is_written_once_at_each_write() {
     // The VM's clock was 0 one second after the host's boot.
     let error = zero.plus(Nanos(0)).0.abs_diff(REAL_AT_BOOT + SECOND);
     assert!(error <= 4, "{error} ns");
-    let later = Reading { real: units::UnixTime(Nanos(5)), ..at(4 * SECOND) };
+    let later = HostClocks { real: units::UnixTime(Nanos(5)), ..at(4 * SECOND) };
     rig.event(Event::ClockSet { clock: Nanos(0) }, later);
     rig.enter_all(later);
     assert_eq!(read(&rig), zero);

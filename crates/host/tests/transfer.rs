@@ -8,8 +8,8 @@ use host::msr::{
     HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
 };
 use host::{
-    Event, GuestClock, GuestMemory, Kind, LogEvent, Policy, Reading, Reenlightenment, RestoreError,
-    Restored, Saved, Settings, SettingsError, TscRatio, VcpuId,
+    Event, GuestClock, GuestMemory, HostClocks, Kind, LogEvent, Policy, Reenlightenment,
+    RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, VcpuId,
 };
 use proptest::prelude::*;
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
@@ -23,10 +23,10 @@ const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);
 
 /// Another host's clocks: `real` ns after the first one's boot by real time,
 /// on a machine up for a week less, whose TSC began somewhere.
-fn elsewhere(real: u64, tsc: Hertz) -> Reading {
+fn elsewhere(real: u64, tsc: Hertz) -> HostClocks {
     let up = real % (900 * SECOND) + 5;
     let ticks = u128::from(up) * u128::from(tsc.0) / u128::from(SECOND) + 77;
-    Reading {
+    HostClocks {
         tsc: Ticks(ticks as u64),
         boot: Nanos(up),
         real: UnixTime(Nanos(REAL_AT_BOOT + real)),
@@ -38,8 +38,8 @@ fn moved(
     rig: Rig,
     settings: Settings,
     policy: Policy,
-    from: Reading,
-    to: Reading,
+    from: HostClocks,
+    to: HostClocks,
 ) -> (Rig, Restored) {
     let Rig { mut host, memory } = rig;
     let saved = host.save(from);
@@ -120,7 +120,7 @@ fn a_restore_describes_itself() {
     assert_eq!((step.bound, step.without_real_time), (Nanos(354), false));
     let frozen = Restored::plan(&saved, &scaling, Policy::Freeze, to).unwrap().step;
     assert_eq!((frozen.bound, frozen.without_real_time), (Nanos(4), false));
-    let earlier = Reading { real: UnixTime(Nanos(saved.taken_at().0.0 - 9)), ..to };
+    let earlier = HostClocks { real: UnixTime(Nanos(saved.taken_at().0.0 - 9)), ..to };
     let back = Restored::plan(&saved, &known(50), Policy::Advance, earlier).unwrap();
     assert_eq!((back.away, back.real_time_back, back.step.bound), (Nanos(0), Nanos(9), Nanos(363)));
 }
@@ -155,8 +155,8 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     let scaling = Settings::new(Kind::Kvm, Hertz(1_000)).with(|new| new.tsc_scaling = Some(48));
     assert!(matches!(restore(scaling, at(0)), Err(RestoreError::Ratio(_))));
     let mut rig = Rig::kvm(KVM, 1, at(0));
-    let saved = rig.host.save(Reading { real: UnixTime(Nanos(0)), ..at(0) });
-    let far = Reading { real: UnixTime(Nanos(u64::MAX / 2)), ..at(0) };
+    let saved = rig.host.save(HostClocks { real: UnixTime(Nanos(0)), ..at(0) });
+    let far = HostClocks { real: UnixTime(Nanos(u64::MAX / 2)), ..at(0) };
     let tsc = GuestClock::restore(&saved, KVM, Policy::Advance, far).map(|_| ());
     let (vcpu, away) = (VcpuId(0), Nanos(u64::MAX / 2));
     assert_eq!(tsc, Err(RestoreError::Tsc { vcpu, away, rate: HOST_TSC }));
@@ -202,14 +202,14 @@ fn a_rate_that_no_page_can_express_is_refused_before_the_restore() {
     );
 }
 
-fn hyperv_reads(rig: &Rig, now: Reading) -> Result<u64, ReadError> {
+fn hyperv_reads(rig: &Rig, now: HostClocks) -> Result<u64, ReadError> {
     let tsc = rig.host.guest_tsc(VcpuId(0), now).unwrap();
     let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
     ReferenceReader::new(page).units_100ns(&|| tsc)
 }
 
 /// A guest that requested re-enlightenment, moved to a host of another rate.
-fn reenlightened(traps: bool, emulation: u64) -> (Rig, Restored, Reading, Hertz) {
+fn reenlightened(traps: bool, emulation: u64) -> (Rig, Restored, HostClocks, Hertz) {
     let mut rig = Rig::hyperv(HYPERV, 1, at(0));
     rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
     rig.write(0, HV_TSC_EMULATION_CONTROL, emulation, at(0)).unwrap();
@@ -221,8 +221,8 @@ fn reenlightened(traps: bool, emulation: u64) -> (Rig, Restored, Reading, Hertz)
     (rig, restored, to, slower)
 }
 
-fn later(now: Reading, seconds: u64, tsc: Hertz) -> Reading {
-    Reading {
+fn later(now: HostClocks, seconds: u64, tsc: Hertz) -> HostClocks {
+    HostClocks {
         tsc: Ticks(now.tsc.0 + seconds * tsc.0),
         boot: Nanos(now.boot.0 + seconds * SECOND),
         real: UnixTime(Nanos(now.real.0.0 + seconds * SECOND)),

@@ -1,6 +1,6 @@
 //! The VM's kvm-clock: KVM_GET_CLOCK, KVM_SET_CLOCK and KVM_KVMCLOCK_CTRL.
 
-use host::{ClockPlan, Policy, Reading};
+use host::{ClockPlan, HostClocks, Policy};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::{Nanos, Ticks};
@@ -13,7 +13,7 @@ use crate::{Error, host_clock};
 ///
 /// # Errors
 /// KVM's own.
-pub fn save_clock(vm: &VmFd) -> Result<(Nanos, Reading), Error> {
+pub fn save_clock(vm: &VmFd) -> Result<(Nanos, HostClocks), Error> {
     let mut taken = host_clock::read();
     let data = vm.get_clock().map_err(Error::call("KVM_GET_CLOCK"))?;
     let both = KVM_CLOCK_REALTIME | KVM_CLOCK_HOST_TSC;

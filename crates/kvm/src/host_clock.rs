@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host::Reading;
+use host::HostClocks;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
@@ -25,7 +25,7 @@ static SLEPT: AtomicU64 = AtomicU64::new(0);
 
 /// A reading, and how many cycles it took: none of its clocks differs from its
 /// TSC by more than half of them.
-pub fn read_with_width() -> (Reading, u64) {
+pub fn read_with_width() -> (HostClocks, u64) {
     let slept = slept_ns();
     let mut best = once(slept);
     for _ in 1..TRIES {
@@ -38,7 +38,7 @@ pub fn read_with_width() -> (Reading, u64) {
 }
 
 /// A reading.
-pub fn read() -> Reading {
+pub fn read() -> HostClocks {
     read_with_width().0
 }
 
@@ -48,14 +48,14 @@ pub fn boot() -> Nanos {
     Nanos(ns(libc::CLOCK_MONOTONIC_RAW).wrapping_add(slept))
 }
 
-fn once(slept_ns: u64) -> (Reading, u64) {
+fn once(slept_ns: u64) -> (HostClocks, u64) {
     let before = Tsc.read_ordered();
     let raw = ns(libc::CLOCK_MONOTONIC_RAW);
     let between = Tsc.read_ordered();
     // Read some 30 ns after the boot clock: the wall clock needs milliseconds.
     let real = ns(libc::CLOCK_REALTIME);
     let width = between.wrapping_sub(before);
-    let reading = Reading {
+    let reading = HostClocks {
         tsc: Ticks(before.wrapping_add(width / 2)),
         boot: Nanos(raw.wrapping_add(slept_ns)),
         real: UnixTime(Nanos(real)),

@@ -10,7 +10,7 @@
 //! 5. the vCPUs run. Setting the clock later makes some guests hang for minutes
 //!    (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
 
-use host::{ClockPlan, Policy, Reading, RestoreError, VcpuId};
+use host::{ClockPlan, HostClocks, Policy, RestoreError, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Nanos;
 
@@ -22,7 +22,7 @@ pub struct ClockState {
     /// kvm-clock.
     pub clock: Nanos,
     /// The host's clocks at that moment.
-    pub taken: Reading,
+    pub taken: HostClocks,
     /// Each vCPU's TSC at that moment.
     pub tscs: Vec<SavedTsc>,
 }
@@ -44,7 +44,7 @@ impl ClockState {
     ///
     /// # Errors
     /// The sum exceeds 64 bits.
-    pub fn plan(&self, policy: Policy, now: Reading) -> Result<ClockPlan, RestoreError> {
+    pub fn plan(&self, policy: Policy, now: HostClocks) -> Result<ClockPlan, RestoreError> {
         ClockPlan::new(self.clock, self.taken.real, policy, now.real)
     }
 }
@@ -73,7 +73,7 @@ pub fn restore(
     saved: &ClockState,
     host: HostTsc,
     policy: Policy,
-    now: Reading,
+    now: HostClocks,
 ) -> Result<RestoredClock, Error> {
     let (saved_vcpus, here) = (saved.tscs.len(), vcpus.len());
     if saved_vcpus != here {

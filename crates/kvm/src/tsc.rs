@@ -5,7 +5,7 @@
 //!    as long as the call; the file descriptor is that of a vCPU.
 #![allow(unsafe_code)]
 
-use host::{ClockPlan, Reading, TscPlan, VcpuId};
+use host::{ClockPlan, HostClocks, TscPlan, VcpuId};
 use kvm_bindings::{
     KVM_MAX_CPUID_ENTRIES, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr,
 };
@@ -86,7 +86,7 @@ impl SavedTsc {
     ///
     /// # Errors
     /// KVM's own; Linux before 5.16 has no TSC offset attribute.
-    pub fn save(vcpu: &VcpuFd, host: HostTsc, taken: Reading) -> Result<Self, Error> {
+    pub fn save(vcpu: &VcpuFd, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
         let frequency = tsc_frequency(vcpu)?;
         let plan = TscPlan::new(frequency, host.frequency, host.fraction_bits)?;
         let tsc = plan.base(taken.tsc).wrapping_add(tsc_offset(vcpu)?);
@@ -103,7 +103,7 @@ impl SavedTsc {
         id: VcpuId,
         host: HostTsc,
         plan: &ClockPlan,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<RestoredTsc, Error> {
         let rate = TscPlan::new(self.frequency, host.frequency, host.fraction_bits)?;
         let planned = plan.tsc(id, self.tsc, self.frequency, rate.base(now.tsc))?;

@@ -84,7 +84,9 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     for page in [KVM_CLOCK, HYPERV] {
         match Pair::start(bench, page) {
             Ok(pair) => pairs.push(pair),
-            Err(LabError::Machine(MachineError::Lacks { what })) => lacking.push((page, what)),
+            Err(LabError::Machine(MachineError::Unsupported { what })) => {
+                lacking.push((page, what))
+            }
             Err(error) => return Err(error),
         }
     }
@@ -109,7 +111,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
         rows.push(row);
     }
     for (page, what) in lacking {
-        let verdict = Verdict::NotMeasured(format!("this KVM lacks {what}"));
+        let verdict = Verdict::NotMeasured(format!("this KVM has no {what}"));
         let limit_ns = page.limit_ns(bench.settings.drift.as_secs_f64());
         checks.push(check(page, limit_ns, String::new(), verdict));
     }
@@ -135,7 +137,7 @@ struct Pair {
 impl Pair {
     fn start(bench: &Bench<'_>, page: Page) -> Result<Self, LabError> {
         let settings =
-            vmm::Settings { patience: bench.settings.timeout, ..vmm::Settings::new(page.backend) };
+            vmm::Settings { timeout: bench.settings.timeout, ..vmm::Settings::new(page.backend) };
         let machine = Machine::start(&settings)?;
         // The guest's start registers the kernel's page.
         machine.discover(0)?;

@@ -19,14 +19,14 @@ pub(crate) struct Bench<'a> {
 
 /// Who makes the clock of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Maker {
+pub(crate) enum Provider {
     /// The kernel's KVM.
     Kernel,
     /// Our provider of this kind.
     Own(Kind),
 }
 
-impl Maker {
+impl Provider {
     pub(crate) fn backend(self) -> results::Backend {
         match self {
             Self::Kernel => results::Backend::Kernel,
@@ -43,7 +43,7 @@ impl Maker {
     }
 
     /// The provider's name: the kernel's is kvm.
-    pub(crate) fn provider(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kernel => Kind::Kvm.name(),
             Self::Own(kind) => kind.name(),
@@ -53,7 +53,7 @@ impl Maker {
 
 impl Bench<'_> {
     /// The provider's settings, with the advertised TSC frequency.
-    pub(crate) fn provider(&self, kind: Kind) -> host::Settings {
+    pub(crate) fn host_settings(&self, kind: Kind) -> host::Settings {
         let settings = host::Settings::new(kind, self.host_tsc);
         let advertised = self.settings.advertised(self.host_tsc);
         if advertised == self.host_tsc { settings } else { settings.advertise(advertised) }
@@ -61,27 +61,27 @@ impl Bench<'_> {
 
     /// The advertised TSC frequency over the true one: the kernel advertises the
     /// true one.
-    pub(crate) fn advertised_over_true(&self, maker: Maker) -> f64 {
-        match maker {
-            Maker::Kernel => 1.0,
-            Maker::Own(_) => {
+    pub(crate) fn advertised_over_true(&self, provider: Provider) -> f64 {
+        match provider {
+            Provider::Kernel => 1.0,
+            Provider::Own(_) => {
                 self.settings.advertised(self.host_tsc).0 as f64 / self.host_tsc.0 as f64
             }
         }
     }
 
     /// The machine's settings.
-    pub(crate) fn machine(&self, maker: Maker, vcpus: usize) -> vmm::Settings {
-        let backend = match maker {
-            Maker::Kernel => vmm::Backend::Kernel,
-            Maker::Own(kind) => vmm::Backend::Own(self.provider(kind)),
+    pub(crate) fn machine(&self, provider: Provider, vcpus: usize) -> vmm::Settings {
+        let backend = match provider {
+            Provider::Kernel => vmm::Backend::Kernel,
+            Provider::Own(kind) => vmm::Backend::Own(self.host_settings(kind)),
         };
-        vmm::Settings { vcpus, patience: self.settings.timeout, ..vmm::Settings::new(backend) }
+        vmm::Settings { vcpus, timeout: self.settings.timeout, ..vmm::Settings::new(backend) }
     }
 
     /// A running machine.
-    pub(crate) fn start(&self, maker: Maker, vcpus: usize) -> Result<Machine, MachineError> {
-        Machine::start(&self.machine(maker, vcpus))
+    pub(crate) fn start(&self, provider: Provider, vcpus: usize) -> Result<Machine, MachineError> {
+        Machine::start(&self.machine(provider, vcpus))
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn started(settings: &vmm::Settings) -> Result<Machine, MachineError>
 /// its guest.
 pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
-    let machine = bench.start(Maker::Own(Kind::Kvm), settings.vcpus)?;
+    let machine = bench.start(Provider::Own(Kind::Kvm), settings.vcpus)?;
     machine.discover(0)?;
     Ok(machine.started().elapsed())
 }

@@ -17,9 +17,9 @@ mod tsc;
 use host::Kind;
 use vmm::Machine;
 
-use crate::bench::{Bench, Maker};
-use crate::in_process::board::Board;
+use crate::bench::{Bench, Provider};
 use crate::in_process::time::Simulated;
+use crate::in_process::vm::InProcessVm;
 use crate::results::{Check, Findings};
 use crate::run::Found;
 use crate::settings::{Progress, Result};
@@ -93,31 +93,31 @@ const NOTHING: &[Test] = &[
     any("MSRs", absent::all),
 ];
 
-const MAKERS: [Maker; 6] = [
-    Maker::Kernel,
-    Maker::Own(Kind::Kvm),
-    Maker::Own(Kind::HyperV),
-    Maker::Own(Kind::None),
-    Maker::Own(Kind::Legacy),
-    Maker::Own(Kind::Minimal),
+const PROVIDERS: [Provider; 6] = [
+    Provider::Kernel,
+    Provider::Own(Kind::Kvm),
+    Provider::Own(Kind::HyperV),
+    Provider::Own(Kind::None),
+    Provider::Own(Kind::Legacy),
+    Provider::Own(Kind::Minimal),
 ];
 
-fn tests(maker: Maker) -> impl Iterator<Item = &'static Test> {
-    let groups: &[&[Test]] = match maker {
-        Maker::Kernel => &[KVM],
-        Maker::Own(Kind::Kvm) => &[KVM, OWN_KVM],
-        Maker::Own(Kind::HyperV) => &[HYPERV],
-        Maker::Own(_) => &[NOTHING],
+fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
+    let groups: &[&[Test]] = match provider {
+        Provider::Kernel => &[KVM],
+        Provider::Own(Kind::Kvm) => &[KVM, OWN_KVM],
+        Provider::Own(Kind::HyperV) => &[HYPERV],
+        Provider::Own(_) => &[NOTHING],
     };
     groups.iter().copied().flatten()
 }
 
 /// Runs every test that `subject` can.
 fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
-    let maker = subject.maker;
-    for (index, test) in tests(maker).enumerate() {
-        let done = index as f64 / tests(maker).count() as f64;
-        step(&format!("{}: {}", maker.label(), test.name), done);
+    let provider = subject.provider;
+    for (index, test) in tests(provider).enumerate() {
+        let done = index as f64 / tests(provider).count() as f64;
+        step(&format!("{}: {}", provider.label(), test.name), done);
         let result = match (&test.run, subject.machine()) {
             (Run::Any(run), _) => run(&subject),
             (Run::Machine(run), Some(machine)) => run(&subject, machine),
@@ -131,14 +131,14 @@ fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
-    all(&MAKERS, progress, |maker, step| Ok(checks(Subject::on_kvm(bench, maker)?, step)))
+    all(&PROVIDERS, progress, |provider, step| Ok(checks(Subject::on_kvm(bench, provider)?, step)))
 }
 
 /// Without a virtual machine: our providers only.
 pub(crate) fn in_process(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
     all(&Kind::ALL, progress, |kind, step| {
-        let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
-        Ok(checks(Subject::in_process(bench, kind, &board), step))
+        let vm = InProcessVm::new(bench.host_settings(kind), Simulated::new(bench.host_tsc))?;
+        Ok(checks(Subject::in_process(bench, kind, &vm), step))
     })
 }
 

@@ -6,10 +6,10 @@ use instruments::distribution::Distribution;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::results::{Check, Cost, Findings, Verdict};
 use crate::run::Found;
-use crate::sample::{VCPU, makers, not_read, sources};
+use crate::sample::{VCPU, not_read, providers, sources};
 use crate::settings::{LabError, Progress};
 
 /// The most that a kvm-clock reading may cost, in bare RDTSCs.
@@ -44,20 +44,21 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
-    let makers = makers(bench.settings);
-    for (index, maker) in makers.iter().enumerate() {
-        let machine = bench.start(*maker, 1)?;
+    let providers = providers(bench.settings);
+    for (index, provider) in providers.iter().enumerate() {
+        let machine = bench.start(*provider, 1)?;
         let sources = sources(bench.settings, &machine.discover(VCPU)?);
         for (place, source) in sources.iter().enumerate() {
             let Some(effort) = effort(*source) else { continue };
-            let done = (index as f64 + place as f64 / sources.len() as f64) / makers.len() as f64;
-            progress.step(&format!("{}: {}", maker.label(), source.name()), done);
+            let done =
+                (index as f64 + place as f64 / sources.len() as f64) / providers.len() as f64;
+            progress.step(&format!("{}: {}", provider.label(), source.name()), done);
             match measure(&machine, *source, effort) {
                 Ok(rounds) => {
-                    rows.extend(cost_of(*maker, *source, effort, &rounds, bench.host_tsc));
+                    rows.extend(cost_of(*provider, *source, effort, &rounds, bench.host_tsc));
                 }
                 Err(error) => checks.push(not_read(
-                    format!("{}: {}", maker.label(), source.name()),
+                    format!("{}: {}", provider.label(), source.name()),
                     "readable".to_owned(),
                     &error,
                 )),
@@ -78,7 +79,7 @@ fn measure(
     let mut left = effort.rounds;
     while left > 0 {
         let batch = left.min(BATCH);
-        machine.ask(VCPU, Request::Cost { source, reads: effort.reads, rounds: batch })?;
+        machine.request(VCPU, Request::Cost { source, reads: effort.reads, rounds: batch })?;
         rounds.extend(machine.records(VCPU)?.iter().map(|[_, bare, cycles, ..]| (*bare, *cycles)));
         left -= batch;
     }
@@ -87,7 +88,7 @@ fn measure(
 
 /// A row of these rounds; nothing of no rounds, which a faulty guest may send.
 pub(crate) fn cost_of(
-    maker: Maker,
+    provider: Provider,
     source: Source,
     effort: Effort,
     rounds: &[(u64, u64)],
@@ -100,8 +101,8 @@ pub(crate) fn cost_of(
     }
     let (cycles, rdtsc_cycles) = (this.spread()?, bare.spread()?);
     Some(Cost {
-        backend: maker.backend(),
-        provider: maker.provider().to_owned(),
+        backend: provider.backend(),
+        provider: provider.name().to_owned(),
         source: source.name().to_owned(),
         cycles,
         least_ns: cycles.min * 1e9 / host_tsc.0 as f64,
@@ -114,7 +115,7 @@ pub(crate) fn cost_of(
 
 /// Whether a kvm-clock reading is cheap enough.
 pub(crate) fn kvm_clock(row: &Cost) -> Check {
-    let by = row.backend.maker(&row.provider);
+    let by = row.backend.label(&row.provider);
     Check {
         name: format!("{by}: kvm-clock against bare RDTSC in the guest"),
         expected: format!("at most {KVM_CLOCK_RATIO}"),
@@ -133,8 +134,9 @@ mod tests {
     fn a_row_has_the_cost_of_one_reading_and_its_minimum() {
         let effort = Effort { reads: 10, rounds: 3 };
         let rounds = [(250, 300), (260, 310), (900, 9000)];
-        let maker = Maker::Own(Kind::Kvm);
-        let row = cost_of(maker, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
+        let provider = Provider::Own(Kind::Kvm);
+        let row =
+            cost_of(provider, Source::KvmClock, effort, &rounds, Hertz(2_000_000_000)).unwrap();
         assert_eq!((row.cycles.min, row.cycles.max, row.rdtsc_cycles.min), (30.0, 900.0, 25.0));
         assert_eq!((row.least_ns, row.ratio, row.rounds), (15.0, 1.2, 3));
         let check = kvm_clock(&row);
@@ -146,6 +148,6 @@ mod tests {
     #[test]
     fn no_rounds_make_no_row() {
         let effort = Effort { reads: 10, rounds: 3 };
-        assert_eq!(cost_of(Maker::Kernel, Source::Tsc, effort, &[], Hertz(1_000_000_000)), None);
+        assert_eq!(cost_of(Provider::Kernel, Source::Tsc, effort, &[], Hertz(1_000_000_000)), None);
     }
 }

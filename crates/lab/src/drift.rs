@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use vmm::host_clock;
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::results::{Check, Drift, Findings, Verdict};
 use crate::run::Found;
-use crate::sample::{boot_ns, makers, middle_ns, not_read, sleep_until};
+use crate::sample::{boot_ns, middle_ns, not_read, providers, sleep_until};
 use crate::settings::{LabError, Progress};
 use schedule::Schedule;
 use subject::Subject;
@@ -38,19 +38,19 @@ const EDGE_FIRST: Duration = Duration::from_millis(100);
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut checks = Vec::new();
     let mut subjects = Vec::new();
-    for maker in makers(bench.settings) {
-        progress.step(&format!("starting {}", maker.label()), 0.0);
-        match Subject::start(bench, maker) {
+    for provider in providers(bench.settings) {
+        progress.step(&format!("starting {}", provider.label()), 0.0);
+        match Subject::start(bench, provider) {
             Ok(subject) => subjects.push(subject),
-            Err(error) => checks.push(not_read(maker.label().to_owned(), expected(0.0), &error)),
+            Err(error) => checks.push(not_read(provider.label().to_owned(), expected(0.0), &error)),
         }
     }
     sample_all(&mut subjects, bench.settings.drift, progress);
     let mut rows = Vec::new();
     for subject in &subjects {
-        let factor = bench.advertised_over_true(subject.maker);
+        let factor = bench.advertised_over_true(subject.provider);
         for series in &subject.series {
-            let (row, check) = judge(subject.maker, &subject.found, series, factor);
+            let (row, check) = judge(subject.provider, &subject.found, series, factor);
             rows.extend(row);
             checks.push(check);
         }
@@ -113,14 +113,14 @@ fn expected(theory_ppm: f64) -> String {
 
 /// A clock's row, if it was read often enough, and its check.
 pub(crate) fn judge(
-    maker: Maker,
+    provider: Provider,
     guest: &guest::discovery::Found,
     series: &Series,
     advertised_over_true: f64,
 ) -> (Option<Drift>, Check) {
     let source = series.source;
     let theory_ppm = theory::drift_ppm(source, guest.frequency_from, advertised_over_true);
-    let name = format!("{}: {}", maker.label(), source.name());
+    let name = format!("{}: {}", provider.label(), source.name());
     let Some(measured) = Measured::of(&series.readings, resolution_ns(source)) else {
         let check = match &series.error {
             Some(error) => not_read(name, expected(theory_ppm), error),
@@ -145,8 +145,8 @@ pub(crate) fn judge(
         verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm),
     };
     let row = Drift {
-        backend: maker.backend(),
-        provider: maker.provider().to_owned(),
+        backend: provider.backend(),
+        provider: provider.name().to_owned(),
         source: source.name().to_owned(),
         guest_tsc_hz: guest.tsc.0,
         host_s: measured.host_s(),

@@ -4,11 +4,11 @@
 //! Exits, several vCPUs and the guest's own time need hardware: experiments on
 //! nothing else do not run here.
 
-pub(crate) mod board;
 mod cost;
 mod drift;
 pub(crate) mod guest_code;
 pub(crate) mod time;
+pub(crate) mod vm;
 
 use std::time::Duration;
 

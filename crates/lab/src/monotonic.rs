@@ -13,7 +13,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::Flags;
 use vmm::Machine;
 
-use crate::bench::{Bench, Maker, started};
+use crate::bench::{Bench, Provider, started};
 use crate::pages::{reenter_all, time_info};
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
@@ -46,28 +46,28 @@ enum Setting {
 /// One run.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    maker: Maker,
+    provider: Provider,
     source: Source,
     setting: Setting,
     guarded: bool,
 }
 
-const fn run_of(maker: Maker, setting: Setting, guarded: bool) -> Run {
-    Run { maker, source: Source::KvmClock, setting, guarded }
+const fn run_of(provider: Provider, setting: Setting, guarded: bool) -> Run {
+    Run { provider, source: Source::KvmClock, setting, guarded }
 }
 
-const OWN: Maker = Maker::Own(Kind::Kvm);
+const OWN: Provider = Provider::Own(Kind::Kvm);
 const RUNS: [Run; 8] = [
-    run_of(Maker::Kernel, Setting::Stable, false),
+    run_of(Provider::Kernel, Setting::Stable, false),
     run_of(OWN, Setting::Stable, false),
     Run {
-        maker: Maker::Own(Kind::HyperV),
+        provider: Provider::Own(Kind::HyperV),
         source: Source::HyperVPage,
         setting: Setting::Stable,
         guarded: false,
     },
-    run_of(Maker::Kernel, Setting::PerVcpu, false),
-    run_of(Maker::Kernel, Setting::PerVcpu, true),
+    run_of(Provider::Kernel, Setting::PerVcpu, false),
+    run_of(Provider::Kernel, Setting::PerVcpu, true),
     run_of(OWN, Setting::PerVcpu, true),
     run_of(OWN, Setting::TscError, false),
     run_of(OWN, Setting::TscError, true),
@@ -96,7 +96,7 @@ impl Run {
     }
 
     fn name(&self) -> String {
-        format!("{}: {}, {}", self.maker.label(), self.source.name(), self.setting())
+        format!("{}: {}, {}", self.provider.label(), self.source.name(), self.setting())
     }
 
     fn measure(
@@ -104,7 +104,7 @@ impl Run {
         bench: &Bench<'_>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Monotonic, LabError> {
-        let mut settings = bench.machine(self.maker, bench.settings.vcpus);
+        let mut settings = bench.machine(self.provider, bench.settings.vcpus);
         settings.affinity = linux::cpus::allowed().unwrap_or_default();
         let machine = started(&settings)?;
         self.arrange(&machine)?;
@@ -116,7 +116,7 @@ impl Run {
             progress,
         )?;
         Ok(Monotonic {
-            backend: self.maker.backend(),
+            backend: self.provider.backend(),
             setting: self.setting().to_owned(),
             source: self.source.name().to_owned(),
             vcpus: machine.vcpus(),
@@ -132,11 +132,11 @@ impl Run {
     fn arrange(&self, machine: &Machine) -> Result<(), LabError> {
         if self.setting != Setting::Stable {
             let value = Pages::time_address(0) | 1;
-            machine.ask(0, Request::WriteMsr { msr: KVM_SYSTEM_TIME_OLD, value })?;
+            machine.request(0, Request::WriteMsr { msr: KVM_SYSTEM_TIME_OLD, value })?;
         }
         if self.setting == Setting::TscError {
             let vcpu = VcpuId(machine.vcpus() as u32 - 1);
-            let _ = machine.with_host_alone(|host, now, ram| {
+            let _ = machine.with_clock_exclusive(|host, now, ram| {
                 let cycles = u128::from(host.settings().host_tsc.0) * u128::from(TSC_ERROR.0);
                 let tsc_offset = host.tsc_offset(vcpu).unwrap_or(0);
                 let tsc_offset = tsc_offset.wrapping_add((cycles / 1_000_000_000) as u64);
@@ -212,9 +212,9 @@ pub(crate) fn read_in_turn(
         let reads = BATCH.min(of_each - done);
         let request = Request::Monotonic { source, reads, participants, guarded };
         shared.ready.store(0, Ordering::Release);
-        (0..vcpus).try_for_each(|vcpu| machine.post(vcpu, request))?;
+        (0..vcpus).try_for_each(|vcpu| machine.send_request(vcpu, request))?;
         for vcpu in 0..vcpus {
-            let order = Order::decode(&machine.answer(vcpu, request)?);
+            let order = Order::decode(&machine.wait_for_reply(vcpu, request)?);
             total.reads += order.reads;
             total.backward += order.backward;
             total.worst_ns = total.worst_ns.max(order.worst_ns);

@@ -7,7 +7,7 @@
 //! - the host's CLOCK_BOOTTIME, plus its difference from the guest's clock at the
 //!   machine's start. A guest with a wrong advertised TSC frequency falls behind
 //!   or gets ahead of it;
-//! - the page, extrapolated by the maker of the guest's clock: the guest reads
+//! - the page, extrapolated by the provider of the guest's clock: the guest reads
 //!   the page as it was written.
 //!
 //! The guest reads between the two, whatever its own TSC is. It spins while it
@@ -26,11 +26,11 @@ use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::drift::drift_ppm;
 use crate::results::{Check, Findings, Offset, Verdict};
 use crate::run::Found;
-use crate::sample::{VCPU, at_tsc, makers, nanos, not_read, sources, width_ns};
+use crate::sample::{VCPU, at_tsc, nanos, not_read, providers, sources, width_ns};
 use crate::settings::{LabError, Progress};
 
 /// How long a clock is read: an error of 1 % becomes 5 ms.
@@ -61,22 +61,22 @@ const fn step_ns(source: Source) -> Option<u64> {
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    let makers = makers(bench.settings);
-    for (index, maker) in makers.iter().enumerate() {
-        let machine = bench.start(*maker, 1)?;
+    let providers = providers(bench.settings);
+    for (index, provider) in providers.iter().enumerate() {
+        let machine = bench.start(*provider, 1)?;
         let _pinned = on_own_cpus(&machine)?;
         let found = machine.discover(VCPU)?;
         let start = Start::of(&machine, bench.host_tsc)?;
         for source in sources(bench.settings, &found) {
             let Some(step_ns) = step_ns(source) else { continue };
-            let name = format!("{}: {}", maker.label(), source.name());
-            progress.step(&name, index as f64 / makers.len() as f64);
-            let factor = bench.advertised_over_true(*maker);
+            let name = format!("{}: {}", provider.label(), source.name());
+            progress.step(&name, index as f64 / providers.len() as f64);
+            let factor = bench.advertised_over_true(*provider);
             let drift_ppm = drift_ppm(source, found.frequency_from, factor);
             match read(&machine, source, bench.host_tsc, start) {
                 Ok(mut readings) => {
                     checks.extend(judge(&name, &readings, step_ns, drift_ppm));
-                    rows.extend(row(*maker, source, &mut readings, step_ns));
+                    rows.extend(row(*provider, source, &mut readings, step_ns));
                 }
                 Err(error) => checks.push(not_read(name, expected(drift_ppm), &error)),
             }
@@ -132,7 +132,7 @@ fn read(
     let started = Instant::now();
     while started.elapsed() < TIME {
         let before = Tsc.read_ordered();
-        let [_, guest_ns, ..] = machine.ask(VCPU, Request::Read(source))?;
+        let [_, guest_ns, ..] = machine.request(VCPU, Request::Read(source))?;
         let after = Tsc.read_ordered();
         let pair = |[before_ns, after_ns]: [u64; 2]| Pair { before_ns, tsc: guest_ns, after_ns };
         let now = host_clock::read();
@@ -150,7 +150,7 @@ fn read(
 /// What the guest's clock should have shown at these recent values of the
 /// host's TSC.
 fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], MachineError> {
-    let ours = machine.with_host(|host, now, _| {
+    let ours = machine.with_clock(|host, now, _| {
         tscs.map(|tsc| host.time(VcpuId(VCPU as u32), at_tsc(now, Ticks(tsc), rate)).0)
     });
     if let Some(shown) = ours {
@@ -161,13 +161,20 @@ fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], 
         .get_clock()
         .map_err(|error| MachineError::Kvm { call: "KVM_GET_CLOCK", error })?;
     if clock.flags & KVM_CLOCK_HOST_TSC == 0 {
-        return Err(MachineError::Lacks { what: "KVM_CLOCK_HOST_TSC (Linux 5.16, TSC-based)" });
+        return Err(MachineError::Unsupported {
+            what: "KVM_CLOCK_HOST_TSC (Linux 5.16, TSC-based)",
+        });
     }
     let cycles = |tsc: u64| tsc.wrapping_sub(clock.host_tsc).cast_signed();
     Ok(tscs.map(|tsc| clock.clock.wrapping_add_signed(nanos(cycles(tsc), rate))))
 }
 
-fn row(maker: Maker, source: Source, readings: &mut [Reading], step_ns: u64) -> Option<Offset> {
+fn row(
+    provider: Provider,
+    source: Source,
+    readings: &mut [Reading],
+    step_ns: u64,
+) -> Option<Offset> {
     readings.sort_by_key(|reading| width_ns(reading.by_clock));
     let bound_ns = width_ns(readings.first()?.by_clock) as f64 / 2.0 + step_ns as f64;
     let kept = &readings[..readings.len().div_ceil(KEPT_OF)];
@@ -177,8 +184,8 @@ fn row(maker: Maker, source: Source, readings: &mut [Reading], step_ns: u64) -> 
         since_before as f64 - width_ns(*by_clock) as f64 / 2.0
     });
     Some(Offset {
-        backend: maker.backend(),
-        provider: maker.provider().to_owned(),
+        backend: provider.backend(),
+        provider: provider.name().to_owned(),
         source: source.name().to_owned(),
         offset_ns: Spread::of(offsets.collect())?,
         bound_ns,
@@ -251,10 +258,10 @@ mod tests {
         // 50 ns ahead of the middle, except those that were interrupted.
         let mut readings = vec![pair(1000, 9_000, 90_000); 6];
         readings.extend([pair(2000, 2150, 2200), pair(2000, 2350, 2600)]);
-        let row = row(Maker::Own(Kind::Kvm), Source::KvmClock, &mut readings, 1).unwrap();
+        let row = row(Provider::Own(Kind::Kvm), Source::KvmClock, &mut readings, 1).unwrap();
         assert_eq!((row.offset_ns.min, row.offset_ns.max), (50.0, 50.0));
         assert_eq!((row.bound_ns, row.samples), (101.0, 2));
-        assert_eq!(super::row(Maker::Kernel, Source::KvmClock, &mut [], 1), None);
+        assert_eq!(super::row(Provider::Kernel, Source::KvmClock, &mut [], 1), None);
     }
 
     #[test]
@@ -286,7 +293,7 @@ mod tests {
         let by_its_page = Pair { before_ns: guest_ns - 50, tsc: guest_ns, after_ns: guest_ns + 50 };
         let by_clock = Pair { before_ns: 600 * MS - 50, tsc: guest_ns, after_ns: 600 * MS + 50 };
         let reading = Reading { by_clock, by_page: by_its_page, elapsed_ns: 500 * MS };
-        let row = row(Maker::Own(Kind::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
+        let row = row(Provider::Own(Kind::Kvm), Source::KvmClock, &mut [reading], 1).unwrap();
         assert_eq!(row.offset_ns.median, slow_ns as f64);
         let verdicts = |drift_ppm| judge("", &[reading], 1, drift_ppm).map(|check| check.verdict);
         assert_eq!(verdicts(drift), [Verdict::Passed, Verdict::Passed]);

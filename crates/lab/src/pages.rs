@@ -27,7 +27,7 @@ pub(crate) fn page<P: Page + 'static>(ram: &GuestRam, address: u64) -> &P {
 /// Has a vCPU exit and enter the guest again: pending page updates are written
 /// at the entry.
 pub(crate) fn reenter(machine: &Machine, vcpu: usize) -> Result<(), LabError> {
-    machine.ask(vcpu, EXIT)?;
+    machine.request(vcpu, EXIT)?;
     Ok(())
 }
 

@@ -5,14 +5,14 @@ use guest::source::Source;
 use host::{Kind, Policy};
 use vmm::{Machine, MachineError, RestoredClock, host_clock};
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::results::{Check, Findings, Restore, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
 
 const SOURCES: [Source; 2] = [Source::KvmClock, Source::Tsc];
 const POLICIES: [Policy; 2] = [Policy::Advance, Policy::Freeze];
-const MAKERS: [Maker; 2] = [Maker::Kernel, Maker::Own(Kind::Kvm)];
+const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(Kind::Kvm)];
 
 /// Between the last reading before and the first after, the machine is dropped
 /// and created again: a few ms, more on a busy host.
@@ -30,24 +30,24 @@ struct ClockSample {
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    let runs = MAKERS.iter().flat_map(|maker| POLICIES.map(|policy| (*maker, policy)));
-    let count = MAKERS.len() * POLICIES.len();
-    for (index, (maker, policy)) in runs.enumerate() {
-        let what = format!("{}, {}", maker.label(), name(policy));
+    let runs = PROVIDERS.iter().flat_map(|provider| POLICIES.map(|policy| (*provider, policy)));
+    let count = PROVIDERS.len() * POLICIES.len();
+    for (index, (provider, policy)) in runs.enumerate() {
+        let what = format!("{}, {}", provider.label(), name(policy));
         progress.step(&what, index as f64 / count as f64);
-        one(bench, maker, policy, &mut rows, &mut checks)?;
+        one(bench, provider, policy, &mut rows, &mut checks)?;
     }
     Ok((Findings::Restore(rows), checks))
 }
 
 fn one(
     bench: &Bench<'_>,
-    maker: Maker,
+    provider: Provider,
     policy: Policy,
     rows: &mut Vec<Restore>,
     checks: &mut Vec<Check>,
 ) -> Result<(), LabError> {
-    let machine = bench.start(maker, 1)?;
+    let machine = bench.start(provider, 1)?;
     let before = sample(&machine)?;
     let saved = machine.save()?;
     let stopped_s = host_s();
@@ -57,11 +57,11 @@ fn one(
     let (machine, clock) = Machine::restore(&saved, policy)?;
     let mut guest_stopped = 0;
     for _ in 0..READS {
-        let [set, ..] = machine.ask(0, Request::TakeGuestStopped)?;
+        let [set, ..] = machine.request(0, Request::TakeGuestStopped)?;
         guest_stopped += u32::from(set != 0);
     }
     let after = sample(&machine)?;
-    let title = format!("{}, {}", maker.label(), name(policy));
+    let title = format!("{}, {}", provider.label(), name(policy));
     checks.push(Check {
         name: format!("{title}: GUEST_STOPPED"),
         expected: "seen exactly once".into(),
@@ -71,7 +71,7 @@ fn one(
     let passed_s = after.host_s - before.host_s;
     for (index, source) in SOURCES.into_iter().enumerate() {
         let row = Restore {
-            backend: maker.backend(),
+            backend: provider.backend(),
             policy: name(policy).into(),
             source: source.name().into(),
             downtime_s: resumed_s - stopped_s,
@@ -113,7 +113,7 @@ fn sample(machine: &Machine) -> Result<ClockSample, MachineError> {
     let mut guest_s = [0.0; SOURCES.len()];
     let before = host_s();
     for (guest_s, source) in guest_s.iter_mut().zip(SOURCES) {
-        let [_, nanos, ..] = machine.ask(0, Request::Read(source))?;
+        let [_, nanos, ..] = machine.request(0, Request::Read(source))?;
         *guest_s = nanos as f64 / 1e9;
     }
     Ok(ClockSample { host_s: f64::midpoint(before, host_s()), guest_s })

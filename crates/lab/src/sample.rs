@@ -10,12 +10,12 @@ use std::time::Duration;
 use guest::discovery::Found;
 use guest::request::{Outcome, Request};
 use guest::source::Source;
-use host::{Kind, Reading};
+use host::{HostClocks, Kind};
 use instruments::rate::Pair;
 use pvclock::{Hertz, Nanos, Ticks};
 use vmm::{Machine, MachineError, host_clock};
 
-use crate::bench::Maker;
+use crate::bench::Provider;
 use crate::results::{Check, Verdict};
 use crate::settings::Settings;
 
@@ -35,10 +35,10 @@ pub(crate) fn boot_ns() -> u64 {
     host_clock::boot().0
 }
 
-/// The makers for the chosen providers: kvm includes the kernel's clock.
-pub(crate) fn makers(settings: &Settings) -> Vec<Maker> {
-    let kernel = settings.providers.contains(&Kind::Kvm).then_some(Maker::Kernel);
-    kernel.into_iter().chain(settings.providers.iter().copied().map(Maker::Own)).collect()
+/// The providers for the chosen providers: kvm includes the kernel's clock.
+pub(crate) fn providers(settings: &Settings) -> Vec<Provider> {
+    let kernel = settings.providers.contains(&Kind::Kvm).then_some(Provider::Kernel);
+    kernel.into_iter().chain(settings.providers.iter().copied().map(Provider::Own)).collect()
 }
 
 /// The chosen clocks that this guest has.
@@ -78,7 +78,7 @@ pub(crate) fn tightest(machine: &Machine, source: Source) -> Result<Pair, Machin
 
 fn by_boot_clock(machine: &Machine, source: Source) -> Result<Pair, MachineError> {
     let before_ns = boot_ns();
-    let [_, guest_ns, ..] = machine.ask(VCPU, Request::Read(source))?;
+    let [_, guest_ns, ..] = machine.request(VCPU, Request::Read(source))?;
     Ok(Pair { before_ns, tsc: guest_ns, after_ns: boot_ns() })
 }
 
@@ -93,11 +93,11 @@ pub(crate) fn of_edge(reply: &guest::protocol::Words, tsc_offset: u64, rate: Her
 
 /// The host's clocks at the host TSC `tsc`, extrapolated from `now` at this
 /// rate.
-pub(crate) fn at_tsc(now: Reading, tsc: Ticks, rate: Hertz) -> Reading {
+pub(crate) fn at_tsc(now: HostClocks, tsc: Ticks, rate: Hertz) -> HostClocks {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
     let ns = nanos(cycles, rate);
     let moved = |time: Nanos| Nanos(time.0.wrapping_add_signed(ns));
-    Reading { tsc, boot: moved(now.boot), real: units::UnixTime(moved(now.real.0)) }
+    HostClocks { tsc, boot: moved(now.boot), real: units::UnixTime(moved(now.real.0)) }
 }
 
 /// Cycles of a TSC of this rate, in ns.
@@ -124,8 +124,8 @@ pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> 
         other => other.to_string(),
     };
     let verdict = match error {
-        MachineError::Died { .. }
-        | MachineError::Nonsense { .. }
+        MachineError::GuestFailed { .. }
+        | MachineError::InvalidReply { .. }
         | MachineError::Flooded { .. } => Verdict::Failed,
         _ => Verdict::NotMeasured(why.clone()),
     };
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_host_s_clocks_move_with_its_tsc() {
-        let now = Reading { tsc: Ticks(9000), boot: Nanos(1000), real: UnixTime(Nanos(70_000)) };
+        let now = HostClocks { tsc: Ticks(9000), boot: Nanos(1000), real: UnixTime(Nanos(70_000)) };
         let rate = Hertz(2_000_000_000);
         let before = at_tsc(now, Ticks(8000), rate);
         assert_eq!((before.boot, before.real), (Nanos(500), UnixTime(Nanos(69_500))));
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn makers_follow_the_chosen_providers() {
         let settings = Settings { providers: vec![Kind::HyperV], ..Settings::default() };
-        assert_eq!(makers(&settings), [Maker::Own(Kind::HyperV)]);
+        assert_eq!(providers(&settings), [Provider::Own(Kind::HyperV)]);
         let settings = Settings { providers: vec![Kind::None, Kind::Kvm], ..settings };
-        let expected = [Maker::Kernel, Maker::Own(Kind::None), Maker::Own(Kind::Kvm)];
-        assert_eq!(makers(&settings), expected);
+        let expected = [Provider::Kernel, Provider::Own(Kind::None), Provider::Own(Kind::Kvm)];
+        assert_eq!(providers(&settings), expected);
     }
 }

@@ -138,7 +138,7 @@ impl Session {
         } else {
             match vmm::kvm::host_tsc() {
                 Ok(host_tsc) => return Ok((RanOn::Kvm, host_tsc)),
-                Err(error @ (MachineError::NoKvm(_) | MachineError::Lacks { .. }))
+                Err(error @ (MachineError::NoKvm(_) | MachineError::Unsupported { .. }))
                     if self.experiments.iter().any(|one| IN_PROCESS.contains(one)) =>
                 {
                     no_kvm(&error);

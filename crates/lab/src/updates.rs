@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use host::Kind;
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::pages::{reenter_all, step_ns};
 use crate::results::{Check, Findings, Update, Verdict};
 use crate::run::Found;
@@ -28,13 +28,13 @@ const NAP: Duration = Duration::from_millis(10);
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
-    let makers = [Maker::Kernel, Maker::Own(Kind::Kvm)];
-    let steps = (makers.len() * EVENTS.len()) as f64;
-    for (round, maker) in makers.into_iter().enumerate() {
-        let mut subject = Subject::start(bench, maker)?;
+    let providers = [Provider::Kernel, Provider::Own(Kind::Kvm)];
+    let steps = (providers.len() * EVENTS.len()) as f64;
+    for (round, provider) in providers.into_iter().enumerate() {
+        let mut subject = Subject::start(bench, provider)?;
         for (index, event) in EVENTS.iter().enumerate() {
             let done = (round * EVENTS.len() + index) as f64 / steps;
-            progress.step(&format!("{}: {}", maker.label(), event.name), done);
+            progress.step(&format!("{}: {}", provider.label(), event.name), done);
             checks.push(subject.show(event, &mut rows)?);
         }
     }
@@ -50,9 +50,9 @@ impl Subject {
             reenter_all(&self.machine)?;
         }
         let before = self.infos()?;
-        let caused = match self.maker {
-            Maker::Kernel => (event.kernel)(self)?,
-            Maker::Own(_) => (event.own)(self)?,
+        let caused = match self.provider {
+            Provider::Kernel => (event.kernel)(self)?,
+            Provider::Own(_) => (event.own)(self)?,
         };
         let (after, verdict, note, not_caused) = match caused {
             Caused::Not(why) => {
@@ -66,14 +66,14 @@ impl Subject {
         };
         let changes: Vec<_> = before.iter().zip(&after).collect();
         let check = Check {
-            name: format!("{}: {}", self.maker.label(), event.name),
+            name: format!("{}: {}", self.provider.label(), event.name),
             expected: event.expected(),
             found: describe(&changes, note.as_deref()),
             verdict,
         };
         rows.extend(changes.iter().enumerate().map(|(vcpu, (old, new))| Update {
             event: event.name.to_owned(),
-            backend: self.maker.backend(),
+            backend: self.provider.backend(),
             vcpu,
             version: (old.version, new.version),
             step_ns: step_ns(old, new),

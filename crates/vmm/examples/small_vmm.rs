@@ -1,12 +1,12 @@
-//! A whole VMM that gives its guest a kvm-clock of its own making: KVM hands
-//! it the MSRs, `provider` says what to write where.
+//! A whole VMM that implements its guest's kvm-clock: KVM exits to it on the
+//! clock's MSRs, and crate `host` writes the page.
 //!
 //! `cargo run -p parachron-vmm --example small_vmm`
 //!
 //! # Invariants
 //! 1. The mapping is made before the VM and dropped after it, and vm-memory
-//!    has checked that what is asked for lies inside.
-//! 2. Clock pages are reached by atomic words alone.
+//!    has checked that each slice lies inside.
+//! 2. Clock pages are accessed by atomic words only.
 #![allow(unsafe_code)]
 
 use std::error::Error;
@@ -28,10 +28,10 @@ use vmm::{host_clock, kvm};
 
 const SIZE: usize = 0x10_0000;
 const BOOT: VcpuId = VcpuId(0);
-/// Where the guest wants its page.
+/// The address of the guest's page.
 const PAGE: GuestAddress = GuestAddress(0x9000);
-/// What the guest does, in 16-bit real mode: WRMSR(0x4b564d01, 0x9001), then
-/// it tells us by a port, and again and again.
+/// The guest's code, in 16-bit real mode: WRMSR(0x4b564d01, 0x9001), then port
+/// writes in a loop.
 const GUEST: [u8; 20] = [
     0x66, 0xb9, 0x01, 0x4d, 0x56, 0x4b, // mov ecx, 0x4b564d01
     0x66, 0xb8, 0x01, 0x90, 0x00, 0x00, // mov eax, 0x9001
@@ -42,7 +42,7 @@ const GUEST: [u8; 20] = [
 ];
 const START: u64 = 0x1000;
 
-/// The guest's memory, as the provider wants to see it.
+/// The guest's memory, as crate `host` accesses it.
 struct Memory(GuestMemoryMmap);
 
 impl GuestMemory for Memory {
@@ -58,7 +58,7 @@ impl GuestMemory for Memory {
     }
 }
 
-/// A VM over this memory, whose clock MSRs come to us.
+/// A VM with this memory that exits to us on the clock's MSRs.
 fn create(kvm: &Kvm, memory: &Memory, host: &GuestClock) -> Result<VmFd, Box<dyn Error>> {
     let vm = kvm.create_vm()?;
     let at = memory.0.get_host_address(vm_memory::GuestAddress(0))?;
@@ -72,7 +72,7 @@ fn create(kvm: &Kvm, memory: &Memory, host: &GuestClock) -> Result<VmFd, Box<dyn
     let mut capability = kvm_enable_cap { cap: KVM_CAP_X86_USER_SPACE_MSR, ..Default::default() };
     capability.args[0] = KVM_MSR_EXIT_REASON_FILTER.into();
     vm.enable_cap(&capability)?;
-    // A bit that is not set is an access that comes to us.
+    // A bit that is not set makes the access exit to us.
     let nothing_allowed = [0; 16];
     let ranges: Vec<_> = host
         .msrs()
@@ -88,8 +88,8 @@ fn create(kvm: &Kvm, memory: &Memory, host: &GuestClock) -> Result<VmFd, Box<dyn
     Ok(vm)
 }
 
-/// A vCPU in real mode at `START`. A guest that looked for its hypervisor
-/// would be shown `host.cpuid_leaves()`.
+/// A vCPU in real mode at `START`. A guest that uses CPUID would also need
+/// `host.cpuid_leaves()`.
 fn boot(vm: &VmFd) -> Result<VcpuFd, Box<dyn Error>> {
     let vcpu = vm.create_vcpu(0)?;
     let mut special = vcpu.get_sregs()?;
@@ -114,14 +114,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     host.handle(created, host_clock::read(), &memory);
 
     let started = Instant::now();
-    let mut told = Duration::ZERO;
+    let mut printed_at = Duration::ZERO;
     while started.elapsed() < Duration::from_millis(350) {
         host.before_entry(BOOT, host_clock::read(), &memory);
         match vcpu.run()? {
             VcpuExit::X86Wrmsr(access) => {
                 let now = host_clock::read();
                 let written = host.write_msr(BOOT, access.index, access.data, now, &memory);
-                // Refused is #GP for the guest.
+                // An error becomes #GP in the guest.
                 *access.error = u8::from(written.is_err());
             }
             VcpuExit::X86Rdmsr(access) => {
@@ -130,8 +130,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     Err(_) => *access.error = 1,
                 }
             }
-            VcpuExit::IoOut(..) if told <= started.elapsed() => {
-                told += Duration::from_millis(100);
+            VcpuExit::IoOut(..) if printed_at <= started.elapsed() => {
+                printed_at += Duration::from_millis(100);
                 let page: &TimePage<Split> = memory.page(PAGE)?;
                 let reader = TimeReader::new(page);
                 // The guest's TSC is ours plus its offset.
@@ -139,7 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("{}, by {:?}", reader.nanos(&guest_tsc)?, reader.info()?.flags);
             }
             VcpuExit::IoOut(..) => {}
-            other => return Err(format!("the guest did what it should not: {other:?}").into()),
+            other => return Err(format!("unexpected exit: {other:?}").into()),
         }
     }
     Ok(())

@@ -11,10 +11,10 @@ pub enum MachineError {
     /// /dev/kvm cannot be opened.
     #[error("/dev/kvm: {0}")]
     NoKvm(kvm_ioctls::Error),
-    /// KVM lacks something.
-    #[error("KVM here lacks {what}")]
-    Lacks {
-        /// The capability's name.
+    /// KVM has no support for it.
+    #[error("this KVM has no {what}")]
+    Unsupported {
+        /// What is missing.
         what: &'static str,
     },
     /// A call to KVM failed.
@@ -26,10 +26,10 @@ pub enum MachineError {
         error: kvm_ioctls::Error,
     },
     /// More vCPUs than the image has room for, or none.
-    #[error("{asked} vCPUs requested; a machine has 1 to {most}")]
+    #[error("{requested} vCPUs requested; a machine has 1 to {most}")]
     Vcpus {
         /// The requested number.
-        asked: usize,
+        requested: usize,
         /// The largest number.
         most: usize,
     },
@@ -69,7 +69,7 @@ pub enum MachineError {
     Devices(crate::devices::Unrestorable),
     /// The guest failed.
     #[error("vCPU {vcpu} failed: {guest_fault}")]
-    Died {
+    GuestFailed {
         /// The vCPU.
         vcpu: usize,
         /// How.
@@ -84,12 +84,12 @@ pub enum MachineError {
         limit: Duration,
     },
     /// A request while another is pending.
-    #[error("vCPU {vcpu}: request {asked} refused, the previous one is still pending")]
-    Unanswered {
+    #[error("vCPU {vcpu}: request {request} refused, the previous one is still pending")]
+    RequestPending {
         /// The vCPU.
         vcpu: usize,
         /// The request.
-        asked: String,
+        request: String,
     },
     /// State in KVM that this crate does not save.
     #[error("a machine with {what} cannot be saved")]
@@ -109,23 +109,23 @@ pub enum MachineError {
         /// The ring's size.
         room: u64,
     },
-    /// It replied that it cannot.
-    #[error("vCPU {vcpu}: request {asked} failed: {outcome:?}")]
+    /// The guest could not do it.
+    #[error("vCPU {vcpu}: request {request} failed: {outcome:?}")]
     Declined {
         /// The vCPU.
         vcpu: usize,
         /// The request.
-        asked: String,
+        request: String,
         /// The reply.
         outcome: guest::request::Outcome,
     },
     /// Its reply is invalid.
-    #[error("vCPU {vcpu}: request {asked}: invalid reply {code}, {words:x?}")]
-    Nonsense {
+    #[error("vCPU {vcpu}: request {request}: invalid reply {code}, {words:x?}")]
+    InvalidReply {
         /// The vCPU.
         vcpu: usize,
         /// The request.
-        asked: String,
+        request: String,
         /// The reply's code.
         code: u64,
         /// The reply's words.

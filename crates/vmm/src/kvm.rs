@@ -40,15 +40,15 @@ const NEEDED: [(Cap, &str); 4] = [
 /// Opens /dev/kvm, and checks that it has what a machine needs.
 ///
 /// # Errors
-/// [`MachineError::NoKvm`], [`MachineError::Lacks`].
+/// [`MachineError::NoKvm`], [`MachineError::Unsupported`].
 pub fn open() -> Result<Kvm, MachineError> {
     let kvm = Kvm::new().map_err(MachineError::NoKvm)?;
     if let Some((_, what)) = NEEDED.iter().find(|(known, _)| !kvm.check_extension(*known)) {
-        return Err(MachineError::Lacks { what });
+        return Err(MachineError::Unsupported { what });
     }
     // For the TSC offset.
     if kvm.check_extension_raw(KVM_CAP_VCPU_ATTRIBUTES.into()) <= 0 {
-        return Err(MachineError::Lacks { what: "KVM_CAP_VCPU_ATTRIBUTES (Linux 5.16)" });
+        return Err(MachineError::Unsupported { what: "KVM_CAP_VCPU_ATTRIBUTES (Linux 5.16)" });
     }
     Ok(kvm)
 }

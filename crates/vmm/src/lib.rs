@@ -9,6 +9,7 @@ pub mod image;
 pub mod kvm;
 mod machine;
 mod memory;
+pub mod reply;
 pub mod run_delay;
 mod settings;
 mod shared;

@@ -1,7 +1,7 @@
 //! The machine: vCPUs on their threads, with shared memory and devices.
 
 mod control;
-mod questions;
+mod requests;
 mod saved;
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
 use guest::layout::VCPUS_MAX;
-use host::{Event, GuestClock, Reading, VcpuId};
+use host::{Event, GuestClock, HostClocks, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Hertz;
 use vmm_sys_util::signal::register_signal_handler;
@@ -35,7 +35,7 @@ struct Handle {
     control: Sender<Control>,
     status: Arc<Status>,
     /// The number of the last request.
-    asked: AtomicU64,
+    last_request: AtomicU64,
     /// Records taken from its ring.
     tail: AtomicU64,
 }
@@ -47,7 +47,7 @@ struct Start {
     timer: LocalTimer,
     next: Next,
     guest_fault: Option<GuestFault>,
-    asked: u64,
+    last_request: u64,
     tail: u64,
 }
 
@@ -77,7 +77,7 @@ impl Machine {
     pub fn start(settings: &Settings) -> Result<Self, MachineError> {
         let started = Instant::now();
         if !(1..=VCPUS_MAX).contains(&settings.vcpus) {
-            return Err(MachineError::Vcpus { asked: settings.vcpus, most: VCPUS_MAX });
+            return Err(MachineError::Vcpus { requested: settings.vcpus, most: VCPUS_MAX });
         }
         settings.backend.check()?;
         let kvm = kvm::open()?;
@@ -106,7 +106,7 @@ impl Machine {
                 timer,
                 next: Next::Enter,
                 guest_fault: None,
-                asked: 0,
+                last_request: 0,
                 tail: 0,
             })?;
         }
@@ -122,7 +122,7 @@ impl Machine {
         started: Instant,
     ) -> Result<Self, MachineError> {
         let shared = Arc::new(Shared::new(ram, inner));
-        let alarm = if shared.has_host() { Some(Alarm::start(&shared)?) } else { None };
+        let alarm = if shared.has_clock() { Some(Alarm::start(&shared)?) } else { None };
         Ok(Self { vcpus: Vec::new(), vm, alarm, shared, settings: settings.clone(), started })
     }
 
@@ -131,9 +131,9 @@ impl Machine {
     fn add(&mut self, start: Start) -> Result<(), MachineError> {
         register_signal_handler(kick_signal(), on_kick)
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
-        let Start { id, fd, timer, next, guest_fault, asked, tail } = start;
+        let Start { id, fd, timer, next, guest_fault, last_request, tail } = start;
         let tsc_offset = kvm::tsc_offset(&fd)?;
-        self.shared.tell(Event::VcpuCreated { vcpu: id, tsc_offset });
+        self.shared.notify(Event::VcpuCreated { vcpu: id, tsc_offset });
         let affinity = &self.settings.affinity;
         let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
         let (control, receiver) = channel();
@@ -151,15 +151,15 @@ impl Machine {
             control: receiver,
             paused: true,
             next,
-            steal: self.shared.has_host().then(StealMeter::default),
+            steal: self.shared.has_clock().then(StealMeter::default),
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))
             .spawn(move || vcpu.run())
             .map_err(MachineError::Thread)?;
-        let (asked, tail) = (AtomicU64::new(asked), AtomicU64::new(tail));
+        let (last_request, tail) = (AtomicU64::new(last_request), AtomicU64::new(tail));
         self.shared.barrier.put_thread(id, thread);
-        self.vcpus.push(Handle { id, control, status, asked, tail });
+        self.vcpus.push(Handle { id, control, status, last_request, tail });
         match physical_cpu {
             Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
             None => Ok(()),
@@ -208,27 +208,27 @@ impl Machine {
 
     /// Runs `action` with our provider, if the clock is ours, and the host's
     /// clocks read under its lock; vCPUs run meanwhile. To change the guest's
-    /// time use [`tell`](Self::tell) or [`with_host_alone`](Self::with_host_alone).
-    pub fn with_host<R>(
+    /// time use [`notify`](Self::notify) or [`with_clock_exclusive`](Self::with_clock_exclusive).
+    pub fn with_clock<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
-        self.shared.with_host(action)
+        self.shared.with_clock(action)
     }
 
     /// The same with all vCPUs out of the guest, so that none reads the old
     /// time while another reads the new one.
-    pub fn with_host_alone<R>(
+    pub fn with_clock_exclusive<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
-        self.shared.with_host_alone(action)
+        self.shared.with_clock_exclusive(action)
     }
 
     /// Passes an event to our provider, if the clock is ours, with all vCPUs
     /// out of the guest where the event needs that.
-    pub fn tell(&self, event: Event) {
-        self.shared.tell(event);
+    pub fn notify(&self, event: Event) {
+        self.shared.notify(event);
     }
 }
 

@@ -24,10 +24,10 @@ impl Backend {
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let Self::Own(settings) = self else { return Ok(()) };
         if settings.tsc_mode == TscMode::Emulated || settings.tsc_trapping {
-            return Err(MachineError::Lacks { what: "trapping of RDTSC" });
+            return Err(MachineError::Unsupported { what: "trapping of RDTSC" });
         }
         if settings.tsc_scaling.is_some() {
-            return Err(MachineError::Lacks { what: "scaling of the TSC" });
+            return Err(MachineError::Unsupported { what: "scaling of the TSC" });
         }
         Ok(())
     }
@@ -48,7 +48,7 @@ pub struct Settings {
     /// scheduler chooses.
     pub affinity: Vec<u32>,
     /// The timeout of a request.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Settings {
@@ -60,7 +60,7 @@ impl Settings {
             backend,
             devices: Present::ALL,
             affinity: Vec::new(),
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
         }
     }
 }
@@ -80,9 +80,9 @@ mod tests {
         let emulated = usual.with(|new| new.tsc_mode = TscMode::Emulated);
         let trapping = usual.with(|new| new.tsc_trapping = true);
         for settings in [emulated, trapping] {
-            assert_eq!(refused(settings).as_deref(), Some("KVM here lacks trapping of RDTSC"));
+            assert_eq!(refused(settings).as_deref(), Some("this KVM has no trapping of RDTSC"));
         }
         let scaled = usual.with(|new| new.tsc_scaling = Some(48));
-        assert_eq!(refused(scaled).as_deref(), Some("KVM here lacks scaling of the TSC"));
+        assert_eq!(refused(scaled).as_deref(), Some("this KVM has no scaling of the TSC"));
     }
 }

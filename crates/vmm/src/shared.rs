@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use guest::protocol::SharedArea;
-use host::{Event, GuestClock, MsrError, Reading, VcpuId};
+use host::{Event, GuestClock, HostClocks, MsrError, VcpuId};
 use pvclock::{Nanos, Ticks};
 
 use crate::barrier::VcpuBarrier;
@@ -23,16 +23,16 @@ pub(crate) struct OwnTime {
 }
 
 impl OwnTime {
-    pub(crate) fn starting(now: Reading) -> Self {
+    pub(crate) fn starting(now: HostClocks) -> Self {
         Self { behind: now.boot.0, stopped_at: None }
     }
 
-    pub(crate) fn at(&self, now: Reading) -> Nanos {
+    pub(crate) fn at(&self, now: HostClocks) -> Nanos {
         self.stopped_at.unwrap_or(Nanos(now.boot.0.wrapping_sub(self.behind)))
     }
 
     /// Continues from `from`, now.
-    pub(crate) fn go_on(&mut self, from: Nanos, now: Reading) {
+    pub(crate) fn resume(&mut self, from: Nanos, now: HostClocks) {
         *self = Self { behind: now.boot.0.wrapping_sub(from.0), stopped_at: None };
     }
 }
@@ -88,9 +88,9 @@ impl Shared {
     }
 
     /// Runs `action` with the provider, if the clock is ours.
-    pub(crate) fn with_host<R>(
+    pub(crate) fn with_clock<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
         let mut inner = self.lock();
         // After the lock is taken: time passes while waiting for it.
@@ -105,12 +105,12 @@ impl Shared {
 
     /// The same while no vCPU runs guest code: whatever takes a new common
     /// snapshot must be done like this ([`Event::stops_all`]).
-    pub(crate) fn with_host_alone<R>(
+    pub(crate) fn with_clock_exclusive<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
         let _out = self.barrier.bring_all_out();
-        self.with_host(action)
+        self.with_clock(action)
     }
 
     /// Waits for the provider's deadline; `false` at the end.
@@ -137,7 +137,7 @@ impl Shared {
     /// Handles the deadline: all vCPUs leave the guest and write their pages on
     /// their way in.
     pub(crate) fn meet_deadline(&self) {
-        let _ = self.with_host_alone(|host, now, ram| host.handle(Event::Timer, now, ram));
+        let _ = self.with_clock_exclusive(|host, now, ram| host.handle(Event::Timer, now, ram));
     }
 
     pub(crate) fn end_deadlines(&self) {
@@ -145,7 +145,7 @@ impl Shared {
         self.deadline_changed.notify_all();
     }
 
-    pub(crate) fn has_host(&self) -> bool {
+    pub(crate) fn has_clock(&self) -> bool {
         self.lock().host.is_some()
     }
 
@@ -156,30 +156,30 @@ impl Shared {
     }
 
     /// Continues it from where it stopped.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume_time(&self) {
         let mut inner = self.lock();
         let now = host_clock::read();
         let from = inner.own_time.at(now);
-        inner.own_time.go_on(from, now);
+        inner.own_time.resume(from, now);
     }
 
-    pub(crate) fn save_devices(&self, now: Reading) -> (DevicesState, Nanos) {
+    pub(crate) fn save_devices(&self, now: HostClocks) -> (DevicesState, Nanos) {
         let inner = self.lock();
         (inner.devices.save(), inner.own_time.at(now))
     }
 
     /// Passes an event to the provider, if the clock is ours, with all vCPUs
     /// out of the guest where the event needs that.
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn notify(&self, event: Event) {
         let _ = if event.stops_all() {
-            self.with_host_alone(|host, now, ram| host.handle(event, now, ram))
+            self.with_clock_exclusive(|host, now, ram| host.handle(event, now, ram))
         } else {
-            self.with_host(|host, now, ram| host.handle(event, now, ram))
+            self.with_clock(|host, now, ram| host.handle(event, now, ram))
         };
     }
 
     pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<Result<u64, MsrError>> {
-        self.with_host(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
+        self.with_clock(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
     }
 
     /// The old kvm-clock MSR ends the master clock and the new one starts it; a
@@ -190,7 +190,7 @@ impl Shared {
         msr: u32,
         value: u64,
     ) -> Option<Result<(), MsrError>> {
-        self.with_host_alone(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
+        self.with_clock_exclusive(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
     }
 
     /// Runs `action` with the devices, at this moment.

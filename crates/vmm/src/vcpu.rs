@@ -165,14 +165,14 @@ impl Vcpu {
     /// Reports to our provider how long this vCPU waited for a CPU.
     fn measure_steal(&mut self) {
         if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::sample) {
-            self.shared.tell(Event::StealMeasured { vcpu: self.id, stolen });
+            self.shared.notify(Event::StealMeasured { vcpu: self.id, stolen });
         }
     }
 
     /// The updates due at each entry.
     fn prepare(&self) {
         let id = self.id;
-        let _ = self.shared.with_host(|host, now, ram| host.before_entry(id, now, ram));
+        let _ = self.shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
     }
 
     fn die(&mut self, cause: Cause) -> Next {

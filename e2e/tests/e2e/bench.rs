@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use serde_json::Value;
 
 pub(crate) const CASES: &[Case] = &[
@@ -33,7 +33,7 @@ fn tables_fit_80_columns(program: &Program) {
     assert!(said.out.contains("Cost of a call under clocksource "), "{}", said.out);
 }
 
-fn json(said: &Said) -> Value {
+fn json(said: &ProgramOutput) -> Value {
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     serde_json::from_str(&said.out).expect("JSON")
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use serde_json::Value;
 
 pub(crate) const CASES: &[Case] = &[
@@ -57,7 +57,7 @@ fn a_capture_holds_no_host_name(program: &Program) {
         .arg("capture")
         .arg(&folder)
         .output();
-    let said = Said::from(output.expect("unshare is there"));
+    let said = ProgramOutput::from(output.expect("unshare is there"));
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     let mut files = Vec::new();
     read_all(&folder, &mut files);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use e2e::chronyd::Chronyd;
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use serde_json::Value;
 
 pub(crate) const CASES: &[Case] = &[
@@ -24,14 +24,14 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-pub(crate) fn measure(program: &Program, server: &NtpServer, more: &[&str]) -> Said {
+pub(crate) fn measure(program: &Program, server: &NtpServer, more: &[&str]) -> ProgramOutput {
     let name = server.name();
     let mut arguments = vec!["drift", "--ntp", &name, "--clock", "monotonic"];
     arguments.extend(more);
     program.run(&arguments)
 }
 
-pub(crate) fn report(said: &Said) -> Value {
+pub(crate) fn report(said: &ProgramOutput) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {} {}", said.out, said.err))
 }
 
@@ -109,7 +109,7 @@ fn drift_outvotes_a_falseticker(program: &Program) {
 }
 
 /// Answers the questions of a run, in this order, and gives what it said.
-fn by_hand(program: &Program, more: &[&str], answers: &[(&str, &str)]) -> Said {
+fn by_hand(program: &Program, more: &[&str], answers: &[(&str, &str)]) -> ProgramOutput {
     let mut child = program
         .command(&["drift", "--stopwatch", "--clock", "monotonic", "--format", "json"])
         .args(more)

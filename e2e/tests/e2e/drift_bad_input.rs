@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use serde_json::Value;
 
 use crate::drift::{measure, report};
@@ -80,7 +80,7 @@ fn drift_without_a_route(program: &Program) {
         .arg(program.path())
         .args(["drift", "--ntp", "192.0.2.1", "--clock", "raw", "--duration", "300ms"])
         .output();
-    let said = Said::from(output.expect("unshare starts"));
+    let said = ProgramOutput::from(output.expect("unshare starts"));
     assert_eq!(said.code, Some(2), "{}", said.out);
     let cause = "192.0.2.1: unreachable: Network is unreachable";
     assert!(said.err.contains(cause) && said.err.contains("\n  try: another"), "{}", said.err);
@@ -210,7 +210,7 @@ fn drift_on_a_full_disk(program: &Program) {
             .args([folder.path(), program.path()])
             .args([name, lines])
             .output();
-        let said = Said::from(output.expect("unshare starts"));
+        let said = ProgramOutput::from(output.expect("unshare starts"));
         assert!(said.err.contains("No space left on device"), "{} {}", said.err, said.out);
         assert!(said.err.contains("what was written is kept"), "{}", said.err);
         let (code, kept) = said.out.split_once('\n').expect("lines");

@@ -7,7 +7,7 @@ pub(crate) mod service;
 use std::time::Duration;
 
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Program, Said};
+use e2e::{Case, Program, ProgramOutput};
 use serde_json::Value;
 
 use crate::formats::keeps_to;
@@ -39,7 +39,7 @@ fn dry<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 /// A run to its end, in JSON. Replies may be slow: the machine may be busy with
 /// other tests.
-fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (Said, Vec<Value>) {
+fn kept(program: &Program, servers: &[&NtpServer], more: &[&str]) -> (ProgramOutput, Vec<Value>) {
     let names: Vec<String> = servers.iter().map(|server| server.name()).collect();
     let mut arguments = dry(&["--format", "json", "--timeout", "1s"]);
     arguments.extend(names.iter().flat_map(|name| ["--ntp", name.as_str()]));

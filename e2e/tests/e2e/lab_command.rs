@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use serde_json::Value;
 
 pub(crate) const CASES: &[Case] = &[
@@ -33,7 +33,7 @@ fn without_kvm(program: &Program) {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", HIDDEN]).arg(program.path()).args(arguments);
-        Said::from(command.stdin(Stdio::null()).output().expect("unshare is there"))
+        ProgramOutput::from(command.stdin(Stdio::null()).output().expect("unshare is there"))
     };
     let message = "parachron: /dev/kvm: No such file or directory (os error 2)\n  \
                 try: `sudo modprobe kvm_amd` or `sudo modprobe kvm_intel`";
@@ -58,7 +58,7 @@ fn without_kvm(program: &Program) {
 const DRIFT: [&str; 6] =
     ["lab", "drift", "--in-process", "--duration", "3s", "--tsc-factor=1.02299"];
 
-fn json(output: &Said) -> Value {
+fn json(output: &ProgramOutput) -> Value {
     assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
     serde_json::from_str(&output.out).expect("JSON")
 }

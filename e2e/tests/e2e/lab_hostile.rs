@@ -50,7 +50,7 @@ fn backends() -> [Backend; 3] {
 }
 
 fn start(backend: Backend) -> Machine {
-    let settings = Settings { vcpus: 2, patience: TIMEOUT, ..Settings::new(backend) };
+    let settings = Settings { vcpus: 2, timeout: TIMEOUT, ..Settings::new(backend) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..2 {
         machine.discover(vcpu).expect("a guest that replies");
@@ -79,8 +79,8 @@ fn lab_reports_how_a_guest_died(_: &Program) {
             (Misbehaviour::UndefinedInstruction, Cause::Exception { vector: 6, code: 0 }),
         ] {
             let machine = start(backend);
-            match machine.ask(1, Request::Misbehave(how)) {
-                Err(MachineError::Died { vcpu: 1, guest_fault }) => {
+            match machine.request(1, Request::Misbehave(how)) {
+                Err(MachineError::GuestFailed { vcpu: 1, guest_fault }) => {
                     assert_eq!(guest_fault.cause, cause, "{how:?}: {guest_fault}");
                     let rip = guest_fault.registers.rip;
                     let image = guest::layout::IMAGE..guest::layout::IMAGE_END;
@@ -90,18 +90,18 @@ fn lab_reports_how_a_guest_died(_: &Program) {
             }
             // The other vCPU still runs, and the dead one stays dead.
             machine.discover(0).expect("vCPU 0 replies");
-            let again = machine.ask(1, Request::Discover);
-            assert!(matches!(again, Err(MachineError::Died { vcpu: 1, .. })), "{again:?}");
+            let again = machine.request(1, Request::Discover);
+            assert!(matches!(again, Err(MachineError::GuestFailed { vcpu: 1, .. })), "{again:?}");
         }
     }
 }
 
 fn lab_stops_a_guest_that_never_ends(_: &Program) {
     for backend in backends() {
-        let settings = Settings { vcpus: 2, patience: NO_REPLY, ..Settings::new(backend) };
+        let settings = Settings { vcpus: 2, timeout: NO_REPLY, ..Settings::new(backend) };
         let machine = Machine::start(&settings).expect("a machine");
         for vcpu in 0..2 {
-            let spins = machine.ask(vcpu, Request::Misbehave(Misbehaviour::SpinForever));
+            let spins = machine.request(vcpu, Request::Misbehave(Misbehaviour::SpinForever));
             match spins {
                 Err(MachineError::TimedOut { vcpu: late, limit }) => {
                     assert_eq!((late, limit), (vcpu, NO_REPLY));
@@ -120,7 +120,7 @@ fn lab_stops_a_guest_that_never_ends(_: &Program) {
 fn lab_is_not_flooded(_: &Program) {
     let machine = start(Backend::Kernel);
     for _ in 0..3 {
-        machine.ask(0, Request::Misbehave(Misbehaviour::FloodRing)).expect("it replies");
+        machine.request(0, Request::Misbehave(Misbehaviour::FloodRing)).expect("it replies");
         match machine.records(0) {
             Err(MachineError::Flooded { vcpu: 0, head, room: RECORDS, .. }) => {
                 assert!(head > RECORDS, "{head}");
@@ -136,7 +136,7 @@ fn lab_is_not_flooded(_: &Program) {
 fn survived(request: Request, reply: Result<guest::protocol::Words, MachineError>) -> bool {
     match reply {
         Ok(_) | Err(MachineError::Declined { outcome: Outcome::Refused, .. }) => true,
-        Err(MachineError::Died { .. }) => false,
+        Err(MachineError::GuestFailed { .. }) => false,
         Err(other) => panic!("{request:x?}: {other}"),
     }
 }
@@ -145,7 +145,7 @@ fn survived(request: Request, reply: Result<guest::protocol::Words, MachineError
 fn send_all(backend: Backend, requests: impl IntoIterator<Item = Request>) {
     let mut machine = start(backend);
     for request in requests {
-        if !survived(request, machine.ask(0, request)) {
+        if !survived(request, machine.request(0, request)) {
             machine.discover(1).expect("vCPU 1 replies");
             machine = start(backend);
         }
@@ -217,10 +217,10 @@ fn lab_survives_wild_mmio(_: &Program) {
 /// A timer far in the future, and one in the past.
 fn lab_survives_extreme_timers(_: &Program) {
     for backend in backends() {
-        let settings = Settings { vcpus: 2, patience: NO_REPLY, ..Settings::new(backend) };
+        let settings = Settings { vcpus: 2, timeout: NO_REPLY, ..Settings::new(backend) };
         let machine = Machine::start(&settings).expect("a machine");
         for (vcpu, cycles) in [(0, 1 << 62), (1, u64::MAX)] {
-            let slept = machine.ask(vcpu, Request::Sleep { cycles });
+            let slept = machine.request(vcpu, Request::Sleep { cycles });
             let is_expected = matches!(slept, Ok(_) | Err(MachineError::TimedOut { .. }));
             assert!(is_expected, "{cycles} cycles on {backend:?}: {slept:?}");
         }
@@ -235,13 +235,13 @@ fn lab_survives_pages_over_the_guest_itself(_: &Program) {
     use host::msr::{KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
     for backend in backends() {
         for at in [START_TABLES, IMAGE, IMAGE + 0x1000, SHARED, SHARED + 0x40, SHARED + 0x80] {
-            let settings = Settings { vcpus: 2, patience: NO_REPLY, ..Settings::new(backend) };
+            let settings = Settings { vcpus: 2, timeout: NO_REPLY, ..Settings::new(backend) };
             let machine = Machine::start(&settings).expect("a machine");
             let writes =
                 [(KVM_SYSTEM_TIME, at | 1), (KVM_WALL_CLOCK, at), (KVM_STEAL_TIME, at | 1)];
             for (msr, value) in writes {
                 // The host survives whatever the guest then does.
-                let _ = machine.ask(0, Request::WriteMsr { msr, value });
+                let _ = machine.request(0, Request::WriteMsr { msr, value });
             }
             assert!(machine.call_vcpu(0, |vcpu| vcpu.get_regs()).is_ok(), "its thread replies");
         }
@@ -261,16 +261,16 @@ fn resources() -> [u64; 3] {
 fn one_of_each_end() {
     for backend in backends() {
         for how in Misbehaviour::ALL {
-            let settings = Settings { vcpus: 2, patience: TIMEOUT, ..Settings::new(backend) };
+            let settings = Settings { vcpus: 2, timeout: TIMEOUT, ..Settings::new(backend) };
             let machine = Machine::start(&settings).expect("a machine");
             machine.discover(1).expect("a guest that replies");
             let request = Request::Misbehave(how);
-            machine.post(0, request).expect("a guest that waits");
+            machine.send_request(0, request).expect("a guest that waits");
             if how == Misbehaviour::SpinForever {
                 std::thread::sleep(Duration::from_millis(10));
             } else {
                 // It dies, or has flooded its ring: other tests cover that.
-                let _ = machine.answer(0, request);
+                let _ = machine.wait_for_reply(0, request);
             }
         }
     }
@@ -300,7 +300,7 @@ fn lab_restores_a_dead_guest_dead(_: &Program) {
         let machine = Machine::start(&Settings::new(backend)).expect("a machine");
         machine.discover(0).expect("a guest that replies");
         let request = Request::Misbehave(Misbehaviour::TripleFault);
-        let died = machine.ask(0, request).expect_err("it dies of it").to_string();
+        let died = machine.request(0, request).expect_err("it dies of it").to_string();
         let saved = machine.save().expect("a dead one is saved");
         let (restored, _) = Machine::restore(&saved, Policy::Freeze).expect("and comes back");
         let again = restored.discover(0).expect_err("it stays dead").to_string();

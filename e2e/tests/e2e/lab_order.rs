@@ -1,5 +1,5 @@
 //! The lab's experiments on the order and origin of time, on this machine's
-//! KVM: whatever could be looked at is as it must be.
+//! KVM: no check fails.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use pvclock::{Hertz, Nanos};
 use vmm::{Backend, Machine, MachineError};
 
 const KVM: &[Need] = &[Need::Kvm];
-/// What is waited for takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// An update takes milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "lab_conformance_holds", needs: KVM, run: lab_conformance_holds },
@@ -32,9 +32,9 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case { name: "lab_time_is_monotonic", needs: KVM, run: lab_time_is_monotonic },
     Case {
-        name: "lab_a_new_line_takes_no_time_back",
+        name: "lab_a_new_snapshot_takes_no_time_back",
         needs: KVM,
-        run: lab_a_new_line_takes_no_time_back,
+        run: lab_a_new_snapshot_takes_no_time_back,
     },
     Case {
         name: "lab_deadlines_reach_a_busy_guest",
@@ -43,7 +43,7 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
-/// Fewer reads than a person is shown.
+/// With fewer reads than by default.
 fn run(experiment: Experiment) -> Outcome {
     let settings = Settings { monotonic_reads: 400_000, ..Settings::default() };
     let outcome = lab::run(experiment, &settings, &mut ()).expect("the experiment runs");
@@ -68,7 +68,7 @@ fn lab_conformance_holds(_: &Program) {
 fn lab_updates_hold(_: &Program) {
     let outcome = run(Experiment::Updates);
     let Findings::Updates(rows) = &outcome.findings else { panic!("{:?}", outcome.findings) };
-    // Ours can be told of every event, but a move takes two physical CPUs.
+    // Our provider accepts every event, but a move takes two physical CPUs.
     let not_caused: Vec<_> = rows
         .iter()
         .filter(|row| row.backend == lab::results::Backend::Own && row.not_caused.is_some())
@@ -78,26 +78,26 @@ fn lab_updates_hold(_: &Program) {
     assert!(passed(&outcome, "kernel: ") > 0, "{:#?}", outcome.checks);
 }
 
-/// What it publishes stands still as long as it is paused, and no longer.
+/// What the guest publishes does not change while it is paused, and does after.
 fn lab_pause_stops_a_busy_guest(_: &Program) {
     let machine = Machine::start(&vmm::Settings::new(Backend::Kernel)).expect("a machine");
-    machine.discover(0).expect("a guest that answers");
+    machine.discover(0).expect("a guest that replies");
     let published = || machine.ram().shared().last_time_ns.load(Ordering::Acquire);
     let (source, reads) = (Source::Tsc, u64::MAX);
     let request = Request::Monotonic { source, reads, participants: 1, guarded: false };
-    machine.post(0, request).expect("a guest that waits");
-    let second = machine.post(0, Request::Discover);
-    assert!(matches!(second, Err(MachineError::Unanswered { vcpu: 0, .. })), "{second:?}");
+    machine.send_request(0, request).expect("a guest that waits");
+    let second = machine.send_request(0, Request::Discover);
+    assert!(matches!(second, Err(MachineError::RequestPending { vcpu: 0, .. })), "{second:?}");
     for _ in 0..20 {
         let before = published();
         while published() == before {
             std::thread::yield_now();
         }
         machine.pause().expect("it pauses");
-        let stood = published();
+        let paused_at = published();
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(published(), stood);
-        machine.resume().expect("it goes on");
+        assert_eq!(published(), paused_at);
+        machine.resume().expect("it resumes");
     }
 }
 
@@ -110,12 +110,12 @@ fn lab_time_is_monotonic(_: &Program) {
     }
 }
 
-/// Its clock is our provider's.
+/// A machine with our provider's clock.
 fn own_machine(settings: host::Settings) -> Machine {
     let settings = vmm::Settings { vcpus: 2, ..vmm::Settings::new(Backend::Own(settings)) };
     let machine = Machine::start(&settings).expect("a machine");
     for vcpu in 0..machine.vcpus() {
-        machine.discover(vcpu).expect("a guest that answers");
+        machine.discover(vcpu).expect("a guest that replies");
     }
     machine
 }
@@ -126,31 +126,31 @@ fn usual() -> host::Settings {
 }
 
 /// With a frequency that is advertised 100 ppm too low or too high the guest
-/// leaves the host's clock: each new snapshot begins elsewhere. No vCPU may
-/// keep using the old one.
-fn lab_a_new_line_takes_no_time_back(_: &Program) {
+/// drifts from the host's clock, and each new snapshot steps. No vCPU may keep
+/// using the old one.
+fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
     let usual = usual();
     let off = usual.host_tsc.0 / 10_000;
     for advertised in [usual.host_tsc.0 - off, usual.host_tsc.0 + off] {
         let machine = own_machine(usual.advertise(Hertz(advertised)));
-        let offset = machine.with_host(|host, _, _| host.tsc_offset(VcpuId(0))).flatten();
+        let offset = machine.with_clock(|host, _, _| host.tsc_offset(VcpuId(0))).flatten();
         let offset = offset.expect("the provider knows its vCPUs");
         let shared = machine.ram().shared();
         let reads = 2_500_000;
         let source = Source::KvmClock;
         let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
         for vcpu in 0..machine.vcpus() {
-            machine.post(vcpu, request).expect("a guest that waits");
+            machine.send_request(vcpu, request).expect("a guest that waits");
         }
         for _ in 0..5 {
             let begun = shared.last_time_ns.load(Ordering::Acquire);
             while shared.last_time_ns.load(Ordering::Acquire) < begun + 20_000_000 {
                 std::thread::yield_now();
             }
-            machine.set_tsc_offset(0, offset).expect("KVM takes the offset that it has");
+            machine.set_tsc_offset(0, offset).expect("KVM accepts the offset that it has");
         }
         let orders: Vec<_> = (0..machine.vcpus())
-            .map(|vcpu| Order::decode(&machine.answer(vcpu, request).expect("it answers")))
+            .map(|vcpu| Order::decode(&machine.wait_for_reply(vcpu, request).expect("it replies")))
             .collect();
         assert!(orders.iter().all(|order| order.reads == reads), "{orders:?}");
         assert!(
@@ -160,7 +160,7 @@ fn lab_a_new_line_takes_no_time_back(_: &Program) {
     }
 }
 
-/// It never leaves the guest by itself; its page is written each period.
+/// A vCPU that never exits by itself gets its page written each period.
 fn lab_deadlines_reach_a_busy_guest(_: &Program) {
     let machine = own_machine(usual().with(|new| new.sync_period = Some(Nanos(20_000_000))));
     let version = |vcpu| {
@@ -171,13 +171,13 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
     let (source, reads) = (Source::Tsc, u64::MAX);
     for vcpu in 0..machine.vcpus() {
         let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
-        machine.post(vcpu, request).expect("a guest that waits");
+        machine.send_request(vcpu, request).expect("a guest that waits");
     }
     for vcpu in 0..machine.vcpus() {
         let begun = version(vcpu);
-        let asked = Instant::now();
+        let started = Instant::now();
         while version(vcpu).wrapping_sub(begun) < 6 {
-            assert!(asked.elapsed() < PATIENCE, "vCPU {vcpu}: still at {}", version(vcpu));
+            assert!(started.elapsed() < TIMEOUT, "vCPU {vcpu}: still at {}", version(vcpu));
             std::thread::sleep(Duration::from_millis(1));
         }
     }

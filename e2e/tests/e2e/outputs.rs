@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "a_closed_pipe_is_no_noise", needs: &[], run: a_closed_pipe_is_no_noise },
@@ -40,7 +40,7 @@ fn a_closed_pipe_is_no_noise(program: &Program) {
         // Gone before the first byte: `| head -c1` would be a race.
         drop(reader);
         let output = program.command(arguments).stdout(writer).stderr(Stdio::piped()).output();
-        let said = Said::from(output.expect("the program starts"));
+        let said = ProgramOutput::from(output.expect("the program starts"));
         assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
@@ -49,7 +49,7 @@ fn a_full_disk_is_told(program: &Program) {
     for arguments in PRINTING.iter().filter(|arguments| arguments != &&["--help"]) {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full opens");
         let output = program.command(arguments).stdout(full).stderr(Stdio::piped()).output();
-        let said = Said::from(output.expect("the program starts"));
+        let said = ProgramOutput::from(output.expect("the program starts"));
         assert_eq!(said.code, Some(2), "{arguments:?}: {}", said.err);
         assert_eq!(
             said.err, "parachron: cannot write the output: No space left on device (os error 28)\n",

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use e2e::{Case, Program, Said, project};
+use e2e::{Case, Program, ProgramOutput, project};
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "every_captured_machine_is_diagnosed", needs: &[], run: every_captured_machine },
@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-fn diagnosed(program: &Program, root: &Path) -> Said {
+fn diagnosed(program: &Program, root: &Path) -> ProgramOutput {
     let root = root.to_str().expect("UTF-8");
     let said = program.run(&["doctor", "--verbose", "--root", root]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{root}");

@@ -5,20 +5,20 @@ use pvclock::kvm_clock::TimeUpdate;
 
 use super::GuestClock;
 use crate::tsc::time_at;
-use crate::{GuestMemory, Reading, VcpuId};
+use crate::{GuestMemory, HostClocks, VcpuId};
 
 impl GuestClock {
     /// Writes the due updates of this vCPU's pages. The VMM calls it each time
     /// before the vCPU enters the guest; with nothing due it only checks that.
     #[inline]
-    pub fn before_entry(&mut self, vcpu: VcpuId, now: Reading, memory: &impl GuestMemory) {
+    pub fn before_entry(&mut self, vcpu: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
         self.latest = now;
         if self.vcpus.get(&vcpu).is_some_and(|vcpu| !vcpu.due.is_nothing()) {
             self.write_due(vcpu, now, memory);
         }
     }
 
-    fn write_due(&mut self, id: VcpuId, now: Reading, memory: &impl GuestMemory) {
+    fn write_due(&mut self, id: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
         let Some(vcpu) = self.vcpus.get(&id) else { return };
         let snapshot = match self.master {
             Ok(snapshot) => snapshot,
@@ -40,7 +40,7 @@ impl GuestClock {
     }
 
     /// A snapshot of the vCPU's own, not behind its current one.
-    fn own_snapshot(&self, current: Option<&TimeUpdate>, now: Reading) -> TimeUpdate {
+    fn own_snapshot(&self, current: Option<&TimeUpdate>, now: HostClocks) -> TimeUpdate {
         let floor = current.map_or(Nanos(0), |snapshot| time_at(snapshot, self.source.base(now)));
         self.take_snapshot(now, floor, false)
     }

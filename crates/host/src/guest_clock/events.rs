@@ -5,7 +5,7 @@ use pvclock::Nanos;
 use super::{GuestClock, after};
 use crate::tsc::Source;
 use crate::vcpu::Vcpu;
-use crate::{Event, GuestMemory, LogEvent, Reading, VcpuId};
+use crate::{Event, GuestMemory, HostClocks, LogEvent, VcpuId};
 
 /// How long after one page all are written: KVMCLOCK_UPDATE_DELAY,
 /// arch/x86/kvm/x86.c.
@@ -16,7 +16,7 @@ impl GuestClock {
     /// [`before_entry`](GuestClock::before_entry), Hyper-V's page and the flag
     /// of a preempted vCPU at once. Events of a vCPU that was never created
     /// are ignored.
-    pub fn handle(&mut self, event: Event, now: Reading, memory: &impl GuestMemory) {
+    pub fn handle(&mut self, event: Event, now: HostClocks, memory: &impl GuestMemory) {
         match event {
             Event::VcpuCreated { vcpu, tsc_offset } => {
                 self.vcpu_created(vcpu, tsc_offset, now, memory);
@@ -75,7 +75,7 @@ impl GuestClock {
         &mut self,
         id: VcpuId,
         tsc_offset: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) {
         match self.vcpus.get_mut(&id) {
@@ -91,7 +91,7 @@ impl GuestClock {
         }
     }
 
-    fn vcpu_moved(&mut self, id: VcpuId, physical_cpu: u32, now: Reading) {
+    fn vcpu_moved(&mut self, id: VcpuId, physical_cpu: u32, now: HostClocks) {
         let master_clock = self.master_clock();
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
         match vcpu.physical_cpu.replace(physical_cpu) {
@@ -104,7 +104,7 @@ impl GuestClock {
         }
     }
 
-    fn vcpu_reset(&mut self, id: VcpuId, now: Reading, memory: &impl GuestMemory) {
+    fn vcpu_reset(&mut self, id: VcpuId, now: HostClocks, memory: &impl GuestMemory) {
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
         vcpu.reset();
         if id == Self::BOOT_VCPU {
@@ -116,7 +116,7 @@ impl GuestClock {
 
     /// The one event that may set time back: what the guest read before does
     /// not count.
-    fn clock_set(&mut self, clock: Nanos, now: Reading, memory: &impl GuestMemory) {
+    fn clock_set(&mut self, clock: Nanos, now: HostClocks, memory: &impl GuestMemory) {
         self.log.push(now.boot, LogEvent::ClockSet { from: self.clock(now), to: clock });
         self.clock_offset = clock.0.wrapping_sub(now.boot.0);
         for vcpu in self.vcpus.values_mut() {
@@ -127,7 +127,7 @@ impl GuestClock {
     }
 
     /// A host's TSC may restart when the host wakes; the guest's must not.
-    fn host_resumed(&mut self, now: Reading, memory: &impl GuestMemory) {
+    fn host_resumed(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         if let Source::Real { .. } = self.source
             && now.tsc < self.latest.tsc
         {
@@ -139,7 +139,7 @@ impl GuestClock {
         self.recompute(now, memory);
     }
 
-    fn timer(&mut self, now: Reading) {
+    fn timer(&mut self, now: HostClocks) {
         if self.all_due_at.is_some_and(|at| at <= now.boot) {
             self.all_due_at = None;
             self.all_are_due();
@@ -153,7 +153,7 @@ impl GuestClock {
     }
 
     /// One page was written; the others follow, so that they do not diverge.
-    pub(super) fn all_are_due_soon(&mut self, now: Reading) {
+    pub(super) fn all_are_due_soon(&mut self, now: HostClocks) {
         self.all_due_at.get_or_insert(after(now.boot, ALL_AFTER));
     }
 

@@ -19,14 +19,14 @@ use crate::msr::{
     HV_VP_INDEX, PageMsr,
 };
 use crate::tsc::Source;
-use crate::{GuestMemory, LogEvent, MsrError, Reading, TscMode, VcpuId};
+use crate::{GuestMemory, HostClocks, LogEvent, MsrError, TscMode, VcpuId};
 
 impl GuestClock {
     pub(super) fn read_hyperv_msr(
         &self,
         vcpu: VcpuId,
         msr: u32,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<u64, MsrError> {
         let hyperv = &self.hyperv;
         Ok(match msr {
@@ -47,7 +47,7 @@ impl GuestClock {
         &mut self,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         HyperV::check(msr, value)?;
@@ -79,7 +79,7 @@ impl GuestClock {
     fn register_reference_page(
         &mut self,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         let register = PageMsr(value);
@@ -96,7 +96,7 @@ impl GuestClock {
     }
 
     /// Reference time in units of 100 ns, from the page while it is valid.
-    pub(super) fn reference_units(&self, vcpu: VcpuId, now: Reading) -> u64 {
+    pub(super) fn reference_units(&self, vcpu: VcpuId, now: HostClocks) -> u64 {
         match (self.hyperv.snapshot, self.guest_tsc(vcpu, now)) {
             (Some(snapshot), Some(tsc)) => snapshot.units(tsc),
             _ => self.clock(now).0 / NANOS_PER_UNIT,
@@ -132,7 +132,7 @@ impl GuestClock {
     }
 
     /// The guest knows the new rate: the TSC runs at it from now on.
-    fn acknowledged(&mut self, now: Reading, memory: &impl GuestMemory) {
+    fn acknowledged(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         let Some(rate) = self.hyperv.unacknowledged else { return };
         if self.emulates_for_guest() {
             let emulated = self.source.base(now);

@@ -10,7 +10,7 @@ use crate::msr::{
     PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
 use crate::vcpu::{Vcpu, check_time_page};
-use crate::{GuestAddress, GuestMemory, Misplaced, MsrError, Reading, VcpuId};
+use crate::{GuestAddress, GuestMemory, HostClocks, Misplaced, MsrError, VcpuId};
 
 impl GuestClock {
     /// The vCPU whose choice of MSRs decides for the VM.
@@ -31,7 +31,7 @@ impl GuestClock {
         vcpu: VcpuId,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         match msr {
@@ -66,7 +66,7 @@ impl GuestClock {
         id: VcpuId,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         let (register, vcpu) = self.register_page(id, msr, value, TIME_ALIGNMENT, |address| {
@@ -108,7 +108,7 @@ impl GuestClock {
         &mut self,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         // 0 is no request, as for KVM (kvm_write_wall_clock).

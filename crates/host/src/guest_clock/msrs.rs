@@ -1,7 +1,7 @@
-//! Reading and writing MSRs.
+//! HostClocks and writing MSRs.
 
 use super::GuestClock;
-use crate::{GuestMemory, Kind, MsrError, Reading, VcpuId};
+use crate::{GuestMemory, HostClocks, Kind, MsrError, VcpuId};
 
 impl GuestClock {
     /// Handles RDMSR.
@@ -12,7 +12,7 @@ impl GuestClock {
         &mut self,
         vcpu: VcpuId,
         msr: u32,
-        now: Reading,
+        now: HostClocks,
         _memory: &impl GuestMemory,
     ) -> Result<u64, MsrError> {
         self.must_be_ours(vcpu, msr)?;
@@ -32,7 +32,7 @@ impl GuestClock {
         vcpu: VcpuId,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         self.must_be_ours(vcpu, msr)?;

@@ -7,12 +7,12 @@ use pvclock::Nanos;
 use super::GuestClock;
 use crate::saved::SavedVcpu;
 use crate::vcpu::Vcpu;
-use crate::{LogEvent, Policy, Reading, RestoreError, Restored, Saved, Settings};
+use crate::{HostClocks, LogEvent, Policy, RestoreError, Restored, Saved, Settings};
 
 impl GuestClock {
     /// The clock now. No vCPU may run. Due updates are not part of it: a
     /// restored clock writes all pages again.
-    pub fn save(&mut self, now: Reading) -> Saved {
+    pub fn save(&mut self, now: HostClocks) -> Saved {
         self.latest = now;
         let times: Vec<_> = self.vcpus.keys().map(|&vcpu| self.time(vcpu, now)).collect();
         let clock = times.iter().copied().max().unwrap_or_else(|| self.clock(now));
@@ -52,7 +52,7 @@ impl GuestClock {
         saved: &Saved,
         settings: Settings,
         policy: Policy,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<(Self, Restored), RestoreError> {
         let restored = Restored::plan(saved, &settings, policy, now)?;
         let mut host =

@@ -3,7 +3,7 @@
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
 use host::{
-    Event, GuestAddress, GuestClock, GuestMemory, Kind, PlainMemory, Reading, Settings, VcpuId,
+    Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
 use pvclock::shared::{Aligned, Split};
@@ -21,12 +21,16 @@ pub(crate) fn cases(cases: u32) -> proptest::test_runner::Config {
 }
 
 /// The host's clocks `ns` after its boot, which was at TSC 0.
-pub(crate) fn at_rate(ns: u64, tsc: Hertz) -> Reading {
+pub(crate) fn at_rate(ns: u64, tsc: Hertz) -> HostClocks {
     let cycles = u128::from(ns) * u128::from(tsc.0) / u128::from(SECOND);
-    Reading { tsc: Ticks(cycles as u64), boot: Nanos(ns), real: UnixTime(Nanos(REAL_AT_BOOT + ns)) }
+    HostClocks {
+        tsc: Ticks(cycles as u64),
+        boot: Nanos(ns),
+        real: UnixTime(Nanos(REAL_AT_BOOT + ns)),
+    }
 }
 
-pub(crate) fn at(ns: u64) -> Reading {
+pub(crate) fn at(ns: u64) -> HostClocks {
     at_rate(ns, HOST_TSC)
 }
 
@@ -37,7 +41,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// A VM with `vcpus` vCPUs that have run, made at `now`.
-    pub(crate) fn new(settings: Settings, vcpus: u32, now: Reading) -> Self {
+    pub(crate) fn new(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
         let memory = PlainMemory::new(vcpus + 1);
         let host = GuestClock::new(settings, now).unwrap();
         let mut rig = Self { host, memory };
@@ -50,20 +54,20 @@ impl Rig {
 
     /// The same, with each vCPU's kvm-clock page registered and written, and
     /// the writing of all after that done.
-    pub(crate) fn kvm(settings: Settings, vcpus: u32, now: Reading) -> Self {
+    pub(crate) fn kvm(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
         assert_eq!(settings.kind, Kind::Kvm);
         let mut rig = Self::new(settings, vcpus, now);
         for index in 0..vcpus {
             rig.register(index, now);
         }
-        let soon = Reading { boot: rig.host.deadline().unwrap(), ..now };
+        let soon = HostClocks { boot: rig.host.deadline().unwrap(), ..now };
         rig.event(Event::Timer, soon);
         rig.enter_all(now);
         rig
     }
 
     /// A VM with a Hyper-V page in frame 0.
-    pub(crate) fn hyperv(settings: Settings, vcpus: u32, now: Reading) -> Self {
+    pub(crate) fn hyperv(settings: Settings, vcpus: u32, now: HostClocks) -> Self {
         assert_eq!(settings.kind, Kind::HyperV);
         let mut rig = Self::new(settings, vcpus, now);
         rig.write(0, HV_GUEST_OS_ID, 1, now).unwrap();
@@ -71,11 +75,11 @@ impl Rig {
         rig
     }
 
-    pub(crate) fn register(&mut self, vcpu: u32, now: Reading) {
+    pub(crate) fn register(&mut self, vcpu: u32, now: HostClocks) {
         self.write(vcpu, KVM_SYSTEM_TIME, PlainMemory::time(vcpu).0 | 1, now).unwrap();
     }
 
-    pub(crate) fn event(&mut self, event: Event, now: Reading) {
+    pub(crate) fn event(&mut self, event: Event, now: HostClocks) {
         self.host.handle(event, now, &self.memory);
     }
 
@@ -84,7 +88,7 @@ impl Rig {
         vcpu: u32,
         msr: u32,
         value: u64,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<(), host::MsrError> {
         self.host.write_msr(VcpuId(vcpu), msr, value, now, &self.memory)
     }
@@ -93,16 +97,16 @@ impl Rig {
         &mut self,
         vcpu: u32,
         msr: u32,
-        now: Reading,
+        now: HostClocks,
     ) -> Result<u64, host::MsrError> {
         self.host.read_msr(VcpuId(vcpu), msr, now, &self.memory)
     }
 
-    pub(crate) fn enter(&mut self, vcpu: u32, now: Reading) {
+    pub(crate) fn enter(&mut self, vcpu: u32, now: HostClocks) {
         self.host.before_entry(VcpuId(vcpu), now, &self.memory);
     }
 
-    pub(crate) fn enter_all(&mut self, now: Reading) {
+    pub(crate) fn enter_all(&mut self, now: HostClocks) {
         let due: Vec<_> = self.host.due().collect();
         for vcpu in due {
             self.host.before_entry(vcpu, now, &self.memory);
@@ -114,7 +118,7 @@ impl Rig {
     }
 
     /// What the guest reads on this vCPU, by its own TSC.
-    pub(crate) fn guest_reads(&self, vcpu: u32, now: Reading) -> Result<Nanos, ReadError> {
+    pub(crate) fn guest_reads(&self, vcpu: u32, now: HostClocks) -> Result<Nanos, ReadError> {
         let tsc = self.host.guest_tsc(VcpuId(vcpu), now).unwrap();
         let page: &TimePage = self.memory.page(PlainMemory::time(vcpu)).unwrap();
         TimeReader::new(page).nanos(&|| tsc)

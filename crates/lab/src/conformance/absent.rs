@@ -9,7 +9,7 @@ use host::msr::{
 };
 
 use super::subject::Subject;
-use crate::bench::Maker;
+use crate::bench::Provider;
 use crate::settings::Result;
 
 const KVM: [u32; 5] =
@@ -60,7 +60,7 @@ pub(super) fn all(subject: &Subject<'_>) -> Result {
 pub(super) fn announced(subject: &Subject<'_>) -> Result {
     let [_, _, ecx, _] = subject.cpuid(1)?;
     let is_set = ecx & HYPERVISOR != 0;
-    let is_minimal = subject.maker == Maker::Own(Kind::Minimal);
+    let is_minimal = subject.provider == Provider::Own(Kind::Minimal);
     let words = |set| if set { "set" } else { "not set" };
     subject.equal("hypervisor bit in CPUID 1", words(is_minimal), words(is_set));
     if !is_minimal {

@@ -8,16 +8,16 @@ use guest::discovery::Found;
 use guest::protocol::Words;
 use guest::request::{Outcome, Request};
 use guest::source::Source;
-use host::{Event, GuestClock, Kind, Reading, VcpuId};
+use host::{Event, GuestClock, HostClocks, Kind, VcpuId};
 use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use pvclock::shared::Page;
 use vmm::{GuestRam, Machine, MachineError, host_clock};
 
-use crate::bench::{Bench, Maker, started};
-use crate::in_process::board::Board;
+use crate::bench::{Bench, Provider, started};
 use crate::in_process::guest_code::GuestCode;
 use crate::in_process::time::{Simulated, Time as _};
+use crate::in_process::vm::InProcessVm;
 use crate::pages;
 use crate::results::{Check, Verdict};
 use crate::settings::LabError;
@@ -28,7 +28,7 @@ const PAUSE: Nanos = Nanos(5_000_000_000);
 /// A running guest, its clock and its host.
 pub(super) struct Subject<'b> {
     pub(super) bench: &'b Bench<'b>,
-    pub(super) maker: Maker,
+    pub(super) provider: Provider,
     place: Place<'b>,
     checks: RefCell<Vec<Check>>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Subject<'b> {
 enum Place<'b> {
     Kvm(Machine),
     /// Page, MSRs and guest code agree on simulated time, to the nanosecond.
-    InProcess(&'b Board<Simulated>, RefCell<GuestCode<'b, Simulated>>),
+    InProcess(&'b InProcessVm<Simulated>, RefCell<GuestCode<'b, Simulated>>),
 }
 
 /// A reading of a clock, between two of the TSC.
@@ -48,18 +48,18 @@ pub(super) struct Sample {
 }
 
 impl<'b> Subject<'b> {
-    pub(super) fn on_kvm(bench: &'b Bench<'b>, maker: Maker) -> Result<Self, MachineError> {
-        let machine = started(&bench.machine(maker, bench.settings.vcpus))?;
-        Ok(Self { bench, maker, place: Place::Kvm(machine), checks: RefCell::default() })
+    pub(super) fn on_kvm(bench: &'b Bench<'b>, provider: Provider) -> Result<Self, MachineError> {
+        let machine = started(&bench.machine(provider, bench.settings.vcpus))?;
+        Ok(Self { bench, provider, place: Place::Kvm(machine), checks: RefCell::default() })
     }
 
     pub(super) fn in_process(
         bench: &'b Bench<'b>,
         kind: Kind,
-        board: &'b Board<Simulated>,
+        vm: &'b InProcessVm<Simulated>,
     ) -> Self {
-        let place = Place::InProcess(board, RefCell::new(GuestCode::start(board)));
-        Self { bench, maker: Maker::Own(kind), place, checks: RefCell::default() }
+        let place = Place::InProcess(vm, RefCell::new(GuestCode::start(vm)));
+        Self { bench, provider: Provider::Own(kind), place, checks: RefCell::default() }
     }
 
     pub(super) fn into_checks(self) -> Vec<Check> {
@@ -73,7 +73,7 @@ impl<'b> Subject<'b> {
         found: impl Into<String>,
         verdict: Verdict,
     ) {
-        let name = format!("{}: {name}", self.maker.label());
+        let name = format!("{}: {name}", self.provider.label());
         let check = Check { name, expected: expected.into(), found: found.into(), verdict };
         self.checks.borrow_mut().push(check);
     }
@@ -106,14 +106,14 @@ impl<'b> Subject<'b> {
     pub(super) fn ram(&self) -> &GuestRam {
         match &self.place {
             Place::Kvm(machine) => machine.ram(),
-            Place::InProcess(board, _) => &board.ram,
+            Place::InProcess(vm, _) => &vm.ram,
         }
     }
 
     /// Sends the guest a request and waits for the reply.
     pub(super) fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
         match &self.place {
-            Place::Kvm(machine) => machine.ask(vcpu, request),
+            Place::Kvm(machine) => machine.request(vcpu, request),
             Place::InProcess(_, guest) => guest.borrow_mut().request(request),
         }
     }
@@ -129,26 +129,26 @@ impl<'b> Subject<'b> {
     /// the kernel makes the clock.
     pub(super) fn with_provider<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> Option<R> {
         match &self.place {
-            Place::Kvm(machine) => machine.with_host_alone(action),
-            Place::InProcess(board, _) => Some(board.with_host(action)),
+            Place::Kvm(machine) => machine.with_clock_exclusive(action),
+            Place::InProcess(vm, _) => Some(vm.with_clock(action)),
         }
     }
 
     /// Reports an event to our provider.
     pub(super) fn host_event(&self, event: Event) {
         match &self.place {
-            Place::Kvm(machine) => machine.tell(event),
-            Place::InProcess(board, _) => board.host_event(event),
+            Place::Kvm(machine) => machine.notify(event),
+            Place::InProcess(vm, _) => vm.host_event(event),
         }
     }
 
-    pub(super) fn host_clocks(&self) -> Reading {
+    pub(super) fn host_clocks(&self) -> HostClocks {
         match &self.place {
             Place::Kvm(_) => host_clock::read(),
-            Place::InProcess(board, _) => board.time.reading(),
+            Place::InProcess(vm, _) => vm.time.reading(),
         }
     }
 
@@ -156,7 +156,7 @@ impl<'b> Subject<'b> {
     pub(super) fn pass(&self, span: Nanos) {
         match &self.place {
             Place::Kvm(_) => std::thread::sleep(Duration::from_nanos(span.0)),
-            Place::InProcess(board, _) => board.time.pass(span),
+            Place::InProcess(vm, _) => vm.time.pass(span),
         }
     }
 
@@ -184,7 +184,7 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn is_own(&self) -> bool {
-        self.maker != Maker::Kernel
+        self.provider != Provider::Kernel
     }
 
     pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<Sample, LabError> {
@@ -255,9 +255,9 @@ impl<'b> Subject<'b> {
 
     /// The TSC frequency advertised to the guest.
     pub(super) fn advertised_hz(&self) -> u64 {
-        match self.maker {
-            Maker::Kernel => self.bench.host_tsc.0,
-            Maker::Own(kind) => self.bench.provider(kind).advertised_tsc.0,
+        match self.provider {
+            Provider::Kernel => self.bench.host_tsc.0,
+            Provider::Own(kind) => self.bench.host_settings(kind).advertised_tsc.0,
         }
     }
 
@@ -286,9 +286,9 @@ impl<'b> Subject<'b> {
 
     /// The hypervisor that the guest must recognise.
     pub(super) fn kind(&self) -> Kind {
-        match self.maker {
-            Maker::Kernel => Kind::Kvm,
-            Maker::Own(kind) => kind,
+        match self.provider {
+            Provider::Kernel => Kind::Kvm,
+            Provider::Own(kind) => kind,
         }
     }
 }

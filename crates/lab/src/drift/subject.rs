@@ -7,7 +7,7 @@ use instruments::rate::Pair;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError, kvm};
 
-use crate::bench::{Bench, Maker};
+use crate::bench::{Bench, Provider};
 use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
 
 /// Two edges this tight suffice: 200 ppm of 5 s are 1 ms.
@@ -24,7 +24,7 @@ pub(crate) struct Series {
 
 /// A machine and its readings.
 pub(super) struct Subject {
-    pub(super) maker: Maker,
+    pub(super) provider: Provider,
     pub(super) found: Found,
     pub(super) series: Vec<Series>,
     machine: Machine,
@@ -33,15 +33,15 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    pub(super) fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, MachineError> {
-        let machine = bench.start(maker, 1)?;
+    pub(super) fn start(bench: &Bench<'_>, provider: Provider) -> Result<Self, MachineError> {
+        let machine = bench.start(provider, 1)?;
         let found = machine.discover(VCPU)?;
         let tsc_offset = machine.call_vcpu(VCPU, |fd| kvm::tsc_offset(fd))??;
         let series = sources(bench.settings, &found)
             .into_iter()
             .map(|source| Series { source, readings: Vec::new(), error: None })
             .collect();
-        Ok(Self { maker, found, series, machine, tsc_offset, rate: bench.host_tsc })
+        Ok(Self { provider, found, series, machine, tsc_offset, rate: bench.host_tsc })
     }
 
     /// Reads all clocks that can be read at any time.
@@ -87,12 +87,12 @@ impl Subject {
     /// Has the guest poll for its RTC's next second.
     pub(super) fn poll_edge(&self) {
         // `take_edge` reports a guest that still polls or is dead.
-        let _ = self.machine.post(VCPU, Request::Read(Source::Rtc));
+        let _ = self.machine.send_request(VCPU, Request::Read(Source::Rtc));
     }
 
     /// Waits for the reading of the edge.
     pub(super) fn take_edge(&mut self) {
-        let reply = self.machine.answer(VCPU, Request::Read(Source::Rtc));
+        let reply = self.machine.wait_for_reply(VCPU, Request::Read(Source::Rtc));
         let reading = reply.map(|reply| of_edge(&reply, self.tsc_offset, self.rate));
         if let Some(series) = self.series.iter_mut().find(|series| series.waits_for_edge()) {
             series.take(reading);
@@ -127,7 +127,7 @@ impl Series {
     }
 
     fn rest(&mut self, machine: &Machine) {
-        if let Err(error) = machine.ask(VCPU, Request::Rest) {
+        if let Err(error) = machine.request(VCPU, Request::Rest) {
             self.error = Some(error);
         }
     }

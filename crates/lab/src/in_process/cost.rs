@@ -4,10 +4,10 @@
 use guest::request::Request;
 use guest::source::Source;
 
-use super::board::Board;
 use super::guest_code::GuestCode;
 use super::time::Real;
-use crate::bench::{Bench, Maker};
+use super::vm::InProcessVm;
+use crate::bench::{Bench, Provider};
 use crate::cost::{BATCH, cost_of, effort, kvm_clock};
 use crate::results::Findings;
 use crate::run::Found;
@@ -20,8 +20,8 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let mut rows = Vec::new();
     for (index, &kind) in bench.settings.providers.iter().enumerate() {
         progress.step(kind.name(), index as f64 / bench.settings.providers.len() as f64);
-        let board = Board::new(bench.provider(kind), Real)?;
-        let mut guest = GuestCode::start(&board);
+        let vm = InProcessVm::new(bench.host_settings(kind), Real)?;
+        let mut guest = GuestCode::start(&vm);
         for source in sources(bench.settings, &guest.discover()?) {
             let Some(effort) = effort(source).filter(|_| WITHOUT_EXIT.contains(&source)) else {
                 continue;
@@ -32,7 +32,7 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
                 let records = guest.records().into_iter();
                 rounds.extend(records.map(|[_, bare, cycles, ..]| (bare, cycles)));
             }
-            rows.extend(cost_of(Maker::Own(kind), source, effort, &rounds, bench.host_tsc));
+            rows.extend(cost_of(Provider::Own(kind), source, effort, &rounds, bench.host_tsc));
         }
     }
     let checks = rows.iter().filter(|row| row.source == Source::KvmClock.name()).map(kvm_clock);

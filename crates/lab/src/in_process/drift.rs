@@ -7,10 +7,10 @@ use instruments::rate::Pair;
 use pvclock::Nanos;
 use vmm::MachineError;
 
-use super::board::Board;
 use super::guest_code::GuestCode;
 use super::time::Simulated;
-use crate::bench::{Bench, Maker};
+use super::vm::InProcessVm;
+use crate::bench::{Bench, Provider};
 use crate::drift::{Series, judge};
 use crate::results::Findings;
 use crate::run::Found;
@@ -30,11 +30,11 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let factor = bench.settings.advertised(bench.host_tsc).0 as f64 / bench.host_tsc.0 as f64;
     for (index, &kind) in bench.settings.providers.iter().enumerate() {
         progress.step(kind.name(), index as f64 / bench.settings.providers.len() as f64);
-        let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
-        let found = GuestCode::start(&board).discover()?;
+        let vm = InProcessVm::new(bench.host_settings(kind), Simulated::new(bench.host_tsc))?;
+        let found = GuestCode::start(&vm).discover()?;
         for source in sources(bench.settings, &found) {
             let series = sample(bench, kind, source)?;
-            let (row, check) = judge(Maker::Own(kind), &found, &series, factor);
+            let (row, check) = judge(Provider::Own(kind), &found, &series, factor);
             rows.extend(row);
             checks.push(check);
         }
@@ -45,8 +45,8 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
 /// One clock of a guest of its own: time passes while it is read, in which
 /// another clock would wrap.
 fn sample(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, MachineError> {
-    let board = Board::new(bench.provider(kind), Simulated::new(bench.host_tsc))?;
-    let mut guest = GuestCode::start(&board);
+    let vm = InProcessVm::new(bench.host_settings(kind), Simulated::new(bench.host_tsc))?;
+    let mut guest = GuestCode::start(&vm);
     let mut series = Series { source, readings: Vec::new(), error: None };
     let duration = bench.settings.drift.as_nanos() as u64;
     let readings = if source == Source::Rtc { EDGES } else { READINGS };
@@ -55,9 +55,9 @@ fn sample(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, Machi
     for reading in 0..=readings {
         match guest.request(Request::Read(source)) {
             Ok([before, guest_ns, after, ..]) => series.readings.push(Pair {
-                before_ns: board.time.boot(before).0,
+                before_ns: vm.time.boot(before).0,
                 tsc: guest_ns,
-                after_ns: board.time.boot(after).0,
+                after_ns: vm.time.boot(after).0,
             }),
             Err(error) => {
                 series.error = Some(error);
@@ -66,7 +66,7 @@ fn sample(bench: &Bench<'_>, kind: Kind, source: Source) -> Result<Series, Machi
         }
         for _ in 0..reads {
             if reading < readings {
-                board.time.pass(Nanos(interval / reads));
+                vm.time.pass(Nanos(interval / reads));
                 if reads > 1 {
                     guest.request(Request::Read(source))?;
                 }

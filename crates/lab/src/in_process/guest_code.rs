@@ -2,17 +2,17 @@
 
 use guest::discovery::Found;
 use guest::protocol::{SharedArea, Words};
-use guest::request::{Outcome, Request};
+use guest::request::Request;
 use guest::serve::Guest;
-use vmm::MachineError;
+use vmm::{MachineError, reply};
 
-use super::board::Board;
 use super::time::Time;
+use super::vm::InProcessVm;
 use crate::sample::VCPU;
 
 /// A vCPU that runs only to reply to a request.
 pub(crate) struct GuestCode<'b, T: Time> {
-    guest: Guest<'b, Board<T>>,
+    guest: Guest<'b, InProcessVm<T>>,
     shared: &'b SharedArea,
     requests: u64,
     /// Records read from its ring.
@@ -21,12 +21,12 @@ pub(crate) struct GuestCode<'b, T: Time> {
 
 impl<'b, T: Time> GuestCode<'b, T> {
     /// Starts it: it finds its clocks and registers its pages.
-    pub(crate) fn start(board: &'b Board<T>) -> Self {
-        let shared = board.ram.shared();
-        Self { guest: Guest::start(board, shared, VCPU), shared, requests: 0, tail: 0 }
+    pub(crate) fn start(vm: &'b InProcessVm<T>) -> Self {
+        let shared = vm.ram.shared();
+        Self { guest: Guest::start(vm, shared, VCPU), shared, requests: 0, tail: 0 }
     }
 
-    /// As [`vmm::Machine::ask`].
+    /// As [`vmm::Machine::request`].
     pub(crate) fn request(&mut self, request: Request) -> Result<Words, MachineError> {
         let mailbox = self.shared.vcpu(VCPU);
         self.requests += 1;
@@ -34,20 +34,12 @@ impl<'b, T: Time> GuestCode<'b, T> {
         mailbox.request.post(self.requests, code, &words);
         self.guest.answer();
         let (code, words) = mailbox.reply.read();
-        let asked = || format!("{request:?}");
-        match Outcome::from_number(code) {
-            Some(Outcome::Done) => Ok(words),
-            Some(outcome) => Err(MachineError::Declined { vcpu: VCPU, asked: asked(), outcome }),
-            None => Err(MachineError::Nonsense { vcpu: VCPU, asked: asked(), code, words }),
-        }
+        reply::decode(VCPU, request, code, words)
     }
 
     /// As [`vmm::Machine::discover`].
     pub(crate) fn discover(&mut self) -> Result<Found, MachineError> {
-        let words = self.request(Request::Discover)?;
-        let (vcpu, code) = (VCPU, Outcome::Done.number());
-        let asked = format!("{:?}", Request::Discover);
-        Found::decode(&words).ok_or(MachineError::Nonsense { vcpu, asked, code, words })
+        reply::found(VCPU, self.request(Request::Discover)?)
     }
 
     /// Records from its ring, the oldest first.

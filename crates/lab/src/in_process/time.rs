@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use host::Reading;
+use host::HostClocks;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
@@ -14,7 +14,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// A TSC and the host's clocks.
 pub(crate) trait Time: Counter {
     /// The host's clocks now.
-    fn reading(&self) -> Reading;
+    fn reading(&self) -> HostClocks;
     /// Lets half of an exit pass.
     fn half_an_exit(&self);
 }
@@ -36,7 +36,7 @@ impl Counter for Real {
 }
 
 impl Time for Real {
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> HostClocks {
         host_clock::read()
     }
 
@@ -86,10 +86,10 @@ impl Counter for Simulated {
 }
 
 impl Time for Simulated {
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> HostClocks {
         let tsc = self.tsc.get();
         let boot = self.boot(tsc);
-        Reading { tsc: Ticks(tsc), boot, real: UnixTime(Nanos(EPOCH_NS + boot.0)) }
+        HostClocks { tsc: Ticks(tsc), boot, real: UnixTime(Nanos(EPOCH_NS + boot.0)) }
     }
 
     fn half_an_exit(&self) {

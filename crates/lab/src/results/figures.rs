@@ -9,7 +9,7 @@ use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Update};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Who made the clock: `kernel`, a provider of ours, `both`.
-    pub maker: String,
+    pub provider: String,
     /// The clock, event or setting.
     pub subject: String,
     /// What it is: `drift`, `offset p99`.
@@ -42,18 +42,18 @@ impl Outcome {
 struct Figures {
     figures: Vec<Figure>,
     /// Of the current row.
-    maker: String,
+    provider: String,
     subject: String,
 }
 
 impl Figures {
-    fn begin(&mut self, maker: &str, subject: String) {
-        (self.maker, self.subject) = (maker.to_owned(), subject);
+    fn begin(&mut self, provider: &str, subject: String) {
+        (self.provider, self.subject) = (provider.to_owned(), subject);
     }
 
     fn add(&mut self, name: &str, unit: &'static str, value: f64) {
-        let (maker, subject) = (self.maker.clone(), self.subject.clone());
-        self.figures.push(Figure { maker, subject, name: name.to_owned(), unit, value });
+        let (provider, subject) = (self.provider.clone(), self.subject.clone());
+        self.figures.push(Figure { provider, subject, name: name.to_owned(), unit, value });
     }
 
     fn spread(&mut self, name: &str, unit: &'static str, of: Spread) {
@@ -64,7 +64,7 @@ impl Figures {
     }
 
     fn drift(&mut self, row: &Drift) {
-        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.begin(row.backend.label(&row.provider), row.source.clone());
         self.add("guest TSC", "Hz", row.guest_tsc_hz as f64);
         self.add("host", "s", row.host_s);
         self.add("guest", "s", row.guest_s);
@@ -87,7 +87,7 @@ impl Figures {
     }
 
     fn cost(&mut self, row: &Cost) {
-        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.begin(row.backend.label(&row.provider), row.source.clone());
         self.spread("reading", "cycles", row.cycles);
         self.spread("rdtsc", "cycles", row.rdtsc_cycles);
         self.add("least", "ns", row.least_ns);
@@ -106,7 +106,7 @@ impl Figures {
     }
 
     fn offset(&mut self, row: &Offset) {
-        self.begin(row.backend.maker(&row.provider), row.source.clone());
+        self.begin(row.backend.label(&row.provider), row.source.clone());
         self.spread("offset", "ns", row.offset_ns);
         self.add("bound", "ns", row.bound_ns);
         self.add("samples", "1", row.samples as f64);

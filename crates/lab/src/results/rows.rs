@@ -16,7 +16,7 @@ pub enum Backend {
 
 impl Backend {
     /// `kernel`, or the name of our provider.
-    pub const fn maker(self, provider: &str) -> &str {
+    pub const fn label(self, provider: &str) -> &str {
         match self {
             Self::Kernel => "kernel",
             Self::Own => provider,
@@ -25,7 +25,7 @@ impl Backend {
 
     /// `kernel` or `parachron`, for experiments with one provider.
     pub const fn name(self) -> &'static str {
-        self.maker("parachron")
+        self.label("parachron")
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use guest::request::Request;
-use host::{Event, Policy, Reading, VcpuId};
+use host::{Event, HostClocks, Policy, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Scale};
@@ -52,12 +52,12 @@ pub(super) fn not(why: &str) -> Result {
 
 impl Subject {
     fn host_event(&self, event: Event) {
-        self.machine.tell(event);
+        self.machine.notify(event);
     }
 
     fn register(&self, msr: u32) -> Result<()> {
         let value = Pages::time_address(0) | 1;
-        self.machine.ask(0, Request::WriteMsr { msr, value })?;
+        self.machine.request(0, Request::WriteMsr { msr, value })?;
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Subject {
     }
 
     fn own_offset_of(&self, vcpu: VcpuId) -> u64 {
-        self.machine.with_host(|host, _, _| host.tsc_offset(vcpu)).flatten().unwrap_or(0)
+        self.machine.with_clock(|host, _, _| host.tsc_offset(vcpu)).flatten().unwrap_or(0)
     }
 
     /// The vCPU whose TSC offset is moved.
@@ -176,7 +176,7 @@ pub(super) fn kernel_clock(subject: &Subject, by_ns: u64) -> Result {
 }
 
 pub(super) fn own_clock(subject: &Subject, by_ns: u64) -> Result {
-    let _ = subject.machine.with_host_alone(|host, now, ram| {
+    let _ = subject.machine.with_clock_exclusive(|host, now, ram| {
         let clock = Nanos(host.time(VcpuId(0), now).0.wrapping_add(by_ns));
         host.handle(Event::ClockSet { clock }, now, ram);
     });
@@ -205,7 +205,7 @@ pub(super) fn restored(subject: &mut Subject) -> Result {
 pub(super) fn take_stopped(subject: &mut Subject) -> Result {
     let mut taken = Vec::new();
     for vcpu in 0..subject.machine.vcpus() {
-        let take = || subject.machine.ask(vcpu, Request::TakeGuestStopped);
+        let take = || subject.machine.request(vcpu, Request::TakeGuestStopped);
         taken.push([take()?[0], take()?[0]]);
     }
     if taken.iter().all(|twice| twice[0] == 0) {
@@ -223,7 +223,7 @@ pub(super) fn own_suspend(subject: &mut Subject) -> Result {
 
 /// 1 ppm higher, and back.
 pub(super) fn own_frequency(subject: &mut Subject) -> Result {
-    let usual = subject.machine.with_host(|host, _, _| host.settings().advertised_tsc);
+    let usual = subject.machine.with_clock(|host, _, _| host.settings().advertised_tsc);
     let usual = usual.unwrap_or(Hertz(0));
     let higher = Hertz(usual.0 + usual.0 / 1_000_000);
     let mut missing = None;
@@ -275,9 +275,9 @@ pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
 
 /// By a reading of the host's clock at the deadline.
 pub(super) fn own_period(subject: &mut Subject) -> Result {
-    let _ = subject.machine.with_host(|host, now, ram| {
+    let _ = subject.machine.with_clock(|host, now, ram| {
         let boot = host.deadline().unwrap_or(now.boot);
-        host.handle(Event::Timer, Reading { boot, ..now }, ram);
+        host.handle(Event::Timer, HostClocks { boot, ..now }, ram);
     });
     done(Done::default())
 }

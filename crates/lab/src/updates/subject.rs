@@ -4,7 +4,7 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use vmm::Machine;
 
-use crate::bench::{Bench, Maker, started};
+use crate::bench::{Bench, Provider, started};
 use crate::pages::time_info;
 use crate::settings::LabError;
 
@@ -14,21 +14,21 @@ const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
 /// A machine and its pages.
 pub(super) struct Subject {
     pub(super) machine: Machine,
-    pub(super) maker: Maker,
+    pub(super) provider: Provider,
     /// Physical CPUs we may use.
     pub(super) cpus: Vec<u32>,
 }
 
 impl Subject {
-    pub(super) fn start(bench: &Bench<'_>, maker: Maker) -> Result<Self, LabError> {
+    pub(super) fn start(bench: &Bench<'_>, provider: Provider) -> Result<Self, LabError> {
         let cpus = linux::cpus::allowed().unwrap_or_default();
-        let mut settings = bench.machine(maker, bench.settings.vcpus);
+        let mut settings = bench.machine(provider, bench.settings.vcpus);
         settings.affinity.clone_from(&cpus);
         if let vmm::Backend::Own(provider) = &mut settings.backend {
             provider.sync_period = Some(SYNC_PERIOD);
         }
         let machine = started(&settings)?;
-        Ok(Self { machine, maker, cpus })
+        Ok(Self { machine, provider, cpus })
     }
 
     pub(super) fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {

@@ -1,10 +1,10 @@
-//! The ACPI power management timer: a counter that only counts.
+//! The ACPI power management timer: a free-running counter.
 
 use pvclock::Hertz;
 
 use super::{Moment, Rate};
 
-/// How wide it is; the guest learns it from the FADT's flag TMR_VAL_EXT.
+/// Its width; the guest reads it from the FADT's flag TMR_VAL_EXT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PmWidth {
     /// Wraps in 4.69 s.
@@ -14,7 +14,7 @@ pub enum PmWidth {
 }
 
 impl PmWidth {
-    /// The bits that count.
+    /// The mask of its bits.
     pub const fn mask(self) -> u32 {
         match self {
             Self::Bits24 => 0x00ff_ffff,
@@ -23,17 +23,18 @@ impl PmWidth {
     }
 }
 
-/// The timer. It has no state but its width: its count is the machine's time.
+/// The timer. Its only state is its width: the count follows from the machine's
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcpiPmTimer {
-    /// How wide it is.
+    /// Its width.
     pub width: PmWidth,
 }
 
 impl AcpiPmTimer {
-    /// Where QEMU's PIIX4 and ICH9 have it: four ports.
+    /// The first of four ports, as on QEMU's PIIX4 and ICH9.
     pub const PORT: u16 = 0x608;
-    /// Its rate by the ACPI specification (4.8.3.3).
+    /// Its frequency (ACPI specification, 4.8.3.3).
     pub const FREQUENCY: Hertz = Hertz(3_579_545);
 
     /// The count.

@@ -1,5 +1,5 @@
 //! The MC146818 real-time clock and its memory. It has no interrupt line: the
-//! three enables in status B cannot be set, which a guest can read back.
+//! three interrupt enables in status B read back as 0.
 
 mod registers;
 
@@ -9,8 +9,8 @@ use super::Moment;
 use registers::{B_24_HOURS, B_BINARY, TimeRegisters, slot_of};
 
 const SECOND_NS: i128 = 1_000_000_000;
-/// When the second is about to change, status A says so for 8 cycles of the
-/// 32768 Hz crystal (MC146818, t_BUC), as QEMU has it.
+/// Status A reports an update in progress for the last 8 cycles of the 32768 Hz
+/// crystal before a new second (MC146818, t_BUC), as in QEMU.
 const UPDATE_AHEAD_NS: i128 = 8 * SECOND_NS / 32_768;
 
 const STATUS_A: u8 = 0x0a;
@@ -22,16 +22,16 @@ const A_UPDATE_IN_PROGRESS: u8 = 0x80;
 /// Divider 32768 Hz, and the rate of interrupts that are never raised.
 const A_RESET: u8 = 0x26;
 const B_SET: u8 = 0x80;
-/// What of status B there is: no interrupt, square wave or daylight saving.
-const B_KEPT: u8 = B_SET | B_BINARY | B_24_HOURS;
+/// The implemented bits of status B: no interrupt, square wave or daylight saving.
+const B_IMPLEMENTED: u8 = B_SET | B_BINARY | B_24_HOURS;
 /// Status D: the battery is good.
 const D_VALID: u8 = 0x80;
 
-/// What the clock shows at first.
+/// The clock's initial time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RtcSettings {
-    /// How far what it shows is ahead of UTC: 0 for the convention of Linux
-    /// and servers, the zone's offset for local time as Windows has it.
+    /// How far it is ahead of UTC: 0 as Linux and servers expect, the zone's
+    /// offset for local time as Windows expects.
     pub ahead_of_utc_s: i32,
 }
 
@@ -40,18 +40,18 @@ impl RtcSettings {
     pub const UTC: Self = Self { ahead_of_utc_s: 0 };
 }
 
-/// What of it is saved, and all there is.
+/// Its whole state, for saving.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtcState {
-    /// The register that the data port stands for.
+    /// The register selected for the data port.
     pub index: u8,
     /// Status A, without the bit that only the time sets.
     pub status_a: u8,
     /// Status B.
     pub status_b: u8,
-    /// What it shows less the real time, in ns: what a guest sets stays set.
+    /// Its time less the real time, ns: this keeps what a guest has set.
     pub ahead_ns: i128,
-    /// The time registers while they stand still, as the guest sees them.
+    /// The time registers while the clock is stopped, as the guest reads them.
     pub stopped: Option<[u8; 8]>,
     /// All other registers.
     pub memory: [u8; 128],
@@ -69,7 +69,7 @@ impl Rtc {
     /// Reads and writes the register selected.
     pub const DATA_PORT: u16 = 0x71;
 
-    /// Running in BCD and 24 hours, as a PC's firmware leaves it.
+    /// In BCD and 24-hour mode, as a PC's firmware leaves it.
     pub fn new(settings: &RtcSettings) -> Self {
         Self::restore(RtcState {
             index: 0,
@@ -81,12 +81,12 @@ impl Rtc {
         })
     }
 
-    /// As it was saved.
+    /// The clock in a saved state.
     pub const fn restore(state: RtcState) -> Self {
         Self { state }
     }
 
-    /// What to restore it from.
+    /// Its state.
     pub fn save(&self) -> RtcState {
         self.state.clone()
     }
@@ -118,7 +118,7 @@ impl Rtc {
         let index = self.state.index & 0x7f;
         match index {
             STATUS_A => self.write_status_a(value & !A_UPDATE_IN_PROGRESS, now),
-            STATUS_B => self.write_control(self.state.status_a, value & B_KEPT, now),
+            STATUS_B => self.write_control(self.state.status_a, value & B_IMPLEMENTED, now),
             STATUS_C | STATUS_D => {}
             _ => match slot_of(index) {
                 Some(slot) => self.write_time(slot, value, now),
@@ -127,20 +127,20 @@ impl Rtc {
         }
     }
 
-    /// A divider let go starts the next second in half a one (MC146818,
-    /// "divider control"): Linux sets the clock to the second by that.
+    /// Half a second after the divider's reset ends, the next second begins
+    /// (MC146818, "divider control"): Linux sets the clock to the second by that.
     fn write_status_a(&mut self, value: u8, now: &Moment) {
-        if divider_held(self.state.status_a) && !divider_held(value) {
+        if divider_in_reset(self.state.status_a) && !divider_in_reset(value) {
             let phase = self.shown_ns(now).rem_euclid(SECOND_NS);
             self.state.ahead_ns = self.state.ahead_ns.saturating_add(SECOND_NS / 2 - phase);
         }
         self.write_control(value, self.state.status_b, now);
     }
 
-    /// While SET is on or the divider held the time stands still and can be
-    /// written; afterwards it goes on from there, in the divider's phase.
+    /// While SET is on or the divider is in reset the time is stopped and can be
+    /// written; afterwards it continues from there, in the divider's phase.
     fn write_control(&mut self, status_a: u8, status_b: u8, now: &Moment) {
-        let stop = divider_held(status_a) || status_b & B_SET != 0;
+        let stop = divider_in_reset(status_a) || status_b & B_SET != 0;
         if stop && self.state.stopped.is_none() {
             self.state.stopped = Some(self.shown(now).0);
         }
@@ -177,21 +177,21 @@ impl Rtc {
         }
     }
 
-    /// Since 1970 by its own reckoning, which a guest can move far away.
+    /// Its time since 1970, which a guest can set to anything.
     fn shown_ns(&self, now: &Moment) -> i128 {
         let UnixTime(real) = now.real;
         i128::from(real.0).saturating_add(self.state.ahead_ns)
     }
 
     fn update_in_progress(&self, now: &Moment) -> u8 {
-        let to_go = SECOND_NS - self.shown_ns(now).rem_euclid(SECOND_NS);
-        let soon = self.state.stopped.is_none() && to_go <= UPDATE_AHEAD_NS;
+        let left = SECOND_NS - self.shown_ns(now).rem_euclid(SECOND_NS);
+        let soon = self.state.stopped.is_none() && left <= UPDATE_AHEAD_NS;
         u8::from(soon) * A_UPDATE_IN_PROGRESS
     }
 }
 
-/// Two of the divider's eight settings hold it: 11x.
-const fn divider_held(status_a: u8) -> bool {
+/// Two of the divider's eight settings keep it in reset: 11x.
+const fn divider_in_reset(status_a: u8) -> bool {
     status_a & 0x60 == 0x60
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn leaves(
         return Ok(None);
     }
     if !kvm.check_extension(Cap::HypervTime) {
-        return Err(MachineError::Lacks { what: "KVM_CAP_HYPERV_TIME" });
+        return Err(MachineError::Unsupported { what: "KVM_CAP_HYPERV_TIME" });
     }
     let settings = host::Settings::new(Kind::HyperV, super::host_tsc()?);
     Ok(Some(GuestClock::new(settings, host_clock::read())?.cpuid_leaves().collect()))
@@ -75,6 +75,6 @@ pub(super) fn set(
         }
     }
     let cpuid = CpuId::from_entries(&entries)
-        .map_err(|_| MachineError::Lacks { what: "room for all CPUID leaves" })?;
+        .map_err(|_| MachineError::Unsupported { what: "room for all CPUID leaves" })?;
     fd.set_cpuid2(&cpuid).map_err(MachineError::kvm("KVM_SET_CPUID2"))
 }

@@ -54,7 +54,7 @@ impl VcpuState {
         for entry in &self.msrs {
             let set = fd.set_msrs(&of_entries(&[*entry])?).map_err(call("KVM_SET_MSRS"))?;
             if set != 1 {
-                return Err(MachineError::Lacks { what: "an MSR that the saved VM had" });
+                return Err(MachineError::Unsupported { what: "an MSR that the saved VM had" });
             }
         }
         Ok(())
@@ -62,5 +62,5 @@ impl VcpuState {
 }
 
 fn of_entries(entries: &[kvm_msr_entry]) -> Result<Msrs, MachineError> {
-    Msrs::from_entries(entries).map_err(|_| MachineError::Lacks { what: "room for MSRs" })
+    Msrs::from_entries(entries).map_err(|_| MachineError::Unsupported { what: "room for MSRs" })
 }

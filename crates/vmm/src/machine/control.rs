@@ -69,7 +69,7 @@ impl Machine {
                 .map_err(|error| MachineError::Thread(std::io::Error::other(error)))?;
             // The binding stays for the rest of the thread's life.
             std::mem::forget(pinned);
-            vcpu.shared.tell(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
+            vcpu.shared.notify(Event::VcpuMoved { vcpu: vcpu.id, physical_cpu: cpu });
             Ok(())
         })?
     }
@@ -99,7 +99,7 @@ impl Machine {
             })?;
         }
         self.shared.stop_time();
-        self.shared.tell(Event::Paused);
+        self.shared.notify(Event::Paused);
         Ok(())
     }
 
@@ -109,13 +109,13 @@ impl Machine {
     /// # Errors
     /// A thread has ended, or KVM's own error.
     pub fn resume(&self) -> Result<(), MachineError> {
-        self.shared.tell(Event::Resumed);
-        if !self.shared.has_host() {
+        self.shared.notify(Event::Resumed);
+        if !self.shared.has_clock() {
             for vcpu in 0..self.vcpus() {
                 self.call_vcpu(vcpu, |fd| kvm::announce_stop(fd))??;
             }
         }
-        self.shared.go_on();
+        self.shared.resume_time();
         self.send_all(|| Control::Resume);
         Ok(())
     }

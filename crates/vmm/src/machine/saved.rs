@@ -37,7 +37,7 @@ struct SavedVcpu {
     timer: LocalTimerState,
     next: Next,
     guest_fault: Option<GuestFault>,
-    asked: u64,
+    last_request: u64,
     tail: u64,
 }
 
@@ -55,7 +55,7 @@ impl Machine {
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
         let (clock, taken) = ::kvm::save_clock(&self.vm)?;
-        let host = self.shared.with_host(|host, now, _| host.save(now));
+        let host = self.shared.with_clock(|host, now, _| host.save(now));
         let (devices, own_time) = self.shared.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
@@ -70,7 +70,7 @@ impl Machine {
                 timer,
                 next,
                 guest_fault: handle.status.guest_fault(),
-                asked: handle.asked.load(Ordering::Relaxed),
+                last_request: handle.last_request.load(Ordering::Relaxed),
                 tail: handle.tail.load(Ordering::Relaxed),
             });
         }
@@ -132,7 +132,7 @@ impl Machine {
             }
         };
         let mut own_time = OwnTime::starting(now);
-        own_time.go_on(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
+        own_time.resume(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
         let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
@@ -143,7 +143,7 @@ impl Machine {
                 timer: LocalTimer::restore(vcpu.timer),
                 next: vcpu.next,
                 guest_fault: vcpu.guest_fault,
-                asked: vcpu.asked,
+                last_request: vcpu.last_request,
                 tail: vcpu.tail,
             })?;
         }
@@ -151,7 +151,7 @@ impl Machine {
         for (index, tsc) in clock.tscs.iter().enumerate() {
             if tsc.offset != tsc.wanted {
                 let vcpu = VcpuId(index as u32);
-                machine.shared.tell(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
+                machine.shared.notify(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
             }
         }
         machine.send_all(|| crate::vcpu::Control::Resume);

@@ -42,7 +42,7 @@ impl Vcpu {
         let _out = self.shared.barrier.bring_all_out();
         self.tsc_offset = kvm::set_tsc_offset(&self.fd, offset)?;
         let event = Event::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
-        self.shared.tell(event);
+        self.shared.notify(event);
         Ok(self.tsc_offset)
     }
 
@@ -73,5 +73,5 @@ impl Vcpu {
 
 fn adjust_msr(data: u64) -> Result<Msrs, MachineError> {
     let entry = kvm_msr_entry { index: IA32_TSC_ADJUST, data, ..Default::default() };
-    Msrs::from_entries(&[entry]).map_err(|_| MachineError::Lacks { what: "room for an MSR" })
+    Msrs::from_entries(&[entry]).map_err(|_| MachineError::Unsupported { what: "room for an MSR" })
 }

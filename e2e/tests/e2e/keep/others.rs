@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, Command};
 
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 
 use super::service::{Running, a_minute_ahead, send, without_capability};
 
@@ -89,7 +89,7 @@ fn keep_refuses_a_second(program: &Program) {
     let arguments = [&["keep"], &ALLOWED[..], &allowed, &server].concat();
     let run = |arguments: &[&str]| {
         let output = without_capability(program, arguments).output().expect("setpriv runs");
-        Said::from(output)
+        ProgramOutput::from(output)
     };
     let second = run(&arguments);
     assert_eq!(second.code, Some(2), "{}", second.out);

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use e2e::chronyd::Chronyd;
-use e2e::{Case, Need, Program, Said};
+use e2e::{Case, Need, Program, ProgramOutput};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -145,7 +145,7 @@ pub(super) fn without_capability(program: &Program, arguments: &[&str]) -> Comma
 fn keep_needs_the_capability(program: &Program) {
     let arguments = ["keep", "--force", "--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let output = without_capability(program, &arguments).output().expect("setpriv runs");
-    let said = Said::from(output);
+    let said = ProgramOutput::from(output);
     assert_eq!(said.code, Some(2), "{}", said.out);
     assert!(said.err.contains("CAP_SYS_TIME"), "{}", said.err);
 }

@@ -9,7 +9,8 @@ pub(super) fn render(report: &Report) -> String {
     let mut table = Table::new("", columns.map(Column::words));
     for outcome in &report.experiments {
         for figure in outcome.figures() {
-            let words = [outcome.name(), &figure.maker, &figure.subject, &figure.name, figure.unit];
+            let words =
+                [outcome.name(), &figure.provider, &figure.subject, &figure.name, figure.unit];
             table.row(words.map(Cell::from).into_iter().chain([Cell::figure(figure.value, 0)]));
         }
         for check in &outcome.checks {

@@ -41,14 +41,14 @@ fn of_machine(error: &MachineError) -> &'static str {
         MachineError::NoKvm(error) if EPERM_EACCES.contains(&error.errno()) => {
             "`sudo usermod -aG kvm $USER`, then log in again; in a container, pass /dev/kvm to it"
         }
-        MachineError::Lacks { .. } => "a newer host kernel, or one with that capability",
+        MachineError::Unsupported { .. } => "a newer host kernel, or one with that capability",
         MachineError::TimedOut { .. } => "a longer --timeout",
         MachineError::Memory { .. } | MachineError::Thread(_) => {
             "fewer --vcpus, or higher limits (`ulimit -a`)"
         }
-        MachineError::Died { .. }
+        MachineError::GuestFailed { .. }
         | MachineError::Flooded { .. }
-        | MachineError::Nonsense { .. } => {
+        | MachineError::InvalidReply { .. } => {
             "run it again; if it fails again, report it with this message: the guest is ours"
         }
         MachineError::NoKvm(_) => "--in-process, for drift, cost and conformance without /dev/kvm",
@@ -67,7 +67,7 @@ mod tests {
             (opened(2), "modprobe kvm_amd"),
             (opened(13), "usermod -aG kvm"),
             (opened(16), "--in-process"),
-            (MachineError::Lacks { what: "KVM_CAP_X86_MSR_FILTER" }, "a newer host kernel"),
+            (MachineError::Unsupported { what: "KVM_CAP_X86_MSR_FILTER" }, "a newer host kernel"),
         ] {
             let cause = error.to_string();
             assert_eq!(machine(&error).to_string(), cause);

@@ -46,7 +46,7 @@ fn worst(outcome: &Outcome) -> String {
         Findings::Drift(rows) => {
             let certain = rows.iter().filter(|row| row.uncertainty_ppm <= CERTAIN_PPM);
             largest(certain, Drift::error_ppm).map(|row| {
-                let clock = row.backend.maker(&row.provider);
+                let clock = row.backend.label(&row.provider);
                 format!("{} ppm from theory: {clock} {}", three_digits(row.error_ppm()), row.source)
             })
         }
@@ -61,7 +61,7 @@ fn worst(outcome: &Outcome) -> String {
             format!("{step} backward, {times} times: {}", row.setting)
         }),
         Findings::Offset(rows) => largest(rows, |row| row.offset_ns.median).map(|row| {
-            let clock = row.backend.maker(&row.provider);
+            let clock = row.backend.label(&row.provider);
             format!("{} offset: {clock} {}", time(row.offset_ns.median), row.source)
         }),
         Findings::Restore(rows) => largest(rows, Restore::error_s).map(|row| {

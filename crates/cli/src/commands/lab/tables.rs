@@ -34,14 +34,14 @@ fn table<R, const N: usize>(
 }
 
 /// What the first column means.
-const MAKERS: &str = "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
+const CLOCK_BY: &str = "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
 fn drift(rows: &[Drift]) -> Table {
     let mut table = table(
         "Drift: guest time against host time",
         rows,
         [
-            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("clock by"), &|row| row.backend.label(&row.provider).into()),
             (Column::names("guest's clock"), &|row| row.source.as_str().into()),
             (Column::figures("TSC", "MHz"), &|row| Cell::figure(row.guest_tsc_hz as f64 / 1e6, 1)),
             (Column::figures("host", "s"), &|row| seconds(row.host_s)),
@@ -52,7 +52,7 @@ fn drift(rows: &[Drift]) -> Table {
             (Column::figures("±", "ppm"), &|row| ppm(row.uncertainty_ppm)),
         ],
     );
-    table.note(MAKERS);
+    table.note(CLOCK_BY);
     table.note(
         "TSC: the frequency the guest uses, advertised or measured by itself. in 300 s: what the \
          guest counts in 5 minutes of the host. ±: the bound of reading both clocks.",
@@ -127,7 +127,7 @@ fn cost(rows: &[Cost]) -> Table {
         "Cost of a reading inside the guest",
         rows,
         [
-            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("clock by"), &|row| row.backend.label(&row.provider).into()),
             (Column::names("guest's clock"), &|row| row.source.as_str().into()),
             (Column::figures("least", "cycles"), &|row| figure(row.cycles.min)),
             (Column::figures("median", "cycles"), &|row| figure(row.cycles.median)),
@@ -142,7 +142,7 @@ fn cost(rows: &[Cost]) -> Table {
         let most = rows.iter().map(pick).max().unwrap_or(0);
         if least == most { count(most) } else { format!("{} to {}", count(least), count(most)) }
     };
-    table.note(MAKERS);
+    table.note(CLOCK_BY);
     table.note(format!(
         "{} rounds of {} readings, each after a round of as many bare RDTSC; ratio: least of the \
          clock over least of RDTSC.",
@@ -180,7 +180,7 @@ fn offset(rows: &[Offset]) -> Table {
         "Offset: the guest's clock minus the host's",
         rows,
         [
-            (Column::names("clock by"), &|row| row.backend.maker(&row.provider).into()),
+            (Column::names("clock by"), &|row| row.backend.label(&row.provider).into()),
             (Column::names("guest's clock"), &|row| row.source.as_str().into()),
             (Column::figures("min", ""), &|row| nanos(row.offset_ns.min)),
             (Column::figures("median", ""), &|row| nanos(row.offset_ns.median)),
@@ -189,7 +189,7 @@ fn offset(rows: &[Offset]) -> Table {
             (Column::figures("samples", ""), &|row| count(row.samples).into()),
         ],
     );
-    table.note(MAKERS);
+    table.note(CLOCK_BY);
     table.note(
         "Host: CLOCK_BOOTTIME, plus its difference from the guest's clock at the machine's start.",
     );

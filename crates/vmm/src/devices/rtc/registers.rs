@@ -7,7 +7,7 @@ pub(super) const B_BINARY: u8 = 0x04;
 pub(super) const B_24_HOURS: u8 = 0x02;
 
 const DAY_S: i128 = 86_400;
-/// In 12-hour mode bit 7 of the hour says afternoon.
+/// In 12-hour mode bit 7 of the hour is PM.
 const PM: u8 = 0x80;
 
 /// Which register each slot is: second, minute, hour, weekday, day, month,
@@ -24,7 +24,7 @@ pub(super) fn slot_of(register: u8) -> Option<usize> {
 pub(super) struct TimeRegisters(pub(super) [u8; 8]);
 
 impl TimeRegisters {
-    /// What they show so many seconds after 1970, in the mode of status B.
+    /// Their contents `seconds` after 1970, in the mode of status B.
     pub(super) fn at(seconds: i128, status_b: u8) -> Self {
         let days = seconds.div_euclid(DAY_S);
         let second_of_day = seconds.rem_euclid(DAY_S) as u32;
@@ -43,9 +43,9 @@ impl TimeRegisters {
         ])
     }
 
-    /// Seconds after 1970 that they mean in the mode of status B. Fields out
-    /// of range carry, as in `mktime`: the clock goes on from something near
-    /// what was written. The weekday follows from the date.
+    /// Their time in seconds after 1970, in the mode of status B. Fields out of
+    /// range carry, as in `mktime`, so the clock continues near what was written.
+    /// The weekday follows from the date.
     pub(super) fn seconds(&self, status_b: u8) -> i128 {
         let [second, minute, hour, _, day, month, year, century] = self.0;
         let value = |raw| i128::from(decode(raw, status_b));
@@ -60,7 +60,7 @@ fn encode(value: u8, status_b: u8) -> u8 {
     if status_b & B_BINARY != 0 { value } else { value / 10 * 16 + value % 10 }
 }
 
-/// Digits above 9 count as what they are: 0x1f is 25.
+/// Digits above 9 keep their value: 0x1f is 25.
 fn decode(raw: u8, status_b: u8) -> u8 {
     if status_b & B_BINARY != 0 { raw } else { (raw >> 4) * 10 + (raw & 0xf) }
 }

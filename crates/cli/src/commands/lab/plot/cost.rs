@@ -1,4 +1,4 @@
-//! Costs: a row for each clock, a bar for each maker's, on a logarithmic axis, as
+//! Costs: a row for each clock, a bar for each provider's, on a logarithmic axis, as
 //! a reading with an exit costs thousands of one without.
 
 use instruments::measurements::Spread;
@@ -22,17 +22,17 @@ const AXIS: i32 = 26;
 pub(super) struct Costs<'r> {
     rows: &'r [Cost],
     sources: Vec<&'r str>,
-    makers: Vec<&'r str>,
+    providers: Vec<&'r str>,
 }
 
 fn name(row: &Cost) -> &str {
-    row.backend.maker(&row.provider)
+    row.backend.label(&row.provider)
 }
 
 impl<'r> Costs<'r> {
     pub(super) fn of(rows: &'r [Cost]) -> Self {
         let sources = distinct(rows.iter().map(|row| row.source.as_str()));
-        Self { rows, sources, makers: distinct(rows.iter().map(name)) }
+        Self { rows, sources, providers: distinct(rows.iter().map(name)) }
     }
 
     fn of_source(&self, source: &str) -> impl Iterator<Item = &'r Cost> {
@@ -43,8 +43,8 @@ impl<'r> Costs<'r> {
         BAR * i32::try_from(self.of_source(source).count()).unwrap_or(0) + GAP
     }
 
-    fn colour(&self, maker: &str) -> plotters::style::RGBColor {
-        colour(self.makers.iter().position(|one| *one == maker).unwrap_or(0))
+    fn colour(&self, provider: &str) -> plotters::style::RGBColor {
+        colour(self.providers.iter().position(|one| *one == provider).unwrap_or(0))
     }
 }
 
@@ -54,7 +54,10 @@ impl Panel for Costs<'_> {
     }
 
     fn legend(&self) -> Legend {
-        self.makers.iter().map(|maker| ((*maker).to_owned(), self.colour(maker))).collect()
+        self.providers
+            .iter()
+            .map(|provider| ((*provider).to_owned(), self.colour(provider)))
+            .collect()
     }
 
     fn height(&self) -> i32 {

@@ -1,4 +1,4 @@
-//! Drift: a panel for each maker, with a line for each clock: guest minus host
+//! Drift: a panel for each provider, with a line for each clock: guest minus host
 //! over time.
 
 use lab::results::Drift;
@@ -22,23 +22,23 @@ const WORDS: i32 = 15;
 /// The smallest range, ms: less is noise of the readings.
 const LEAST_MS: f64 = 0.02;
 
-/// All clocks, by maker.
+/// All clocks, by provider.
 pub(super) struct Drifts<'r> {
-    makers: Vec<(&'r str, Vec<&'r Drift>)>,
+    providers: Vec<(&'r str, Vec<&'r Drift>)>,
     sources: Vec<&'r str>,
     longest_s: f64,
 }
 
 impl<'r> Drifts<'r> {
     pub(super) fn of(rows: &'r [Drift]) -> Self {
-        let name = |row: &'r Drift| row.backend.maker(&row.provider);
-        let makers = distinct(rows.iter().map(name)).into_iter().map(|one| {
+        let name = |row: &'r Drift| row.backend.label(&row.provider);
+        let providers = distinct(rows.iter().map(name)).into_iter().map(|one| {
             let rows = rows.iter().filter(|row| name(row) == one);
             (one, rows.collect())
         });
         let tracks = rows.iter().flat_map(|row| &row.track);
         Self {
-            makers: makers.collect(),
+            providers: providers.collect(),
             sources: distinct(rows.iter().map(|row| row.source.as_str())),
             longest_s: tracks.map(|point| point.0).fold(0.0, f64::max),
         }
@@ -119,12 +119,12 @@ impl Panel for Drifts<'_> {
     }
 
     fn height(&self) -> i32 {
-        self.makers.iter().map(|(_, rows)| self.panel_height(rows)).sum()
+        self.providers.iter().map(|(_, rows)| self.panel_height(rows)).sum()
     }
 
     fn draw(&self, canvas: &Canvas, top: i32) -> Result<(), DrawError> {
         let mut top = top;
-        for panel in &self.makers {
+        for panel in &self.providers {
             self.draw_panel(canvas, panel, top)?;
             top += self.panel_height(&panel.1);
         }

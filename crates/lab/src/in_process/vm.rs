@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use guest::hardware::{Hardware, Misbehaviour, Refused};
 use guest::layout::{MEMORY_MIN, Pages};
-use host::{Event, GuestClock, Reading, VcpuId};
+use host::{Event, GuestClock, HostClocks, VcpuId};
 use pvclock::Ticks;
 use vmm::GuestRam;
 use vmm::MachineError;
@@ -21,32 +21,32 @@ const FEATURES: u32 = 1;
 const HYPERVISOR: u32 = 1 << 31;
 
 /// One vCPU's machine.
-pub(crate) struct Board<T> {
+pub(crate) struct InProcessVm<T> {
     pub(crate) time: T,
     pub(crate) ram: GuestRam,
     host: RefCell<GuestClock>,
     devices: RefCell<Devices>,
-    started: Reading,
+    started: HostClocks,
 }
 
-impl<T: Time> Board<T> {
+impl<T: Time> InProcessVm<T> {
     pub(crate) fn new(settings: host::Settings, time: T) -> Result<Self, MachineError> {
         let now = time.reading();
-        let board = Self {
+        let vm = Self {
             ram: GuestRam::new(MEMORY_MIN)?,
             host: RefCell::new(GuestClock::new(settings, now)?),
             devices: RefCell::new(Devices::new(&Present::ALL)),
             started: now,
             time,
         };
-        board.host_event(Event::VcpuCreated { vcpu: BOOT, tsc_offset: 0 });
-        Ok(board)
+        vm.host_event(Event::VcpuCreated { vcpu: BOOT, tsc_offset: 0 });
+        Ok(vm)
     }
 
     /// Calls the provider as at an exit; the vCPU enters its guest afterwards.
-    pub(crate) fn with_host<R>(
+    pub(crate) fn with_clock<R>(
         &self,
-        action: impl FnOnce(&mut GuestClock, Reading, &GuestRam) -> R,
+        action: impl FnOnce(&mut GuestClock, HostClocks, &GuestRam) -> R,
     ) -> R {
         self.time.half_an_exit();
         let mut host = self.host.borrow_mut();
@@ -59,7 +59,7 @@ impl<T: Time> Board<T> {
 
     /// Reports an event of the VM to the provider.
     pub(crate) fn host_event(&self, event: Event) {
-        self.with_host(|host, now, ram| host.handle(event, now, ram));
+        self.with_clock(|host, now, ram| host.handle(event, now, ram));
     }
 
     fn with_devices(&self, action: impl FnOnce(&mut Devices, &Moment)) {
@@ -75,7 +75,7 @@ impl<T: Time> Board<T> {
     }
 }
 
-impl<T: Time> Hardware for Board<T> {
+impl<T: Time> Hardware for InProcessVm<T> {
     type Counter = T;
 
     #[inline(always)]
@@ -93,11 +93,11 @@ impl<T: Time> Hardware for Board<T> {
     }
 
     fn read_msr(&self, msr: u32) -> Result<u64, Refused> {
-        self.with_host(|host, now, ram| host.read_msr(BOOT, msr, now, ram)).map_err(|_| Refused)
+        self.with_clock(|host, now, ram| host.read_msr(BOOT, msr, now, ram)).map_err(|_| Refused)
     }
 
     fn write_msr(&self, msr: u32, value: u64) -> Result<(), Refused> {
-        self.with_host(|host, now, ram| host.write_msr(BOOT, msr, value, now, ram))
+        self.with_clock(|host, now, ram| host.write_msr(BOOT, msr, value, now, ram))
             .map_err(|_| Refused)
     }
 

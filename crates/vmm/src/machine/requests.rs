@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use guest::discovery::Found;
 use guest::protocol::{Flooded, RECORDS, Words};
-use guest::request::{Outcome, Request};
+use guest::request::Request;
 
 use super::Machine;
 use crate::barrier::NAP;
 use crate::error::MachineError;
+use crate::reply;
 use crate::vcpu::Control;
 
 /// How long to poll for a reply before the thread sleeps.
@@ -19,15 +20,9 @@ impl Machine {
     /// The clocks that a vCPU found at its start.
     ///
     /// # Errors
-    /// As [`Machine::ask`].
+    /// As [`Machine::request`].
     pub fn discover(&self, vcpu: usize) -> Result<Found, MachineError> {
-        let words = self.ask(vcpu, Request::Discover)?;
-        Found::decode(&words).ok_or_else(|| MachineError::Nonsense {
-            vcpu,
-            asked: format!("{:?}", Request::Discover),
-            code: Outcome::Done.number(),
-            words,
-        })
+        reply::found(vcpu, self.request(vcpu, Request::Discover)?)
     }
 
     /// Sends a request to the guest, and waits for the reply.
@@ -37,9 +32,9 @@ impl Machine {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn ask(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
-        self.post(vcpu, request)?;
-        self.answer(vcpu, request)
+    pub fn request(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+        self.send_request(vcpu, request)?;
+        self.wait_for_reply(vcpu, request)
     }
 
     /// Sends a request to the guest without waiting; each vCPU has at most one
@@ -50,15 +45,17 @@ impl Machine {
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn post(&self, vcpu: usize, request: Request) -> Result<(), MachineError> {
+    pub fn send_request(&self, vcpu: usize, request: Request) -> Result<(), MachineError> {
         let handle = &self.vcpus[vcpu];
-        if self.shared.shared().vcpu(vcpu).reply.number() != handle.asked.load(Ordering::Relaxed) {
+        if self.shared.shared().vcpu(vcpu).reply.number()
+            != handle.last_request.load(Ordering::Relaxed)
+        {
             return Err(match handle.status.guest_fault() {
-                Some(guest_fault) => MachineError::Died { vcpu, guest_fault },
-                None => MachineError::Unanswered { vcpu, asked: format!("{request:?}") },
+                Some(guest_fault) => MachineError::GuestFailed { vcpu, guest_fault },
+                None => MachineError::RequestPending { vcpu, request: format!("{request:?}") },
             });
         }
-        let number = handle.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = handle.last_request.fetch_add(1, Ordering::Relaxed) + 1;
         let (code, words) = request.encode();
         self.shared.shared().vcpu(vcpu).request.post(number, code, &words);
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -68,25 +65,25 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits for the reply to the request that was posted last.
+    /// Waits for the reply to the request that was sent last.
     ///
     /// # Errors
-    /// As [`Machine::ask`].
+    /// As [`Machine::request`].
     ///
     /// # Panics
     /// There is no such vCPU.
-    pub fn answer(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
+    pub fn wait_for_reply(&self, vcpu: usize, request: Request) -> Result<Words, MachineError> {
         let handle = &self.vcpus[vcpu];
         let reply = &self.shared.shared().vcpu(vcpu).reply;
-        let number = handle.asked.load(Ordering::Relaxed);
-        let asked_at = Instant::now();
+        let number = handle.last_request.load(Ordering::Relaxed);
+        let sent = Instant::now();
         while reply.number() != number {
             if let Some(guest_fault) = handle.status.guest_fault() {
-                return Err(MachineError::Died { vcpu, guest_fault });
+                return Err(MachineError::GuestFailed { vcpu, guest_fault });
             }
-            let waited = asked_at.elapsed();
-            if waited > self.settings.patience {
-                return Err(MachineError::TimedOut { vcpu, limit: self.settings.patience });
+            let waited = sent.elapsed();
+            if waited > self.settings.timeout {
+                return Err(MachineError::TimedOut { vcpu, limit: self.settings.timeout });
             }
             if waited < SPIN {
                 std::hint::spin_loop();
@@ -95,12 +92,7 @@ impl Machine {
             }
         }
         let (code, words) = reply.read();
-        let asked = || format!("{request:?}");
-        match Outcome::from_number(code) {
-            Some(Outcome::Done) => Ok(words),
-            Some(outcome) => Err(MachineError::Declined { vcpu, asked: asked(), outcome }),
-            None => Err(MachineError::Nonsense { vcpu, asked: asked(), code, words }),
-        }
+        reply::decode(vcpu, request, code, words)
     }
 
     /// The records in a vCPU's ring, oldest first.

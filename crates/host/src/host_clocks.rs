@@ -7,7 +7,7 @@ use units::UnixTime;
 /// other differ by the time between the reads; whoever reads them keeps that
 /// short, or states how long it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct HostClocks {
     /// The host's TSC.
     pub tsc: Ticks,
     /// Time since the host booted, including its sleep. The VM's clock follows
