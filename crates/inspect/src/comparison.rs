@@ -9,6 +9,7 @@
 //! - [`Outcome`]: the figures, with a [`Note`] for what they cannot be relied
 //!   on for, and which limits were not checked.
 
+mod clock_name;
 mod clocks;
 mod notes;
 mod outcome;
@@ -21,15 +22,14 @@ pub mod selected;
 mod session;
 pub mod stopwatch;
 
-pub use clocks::{ClockName, Clocks, Compared, Reader, UnknownClock};
-pub use notes::{Note, Seems};
-pub use outcome::{
-    Failure, NotMeasured, Outcome, PairReport, ReferenceReport, TscFrequency, TscSource, Unchecked,
-};
+pub use clock_name::{ClockName, UnknownClock};
+pub use clocks::{Clocks, Compared, NotMeasured, Reader, TscFrequency, TscSource};
+pub use notes::{Note, Seems, StoodStill};
+pub use outcome::{Outcome, Unchecked};
 pub use pace::Pace;
-pub use pair::Pair;
-pub use reference::Reference;
-pub use session::{NothingMeasured, Round, Session, StoodStill};
+pub use pair::{Pair, PairReport};
+pub use reference::{Failure, Reference, ReferenceReport};
+pub use session::{NothingMeasured, Round, Session};
 
 #[cfg(test)]
 mod testing;

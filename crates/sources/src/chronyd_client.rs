@@ -8,7 +8,6 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use chronyd::{ReplyError, Request, Tracking};
@@ -18,6 +17,7 @@ mod socket;
 pub mod tracking;
 
 pub use feed::{Feed, FeedError};
+pub use socket::Address;
 use socket::Socket;
 
 /// A request takes no longer than this: chronyd replies in milliseconds, and a
@@ -27,24 +27,6 @@ pub const TIMEOUT: Duration = Duration::from_secs(1);
 /// A datagram without a reply is sent again after this, then after twice that,
 /// and so on.
 const RESEND_AFTER: Duration = Duration::from_millis(100);
-
-/// Where a chronyd takes requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// Its Unix socket: `/run/chrony/chronyd.sock`.
-    Unix(PathBuf),
-    /// Its UDP port: for queries only.
-    Udp(SocketAddr),
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unix(path) => path.display().fmt(f),
-            Self::Udp(address) => address.fmt(f),
-        }
-    }
-}
 
 /// Sends requests to a chronyd. Each opens a socket of its own, so that a
 /// chronyd may be restarted between them.

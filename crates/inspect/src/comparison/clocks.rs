@@ -1,9 +1,7 @@
 //! The clocks to be measured, read all at once.
 
 use std::cell::Cell;
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use facts::kernel::LogEvent;
 use facts::{Fact, Facts};
@@ -17,91 +15,11 @@ use sources::Rtc;
 use sources::phc::device_reader;
 use units::TimeReading;
 
-use super::outcome::{NotMeasured, TscFrequency, TscSource};
+use super::clock_name::ClockName;
 use crate::mapped_page;
 
 /// What clock `phc` is.
 pub(super) const FIRST_PHC: &str = "/dev/ptp0";
-
-/// A clock's name on the command line and in records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ClockName {
-    /// The first PTP hardware clock, /dev/ptp0.
-    Phc,
-    /// The battery-backed clock.
-    Rtc,
-    /// The time stamp counter, by its nominal frequency.
-    Tsc,
-    /// The kvm-clock page, read in place.
-    Pvclock,
-    /// CLOCK_MONOTONIC_RAW.
-    Raw,
-    /// CLOCK_MONOTONIC.
-    Monotonic,
-    /// CLOCK_BOOTTIME.
-    Boottime,
-    /// CLOCK_REALTIME.
-    Realtime,
-}
-
-/// Each with its name and what it is; slow to read first.
-const NAMES: [(ClockName, &str, &str); 8] = [
-    (ClockName::Phc, "phc", "The first PTP hardware clock, /dev/ptp0"),
-    (ClockName::Rtc, "rtc", "The battery-backed clock"),
-    (ClockName::Tsc, "tsc", "The time stamp counter, by its nominal frequency"),
-    (ClockName::Pvclock, "pvclock", "The kvm-clock page, read in place"),
-    (ClockName::Raw, "raw", "CLOCK_MONOTONIC_RAW"),
-    (ClockName::Monotonic, "monotonic", "CLOCK_MONOTONIC"),
-    (ClockName::Boottime, "boottime", "CLOCK_BOOTTIME"),
-    (ClockName::Realtime, "realtime", "CLOCK_REALTIME"),
-];
-
-impl ClockName {
-    /// All, in the order in which they are read.
-    pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.into_iter().map(|(clock, ..)| clock)
-    }
-
-    /// As typed.
-    pub fn name(self) -> &'static str {
-        self.row().1
-    }
-
-    /// What it is, for people.
-    pub fn description(self) -> &'static str {
-        self.row().2
-    }
-
-    fn row(self) -> (Self, &'static str, &'static str) {
-        NAMES.into_iter().find(|(clock, ..)| *clock == self).unwrap_or(NAMES[0])
-    }
-
-    /// Whether it counts from 1970, so that its offset from a reference that
-    /// does means something.
-    pub fn counts_from_1970(self) -> bool {
-        matches!(self, Self::Realtime | Self::Rtc | Self::Phc)
-    }
-}
-
-impl fmt::Display for ClockName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A text that names no clock.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no clock is named {0:?}")]
-pub struct UnknownClock(pub String);
-
-impl FromStr for ClockName {
-    type Err = UnknownClock;
-
-    fn from_str(text: &str) -> Result<Self, UnknownClock> {
-        Self::all().find(|clock| clock.name() == text).ok_or_else(|| UnknownClock(text.to_owned()))
-    }
-}
 
 /// Reads a clock, ns: what it shows at least, and at most.
 pub type Reader = Box<dyn Fn() -> Option<Span>>;
@@ -181,6 +99,47 @@ fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
         .or_else(|| of(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
         .or_else(|| of(page(), TscSource::KvmClockPage))
         .filter(|tsc| tsc.hz > 0)
+}
+
+/// The frequency that the TSC is taken to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TscFrequency {
+    /// The frequency, Hz.
+    pub hz: u64,
+    /// Where it is from.
+    pub from: TscSource,
+}
+
+/// Where the TSC's frequency is from; the first that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TscSource {
+    /// The kernel's log, which not every user may read.
+    KernelLog,
+    /// CPUID.
+    Cpuid,
+    /// The host, by the kvm-clock page.
+    KvmClockPage,
+}
+
+impl TscSource {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KernelLog => "the kernel's log",
+            Self::Cpuid => "CPUID",
+            Self::KvmClockPage => "the kvm-clock page",
+        }
+    }
+}
+
+/// A clock that could not be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct NotMeasured {
+    /// Which.
+    pub what: ClockName,
+    /// Why.
+    pub why: String,
 }
 
 /// What all clocks showed at about one time, in order.

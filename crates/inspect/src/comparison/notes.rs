@@ -1,13 +1,16 @@
 //! What the figures of all clocks together show beyond each of them.
 
+use std::fmt;
+
 use instruments::drift::agreement::{Agreement, agreement};
 use instruments::drift::{Refused, Step};
+use instruments::figures::time;
 use instruments::steps::Interval;
 use sources::phc::PhcScale;
 
-use super::clocks::ClockName;
-use super::outcome::{PairReport, ReferenceReport};
-use super::session::StoodStill;
+use super::clock_name::ClockName;
+use super::pair::PairReport;
+use super::reference::ReferenceReport;
 
 /// A finding in addition to the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +72,24 @@ pub enum Note {
         /// How far it is ahead, ns.
         off_ns: f64,
     },
+}
+
+/// A reference that showed the same time throughout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoodStill {
+    /// Its name.
+    pub reference: String,
+    /// A clock that did advance.
+    pub clock: ClockName,
+    /// By how much, ns.
+    pub advanced_ns: f64,
+}
+
+impl fmt::Display for StoodStill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reference, clock, advanced_ns } = self;
+        write!(f, "{reference} stood still while {clock} advanced by {}", time(*advanced_ns))
+    }
 }
 
 /// What a PTP hardware clock seems to count.

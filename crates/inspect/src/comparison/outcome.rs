@@ -1,13 +1,12 @@
 //! What a session came to.
 
-use instruments::drift::Drift;
 use instruments::drift::budget::{Budget, Verdict};
-use schemars::JsonSchema;
-use serde::Serialize;
-use sources::SourceStatus;
 
-use super::clocks::ClockName;
+use super::clock_name::ClockName;
+use super::clocks::{NotMeasured, TscFrequency};
 use super::notes::Note;
+use super::pair::PairReport;
+use super::reference::ReferenceReport;
 
 /// The figures, and what they show together.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,98 +28,6 @@ pub struct Outcome {
     /// What the measurement cannot be relied on for: a reference stepped, a
     /// clock was set back. The figures are of the rest.
     pub disturbances: Vec<Note>,
-}
-
-/// A reference, and how it replied.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ReferenceReport {
-    /// Its kind and name; of a PTP hardware clock that was specified to count UTC
-    /// or TAI also what is subtracted: `phc /dev/ptp1 tai=37`.
-    pub name: String,
-    /// Comparisons tried in this run.
-    pub tried: u64,
-    /// Comparisons made.
-    pub made: u64,
-    /// Why others failed.
-    pub failures: Vec<Failure>,
-    /// Whether its time agrees with the majority of references that tell the
-    /// time of day; none where there is no majority, or nothing to compare.
-    pub agrees: Option<bool>,
-    /// Why it was not queried any more.
-    pub stopped: Option<String>,
-    /// Time between comparisons at the end, s: longer than asked for where it
-    /// sent kiss-o'-death RATE.
-    pub interval_s: f64,
-    /// What it states about itself.
-    #[serde(flatten)]
-    pub status: SourceStatus,
-}
-
-/// One kind of failure.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Failure {
-    /// What happened.
-    pub what: String,
-    /// How often.
-    pub times: u64,
-}
-
-/// One clock against one reference.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct PairReport {
-    /// The clock.
-    pub clock: ClockName,
-    /// The reference's name.
-    pub reference: String,
-    /// The figures.
-    pub drift: Drift,
-    /// Whether both count from 1970, so that the offset is an error.
-    pub offset_is_error: bool,
-    /// The frequency against the budget.
-    pub frequency_verdict: Option<Verdict>,
-    /// The offset against the budget.
-    pub offset_verdict: Option<Verdict>,
-}
-
-/// The frequency that the TSC is taken to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TscFrequency {
-    /// The frequency, Hz.
-    pub hz: u64,
-    /// Where it is from.
-    pub from: TscSource,
-}
-
-/// Where the TSC's frequency is from; the first that has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TscSource {
-    /// The kernel's log, which not every user may read.
-    KernelLog,
-    /// CPUID.
-    Cpuid,
-    /// The host, by the kvm-clock page.
-    KvmClockPage,
-}
-
-impl TscSource {
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::KernelLog => "the kernel's log",
-            Self::Cpuid => "CPUID",
-            Self::KvmClockPage => "the kvm-clock page",
-        }
-    }
-}
-
-/// A clock that could not be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct NotMeasured {
-    /// Which.
-    pub what: ClockName,
-    /// Why.
-    pub why: String,
 }
 
 /// A limit that was not checked.

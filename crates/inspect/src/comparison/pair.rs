@@ -1,10 +1,11 @@
-//! One clock against one reference: its comparisons.
+//! One clock against one reference: its comparisons and figures.
 
-use instruments::drift::budget::Budget;
-use instruments::drift::{Refused, Series};
+use instruments::drift::budget::{Budget, Verdict};
+use instruments::drift::{Drift, Refused, Series};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::clocks::ClockName;
-use super::outcome::PairReport;
+use super::clock_name::ClockName;
 use super::reference_names::gives_utc;
 
 /// One clock against one reference.
@@ -48,4 +49,21 @@ impl Pair {
             drift,
         })
     }
+}
+
+/// The figures of one clock against one reference.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct PairReport {
+    /// The clock.
+    pub clock: ClockName,
+    /// The reference's name.
+    pub reference: String,
+    /// The figures.
+    pub drift: Drift,
+    /// Whether both count from 1970, so that the offset is an error.
+    pub offset_is_error: bool,
+    /// The frequency against the budget.
+    pub frequency_verdict: Option<Verdict>,
+    /// The offset against the budget.
+    pub offset_verdict: Option<Verdict>,
 }

@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 use facts::steering::ChronyTracking;
 use facts::{Fact, Unknown};
 use linux::clock::Clock;
+use schemars::JsonSchema;
+use serde::Serialize;
 use sources::chronyd_client::{Address, ChronydClient};
 use sources::{
     NtpError, NtpServer, NtpSource, PhcSource, Source, SourceError, SourceStatus, VmClockSource,
 };
 
-use super::clocks::{ClockName, Clocks, Compared, FIRST_PHC};
-use super::outcome::{Failure, ReferenceReport};
+use super::clock_name::ClockName;
+use super::clocks::{Clocks, Compared, FIRST_PHC};
 use super::pace::{Pace, pause_after};
 use super::reference_names::{gives_utc, phc_name};
 
@@ -217,6 +219,40 @@ impl Reference {
             },
         }
     }
+}
+
+/// A reference, and how it replied.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ReferenceReport {
+    /// Its kind and name; of a PTP hardware clock that was specified to count UTC
+    /// or TAI also what is subtracted: `phc /dev/ptp1 tai=37`.
+    pub name: String,
+    /// Comparisons tried in this run.
+    pub tried: u64,
+    /// Comparisons made.
+    pub made: u64,
+    /// Why others failed.
+    pub failures: Vec<Failure>,
+    /// Whether its time agrees with the majority of references that tell the
+    /// time of day; none where there is no majority, or nothing to compare.
+    pub agrees: Option<bool>,
+    /// Why it was not queried any more.
+    pub stopped: Option<String>,
+    /// Time between comparisons at the end, s: longer than asked for where it
+    /// sent kiss-o'-death RATE.
+    pub interval_s: f64,
+    /// What it states about itself.
+    #[serde(flatten)]
+    pub status: SourceStatus,
+}
+
+/// One kind of failure.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Failure {
+    /// What happened.
+    pub what: String,
+    /// How often.
+    pub times: u64,
 }
 
 struct Failed {

@@ -4,9 +4,9 @@
 use facts::Fact;
 use sources::phc::{Apparent, PhcScale};
 
-use super::clocks::ClockName;
+use super::clock_name::ClockName;
 use super::notes::{Note, Seems};
-use super::outcome::PairReport;
+use super::pair::PairReport;
 use super::reference_names::{is_less_tai, phc_device};
 
 /// A note for each; `tai_s` is TAI - UTC as the kernel was set, s, 0 where it

@@ -1,19 +1,18 @@
 //! The comparisons of a run, as they are made, and what they come to.
 
-use std::fmt;
 use std::io;
 use std::time::Instant;
 
 use instruments::drift::budget::Budget;
 use instruments::drift::{Reading, Refused, Series};
-use instruments::figures::time;
 use linux::wait::{Wait, Wake};
 use sources::phc::kernels_tai_s;
 
-use super::clocks::{ClockName, Clocks, Compared};
-use super::notes::{Note, disturbances, judge_references};
-use super::outcome::{NotMeasured, Outcome, PairReport, Unchecked};
-use super::pair::Pair;
+use super::clock_name::ClockName;
+use super::clocks::{Clocks, Compared, NotMeasured};
+use super::notes::{Note, StoodStill, disturbances, judge_references};
+use super::outcome::{Outcome, Unchecked};
+use super::pair::{Pair, PairReport};
 use super::reference::Reference;
 use super::scale;
 
@@ -35,24 +34,6 @@ pub struct Round {
     pub compared: Vec<Compared>,
     /// Why it failed, where it was this reference's first.
     pub failed_at_first: Option<String>,
-}
-
-/// A reference that showed the same time throughout.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StoodStill {
-    /// Its name.
-    pub reference: String,
-    /// A clock that did advance.
-    pub clock: ClockName,
-    /// By how much, ns.
-    pub advanced_ns: f64,
-}
-
-impl fmt::Display for StoodStill {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reference, clock, advanced_ns } = self;
-        write!(f, "{reference} stood still while {clock} advanced by {}", time(*advanced_ns))
-    }
 }
 
 /// There is no comparison to compute from.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use instruments::drift::{Nesting, Reading, Span};
 
-use super::clocks::{ClockName, Compared};
+use super::clock_name::ClockName;
+use super::clocks::Compared;
 
 /// The reference's name.
 pub const NAME: &str = "stopwatch";

@@ -2,7 +2,7 @@
 
 use instruments::drift::{Nesting, Reading, Series, Span};
 
-use super::clocks::ClockName;
+use super::clock_name::ClockName;
 use super::pair::Pair;
 
 const SINCE_1970: u64 = 1_795_000_000_000_000_000;

@@ -10,7 +10,23 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Address;
+/// Where a chronyd takes requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Its Unix socket: `/run/chrony/chronyd.sock`.
+    Unix(PathBuf),
+    /// Its UDP port: for queries only.
+    Udp(SocketAddr),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Udp(address) => address.fmt(f),
+        }
+    }
+}
 
 /// Connected: it receives from chronyd only.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::NtpError;
+use super::error::NtpError;
 
 /// After RATE a server is not queried for this long.
 const RATE_PAUSE: Duration = Duration::from_secs(64);

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::{NtpError, NtpServer};
+use super::error::NtpError;
+use super::server::NtpServer;
 
 /// What resolves a name: [`NtpServer::find`], or a test's.
 pub(super) type Resolve = fn(&str, Duration) -> Result<NtpServer, NtpError>;

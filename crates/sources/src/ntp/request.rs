@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use linux::clock::Clock;
 use sntpc::{NtpContext, NtpTimestampGenerator, SendRequestResult};
 
-use super::NtpError;
+use super::error::NtpError;
 use super::server::{NtpServer, Reply};
 use super::wire::{self, Stamped, Udp, Wire};
 
@@ -73,38 +73,62 @@ impl<'s, W: Wire, S, F: Fn() -> S> Request<'s, W, S, F> {
     }
 }
 
+impl NtpServer {
+    /// Queries it once; `stamp` reads the caller's clocks.
+    ///
+    /// # Errors
+    /// There is no usable reply.
+    pub fn query<S>(&self, stamp: impl Fn() -> S) -> Result<Reply<S>, NtpError> {
+        let reply = Self::query_all(&[self], stamp).pop();
+        reply.unwrap_or_else(|| Err(self.invalid("no request was sent")))
+    }
+
+    /// Queries each once, all at the same time: one that does not reply does
+    /// not delay the others. Replies in the order of the servers.
+    pub fn query_all<'s, S>(
+        servers: &[&'s Self],
+        stamp: impl Fn() -> S,
+    ) -> Vec<Result<Reply<S>, NtpError>> {
+        let send = |server: &'s Self| {
+            // A socket of its own for each request: a late reply to the previous
+            // one comes to a port that is closed.
+            let wire = Udp::to(server.address(), server.timeout());
+            wire.map_err(|error| NtpError::Unreachable {
+                name: server.name().to_owned(),
+                error: error.to_string(),
+            })
+            .and_then(|wire| Request::send(server, wire, &stamp))
+            .map_or_else(|error| Query::Done(Err(error)), Query::Open)
+        };
+        let mut queries: Vec<_> = servers.iter().copied().map(send).collect();
+        loop {
+            queries.iter_mut().for_each(Query::poll);
+            let open: Vec<&Udp> = queries.iter().filter_map(Query::socket).collect();
+            if open.is_empty() {
+                return queries.into_iter().map(Query::result).collect();
+            }
+            wire::wait(&open);
+        }
+    }
+
+    /// Queries it once over a transport of the caller's.
+    ///
+    /// # Errors
+    /// There is no usable reply.
+    pub fn query_over<S>(
+        &self,
+        wire: &impl Wire,
+        stamp: impl Fn() -> S,
+    ) -> Result<Reply<S>, NtpError> {
+        let mut request = Request::send(self, wire, stamp)?;
+        request.reply().unwrap_or_else(|| Err(request.timed_out()))
+    }
+}
+
 /// One of several requests.
 enum Query<'s, S, F: Fn() -> S> {
     Open(Request<'s, Udp, S, F>),
     Done(Result<Reply<S>, NtpError>),
-}
-
-/// Queries all of them at once, and waits for each as long as its timeout; the
-/// replies in the same order.
-pub(super) fn query_all<'s, S>(
-    servers: &[&'s NtpServer],
-    stamp: impl Fn() -> S,
-) -> Vec<Result<Reply<S>, NtpError>> {
-    let send = |server: &'s NtpServer| {
-        // A socket of its own for each request: a late reply to the previous
-        // one comes to a port that is closed.
-        let wire = Udp::to(server.address(), server.timeout());
-        wire.map_err(|error| NtpError::Unreachable {
-            name: server.name().to_owned(),
-            error: error.to_string(),
-        })
-        .and_then(|wire| Request::send(server, wire, &stamp))
-        .map_or_else(|error| Query::Done(Err(error)), Query::Open)
-    };
-    let mut queries: Vec<_> = servers.iter().copied().map(send).collect();
-    loop {
-        queries.iter_mut().for_each(Query::poll);
-        let open: Vec<&Udp> = queries.iter().filter_map(Query::socket).collect();
-        if open.is_empty() {
-            return queries.into_iter().map(Query::result).collect();
-        }
-        wire::wait(&open);
-    }
 }
 
 impl<S, F: Fn() -> S> Query<'_, S, F> {

@@ -13,9 +13,8 @@ use sntpc::NtpResult;
 
 use units::{TimeInterval, TimeReading};
 
-use super::NtpError;
-use super::request::{self, Request};
-use super::wire::{Stamps, Wire};
+use super::error::NtpError;
+use super::wire::Stamps;
 
 /// NTP's port.
 const PORT: u16 = 123;
@@ -103,37 +102,6 @@ impl NtpServer {
         Self { timeout, ..self.clone() }
     }
 
-    /// Queries it once; `stamp` reads the caller's clocks.
-    ///
-    /// # Errors
-    /// There is no usable reply.
-    pub fn query<S>(&self, stamp: impl Fn() -> S) -> Result<Reply<S>, NtpError> {
-        let reply = Self::query_all(&[self], stamp).pop();
-        reply.unwrap_or_else(|| Err(self.invalid("no request was sent")))
-    }
-
-    /// Queries each once, all at the same time: one that does not reply does
-    /// not delay the others. Replies in the order of the servers.
-    pub fn query_all<S>(
-        servers: &[&Self],
-        stamp: impl Fn() -> S,
-    ) -> Vec<Result<Reply<S>, NtpError>> {
-        request::query_all(servers, stamp)
-    }
-
-    /// Queries it once over a transport of the caller's.
-    ///
-    /// # Errors
-    /// There is no usable reply.
-    pub fn query_over<S>(
-        &self,
-        wire: &impl Wire,
-        stamp: impl Fn() -> S,
-    ) -> Result<Reply<S>, NtpError> {
-        let mut request = Request::send(self, wire, stamp)?;
-        request.reply().unwrap_or_else(|| Err(request.timed_out()))
-    }
-
     /// The reply, of what sntpc accepted and of the stamps of its packets.
     pub(super) fn reply<S>(
         &self,
@@ -195,7 +163,7 @@ impl NtpServer {
         }
     }
 
-    fn invalid(&self, what: &str) -> NtpError {
+    pub(super) fn invalid(&self, what: &str) -> NtpError {
         NtpError::Invalid { name: self.name.clone(), what: what.to_owned() }
     }
 
