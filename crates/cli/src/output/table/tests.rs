@@ -42,7 +42,7 @@ fn markdown_escapes_what_would_end_a_cell() {
 fn csv_keeps_every_digit_and_quotes() {
     assert_eq!(
         costs().csv(),
-        "call,median_ns,answered_by\r\n\
+        "call,median_ns,served_from\r\n\
          time,1.23456,\"vDSO, or so\"\r\n\
          a|b,,\"the \"\"kernel\"\"\"\r\n"
     );
