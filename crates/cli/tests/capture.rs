@@ -26,20 +26,20 @@ fn a_capture_says_what_it_took_and_how_to_read_it() {
     let place = folder.path().join("captured");
     let ran = parachron(&["capture", place.to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
-    let said = text(&ran.stdout);
+    let printed = text(&ran.stdout);
     for part in ["/proc/cmdline", "words about time", "parachron doctor --root"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
-    assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains("--root")));
+    assert!(printed.lines().all(|line| line.chars().count() <= 80 || line.contains("--root")));
     assert_eq!(names(folder.path()), ["captured"]);
     assert!(place.join("proc/sys/kernel/osrelease").is_file());
 
     // Its own name is now taken.
     let again = parachron(&["capture", place.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(2));
-    let said = text(&again.stderr);
-    assert!(said.contains("exists and is not an empty folder"), "{said}");
-    assert!(said.contains("try: a folder that does not exist yet"), "{said}");
+    let printed = text(&again.stderr);
+    assert!(printed.contains("exists and is not an empty folder"), "{printed}");
+    assert!(printed.contains("try: a folder that does not exist yet"), "{printed}");
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn a_full_disk_is_said_and_leaves_nothing_behind() {
         .output()
         .unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stdout));
-    let said = text(&ran.stderr);
-    assert!(said.contains("parachron: cannot write full/"), "{said}");
-    assert!(said.contains("the unfinished one was removed"), "{said}");
+    let printed = text(&ran.stderr);
+    assert!(printed.contains("parachron: cannot write full/"), "{printed}");
+    assert!(printed.contains("the unfinished one was removed"), "{printed}");
     assert!(names(folder.path()).is_empty());
 }
 
@@ -87,14 +87,14 @@ fn a_folder_that_cannot_be_made_is_said() {
     let place = folder.path().join("no/captured");
     let ran = parachron(&["capture", place.to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(2));
-    let said = text(&ran.stderr);
-    assert!(said.contains("No such file or directory"), "{said}");
-    assert!(said.contains("try: mkdir "), "{said}");
+    let printed = text(&ran.stderr);
+    assert!(printed.contains("No such file or directory"), "{printed}");
+    assert!(printed.contains("try: mkdir "), "{printed}");
 
     std::fs::write(folder.path().join("file"), "").unwrap();
     let place = folder.path().join("file/captured");
-    let said = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
-    assert!(said.contains("try: a path below a folder, not below a file"), "{said}");
+    let printed = text(&parachron(&["capture", place.to_str().unwrap()]).stderr);
+    assert!(printed.contains("try: a path below a folder, not below a file"), "{printed}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
 }
 
 /// # Errors
-/// A server is named twice, as far as that shows before names are looked up.
+/// A server is named twice, as far as that shows before names are resolved.
 fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
     let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
     let named: Vec<_> = servers.iter().map(named).collect();

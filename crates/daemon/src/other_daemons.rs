@@ -68,8 +68,8 @@ impl OtherDaemons {
     }
 }
 
-/// Whether it corrects the clock continuously. Guest tools set it when the
-/// host tells them to, to what we would set it to.
+/// Whether it corrects the clock continuously. Guest tools set it at the host's
+/// request, to the time that we would set.
 fn disciplines(kind: TimeKeeperKind) -> bool {
     match kind {
         TimeKeeperKind::Chrony

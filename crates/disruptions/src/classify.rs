@@ -2,9 +2,9 @@
 //!
 //! # The decision
 //!
-//! Four questions are independent of each other, and each may have an answer:
-//! was the **time of day** set, was the **source** switched, was time
-//! **stolen**, and what happened to the **machine**?
+//! Four questions are decided independently: was the **time of day** set, was
+//! the **source** switched, was time **stolen**, and what happened to the
+//! **machine**?
 //!
 //! *Time of day*: a step of CLOCK_REALTIME minus that of CLOCK_BOOTTIME in the
 //! same sample, since a suspend moves both. The rest is a leap second if it is

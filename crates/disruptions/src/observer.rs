@@ -23,7 +23,7 @@ use notifications::Notifications;
 use page::Page;
 use rtc::Rtc;
 
-/// Between samples further apart than this a slew may begin and end unseen,
+/// In a longer interval between samples a slew may begin and end undetected,
 /// ns: chronyd's shortest last a second.
 pub const SLEW_SEEN_NS: u64 = 1_000_000_000;
 

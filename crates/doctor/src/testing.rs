@@ -46,7 +46,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
                 kvm_features: Some(kvm_features(0x0100_7efb)),
                 hyperv: None,
             }),
-            cpuid_tsc_hz: not_applicable("CPUID does not tell it"),
+            cpuid_tsc_hz: not_applicable("CPUID does not report it"),
         },
         kernel: kernel(),
         steering: disciplined_by_chrony(),

@@ -6,7 +6,7 @@ use doctor::finding::Diagnosis;
 use facts::Facts;
 use inspect::tree::Tree;
 
-/// What a machine's tree says.
+/// What a machine's tree reports.
 fn machine(name: &str) -> Facts {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).expect("a folder of testdata/machines");

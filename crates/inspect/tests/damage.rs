@@ -125,7 +125,7 @@ proptest! {
         for ((path, bytes), damage) in files(machine).iter().zip(damages.iter().cycle()) {
             spoil(root.path(), path, bytes, damage);
         }
-        // Only a manifest that says "a later format" makes a tree unreadable.
+        // Only a manifest that states a later format makes a tree unreadable.
         if let Ok(tree) = Tree::captured(root.path()) {
             let facts = inspect::read(&tree);
             // Whatever was made of it can be reported.

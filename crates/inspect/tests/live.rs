@@ -5,7 +5,7 @@ use std::io::Write;
 use facts::{Fact, Unknown};
 use inspect::tree::{Outcome, Tree};
 
-/// Says so past the test harness, which keeps the output of tests that pass.
+/// Reports it past the test harness, which keeps the output of tests that pass.
 fn skipped(why: &Unknown) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }

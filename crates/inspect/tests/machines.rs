@@ -55,7 +55,7 @@ fn walk(path: &str, value: &Value, text: &mut String) {
 #[test]
 fn each_machine_says_what_it_should() {
     let mut seen = 0;
-    // The doctor's own trees, one a rule, are looked at by its tests.
+    // The doctor's own trees, one a rule, are examined by its tests.
     for machine in machines().iter().filter(|machine| !name(machine).starts_with("rule-")) {
         let facts = inspect::read(&Tree::captured(machine).unwrap());
         insta::assert_snapshot!(name(machine), describe(&facts));

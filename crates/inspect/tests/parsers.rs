@@ -48,7 +48,7 @@ const REDUCTIONS: [Reduction; 7] = [
     ("stat", system::reduce_stat),
 ];
 
-/// Text made of the words that the parsers look for, so that they get far.
+/// Text made of the words that the parsers recognise, so that they get far.
 fn soup() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned),

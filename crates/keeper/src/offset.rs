@@ -7,7 +7,7 @@ use units::OffsetBound;
 /// bad as the kernel can steer, another 500 ppm.
 const WANDER_PPM: u64 = 1000;
 
-/// What the keeper asks of an offset.
+/// What the keeper checks of an offset.
 pub(crate) trait Offset {
     /// Its bound at `now_ns`.
     fn bound_at(&self, now_ns: u64) -> u64;

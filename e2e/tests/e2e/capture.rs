@@ -33,7 +33,7 @@ fn a_capture_is_diagnosed_alike(program: &Program) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let folder = place.path().join("machine");
     let folder = folder.to_str().expect("UTF-8");
-    // Load and offset move: the capture lies between two looks.
+    // Load and offset move: the capture lies between two reads.
     let before = found(program, &["--no-measure"]);
     let said = program.run(&["capture", folder]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));

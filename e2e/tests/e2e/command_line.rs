@@ -1,4 +1,4 @@
-//! What people type, and what the documents tell them to.
+//! What people type, and what the documents have them type.
 
 use std::fs;
 use std::io::Write;
@@ -107,8 +107,8 @@ fn arguments(line: &str) -> Option<Vec<&str>> {
 fn bash_takes_its_completions(program: &Program) {
     let script = program.run(&["completions", "bash"]);
     assert_eq!((script.code, script.err.as_str()), (Some(0), ""));
-    // A shell that loads the script and asks what may follow `parachron do`.
-    let asked = "COMP_WORDS=(parachron do); COMP_CWORD=1; \
+    // A shell that loads the script and completes `parachron do`.
+    let query = "COMP_WORDS=(parachron do); COMP_CWORD=1; \
                  _parachron parachron do parachron; echo \"offers ${COMPREPLY[*]}\"\n";
     let mut bash = std::process::Command::new("bash")
         .args(["--norc", "-s"])
@@ -117,7 +117,7 @@ fn bash_takes_its_completions(program: &Program) {
         .spawn()
         .expect("bash is there");
     let mut stdin = bash.stdin.take().expect("a pipe");
-    stdin.write_all((script.out + asked).as_bytes()).expect("bash reads its script");
+    stdin.write_all((script.out + query).as_bytes()).expect("bash reads its script");
     drop(stdin);
     let output = bash.wait_with_output().expect("bash ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "offers doctor\n");

@@ -28,7 +28,7 @@ fn doctor_tells_by_its_exit_code(program: &Program) {
     assert_eq!(said.code, Some(i32::from(found)), "{}", said.err);
 }
 
-/// What is forbidden is told, the rest is done.
+/// What is forbidden is reported, the rest is done.
 fn doctor_does_without_root(program: &Program) {
     let said = program.run_unprivileged(&["doctor", "--format", "json"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));

@@ -148,11 +148,11 @@ fn keep_corrects_nothing_between_two(program: &Program) {
 fn keep_reports_what_is_wrong(program: &Program) {
     let unsynchronised = NtpServer::start(Behaviour { leap: 3, ..Behaviour::default() });
     let cut = NtpServer::start(Behaviour { cut_to: Some(40), ..Behaviour::default() });
-    let silent = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
+    let unreachable = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
     for (server, expected) in [
         (unsynchronised.name(), "not synchronised"),
         (cut.name(), "invalid reply"),
-        (silent.name(), "no reply within 300 ms"),
+        (unreachable.name(), "no reply within 300 ms"),
         ("127.0.0.1:9".into(), "connection refused on UDP port 9"),
         ("no-such-host.invalid".into(), "no address found"),
     ] {

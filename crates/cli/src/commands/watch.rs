@@ -89,8 +89,8 @@ fn kinds() -> impl TypedValueParser<Value = Kind> {
     })
 }
 
-/// Samples closer together than this would measure themselves; further apart,
-/// the time of an event is too coarse.
+/// Shorter intervals would measure the sampling itself; with longer ones the
+/// time of an event is too coarse.
 fn interval(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::from_millis(1)..=Duration::from_secs(10), "1ms to 10s")
 }

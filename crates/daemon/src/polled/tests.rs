@@ -6,8 +6,8 @@ use super::*;
 
 #[test]
 fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let server = silent.local_addr().unwrap();
+    let unreachable = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = unreachable.local_addr().unwrap();
     let source = |name: &str| {
         let source = Source::ntp(&server.to_string(), Duration::from_millis(1));
         Source { name: name.into(), ..source }

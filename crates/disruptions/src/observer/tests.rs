@@ -38,7 +38,7 @@ fn calm() -> Adjtimex {
     }
 }
 
-/// A simulated machine, whose clocks are read 20 ns apart.
+/// A simulated machine, whose clocks are read at intervals of 20 ns.
 struct Machine {
     now_ns: u64,
     realtime_offset_ns: u64,

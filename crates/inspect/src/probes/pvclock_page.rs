@@ -15,9 +15,9 @@ pub fn in_place() -> Fact<&'static TimePage> {
     fact(linux::pvclock_page::in_place())
 }
 
-/// What the kernel's answer means.
-pub(crate) fn fact<T>(answer: std::io::Result<T>) -> Fact<T> {
-    let error = match answer {
+/// The fact behind the kernel's result.
+pub(crate) fn fact<T>(result: std::io::Result<T>) -> Fact<T> {
+    let error = match result {
         Ok(value) => return Fact::Known(value),
         Err(error) => error,
     };

@@ -13,16 +13,16 @@ fn board(current: &str) -> (tempfile::TempDir, Switchboard) {
     (folder, board)
 }
 
-/// What the guard hears of a program that switches to hpet meanwhile.
+/// The guard's input from a program that switches to hpet meanwhile.
 struct Switching<'a> {
     board: &'a Switchboard,
-    says: &'a [u8],
+    sends: &'a [u8],
 }
 
 impl Read for Switching<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.board.switch_to("hpet").map_err(std::io::Error::other)?;
-        self.says.read(buffer)
+        self.sends.read(buffer)
     }
 }
 
@@ -30,7 +30,7 @@ impl Read for Switching<'_> {
 fn what_was_abandoned_is_restored() {
     let (_folder, board) = board("tsc");
     let mut sent = Vec::new();
-    let input = Switching { board: &board, says: b"" };
+    let input = Switching { board: &board, sends: b"" };
     assert_eq!(guard(&board, "tsc", input, &mut sent).unwrap(), GuardOutcome::Abandoned);
     assert_eq!(board.current().unwrap(), "tsc");
     assert_eq!(sent, b"ready\n");
@@ -39,7 +39,7 @@ fn what_was_abandoned_is_restored() {
 #[test]
 fn what_was_done_is_checked_too() {
     let (_folder, board) = board("tsc");
-    let input = Switching { board: &board, says: b"." };
+    let input = Switching { board: &board, sends: b"." };
     assert_eq!(guard(&board, "tsc", input, Vec::new()).unwrap(), GuardOutcome::Done);
     assert_eq!(board.current().unwrap(), "tsc");
 }
@@ -88,12 +88,12 @@ fn a_guard_that_does_not_start_is_an_error() {
 #[test]
 fn the_guard_hears_whether_all_went_well() {
     let folder = tempfile::tempdir().unwrap();
-    let heard = folder.path().join("heard");
-    let script = format!("echo ready; cat > {}", heard.display());
+    let received = folder.path().join("received");
+    let script = format!("echo ready; cat > {}", received.display());
     RestoreGuard::start(program(&script)).unwrap().finish().unwrap();
-    assert_eq!(std::fs::read(&heard).unwrap(), [DONE]);
+    assert_eq!(std::fs::read(&received).unwrap(), [DONE]);
     drop(RestoreGuard::start(program(&script)).unwrap());
-    assert_eq!(std::fs::read(&heard).unwrap(), b"");
+    assert_eq!(std::fs::read(&received).unwrap(), b"");
     let failed = RestoreGuard::start(program("echo ready; cat; exit 3")).unwrap().finish();
     assert!(matches!(failed, Err(GuardError::Failed(status)) if status.code() == Some(3)));
 }

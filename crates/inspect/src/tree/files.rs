@@ -140,7 +140,7 @@ impl Files {
     fn open(&self, path: &str) -> Result<File, Errno> {
         if !self.is_live() {
             // Opening a device can act on it (a watchdog starts, a tape
-            // rewinds): look at a stranger's file before opening it.
+            // rewinds): check a foreign file's type before opening it.
             must_be_regular(&self.open_any(path, OFlags::PATH)?)?;
         }
         let file = self.open_any(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(open(inside).unwrap_err(), error, "{inside}");
         }
         // Even a link that is not followed is refused.
-        let looked = open_without_links(&root, "proc/inside", OFlags::PATH | OFlags::CLOEXEC);
-        assert_eq!(looked.unwrap_err(), Errno::LOOP);
+        let opened = open_without_links(&root, "proc/inside", OFlags::PATH | OFlags::CLOEXEC);
+        assert_eq!(opened.unwrap_err(), Errno::LOOP);
     }
 }

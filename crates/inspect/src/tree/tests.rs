@@ -25,7 +25,7 @@ fn a_hand_made_tree_needs_no_manifest() {
     let (_folder, tree) = tree(&[("proc/cmdline", "quiet\n"), ("parachron/adjtimex", "tai 37\n")]);
     assert_eq!(tree.text("/proc/cmdline"), Fact::Known("quiet\n".into()));
     assert_eq!(tree.text("/proc/stat"), not_there("/proc/stat"));
-    let never = || unreachable!("a captured tree asks nothing of this machine");
+    let never = || unreachable!("a captured tree reads nothing of this machine");
     assert_eq!(tree.probe("adjtimex", never), Fact::Known("tai 37\n".into()));
     assert_eq!(tree.probe("cpuid", never), not_there("parachron/cpuid"));
 }

@@ -41,7 +41,7 @@ pub struct Drift {
 }
 
 /// The delay beyond which a reading would hide what the others show, where
-/// readings are looked at one by one: thrice as far from the least as the
+/// readings are used one by one: three times as far from the least as the
 /// median is.
 pub(super) fn late_ns(least_ns: f64, median_ns: f64) -> f64 {
     median_ns + 2.0 * (median_ns - least_ns)

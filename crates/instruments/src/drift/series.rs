@@ -162,7 +162,7 @@ impl Series {
             Moved::Step { at_ns: at, step } => {
                 let at = place(at);
                 let Some(reading) = self.readings.get(at) else { return };
-                // Told of the inner clock: here that is the reference.
+                // Steps are of the inner clock: here that is the reference.
                 let ns = if outside { -step.middle() } else { step.middle() };
                 self.steps.push(Step { at_s: reading.at_s, ns, bound_ns: step.bound() });
                 self.cut(at);

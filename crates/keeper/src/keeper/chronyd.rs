@@ -15,7 +15,7 @@ use crate::action::Correction;
 /// that step.
 pub(super) const OWN_STEP_SEEN_NS: u64 = 5 * SECOND_NS;
 
-/// chronyd's requests to a server in a burst are two seconds apart
+/// chronyd sends a request to a server every two seconds in a burst
 /// (chrony.conf(5), `iburst`), and it selects a server after three replies.
 const REPEAT_NS: u64 = 2 * SECOND_NS;
 
@@ -29,7 +29,7 @@ const BETWEEN_NS: u64 = 8 * SECOND_NS;
 /// What is reported this soon after a round began is what it began for.
 const SAME_NS: u64 = 3 * SECOND_NS;
 
-/// Rounds further apart than this are unrelated.
+/// A round that begins this long after the last is unrelated to it.
 const UNRELATED_NS: u64 = 1200 * SECOND_NS;
 
 /// The rounds so far.

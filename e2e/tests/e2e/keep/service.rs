@@ -259,9 +259,9 @@ fn keep_feeds_chronyd(program: &Program) {
     let running = Running::start(without_capability(program, &arguments));
     let tracking = || {
         let (host, port) = (chronyd.command.ip().to_string(), chronyd.command.port().to_string());
-        let asked =
+        let output =
             Command::new("chronyc").args(["-c", "-h", &host, "-p", &port, "tracking"]).output();
-        String::from_utf8_lossy(&asked.expect("chronyc runs").stdout).into_owned()
+        String::from_utf8_lossy(&output.expect("chronyc runs").stdout).into_owned()
     };
     let followed = (0..120).any(|_| {
         std::thread::sleep(Duration::from_millis(250));
@@ -279,8 +279,8 @@ fn keep_sends_makestep(program: &Program) {
     let chronyd = Chronyd::start("");
     let server = ahead(2.0);
     let name = server.name();
-    let ask = format!("makestep={}", chronyd.commands().display());
-    let more = ["--format", "json", "--ntp", &name, "--chrony", &ask];
+    let makestep = format!("makestep={}", chronyd.commands().display());
+    let more = ["--format", "json", "--ntp", &name, "--chrony", &makestep];
     let arguments = alone(&more);
     let mut running = Running::start(without_capability(program, &arguments));
     let failed = running.until("failed");

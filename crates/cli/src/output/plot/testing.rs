@@ -1,4 +1,4 @@
-//! A plot is looked at by people; what a program can check is that nothing
+//! People view a plot; what a program can check is that nothing
 //! lies outside the picture and no words on others.
 
 use super::WIDTH;
@@ -43,9 +43,9 @@ pub(crate) fn check(svg: &str) {
     for (index, one) in words.iter().enumerate() {
         assert!(one.left >= 0 && one.right <= WIDTH + 10, "outside: {}", one.text);
         for other in &words[index + 1..] {
-            let apart = one.right <= other.left || other.right <= one.left;
+            let separate = one.right <= other.left || other.right <= one.left;
             assert!(
-                apart || (one.y - other.y).abs() >= 11,
+                separate || (one.y - other.y).abs() >= 11,
                 "{:?} is on {:?}",
                 one.text,
                 other.text

@@ -3,7 +3,7 @@ use super::{Cell, Column, Table, wrap};
 fn costs() -> Table {
     let mut table = Table::new(
         "Cost of a call",
-        [Column::names("call"), Column::figures("median", "ns"), Column::words("answered by")],
+        [Column::names("call"), Column::figures("median", "ns"), Column::words("served from")],
     );
     table.row(["time".into(), Cell::figure(1.23456, 1), "vDSO, or so".into()]);
     table.row(["a|b".into(), Cell::none(), "the \"kernel\"".into()]);
@@ -15,7 +15,7 @@ fn costs() -> Table {
 fn text_sets_figures_right_and_units_under_headings() {
     insta::assert_snapshot!(costs().text(), @r#"
     Cost of a call
-    call  median  answered by
+    call  median  served from
               ns
     ───────────────────────────
     time     1.2  vDSO, or so
@@ -29,7 +29,7 @@ fn markdown_escapes_what_would_end_a_cell() {
     insta::assert_snapshot!(costs().markdown(), @r#"
     **Cost of a call**
 
-    | call | median (ns) | answered by |
+    | call | median (ns) | served from |
     | --- | ---: | --- |
     | time | 1.2 | vDSO, or so |
     | a\|b | – | the "kernel" |
@@ -42,7 +42,7 @@ fn markdown_escapes_what_would_end_a_cell() {
 fn csv_keeps_every_digit_and_quotes() {
     assert_eq!(
         costs().csv(),
-        "call,median_ns,answered_by\r\n\
+        "call,median_ns,served_from\r\n\
          time,1.23456,\"vDSO, or so\"\r\n\
          a|b,,\"the \"\"kernel\"\"\"\r\n"
     );

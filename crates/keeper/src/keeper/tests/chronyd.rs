@@ -23,7 +23,7 @@ fn chronyd_is_given_time_to_step() {
     let mut bench = Bench::new(Policy { corrector, ..Policy::default() }, &[PAGE]);
     bench.move_by(2000 * MS);
     let sent: Vec<usize> = (0..80).filter(|_| !bench.sample(&[]).is_empty()).collect();
-    // 2 s apart in a round, and then 4 and 8 s.
+    // Every 2 s in a round, and then after 4 and 8 s.
     assert_eq!(sent, [0, 4, 8, 12, 16, 24, 28, 32, 36, 40, 56, 60, 64, 68, 72]);
 }
 
