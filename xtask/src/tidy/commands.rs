@@ -6,20 +6,6 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use crate::diagnostic::Diagnostic;
 use crate::tidy::File;
 
-/// What precedes a command, and whose command it is.
-const BEGINNINGS: &[(&str, Whose)] = &[
-    ("cargo xtask ", Whose::Xtask),
-    ("parachron ", Whose::Parachron),
-    ("cargo run --release -- ", Whose::Parachron),
-    ("cargo run -- ", Whose::Parachron),
-];
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Xtask,
-    Parachron,
-}
-
 /// The enum whose variants are parachron's commands.
 const COMMANDS: (&str, &str) = ("crates/cli/src/commands.rs", "enum Command {");
 
@@ -29,12 +15,17 @@ pub(crate) fn check(files: &[File]) -> Vec<Diagnostic> {
     let xtask = crate::CommandLine::command();
     let xtask: Vec<String> =
         xtask.get_subcommands().map(|chore| chore.get_name().to_owned()).collect();
+    let beginnings = [
+        ("cargo xtask ", &xtask),
+        ("parachron ", &parachron),
+        ("cargo run --release -- ", &parachron),
+        ("cargo run -- ", &parachron),
+    ];
     let mut diagnostics = Vec::new();
     for file in files.iter().filter(|file| file.has_extension("md")) {
         for (line, command) in file.text().map(typed).unwrap_or_default() {
-            for (beginning, whose) in BEGINNINGS {
+            for (beginning, known) in beginnings {
                 let Some(name) = name_after(&command, beginning) else { continue };
-                let known = if *whose == Whose::Xtask { &xtask } else { &parachron };
                 if name != "help" && !known.iter().any(|known| known == name) {
                     diagnostics.push(Diagnostic::new(
                         &file.path,
