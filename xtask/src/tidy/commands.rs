@@ -1,7 +1,7 @@
 //! Commands in the documents exist.
 
 use clap::CommandFactory;
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::diagnostic::Diagnostic;
 use crate::tidy::File;
@@ -52,17 +52,20 @@ fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
     (!name.starts_with('-') && !name.is_empty() && name.chars().all(lower)).then_some(name)
 }
 
-/// Lines of code blocks and inline code, with their line numbers.
+/// Lines of code blocks and inline code, with their line numbers. In a block of
+/// `text`, output, only what follows a prompt is typed.
 fn typed(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let mut in_block = false;
+    let mut block = None;
     for (event, range) in Parser::new(text).into_offset_iter() {
         let line = text[..range.start].matches('\n').count() + 1;
         match event {
-            Event::Start(Tag::CodeBlock(_)) => in_block = true,
-            Event::End(TagEnd::CodeBlock) => in_block = false,
-            Event::Text(block) if in_block => {
-                found.extend((line..).zip(block.lines().map(str::to_owned)));
+            Event::Start(Tag::CodeBlock(kind)) => block = Some(kind),
+            Event::End(TagEnd::CodeBlock) => block = None,
+            Event::Text(lines) if let Some(kind) = &block => {
+                let is_output = matches!(kind, CodeBlockKind::Fenced(kind) if &**kind == "text");
+                let lines = (line..).zip(lines.lines().map(str::to_owned));
+                found.extend(lines.filter(|(_, line)| !is_output || line.starts_with("$ ")));
             }
             Event::Code(words) => found.push((line, words.into_string())),
             _ => {}
@@ -112,7 +115,7 @@ mod tests {
         let text = "Run `cargo xtask check` or `parachron doctor --verbose`, `parachron --help`,\n\
                     `parachron COMMAND`, `parachron help`:\n\n\
                     ```sh\n$ sudo parachron each-source\ncargo run --release -- doctor\n```\n\n\
-                    parachron is not a command here.\n";
+                    ```text\nparachron  freeze\n```\n\nparachron is not a command here.\n";
         assert_eq!(found(text), Vec::<String>::new());
     }
 
@@ -123,5 +126,6 @@ mod tests {
             ["README.md:5: no such command: parachron dokter; one of doctor, each-source"]
         );
         assert_eq!(found("`cargo xtask chek`").len(), 1);
+        assert_eq!(found("```text\n$ parachron dokter\n```\n").len(), 1);
     }
 }
