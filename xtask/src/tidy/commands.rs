@@ -56,18 +56,20 @@ fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
 /// `text`, output, only what follows a prompt is typed.
 fn typed(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
+    // Whether the block that is open, if one is, holds a program's output.
     let mut block = None;
     for (event, range) in Parser::new(text).into_offset_iter() {
         let line = text[..range.start].matches('\n').count() + 1;
-        match event {
-            Event::Start(Tag::CodeBlock(kind)) => block = Some(kind),
-            Event::End(TagEnd::CodeBlock) => block = None,
-            Event::Text(lines) if let Some(kind) = &block => {
-                let is_output = matches!(kind, CodeBlockKind::Fenced(kind) if &**kind == "text");
+        match (event, block) {
+            (Event::Start(Tag::CodeBlock(kind)), _) => {
+                block = Some(matches!(kind, CodeBlockKind::Fenced(kind) if &*kind == "text"));
+            }
+            (Event::End(TagEnd::CodeBlock), _) => block = None,
+            (Event::Text(lines), Some(is_output)) => {
                 let lines = (line..).zip(lines.lines().map(str::to_owned));
                 found.extend(lines.filter(|(_, line)| !is_output || line.starts_with("$ ")));
             }
-            Event::Code(words) => found.push((line, words.into_string())),
+            (Event::Code(words), _) => found.push((line, words.into_string())),
             _ => {}
         }
     }
