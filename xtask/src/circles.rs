@@ -1,4 +1,5 @@
-//! Files of one crate that import each other: to change one, all must be known. Read from the `use` lines at the head of each file; what a file only
+//! Files of one crate that import each other: to change one, all must be
+//! known. Read from the `use` lines at the head of each file; what a file only
 //! re-exports (`pub use`) is not an import. It relies on rustfmt's layout.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,15 +13,8 @@ pub(crate) fn run(project: &Project) -> ExitCode {
     let rewritten = outside::pass_through(
         project
             .cargo()
-            .args([
-                "test",
-                "--quiet",
-                "--package",
-                "parachron",
-                "--package",
-                "parachron-pvclock-c",
-                "--",
-            ])
+            .args(["test", "--quiet", "--package", "parachron"])
+            .args(["--package", "parachron-pvclock-c", "--"])
             .args(FRESHNESS)
             .env("UPDATE", "1"),
     );

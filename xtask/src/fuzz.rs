@@ -3,10 +3,9 @@
 mod machines;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use crate::fuzz::machines::Machines;
 use crate::outside;
 use crate::project::Project;
 
@@ -49,17 +48,13 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
     if outside::pass_through(&mut build) != ExitCode::SUCCESS {
         return ExitCode::FAILURE;
     }
-    let machines = match Machines::prepare(project, project.path(ENGINE).join("corpus/machines")) {
-        Ok(machines) => machines,
-        Err(error) => {
-            eprintln!("fuzz: the machines of testdata cannot be made seeds: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let runs: Vec<Run> = chosen
-        .into_iter()
-        .map(|target| run_one(project, target, &machines, args.seconds))
-        .collect();
+    let machines = project.path(ENGINE).join("corpus/machines");
+    if let Err(error) = machines::prepare(project, &machines) {
+        eprintln!("fuzz: the machines of testdata cannot be made seeds: {error}");
+        return ExitCode::FAILURE;
+    }
+    let run = |target| run_one(project, target, &machines, args.seconds);
+    let runs: Vec<Run> = chosen.into_iter().map(run).collect();
     print!("{}", table(&runs, args.seconds));
     let all_sound = runs.iter().all(|run| !run.crashed && run.executions.is_some());
     if all_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -74,7 +69,7 @@ fn targets(project: &Project) -> Vec<String> {
     names
 }
 
-fn run_one(project: &Project, target: String, machines: &Machines, seconds: u32) -> Run {
+fn run_one(project: &Project, target: String, machines: &Path, seconds: u32) -> Run {
     eprintln!("{target}: {seconds} s");
     // Findings have a folder of their own: git tracks the seeds.
     let corpus = project.path(ENGINE).join("corpus").join(&target);
@@ -85,7 +80,7 @@ fn run_one(project: &Project, target: String, machines: &Machines, seconds: u32)
         .args(["fuzz", "run", "--fuzz-dir", ENGINE, &target])
         .arg(&corpus)
         .args(seeds.exists().then_some(&seeds))
-        .args(machines.seeds(&target))
+        .args(machines::seeds(machines, &target))
         .args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"])
         .stdin(Stdio::null())
         .output();

@@ -3,13 +3,11 @@
 //! too long for it.
 
 mod arrows;
-mod bench;
 mod check;
 mod circles;
 mod diagnostic;
 mod docs;
 mod fuzz;
-mod machines;
 mod miri;
 mod outside;
 mod project;
@@ -39,17 +37,35 @@ enum Chore {
     Arrows,
     /// Check that no files of a crate import each other
     Circles,
-    /// Run a benchmark: our clocks and others, with assertions
-    Bench(bench::Args),
+    /// Run a benchmark: our clocks and others, with assertions; without a name,
+    /// list the benchmarks
+    Bench(PassedOn),
     /// Fuzz each target from its seeds, and count the executions
     Fuzz(fuzz::Args),
     /// Test the program in virtual machines under QEMU
-    Machines(machines::Args),
+    #[command(disable_help_flag = true)]
+    Machines(PassedOn),
     /// Run pvclock's tests under Miri
     Miri,
     /// Rewrite schemas, the table of rules and the C header, and build the API
     /// documentation
     Docs,
+}
+
+/// Arguments of a program of this workspace.
+#[derive(Debug, clap::Args)]
+struct PassedOn {
+    /// Passed on to the program; `--help` lists its options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl PassedOn {
+    fn run(&self, project: &Project, cargo_run: &[&str]) -> ExitCode {
+        let mut command = project.cargo();
+        command.args(["run", "--quiet"]).args(cargo_run).arg("--").args(&self.arguments);
+        outside::pass_through(&mut command)
+    }
 }
 
 fn main() -> ExitCode {
@@ -59,10 +75,10 @@ fn main() -> ExitCode {
         Chore::Check(args) => check::run(&project, &args),
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
-        Chore::Bench(args) => bench::run(&project, &args),
+        Chore::Bench(args) => args.run(&project, &["--release", "--package", "bench"]),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
-        Chore::Machines(args) => machines::run(&project, &args),
+        Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
         Chore::Miri => miri::run(&project),
         Chore::Docs => docs::run(&project),
     }

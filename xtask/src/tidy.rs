@@ -49,16 +49,16 @@ pub(crate) fn check(project: &Project) -> Vec<Diagnostic> {
             )),
         }
     }
-    diagnostics.extend(judge(&files, &text::Machine::here(project)));
+    diagnostics.extend(judge(&files, &project.root().to_string_lossy()));
     diagnostics.sort();
     diagnostics
 }
 
-fn judge(files: &[File], machine: &text::Machine) -> Vec<Diagnostic> {
+fn judge(files: &[File], root: &str) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for file in files {
         diagnostics.extend(rust::check(file));
-        diagnostics.extend(text::check(file, machine));
+        diagnostics.extend(text::check(file, root));
     }
     diagnostics.extend(links::check(files));
     diagnostics.extend(commands::check(files));
@@ -77,10 +77,8 @@ mod tests {
             file("crates/cli/src/commands.rs", "enum Command { Doctor(u8) }\n"),
             file("README.md", "[gone](docs/gone.md) and `parachron dokter`\n"),
         ];
-        let found: Vec<String> = judge(&files, &text::Machine { folders: Vec::new() })
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> =
+            judge(&files, "/build/here").iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found[0].starts_with("crates/pvclock/src/lib.rs:1: "), "{found:#?}");
         assert!(found[1].contains("docs/gone.md"), "{found:#?}");

@@ -41,23 +41,13 @@ pub(crate) struct Artifacts {
     pub(crate) kernel: PathBuf,
     /// The unpacked package of busybox.
     pub(crate) busybox: PathBuf,
-    /// Our own programs.
-    pub(crate) programs: Programs,
+    /// The folder of this workspace's static programs: `parachron`,
+    /// `guest-clock` (`zoo/src/bin`) and `ntp-server` (`e2e/src/bin`).
+    pub(crate) programs: PathBuf,
 }
 
-/// The static programs of this workspace.
-#[derive(Debug)]
-pub(crate) struct Programs {
-    /// `parachron`.
-    pub(crate) parachron: PathBuf,
-    /// Prints and changes a guest's clocks (`zoo/src/bin/guest-clock.rs`).
-    pub(crate) guest_clock: PathBuf,
-    /// The NTP server on the host (`e2e/src/bin/ntp-server.rs`).
-    pub(crate) ntp_server: PathBuf,
-}
-
-/// Builds our programs.
-pub(crate) fn programs() -> Result<Programs, Failure> {
+/// Builds our programs; the folder that they are in.
+pub(crate) fn programs() -> Result<PathBuf, Failure> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", TARGET])
         .args(["--package", "parachron", "--package", "zoo", "--package", "e2e"])
@@ -68,12 +58,7 @@ pub(crate) fn programs() -> Result<Programs, Failure> {
     if !built.status.success() {
         return Err(String::from_utf8_lossy(&built.stderr).into_owned().into());
     }
-    let path = |name| tools::target_folder().join(TARGET).join(PROFILE).join(name);
-    Ok(Programs {
-        parachron: path("parachron"),
-        guest_clock: path("guest-clock"),
-        ntp_server: path("ntp-server"),
-    })
+    Ok(tools::target_folder().join(TARGET).join(PROFILE))
 }
 
 /// What makes one guest of the stock kernel differ from another.
@@ -103,21 +88,22 @@ impl Artifacts {
         let files: BTreeMap<PathBuf, PathBuf> =
             spec.programs.iter().flat_map(|program| with_libraries(program)).collect();
         let files = files.into_iter().map(|(to, from)| Ok((to, read(&from)?)));
-        let archive = initramfs::build(&initramfs::Contents {
-            programs: &[
-                ("busybox", read(&self.busybox.join("bin/busybox"))?),
-                ("parachron", read(&self.programs.parachron)?),
-                ("guest-clock", read(&self.programs.guest_clock)?),
-            ],
-            files: &files.collect::<Result<Vec<_>, Failure>>()?,
-            modules: &modules,
-            commands: spec.commands,
-        });
+        let programs = ["parachron", "guest-clock"].map(|name| (name, self.programs.join(name)));
+        let busybox = [("busybox", self.busybox.join("bin/busybox"))];
+        let programs = busybox.into_iter().chain(programs);
+        let programs = programs.map(|(name, path)| Ok((name, read(&path)?)));
+        let archive = initramfs::build(
+            &programs.collect::<Result<Vec<_>, Failure>>()?,
+            &files.collect::<Result<Vec<_>, Failure>>()?,
+            &modules,
+            spec.commands,
+        );
         let initramfs = self.folder.join(format!("{}.cpio", spec.name));
         archive
             .and_then(|archive| fs::write(&initramfs, archive))
             .map_err(|error| cannot(&initramfs, &error))?;
-        let parameters = format!("{} {}", parameters(&self.programs.parachron)?, spec.parameters);
+        let parameters =
+            format!("{} {}", parameters(&self.programs.join("parachron"))?, spec.parameters);
         Ok(Guest {
             kernel: image,
             linux: Some((initramfs, parameters.trim().to_owned())),
@@ -130,7 +116,7 @@ impl Artifacts {
     /// The lab's guest image, written by the program that contains it.
     pub(crate) fn image(&self) -> Result<PathBuf, Failure> {
         let file = self.folder.join("guest-image");
-        let mut write = Command::new(&self.programs.parachron);
+        let mut write = Command::new(self.programs.join("parachron"));
         tools::output_of(write.args(["lab", "guest-image", "--force"]).arg(&file))?;
         Ok(file)
     }

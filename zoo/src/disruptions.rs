@@ -70,7 +70,7 @@ pub(super) fn run(
     findings.finish("watch", done);
     findings.checks.extend(effects::checks(&findings.effects));
     let done = phases.time("disruptions: keep", || {
-        let server = Server::start(&artifacts.programs.ntp_server)?;
+        let server = Server::start(&artifacts.programs.join("ntp-server"))?;
         keep::run(&mut session, &server, &mut findings.checks)?;
         match &chrony {
             Some(_) => chrony::run(&mut session, &server, &mut findings.checks),

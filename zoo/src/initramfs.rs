@@ -18,22 +18,16 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
 
-/// What goes into the guest.
-#[derive(Debug)]
-pub(crate) struct Contents<'a> {
-    /// Static programs by name, busybox among them.
-    pub(crate) programs: &'a [(&'a str, Vec<u8>)],
-    /// Dynamic programs and the libraries they need, with their paths in the
-    /// guest.
-    pub(crate) files: &'a [(PathBuf, Vec<u8>)],
-    /// Modules in the order to load them.
-    pub(crate) modules: &'a [(String, Vec<u8>)],
-    /// The commands to run.
-    pub(crate) commands: &'a [Command],
-}
-
-/// The archive that the kernel unpacks, and whose `/init` it starts.
-pub(crate) fn build(contents: &Contents<'_>) -> io::Result<Vec<u8>> {
+/// The archive that the kernel unpacks, and whose `/init` it starts: static
+/// programs by name, busybox among them; dynamic programs and their libraries,
+/// with their paths in the guest; modules in the order to load them; and the
+/// commands to run.
+pub(crate) fn build(
+    programs: &[(&str, Vec<u8>)],
+    files: &[(PathBuf, Vec<u8>)],
+    modules: &[(String, Vec<u8>)],
+    commands: &[Command],
+) -> io::Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "modules", "proc", "sys", "tmp"] {
         archive.add(Builder::new(folder).mode(FOLDER), &[])?;
@@ -42,10 +36,10 @@ pub(crate) fn build(contents: &Contents<'_>) -> io::Result<Vec<u8>> {
     // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
     archive.add(Builder::new("dev/console").mode(DEVICE).rdev_major(5).rdev_minor(1), &[])?;
     archive.file("init", INIT.as_bytes())?;
-    for (name, bytes) in contents.programs {
+    for (name, bytes) in programs {
         archive.file(&format!("bin/{name}"), bytes)?;
     }
-    let paths = contents.files.iter().map(|(path, bytes)| (path.to_string_lossy(), bytes));
+    let paths = files.iter().map(|(path, bytes)| (path.to_string_lossy(), bytes));
     let mut folders = BTreeSet::from(["bin".to_owned()]);
     for (path, bytes) in paths {
         let path = path.trim_start_matches('/');
@@ -57,12 +51,12 @@ pub(crate) fn build(contents: &Contents<'_>) -> io::Result<Vec<u8>> {
         archive.file(path, bytes)?;
     }
     let mut order = String::new();
-    for (name, bytes) in contents.modules {
+    for (name, bytes) in modules {
         archive.file(&format!("modules/{name}.ko"), bytes)?;
         order.push_str(&format!("{name}.ko\n"));
     }
     archive.file("modules/order", order.as_bytes())?;
-    archive.file("commands", lines(contents.commands).as_bytes())?;
+    archive.file("commands", lines(commands).as_bytes())?;
     trailer(archive.bytes)
 }
 
@@ -103,13 +97,13 @@ mod tests {
     #[test]
     fn the_archive_has_every_file_below_its_folders() {
         let library = (PathBuf::from("/usr/lib/libc.so"), b"elf".to_vec());
-        let contents = Contents {
-            programs: &[("busybox", b"box".to_vec())],
-            files: &[library],
-            modules: &[("kvm".to_owned(), b"ko".to_vec())],
-            commands: &[Command { name: "date", limit_s: 5, line: "date +%s" }],
-        };
-        let bytes = build(&contents).unwrap();
+        let bytes = build(
+            &[("busybox", b"box".to_vec())],
+            &[library],
+            &[("kvm".to_owned(), b"ko".to_vec())],
+            &[Command { name: "date", limit_s: 5, line: "date +%s" }],
+        )
+        .unwrap();
         assert_eq!(bytes.len() % 4, 0);
         let (mut rest, mut found) = (bytes.as_slice(), Vec::new());
         loop {

@@ -28,7 +28,7 @@ use clap::Parser;
 
 use crate::args::Args;
 use crate::checks::Check;
-use crate::outcome::{Failure, Results, Unavailable};
+use crate::outcome::{Failure, Unavailable};
 
 /// Exit code of a skip under `--require`.
 const SKIPPED: u8 = 2;
@@ -36,7 +36,7 @@ const SKIPPED: u8 = 2;
 fn main() -> ExitCode {
     let args = Args::parse();
     match parts::run(&args) {
-        Ok(Results { checks, skipped }) => {
+        Ok((checks, skipped)) => {
             let passed = checks.iter().filter(|check| check.passed).count();
             for Check { what, found, passed } in &checks {
                 if !passed || args.verbose {

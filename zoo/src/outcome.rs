@@ -2,16 +2,6 @@
 
 use std::time::Instant;
 
-use crate::checks::Check;
-
-/// What a run came to.
-#[derive(Debug)]
-pub(crate) struct Results {
-    pub(crate) checks: Vec<Check>,
-    /// What could not run on this machine.
-    pub(crate) skipped: Vec<Unavailable>,
-}
-
 /// Why a run stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {

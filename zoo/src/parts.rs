@@ -6,26 +6,26 @@ use std::process::Command;
 
 use crate::args::{Args, Part};
 use crate::artifacts::{self, Artifacts, GuestSpec};
-use crate::checks::{self, Outputs};
+use crate::checks::{self, Check, Outputs};
 use crate::commands::COMMANDS;
-use crate::outcome::{Failure, Phases, Results, Unavailable};
+use crate::outcome::{Failure, Phases, Unavailable};
 use crate::packages::Packages;
 use crate::qemu::{self, Guest};
 use crate::records::Record;
-use crate::report::{self, Setting};
-use crate::{boot, disruptions, image, tools};
+use crate::{boot, disruptions, image, report, tools};
 
 /// The page that `--record` writes.
 const PAGE: &str = "docs/validation/nested.md";
 
-pub(crate) fn run(args: &Args) -> Result<Results, Failure> {
+/// The checks, and what could not run on this machine.
+pub(crate) fn run(args: &Args) -> Result<(Vec<Check>, Vec<Unavailable>), Failure> {
     let mut phases = Phases::default();
     let artifacts = prepare(&mut phases)?;
     let wanted = |part| args.only.is_none_or(|only| only == part);
     let kernel = wanted(Part::Kernel).then(|| kernel_part(&artifacts, args, &mut phases));
     let kernel = kernel.transpose()?;
-    let mut checks = Vec::new();
-    checks.extend(kernel.iter().flat_map(|(_, records)| checks::all(records)));
+    let mut checks: Vec<Check> =
+        kernel.iter().flat_map(|(_, records)| checks::all(records)).collect();
     let image = wanted(Part::Image).then(|| image_part(&artifacts, args, &mut phases));
     let image = image.transpose()?;
     checks.extend(image.iter().flat_map(image::Report::checks));
@@ -36,16 +36,12 @@ pub(crate) fn run(args: &Args) -> Result<Results, Failure> {
         (args.record, kernel, image, &disruptions)
     {
         let outputs = Outputs(&records);
-        let setting =
-            Setting { lines: setting(&guest, outputs), phases: durations(phases, &records) };
-        write_page(&report::page(&setting, &checks, outputs, &image, disruptions))?;
+        let (setting, durations) = (setting(&guest, outputs), durations(phases, &records));
+        write_page(&report::page(&setting, &durations, &checks, outputs, &image, disruptions))?;
     }
-    let mut skipped = Vec::new();
-    if let Some(disruptions) = disruptions {
-        checks.extend(disruptions.checks);
-        skipped = disruptions.skipped;
-    }
-    Ok(Results { checks, skipped })
+    let disruptions = disruptions.unwrap_or_default();
+    checks.extend(disruptions.checks);
+    Ok((checks, disruptions.skipped))
 }
 
 /// Everything the guests are built from.

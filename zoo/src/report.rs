@@ -8,22 +8,15 @@ use crate::checks::{Check, Outputs, clocks};
 use crate::disruptions::{CLOCKS, Effect, Findings};
 use crate::image;
 
-/// What ran, and on what.
-#[derive(Debug)]
-pub(crate) struct Setting {
-    /// Name and content of each row: date, versions, machine.
-    pub(crate) lines: Vec<(&'static str, String)>,
-    /// The duration of each phase, s.
-    pub(crate) phases: Vec<(String, f64)>,
-}
-
 /// The calls whose cost is printed.
 const CALLS: &[&str] =
     &["rdtsc", "clock_gettime(CLOCK_MONOTONIC)", "clock_gettime(CLOCK_MONOTONIC_COARSE)"];
 
-/// The whole page.
+/// The whole page: what ran and on what, how long each phase took in seconds,
+/// and the results.
 pub(crate) fn page(
-    setting: &Setting,
+    setting: &[(&str, String)],
+    phases: &[(String, f64)],
     checks: &[Check],
     outputs: Outputs<'_>,
     image: &image::Report,
@@ -36,7 +29,7 @@ pub(crate) fn page(
          show that the instruments work on these clocks; they say nothing about hardware.\n\n\
          | | |\n| --- | --- |\n",
     );
-    for (name, content) in &setting.lines {
+    for (name, content) in setting {
         row(&mut text, &[name, content]);
     }
     table(&mut text, "Checks", checks);
@@ -59,7 +52,7 @@ pub(crate) fn page(
     table(&mut text, "watch and keep", &disruptions.checks);
     effects(&mut text, &disruptions.effects);
     text.push_str("\n## Duration\n\n| phase | s |\n| --- | ---: |\n");
-    for (name, took_s) in &setting.phases {
+    for (name, took_s) in phases {
         row(&mut text, &[name, &format!("{took_s:.1}")]);
     }
     text
@@ -142,10 +135,7 @@ mod tests {
             stdout: bench.to_owned(),
             stderr: String::new(),
         };
-        let setting = Setting {
-            lines: vec![("kernel", "6.1".to_owned())],
-            phases: vec![("guest".to_owned(), 14.84)],
-        };
+        let (setting, phases) = ([("kernel", "6.1".to_owned())], [("guest".to_owned(), 14.84)]);
         let check = |passed| Check { what: "a | b".to_owned(), found: "c".to_owned(), passed };
         let image = image::Report { lines: vec!["pit: 0 ns".to_owned()], between_s: (0, 1) };
         let effect = Effect {
@@ -157,7 +147,7 @@ mod tests {
         let disruptions =
             Findings { checks: vec![check(true)], effects: vec![effect], skipped: Vec::new() };
         let checks = [check(true), check(false)];
-        let page = page(&setting, &checks, Outputs(&[record]), &image, &disruptions);
+        let page = page(&setting, &phases, &checks, Outputs(&[record]), &image, &disruptions);
         for line in [
             "| kernel | 6.1 |",
             "## Checks: 1 of 2 passed",

@@ -1,5 +1,5 @@
 //! C and C++ programs compile against the header, link with the library, and
-//! tell the time.
+//! give the time.
 
 #[path = "../../pvclock-c/tests/c_programs/library.rs"]
 mod library;
@@ -12,10 +12,10 @@ fn monotonic_ns() -> u64 {
     clock::shared().now_ordered().as_nanos()
 }
 
-/// Ours, the program's, ours again: in this order, for both tell what
-/// CLOCK_MONOTONIC shows.
+/// Ours, the program's, ours again: in this order, as both follow
+/// CLOCK_MONOTONIC.
 #[test]
-fn the_example_tells_the_same_time_as_rust() {
+fn the_example_gives_the_same_time_as_rust() {
     let (_folder, program) = program("cc", "-std=c11", "examples/what_time.c");
     let before = monotonic_ns();
     let output = Command::new(&program).output().unwrap();

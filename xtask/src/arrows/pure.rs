@@ -8,33 +8,9 @@ use serde_json::Value;
 use super::array;
 
 /// Libraries that make system calls, talk to KVM or to a network.
-const SYSTEM: &[&str] = &[
-    "clock-steering",
-    "errno",
-    "getrandom",
-    "iana-time-zone",
-    "kvm-bindings",
-    "kvm-ioctls",
-    "libc",
-    "linux-raw-sys",
-    "memmap2",
-    "mio",
-    "nix",
-    "ntp-proto",
-    "rand",
-    "raw-cpuid",
-    "rsntp",
-    "rustix",
-    "sd-notify",
-    "seccompiler",
-    "signal-hook",
-    "signal-hook-registry",
-    "sntpc",
-    "socket2",
-    "tokio",
-    "vm-memory",
-    "vmm-sys-util",
-];
+const SYSTEM: &str = "clock-steering errno getrandom iana-time-zone kvm-bindings kvm-ioctls libc linux-raw-sys \
+    memmap2 mio nix ntp-proto rand raw-cpuid rsntp rustix sd-notify seccompiler signal-hook \
+    signal-hook-registry sntpc socket2 tokio vm-memory vmm-sys-util";
 
 /// The shortest path from a package to a system library, if there is one.
 pub(super) fn path_to_system(metadata: &Value, package: &str) -> Option<String> {
@@ -52,7 +28,7 @@ pub(super) fn path_to_system(metadata: &Value, package: &str) -> Option<String> 
     let mut paths = VecDeque::from([vec![start]]);
     while let Some(path) = paths.pop_front() {
         let last = path.last()?;
-        if name(last).is_some_and(|name| SYSTEM.contains(&name)) {
+        if name(last).is_some_and(|name| SYSTEM.split(' ').any(|system| system == name)) {
             let names: Vec<&str> = path.iter().filter_map(|id| name(id)).collect();
             return Some(names.join(" -> "));
         }

@@ -19,14 +19,8 @@ pub(super) fn check(project: &Project) -> Outcome {
     let mut command = project.cargo();
     // Building each crate from its package would take as long as all tests.
     // Offline: a built workspace has all that it needs.
-    command.args([
-        "package",
-        "--workspace",
-        "--no-verify",
-        "--allow-dirty",
-        "--offline",
-        "--quiet",
-    ]);
+    command.args(["package", "--workspace", "--no-verify", "--allow-dirty"]);
+    command.args(["--offline", "--quiet"]);
     for name in unpublished(&metadata) {
         command.args(["--exclude", name]);
     }

@@ -1,24 +1,10 @@
 //! Commands in the documents exist.
 
 use clap::CommandFactory;
-use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::diagnostic::Diagnostic;
 use crate::tidy::File;
-
-/// What precedes a command, and whose command it is.
-const BEGINNINGS: &[(&str, Whose)] = &[
-    ("cargo xtask ", Whose::Xtask),
-    ("parachron ", Whose::Parachron),
-    ("cargo run --release -- ", Whose::Parachron),
-    ("cargo run -- ", Whose::Parachron),
-];
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Xtask,
-    Parachron,
-}
 
 /// The enum whose variants are parachron's commands.
 const COMMANDS: (&str, &str) = ("crates/cli/src/commands.rs", "enum Command {");
@@ -29,12 +15,17 @@ pub(crate) fn check(files: &[File]) -> Vec<Diagnostic> {
     let xtask = crate::CommandLine::command();
     let xtask: Vec<String> =
         xtask.get_subcommands().map(|chore| chore.get_name().to_owned()).collect();
+    let beginnings = [
+        ("cargo xtask ", &xtask),
+        ("parachron ", &parachron),
+        ("cargo run --release -- ", &parachron),
+        ("cargo run -- ", &parachron),
+    ];
     let mut diagnostics = Vec::new();
     for file in files.iter().filter(|file| file.has_extension("md")) {
         for (line, command) in file.text().map(typed).unwrap_or_default() {
-            for (beginning, whose) in BEGINNINGS {
+            for (beginning, known) in beginnings {
                 let Some(name) = name_after(&command, beginning) else { continue };
-                let known = if *whose == Whose::Xtask { &xtask } else { &parachron };
                 if name != "help" && !known.iter().any(|known| known == name) {
                     diagnostics.push(Diagnostic::new(
                         &file.path,
@@ -62,19 +53,24 @@ fn name_after<'a>(command: &'a str, beginning: &str) -> Option<&'a str> {
     (!name.starts_with('-') && !name.is_empty() && name.chars().all(lower)).then_some(name)
 }
 
-/// Lines of code blocks and inline code, with their line numbers.
+/// Lines of code blocks and inline code, with their line numbers. In a block of
+/// `text`, output, only what follows a prompt is typed.
 fn typed(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let mut in_block = false;
+    // Whether the block that is open, if one is, holds a program's output.
+    let mut block = None;
     for (event, range) in Parser::new(text).into_offset_iter() {
         let line = text[..range.start].matches('\n').count() + 1;
-        match event {
-            Event::Start(Tag::CodeBlock(_)) => in_block = true,
-            Event::End(TagEnd::CodeBlock) => in_block = false,
-            Event::Text(block) if in_block => {
-                found.extend((line..).zip(block.lines().map(str::to_owned)));
+        match (event, block) {
+            (Event::Start(Tag::CodeBlock(kind)), _) => {
+                block = Some(matches!(kind, CodeBlockKind::Fenced(kind) if &*kind == "text"));
             }
-            Event::Code(words) => found.push((line, words.into_string())),
+            (Event::End(TagEnd::CodeBlock), _) => block = None,
+            (Event::Text(lines), Some(is_output)) => {
+                let lines = (line..).zip(lines.lines().map(str::to_owned));
+                found.extend(lines.filter(|(_, line)| !is_output || line.starts_with("$ ")));
+            }
+            (Event::Code(words), _) => found.push((line, words.into_string())),
             _ => {}
         }
     }
@@ -122,7 +118,7 @@ mod tests {
         let text = "Run `cargo xtask check` or `parachron doctor --verbose`, `parachron --help`,\n\
                     `parachron COMMAND`, `parachron help`:\n\n\
                     ```sh\n$ sudo parachron each-source\ncargo run --release -- doctor\n```\n\n\
-                    parachron is not a command here.\n";
+                    ```text\nparachron  freeze\n```\n\nparachron is not a command here.\n";
         assert_eq!(found(text), Vec::<String>::new());
     }
 
@@ -133,5 +129,6 @@ mod tests {
             ["README.md:5: no such command: parachron dokter; one of doctor, each-source"]
         );
         assert_eq!(found("`cargo xtask chek`").len(), 1);
+        assert_eq!(found("```text\n$ parachron dokter\n```\n").len(), 1);
     }
 }

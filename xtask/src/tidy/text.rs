@@ -2,7 +2,6 @@
 //! unexplained notes about work to do.
 
 use crate::diagnostic::Diagnostic;
-use crate::project::Project;
 use crate::tidy::File;
 
 /// Bytes of a file.
@@ -18,19 +17,8 @@ const UNFINISHED: &[&str] =
 /// Beginnings of people's home folders. Split, as above.
 const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/")];
 
-/// Folders of the machine this runs on.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    pub(crate) folders: Vec<String>,
-}
-
-impl Machine {
-    pub(crate) fn here(project: &Project) -> Self {
-        Self { folders: vec![project.root().to_string_lossy().into_owned()] }
-    }
-}
-
-pub(crate) fn check(file: &File, machine: &Machine) -> Vec<Diagnostic> {
+/// Checks a file of the project whose folder on this machine is `root`.
+pub(crate) fn check(file: &File, root: &str) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     let mut report = |line: usize, what: String, remedy: &str| {
         diagnostics.push(Diagnostic::new(&file.path, line, what, remedy));
@@ -58,8 +46,8 @@ pub(crate) fn check(file: &File, machine: &Machine) -> Vec<Diagnostic> {
                 "finish it, or state in brackets what it waits for",
             );
         }
-        if let Some(folder) = machine.folders.iter().find(|folder| begins_path(line, folder)) {
-            report(number, format!("a folder of this machine: {folder}"), "write it from the root");
+        if path_beginnings(line, root).next().is_some() {
+            report(number, format!("a folder of this machine: {root}"), "write it from the root");
         } else if let Some(home) = HOMES.iter().find(|home| names_home(line, home)) {
             report(number, format!("somebody's home folder: {home}…"), "write it relative");
         }
@@ -81,18 +69,14 @@ fn has_reason(rest: &str) -> bool {
     inside.is_some_and(|(reason, _)| !reason.trim().is_empty())
 }
 
-/// The folder is at the beginning of a path, not in the middle of one.
-fn begins_path(line: &str, place: &str) -> bool {
-    path_beginnings(line, place).next().is_some()
-}
-
-/// As [`begins_path`], with a name after it.
+/// The line has a path in this folder, with a name after it.
 fn names_home(line: &str, home: &str) -> bool {
     path_beginnings(line, home)
         .filter_map(|at| line[at + home.len()..].chars().next())
         .any(|next| next.is_ascii_alphanumeric() || next == '.')
 }
 
+/// Where a path begins with this folder: not in the middle of another path.
 fn path_beginnings<'a>(line: &'a str, place: &'a str) -> impl Iterator<Item = usize> + 'a {
     let inside_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~');
     line.match_indices(place)
@@ -106,8 +90,7 @@ mod tests {
 
     fn found(path: &str, bytes: &[u8]) -> Vec<String> {
         let file = File { path: path.to_owned(), bytes: bytes.to_vec() };
-        let machine = Machine { folders: vec!["/build/here".to_owned()] };
-        check(&file, &machine).iter().map(ToString::to_string).collect()
+        check(&file, "/build/here").iter().map(ToString::to_string).collect()
     }
 
     #[test]
