@@ -11,15 +11,15 @@ pub enum Damage {
         /// How this one does.
         found: String,
     },
-    /// Ours, of another time.
+    /// Ours, of another version.
     #[error("is of another version: expected {expected}, found {found:?}")]
     OtherVersion {
         /// The version that is understood.
         expected: String,
-        /// The one that is there.
+        /// The one that was found.
         found: String,
     },
-    /// A line that is whole and means nothing.
+    /// A whole line that is no comparison.
     #[error("line {number} is no comparison: {found:?}")]
     Line {
         /// Which, from 1 on.
@@ -46,12 +46,12 @@ pub enum Damage {
     /// A Parquet file whose inside makes no sense.
     #[error("is damaged: {what}")]
     Inside {
-        /// What the reader met.
+        /// What the reader found.
         what: String,
     },
 }
 
-/// The beginning of what was found, fit to be quoted.
+/// The beginning of what was found, to be quoted.
 pub(crate) fn beginning(bytes: &[u8]) -> String {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     String::from_utf8_lossy(line).chars().take(60).collect()

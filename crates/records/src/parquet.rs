@@ -1,10 +1,9 @@
-//! Comparisons as a Parquet file, for whoever analyses many.
+//! Comparisons as a Parquet file, for analysis of many.
 //!
-//! Names are strings, times unsigned 64-bit integers of nanoseconds, as the
-//! columns' names say. Eight bytes after the first magic number, where no
-//! reader looks, is a seal: the file's length and checksum. The readers of
-//! Parquet trust what its directory says; so we first see that each byte is
-//! as it was written, and only then have it read.
+//! Names are strings, times unsigned 64-bit integers of nanoseconds. After the
+//! first magic number, in bytes that no reader uses, is a seal: the file's
+//! length and checksum. Parquet's readers trust its directory; so each byte is
+//! first verified to be as it was written.
 //!
 //! ```text
 //! 0   "PAR1"
@@ -42,7 +41,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const MARK: &[u8; 8] = b"drift\x01\0\0";
 const SEAL_BYTES: usize = 24;
 
-/// The seal of a file: what it was when it was written.
+/// The seal of a file: its length and checksum as it was written.
 struct Seal {
     length: u64,
     checksum: u32,
@@ -63,12 +62,11 @@ impl Seal {
         let found = || beginning(bytes.get(..12).unwrap_or(bytes));
         let Some((begin, length, checksum)) = parts(bytes) else {
             let begin = [&MAGIC[..], MARK].concat();
-            return Err(match () {
-                () if bytes.is_empty() => Damage::NoRecords { expected, found: found() },
-                () if begin.starts_with(bytes) || bytes.starts_with(&begin) => {
-                    inside(format!("it ends within its first {SEAL_BYTES} bytes"))
-                }
-                () => Damage::NoRecords { expected, found: found() },
+            let is_ours = begin.starts_with(bytes) || bytes.starts_with(&begin);
+            return Err(if is_ours && !bytes.is_empty() {
+                inside(format!("it ends within its first {SEAL_BYTES} bytes"))
+            } else {
+                Damage::NoRecords { expected, found: found() }
             });
         };
         match begin {
@@ -105,7 +103,7 @@ fn properties() -> WriterProperties {
         .set_dictionary_enabled(true)
         .set_statistics_enabled(EnabledStatistics::Chunk);
     for time in TIMES {
-        // Times that follow each other: their differences are short.
+        // Consecutive times have small differences.
         let column = ColumnPath::from(time);
         properties = properties
             .set_column_dictionary_enabled(column.clone(), false)
@@ -121,7 +119,7 @@ pub struct Writer<W: Write + Send> {
 }
 
 impl<W: Read + Write + Seek + Send> Writer<W> {
-    /// Begins one in `file`, which is empty.
+    /// Starts one in `file`, which is empty.
     ///
     /// # Errors
     /// It cannot be written.
@@ -129,7 +127,7 @@ impl<W: Read + Write + Seek + Send> Writer<W> {
         let schema = schema().map_err(io)?;
         let mut file =
             SerializedFileWriter::new(file, schema, Arc::new(properties())).map_err(io)?;
-        // Room for the seal, behind the magic number.
+        // Room for the seal, after the magic number.
         file.write_all(&[0; SEAL_BYTES - MAGIC.len()])?;
         Ok(Self { file, rows: Vec::new() })
     }
@@ -160,7 +158,7 @@ impl<W: Read + Write + Seek + Send> Writer<W> {
         group.close().map(|_| ())
     }
 
-    /// Writes directory and seal, and gives the file back.
+    /// Writes directory and seal, and returns the file.
     ///
     /// # Errors
     /// It cannot be written.
@@ -200,7 +198,7 @@ fn io(error: ParquetError) -> std::io::Error {
     }
 }
 
-/// CRC-32 of what is left to read.
+/// CRC-32 of the rest.
 fn checksum(mut from: impl Read) -> std::io::Result<u32> {
     let mut checksum = crc32fast::Hasher::new();
     let mut part = vec![0; 1 << 16];
@@ -228,18 +226,18 @@ pub fn read<R: ChunkReader + 'static>(file: R, take: impl FnMut(Record)) -> Resu
     if seal.checksum != found {
         return Err(Damage::Changed { expected: seal.checksum, found });
     }
-    // With a right seal only a forger's file is wrong inside; the reader then
-    // panics here and there (fuzzed: `bit_util.rs` of parquet 60.1). What
-    // `take` was given of such a file counts for nothing.
+    // With a right seal only a forged file is wrong inside; the reader may then
+    // panic (fuzzed: `bit_util.rs` of parquet 60.1), and the comparisons that
+    // `take` was given do not count.
     let rows = catch_unwind(AssertUnwindSafe(|| rows(file, take)));
-    rows.unwrap_or_else(|_| Err(inside("its reader gave up")))
+    rows.unwrap_or_else(|_| Err(inside("its reader panicked")))
 }
 
 fn rows<R: ChunkReader + 'static>(file: R, mut take: impl FnMut(Record)) -> Result<(), Damage> {
     let file = SerializedFileReader::new(file).map_err(inside)?;
     let columns = schema().map_err(inside)?;
     if file.metadata().file_metadata().schema() != &*columns {
-        return Err(inside("its columns are others"));
+        return Err(inside("it has other columns"));
     }
     for index in 0..file.num_row_groups() {
         group(&*file.get_row_group(index).map_err(inside)?, &mut take)?;
@@ -269,7 +267,7 @@ fn group(group: &dyn RowGroupReader, take: &mut impl FnMut(Record)) -> Result<()
             column.read_records(rows, None, None, numbers).map_err(inside)?;
         }
         for row in 0..rows {
-            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row has no meaning"))?);
+            take(row_of(&texts, &numbers, row).ok_or_else(|| inside("a row is no comparison"))?);
         }
         left -= rows;
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The kernel's name of this boot: clocks that count from it are not to
-    /// be joined across two.
+    /// The kernel's name of this boot: clocks that count from it are not joined
+    /// across two.
     pub boot: String,
     /// What the clock was compared with.
     pub reference: String,
@@ -26,18 +26,18 @@ pub struct Record {
     pub reference_after_ns: u64,
 }
 
-/// Who was read around the other.
+/// Which clock was read around the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outside {
-    /// The clock: a request and its answer.
+    /// The clock: a request and its reply.
     Clock,
     /// The reference.
     Reference,
 }
 
 impl Outside {
-    /// As in files.
+    /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clock => "clock",
@@ -96,7 +96,7 @@ impl Record {
         [&self.boot, &self.reference, &self.clock, self.outside.name()]
     }
 
-    /// Of the columns; none where `outside` says neither.
+    /// Of the columns; none where `outside` is neither.
     pub(crate) fn of_columns(
         [boot, reference, clock, outside]: [&str; 4],
         [clock_before_ns, clock_after_ns, reference_before_ns, reference_after_ns]: [u64; 4],

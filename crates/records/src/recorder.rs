@@ -1,13 +1,13 @@
 //! The file of one run.
 //!
-//! Lines are written as comparisons are made, those of one answer by one
-//! call. A Parquet file is made of such lines when the run is over: until
-//! then they stand beside it in `FILE.parquet.partial`, which holds *all*
-//! comparisons, those of earlier runs too. So wherever a run is killed, the
-//! partial file alone counts where it is there, and the Parquet file where it
-//! is not: none is lost and none is read twice.
+//! Lines are written as comparisons are made, those of one reply by one call.
+//! A Parquet file is made of such lines when the run is over: until then they
+//! are in `FILE.parquet.partial`, which holds *all* comparisons, those of
+//! earlier runs too. So wherever a run is killed, the partial file alone counts
+//! if it exists, and else the Parquet file: no comparison is lost, and none is
+//! read twice.
 
-pub mod look;
+pub mod read;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -21,89 +21,53 @@ use crate::parquet;
 use crate::record::Record;
 use crate::text::{self, Form, ReadError};
 
-/// Why a file of comparisons cannot be begun, read or written.
+/// Why a file of comparisons cannot be created, read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// Its form is told by its name.
-    #[error("cannot tell the form of {} by its name", path.display())]
-    Name {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A new file was asked for.
-    #[error("{} is there already", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A new Parquet file was asked for, and a run to one of that name was
-    /// killed.
-    #[error("{} is there, of a run that was cut short", partial.display())]
-    Unfinished {
-        /// The file.
-        path: PathBuf,
-        /// The lines beside it.
-        partial: PathBuf,
-    },
+    /// Its name ends in no known form.
+    #[error("cannot tell the form of {} by its name", .0.display())]
+    Name(PathBuf),
+    /// A new file was requested.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// A new Parquet file was requested, and a run to one of that name (the
+    /// first) was killed: its lines (the second) are still there.
+    #[error("{} is there, of a run that was cut short", .1.display())]
+    Unfinished(PathBuf, PathBuf),
     /// Two runs cannot write one file.
-    #[error("{} is being written by another run", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// What is there cannot be used.
-    #[error("{} {damage}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        damage: Damage,
-    },
-    /// Who reads it has no use for a comparison that is there.
-    #[error("{} {why}", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// In the reader's words.
-        why: String,
-    },
-    /// The system does not give it.
-    #[error("cannot read {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
-    /// The system does not take it.
-    #[error("cannot write {}: {error}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
-    /// A name that the form has no way to write.
-    #[error("a comma, quote or control character in a name cannot be written as CSV: {name:?}")]
-    Unfit {
-        /// The names of the comparison.
-        name: String,
-    },
+    #[error("{} is being written by another run", .0.display())]
+    InUse(PathBuf),
+    /// The file cannot be used.
+    #[error("{} {}", .0.display(), .1)]
+    Damaged(PathBuf, Damage),
+    /// The caller rejects a comparison, with its reason.
+    #[error("{} {}", .0.display(), .1)]
+    Refused(PathBuf, String),
+    /// The system cannot read it.
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Read(PathBuf, io::Error),
+    /// The system cannot write it.
+    #[error("cannot write {}: {}", .0.display(), .1)]
+    Write(PathBuf, io::Error),
+    /// The names of a comparison that the form cannot write.
+    #[error("a comma, quote or control character in a name cannot be written as CSV: {0:?}")]
+    Unfit(String),
 }
 
 fn reading(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
-    |error| Error::Read { path: path.into(), error }
+    |error| Error::Read(path.into(), error)
 }
 
 fn writing(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
-    |error| Error::Write { path: path.into(), error }
+    |error| Error::Write(path.into(), error)
 }
 
 fn damaged(path: &Path) -> impl Fn(Damage) -> Error + '_ {
-    |damage| Error::Damaged { path: path.into(), damage }
+    |damage| Error::Damaged(path.into(), damage)
 }
 
-/// What the name of a file says of its form.
+/// The form of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Lines(Form),
@@ -116,7 +80,7 @@ impl Kind {
             Some("csv") => Ok(Self::Lines(Form::Csv)),
             Some("jsonl" | "ndjson" | "json") => Ok(Self::Lines(Form::Json)),
             Some("parquet") => Ok(Self::Parquet),
-            _ => Err(Error::Name { path: path.into() }),
+            _ => Err(Error::Name(path.into())),
         }
     }
 }
@@ -124,63 +88,63 @@ impl Kind {
 /// What was read of an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined {
-    /// The file that was read: the lines beside a Parquet file, where a run
-    /// was cut short.
+    /// The file that was read: the lines of a Parquet file, where a run was cut
+    /// short.
     pub path: PathBuf,
-    /// Bytes of a last line that was cut, and is left out.
+    /// Bytes of a last line that was cut, which are left out.
     pub cut_bytes: u64,
 }
 
-/// Writes comparisons down.
+/// Writes comparisons.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Where they go in the end.
+    /// The file that the run is to leave.
     path: PathBuf,
-    /// Where lines are written; the same, unless that is a Parquet file.
+    /// The file of its lines: the same, but for Parquet.
     lines_path: PathBuf,
     lines: File,
     form: Form,
-    /// Nothing was compared yet.
+    /// It holds no comparison yet.
     is_empty: bool,
 }
 
 impl Recorder {
-    /// Begins a new file; one that is there is not overwritten.
+    /// Creates a new file; an existing one is not overwritten.
     ///
     /// # Errors
-    /// It is there, or cannot be made.
+    /// It exists, or cannot be created.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let kind = Kind::of(path)?;
         let (lines_path, form) = match kind {
             Kind::Lines(form) => (path.to_owned(), form),
-            Kind::Parquet if path.exists() => return Err(Error::Exists { path: path.into() }),
+            Kind::Parquet if path.exists() => return Err(Error::Exists(path.into())),
             Kind::Parquet => (partial(path), Form::Csv),
         };
         let lines = OpenOptions::new().read(true).write(true).create_new(true).open(&lines_path);
         let lines = lines.map_err(|error| match (error.kind(), kind) {
-            (io::ErrorKind::AlreadyExists, Kind::Lines(_)) => Error::Exists { path: path.into() },
+            (io::ErrorKind::AlreadyExists, Kind::Lines(_)) => Error::Exists(path.into()),
             (io::ErrorKind::AlreadyExists, Kind::Parquet) => {
-                Error::Unfinished { path: path.into(), partial: lines_path.clone() }
+                Error::Unfinished(path.into(), lines_path.clone())
             }
-            _ => Error::Write { path: lines_path.clone(), error },
+            _ => Error::Write(lines_path.clone(), error),
         })?;
         lock(&lines, &lines_path)?;
         let mut recorder = Self { path: path.into(), lines_path, lines, form, is_empty: true };
         let opened = recorder.put(&form.opening());
         if opened.is_err() {
-            // A file without a beginning is in the way of the next run.
+            // A file without a beginning would block the next run.
             let _ = fs::remove_file(&recorder.lines_path);
         }
         opened.map(|()| recorder)
     }
 
-    /// Gives what earlier runs left of `path` to `take`, and goes on in it.
-    /// Where a run was killed before it had written the beginning, there are
-    /// no comparisons, and it is written anew.
+    /// Gives what earlier runs left of `path` to `take`, and continues it. If a
+    /// run was killed before it had written the beginning, it has no
+    /// comparisons, and the beginning is written again.
     ///
     /// # Errors
-    /// It cannot be read or written, is no file of comparisons, or `take` says
-    /// why it has no use for it; it is then as it was.
+    /// It cannot be read or written, is no file of comparisons, or `take`
+    /// rejects one; it is then as it was.
     pub fn resume(
         path: &Path,
         take: impl FnMut(&Record) -> Result<(), String>,
@@ -199,13 +163,8 @@ impl Recorder {
         let file = OpenOptions::new().read(true).write(true).open(&lines_path);
         let mut lines = file.map_err(reading(&lines_path))?;
         lock(&lines, &lines_path)?;
-        let begun = begun(&lines, Kind::of(path).ok()).map_err(reading(&lines_path))?;
-        let whole = match begun {
-            Some(whole) => whole,
-            None => read_lines(&lines, &lines_path, |record| taken.take(&record))?,
-        };
-        taken.check(&lines_path)?;
-        // What comes next begins a line of its own.
+        let whole = taken.read_lines(&lines, &lines_path, Kind::of(path).ok())?;
+        // The next comparison begins a line.
         lines.set_len(whole.bytes).map_err(writing(&lines_path))?;
         lines.seek(SeekFrom::End(0)).map_err(writing(&lines_path))?;
         let joined = Joined { path: lines_path.clone(), cut_bytes: whole.cut_bytes };
@@ -218,7 +177,7 @@ impl Recorder {
         Ok((recorder, joined))
     }
 
-    /// Writes the comparisons of one answer down, at once.
+    /// Writes the comparisons of one reply, by one call.
     ///
     /// # Errors
     /// They cannot be written.
@@ -226,7 +185,7 @@ impl Recorder {
         let mut lines = String::new();
         for record in records {
             let line = self.form.line(record);
-            lines += &line.ok_or_else(|| Error::Unfit { name: record.names().join(" ") })?;
+            lines += &line.ok_or_else(|| Error::Unfit(record.names().join(" ")))?;
         }
         self.is_empty &= records.is_empty();
         self.put(&lines)
@@ -241,11 +200,11 @@ impl Recorder {
         &self.lines_path
     }
 
-    /// The run is over: where a Parquet file was asked for, it is made. A file
-    /// of nothing is not kept.
+    /// The run is over: a Parquet file is made of its lines. A file without a
+    /// comparison is removed.
     ///
     /// # Errors
-    /// It cannot be made; what stands beside it then has all.
+    /// It cannot be made; its lines are then kept.
     pub fn finish(self) -> Result<(), Error> {
         if self.is_empty {
             return fs::remove_file(&self.lines_path).map_err(writing(&self.lines_path));
@@ -253,18 +212,18 @@ impl Recorder {
         if self.lines_path == self.path {
             return Ok(());
         }
-        let beside = suffixed(&self.path, ".unfinished");
-        let packed = pack(&self.lines, &self.lines_path, &self.path, &beside);
+        let unfinished = suffixed(&self.path, ".unfinished");
+        let packed = pack(&self.lines, &self.lines_path, &self.path, &unfinished);
         if packed.is_err() {
-            // What was begun is of no use; the error that counts is the first.
-            let _ = fs::remove_file(&beside);
+            // The error that counts is the first.
+            let _ = fs::remove_file(&unfinished);
         }
         packed?;
         fs::remove_file(&self.lines_path).map_err(writing(&self.lines_path))
     }
 }
 
-/// The lines beside a Parquet file.
+/// The lines of a Parquet file.
 fn partial(path: &Path) -> PathBuf {
     suffixed(path, ".partial")
 }
@@ -277,13 +236,13 @@ fn suffixed(path: &Path, suffix: &str) -> PathBuf {
 
 fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse { path: path.into() }),
-        // A file system without locks has no second run to tell us of.
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(path.into())),
+        // A file system without locks cannot show a second run.
         _ => Ok(()),
     }
 }
 
-/// Who is given the comparisons of earlier runs.
+/// Gives the comparisons of earlier runs to `take` until it rejects one.
 struct Taken<T> {
     take: T,
     count: u64,
@@ -298,14 +257,29 @@ impl<T: FnMut(&Record) -> Result<(), String>> Taken<T> {
         }
     }
 
+    /// Those of lines; `kind` is by the name of the file.
+    fn read_lines(
+        &mut self,
+        file: &File,
+        path: &Path,
+        kind: Option<Kind>,
+    ) -> Result<text::Whole, Error> {
+        let whole = match begun(file, kind).map_err(reading(path))? {
+            Some(whole) => whole,
+            None => read_lines(file, path, |record| self.take(&record))?,
+        };
+        self.check(path)?;
+        Ok(whole)
+    }
+
     fn check(&mut self, path: &Path) -> Result<(), Error> {
         let refused = self.refused.take();
-        refused.map_or(Ok(()), |why| Err(Error::Refused { path: path.into(), why }))
+        refused.map_or(Ok(()), |why| Err(Error::Refused(path.into(), why)))
     }
 }
 
-/// A file that holds no more than a part of its beginning; by its name, where
-/// it holds nothing.
+/// A file that holds only a part of its beginning, or nothing: then its form is
+/// that of its name.
 fn begun(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>> {
     let longest = Form::ALL.into_iter().map(|form| form.opening().len()).max().unwrap_or(0);
     let mut found = Vec::new();
@@ -340,9 +314,10 @@ fn read_lines(
 }
 
 /// Makes the Parquet file of its lines.
-fn pack(lines: &File, lines_path: &Path, path: &Path, beside: &Path) -> Result<(), Error> {
+fn pack(lines: &File, lines_path: &Path, path: &Path, unfinished: &Path) -> Result<(), Error> {
     let failed = writing(path);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(beside);
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(unfinished);
     let mut writer = parquet::Writer::new(file.map_err(&failed)?).map_err(&failed)?;
     let mut written = Ok(());
     read_lines(lines, lines_path, |record| {
@@ -351,23 +326,23 @@ fn pack(lines: &File, lines_path: &Path, path: &Path, beside: &Path) -> Result<(
         }
     })?;
     let file = written.and_then(|()| writer.finish()).map_err(&failed)?;
-    // A disk that is full or gone often says so only here.
+    // A disk that is full or gone often fails only here.
     file.sync_all().map_err(&failed)?;
-    fs::rename(beside, path).map_err(&failed)
+    fs::rename(unfinished, path).map_err(&failed)
 }
 
-/// Makes lines of a Parquet file, to go on with.
+/// Makes lines of a Parquet file, to continue it.
 fn unpack(
     path: &Path,
     lines_path: &Path,
     taken: &mut Taken<impl FnMut(&Record) -> Result<(), String>>,
 ) -> Result<File, Error> {
     let file = File::open(path).map_err(reading(path))?;
-    let beside = suffixed(path, ".partial.unfinished");
+    let unfinished = suffixed(path, ".partial.unfinished");
     let failed = writing(lines_path);
-    // Emptied once it is ours: another run may be writing it.
+    // Emptied only when locked: another run may be writing it.
     let lines =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside);
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&unfinished);
     let lines = lines.map_err(&failed)?;
     lock(&lines, lines_path)?;
     lines.set_len(0).map_err(&failed)?;
@@ -382,13 +357,13 @@ fn unpack(
     });
     let whole = read.map_err(damaged(path)).and_then(|()| taken.check(path)).and_then(|()| {
         let lines = written.and_then(|()| Ok(writer.into_inner()?)).map_err(&failed)?;
-        // From here on these lines are believed, not the Parquet file.
+        // From here on these lines count, not the Parquet file.
         lines.sync_all().map_err(&failed)?;
-        fs::rename(&beside, lines_path).map_err(&failed)?;
+        fs::rename(&unfinished, lines_path).map_err(&failed)?;
         Ok(lines)
     });
     if whole.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&unfinished);
     }
     whole
 }

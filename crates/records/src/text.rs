@@ -1,7 +1,7 @@
-//! Comparisons as lines, JSON or CSV, after a line that says the version.
+//! Comparisons as lines, JSON or CSV, after a line with the version.
 //!
-//! A line is whole when its end is there. What a full disk or a lost machine
-//! left of the last one is not read.
+//! A line is whole when its end is there. A part of a last line, which a full
+//! disk or a crash leaves, is not read.
 
 use std::io::{BufRead, Read};
 
@@ -17,8 +17,7 @@ const JSON_MARK: &str = r#"{"parachron_drift":1}"#;
 /// How a mark of any version begins.
 const MARKS: [&str; 2] = ["# parachron drift ", "{\"parachron_drift\":"];
 
-/// A line of ours has some hundred bytes; a file without ends of lines is not
-/// ours.
+/// Our lines have some hundred bytes; a file without ends of lines is not ours.
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// The forms that lines have.
@@ -81,7 +80,7 @@ fn of_csv(line: &str) -> Option<Record> {
     (csv(&record)? == line).then_some(record)
 }
 
-/// What reading came to.
+/// What was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whole {
     /// The form of the lines.
@@ -95,10 +94,10 @@ pub struct Whole {
 /// Why nothing more was read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system says so.
+    /// The system cannot read it.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What was read means nothing.
+    /// It is no file of comparisons.
     #[error(transparent)]
     Damage(#[from] Damage),
 }

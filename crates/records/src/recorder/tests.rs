@@ -24,7 +24,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_and_gone_on_with() {
+fn what_is_written_is_read_and_continued() {
     for name in ["run.csv", "run.jsonl", "run.parquet"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -47,7 +47,7 @@ fn what_is_written_is_read_and_gone_on_with() {
         assert_eq!(names(folder.path()), [name]);
         // Not by mistake.
         let error = Recorder::create(&path).unwrap_err().to_string();
-        assert!(error.ends_with("is there already"), "{error}");
+        assert!(error.ends_with("exists already"), "{error}");
     }
 }
 
@@ -204,7 +204,7 @@ fn what_its_reader_refuses_is_as_it_was() {
 }
 
 #[test]
-fn who_only_looks_changes_nothing() {
+fn reading_changes_nothing() {
     for name in ["a.csv", "a.jsonl", "a.parquet"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -213,7 +213,7 @@ fn who_only_looks_changes_nothing() {
         let seen = |cut_bytes| {
             let before = names(folder.path());
             let mut records = Vec::new();
-            let joined = look::look(&path, |record| {
+            let joined = read::read(&path, |record| {
                 records.push(record.clone());
                 Ok(())
             });
@@ -223,7 +223,7 @@ fn who_only_looks_changes_nothing() {
         };
         // While it is written, with half a line, and when it is whole.
         seen(0);
-        assert_eq!(look::is_unfinished(&path), name == "a.parquet");
+        assert_eq!(read::is_unfinished(&path), name == "a.parquet");
         let lines = recorder.lines_path().to_owned();
         let whole = fs::read(&lines).unwrap();
         let cut = [&whole[..], b"half a li"].concat();
@@ -233,6 +233,6 @@ fn who_only_looks_changes_nothing() {
         fs::write(&lines, &whole).unwrap();
         recorder.finish().unwrap();
         seen(0);
-        assert!(!look::is_unfinished(&path));
+        assert!(!read::is_unfinished(&path));
     }
 }

@@ -7,19 +7,19 @@ use records::{Damage, Error, Joined, Record, Recorder};
 
 use crate::error::CliError;
 
-/// Begins a new file.
+/// Creates a new file.
 pub(super) fn create(path: &Path) -> Result<Recorder, CliError> {
     Recorder::create(path).map_err(|error| match error {
-        Error::Write { .. } => CliError::Failed {
+        Error::Write(..) => CliError::Failed {
             cause: error.to_string(),
-            remedy: "a folder that is there, leave to write there, and room on the disk".into(),
+            remedy: "an existing folder with write permission, and room on the disk".into(),
         },
         other => failed(other),
     })
 }
 
-/// Goes on in an earlier run's file: gives what it holds to `take`, and what a
-/// person should know about it.
+/// Continues an earlier run's file: gives what it holds to `take`; with a note on
+/// what is left out.
 pub(super) fn resume(
     path: &Path,
     take: impl FnMut(ClockName, &Record),
@@ -28,12 +28,12 @@ pub(super) fn resume(
     Ok((recorder, cut(&joined)))
 }
 
-/// As [`resume`], and leaves the file as it is.
-pub(super) fn look(
+/// As [`resume`], but leaves the file as it is.
+pub(super) fn read(
     path: &Path,
     take: impl FnMut(ClockName, &Record),
 ) -> Result<Option<String>, CliError> {
-    Ok(cut(&records::look(path, by_name(take)).map_err(failed)?))
+    Ok(cut(&records::read(path, by_name(take)).map_err(failed)?))
 }
 
 /// Gives `take` the clock of a comparison.
@@ -57,24 +57,24 @@ fn cut(joined: &Joined) -> Option<String> {
 /// An error of a file, with its remedy.
 pub(super) fn failed(error: Error) -> CliError {
     let remedy = match &error {
-        Error::Name { .. } => "a name that ends in .csv, .jsonl or .parquet".into(),
-        Error::Exists { .. } => {
-            "--resume instead of --records to go on in it, or another name".into()
-        }
-        Error::Unfinished { path, .. } => {
+        Error::Name(_) => "a name that ends in .csv, .jsonl or .parquet".into(),
+        Error::Exists(_) => "--resume instead of --records to continue it, or another name".into(),
+        Error::Unfinished(path, _) => {
             let path = path.display();
-            format!("`--resume {path}` to go on; with `--duration 0s` it only makes {path} of it")
+            format!(
+                "`--resume {path}` to continue; with `--duration 0s` it only makes {path} of it"
+            )
         }
-        Error::InUse { .. } => "another name, or wait until that run is over".into(),
-        Error::Damaged { damage, .. } => remedy_of(damage).into(),
-        Error::Refused { .. } => "the Parachron that wrote it, or a new file with --records".into(),
-        Error::Read { .. } => "the file that an earlier run's --records wrote".into(),
-        Error::Write { .. } => {
-            "room on the disk, and leave to write there; what was written is kept, and --resume \
-             goes on from it"
+        Error::InUse(_) => "another name, or wait until that run is over".into(),
+        Error::Damaged(_, damage) => remedy_of(damage).into(),
+        Error::Refused(..) => "the Parachron that wrote it, or a new file with --records".into(),
+        Error::Read(..) => "the file that an earlier run's --records wrote".into(),
+        Error::Write(..) => {
+            "room on the disk, and write permission; what was written is kept, and --resume \
+             continues it"
                 .into()
         }
-        Error::Unfit { .. } => "a file whose name ends in .jsonl".into(),
+        _ => "a file whose name ends in .jsonl".into(),
     };
     CliError::Failed { cause: error.to_string(), remedy }
 }

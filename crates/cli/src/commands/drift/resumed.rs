@@ -1,4 +1,4 @@
-//! What an earlier run recorded, to go on with or to compute from.
+//! What an earlier run recorded, to continue or to compute from.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use crate::error::CliError;
 /// What is taken of a record, and what for.
 #[derive(Debug, Default)]
 pub(super) struct Resuming<'a> {
-    /// These clocks; all where none is named.
+    /// These clocks; all if none is named.
     pub(super) clocks: &'a [ClockName],
     /// Nothing is measured: the file is only read.
     pub(super) only_computes: bool,
-    /// A person with a stopwatch goes on with it.
+    /// A person with a stopwatch continues it.
     pub(super) by_stopwatch: bool,
 }
 
 impl Run {
-    /// Takes in what an earlier run recorded, and goes on in its file. A run
-    /// that only computes leaves the file as it is; but of what a killed run
-    /// left of a Parquet file, it makes that.
+    /// Adds what an earlier run recorded, and continues its file. A run that only
+    /// computes leaves the file as it is; but from what a killed run left of a
+    /// Parquet file, it makes that.
     pub(super) fn resume(&mut self, path: &Path, how: &Resuming<'_>) -> Result<(), CliError> {
         let (mut last_boot, mut boots) = (None, 0u64);
         let mut references: Vec<String> = Vec::new();
@@ -41,7 +41,7 @@ impl Run {
             }
         };
         let note = if how.only_computes && !is_unfinished(path) {
-            records::look(path, take)?
+            records::read(path, take)?
         } else {
             let (recorder, note) = records::resume(path, take)?;
             self.recorder = Some(recorder);
@@ -55,7 +55,7 @@ impl Run {
         if boots > 1 {
             let times = if boots > 2 { format!(", {} times", boots - 1) } else { String::new() };
             self.notes.push(format!(
-                "This machine was started again since the record began{times}: frequencies are \
+                "This machine was restarted since the record began{times}: frequencies are \
                  of all of it, offsets of the time since."
             ));
         }
@@ -72,19 +72,19 @@ impl Run {
     }
 }
 
-/// A reference of the record that this run does not compare with.
+/// The note on a reference that this run does not compare with.
 fn left_out_note(name: &str) -> String {
     format!(
-        "{name} is in the record, and was not compared with in this run: {} goes on with it.",
+        "{name} is in the record, and was not compared with in this run: {} continues it.",
         option(name)
     )
 }
 
-/// What on the command line names that reference.
+/// The option of that reference.
 fn option(name: &str) -> String {
     match name.split_once(' ') {
         Some(("ntp", server)) => format!("`--ntp {server}`"),
-        // What was said of it, such as tai=37, after a comma.
+        // What it was specified to count, such as tai=37, after a comma.
         Some(("phc" | "kvm", device)) => format!("`--phc {}`", device.replace(' ', ",")),
         Some((kind, which)) => format!("`--{kind}={which}`"),
         None if name == "raw" => "a run without an option for a reference".into(),

@@ -76,10 +76,10 @@ fn a_clock_set_back_is_noted_and_its_comparisons_are_kept() {
     assert_eq!(lines, 2 + 2 * 60);
 }
 
-/// The machine was started again: the clock counts from another moment, the
+/// The machine was restarted: the clock counts from another moment, the
 /// frequency is the same.
 #[test]
-fn a_record_goes_on_across_a_restart() {
+fn a_record_continues_across_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let fast = |now: u64| SINCE_1970 + now + now / 20_000;
@@ -95,7 +95,7 @@ fn a_record_goes_on_across_a_restart() {
     two.resume(&path, &Resuming::default()).unwrap();
     minute(&mut two, &second);
     let report = two.report(Budget::default()).unwrap();
-    assert!(report.notes[0].starts_with("This machine was started again"), "{:?}", report.notes);
+    assert!(report.notes[0].starts_with("This machine was restarted"), "{:?}", report.notes);
     assert!(report.disturbed.is_empty(), "{:?}", report.disturbed);
     let realtime = &report.pairs[1].drift;
     assert_eq!((realtime.readings, realtime.steps.len()), (120, 0));
@@ -155,6 +155,6 @@ fn a_reference_of_the_record_that_is_not_compared_with_is_noted() {
     let mut run = Run::new(Clocks::of(Vec::new()), vec![raw], "this boot".into());
     run.resume(&path, &Resuming::default()).unwrap();
     let expected = "ntp 192.0.2.1 is in the record, and was not compared with in this run: `--ntp \
-                192.0.2.1` goes on with it.";
+                192.0.2.1` continues it.";
     assert_eq!(run.notes.last().unwrap(), expected);
 }

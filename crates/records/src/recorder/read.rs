@@ -2,19 +2,18 @@
 
 use super::*;
 
-/// Whether the lines of a Parquet file of that name stand beside it still: of
-/// a run that was cut short, or is under way.
+/// Whether a Parquet file of that name still has its partial lines: of a run
+/// that was cut short, or that is running.
 pub fn is_unfinished(path: &Path) -> bool {
     Kind::of(path).is_ok_and(|kind| kind == Kind::Parquet) && partial(path).exists()
 }
 
 /// Gives what runs left of `path` to `take`, and changes nothing: the file need
-/// not be ours to write, and another run may be writing it.
+/// not be writable, and another run may be writing it.
 ///
 /// # Errors
-/// It cannot be read, is no file of comparisons, or `take` says why it has no
-/// use for it.
-pub fn look(path: &Path, take: impl FnMut(&Record) -> Result<(), String>) -> Result<Joined, Error> {
+/// It cannot be read, is no file of comparisons, or `take` rejects one.
+pub fn read(path: &Path, take: impl FnMut(&Record) -> Result<(), String>) -> Result<Joined, Error> {
     let kind = Kind::of(path).ok();
     let path = if is_unfinished(path) { partial(path) } else { path.to_owned() };
     let file = File::open(&path).map_err(reading(&path))?;
@@ -22,14 +21,9 @@ pub fn look(path: &Path, take: impl FnMut(&Record) -> Result<(), String>) -> Res
     let mut cut_bytes = 0;
     if Kind::of(&path).is_ok_and(|kind| kind == Kind::Parquet) {
         parquet::read(file, |record| taken.take(&record)).map_err(damaged(&path))?;
+        taken.check(&path)?;
     } else {
-        let begun = begun(&file, kind).map_err(reading(&path))?;
-        let whole = match begun {
-            Some(whole) => whole,
-            None => read_lines(&file, &path, |record| taken.take(&record))?,
-        };
-        cut_bytes = whole.cut_bytes;
+        cut_bytes = taken.read_lines(&file, &path, kind)?.cut_bytes;
     }
-    taken.check(&path)?;
     Ok(Joined { path, cut_bytes })
 }
