@@ -19,7 +19,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
-use units::Latched;
+use units::CrossTimestamp;
 
 /// Comparisons an extended request makes.
 const SAMPLES: u8 = 9;
@@ -36,7 +36,7 @@ pub trait Device: std::fmt::Debug {
     /// PTP_SYS_OFFSET_PRECISE.
     ///
     /// # Errors
-    /// The system's: EOPNOTSUPP where nothing can be latched.
+    /// The system's: EOPNOTSUPP where nothing can be cross-timestamped.
     fn precise(&self) -> io::Result<ptp_sys_offset_precise>;
 
     /// PTP_SYS_OFFSET_EXTENDED.
@@ -72,7 +72,7 @@ pub struct PhcReading {
     /// The device's first and last time of this reading, ns.
     pub device_ns: (u64, u64),
     /// The device's time and the system's clocks, the tightest of them.
-    pub latched: Latched,
+    pub cross_timestamp: CrossTimestamp,
 }
 
 impl PhcReading {
@@ -82,7 +82,10 @@ impl PhcReading {
         let minus = |ns: u64| ns.checked_add_signed(-i64::from(seconds) * 1_000_000_000);
         Some(Self {
             device_ns: (minus(self.device_ns.0)?, minus(self.device_ns.1)?),
-            latched: Latched { shown_ns: minus(self.latched.shown_ns)?, ..self.latched },
+            cross_timestamp: CrossTimestamp {
+                shown_ns: minus(self.cross_timestamp.shown_ns)?,
+                ..self.cross_timestamp
+            },
         })
     }
 }
@@ -168,7 +171,7 @@ fn from_precise(pair: &ptp_sys_offset_precise) -> Option<PhcReading> {
     let realtime = ns(pair.sys_realtime)?;
     Some(PhcReading {
         device_ns: (device, device),
-        latched: Latched {
+        cross_timestamp: CrossTimestamp {
             shown_ns: device,
             realtime_ns: (realtime, realtime),
             raw_ns: Some(ns(pair.sys_monoraw)?),
@@ -190,7 +193,11 @@ fn from_extended(triples: &ptp_sys_offset_extended) -> Option<PhcReading> {
         .min_by_key(|[before, _, after]| after - before)?;
     Some(PhcReading {
         device_ns: (read.first()?[1], read.last()?[1]),
-        latched: Latched { shown_ns: device, realtime_ns: (before, after), raw_ns: None },
+        cross_timestamp: CrossTimestamp {
+            shown_ns: device,
+            realtime_ns: (before, after),
+            raw_ns: None,
+        },
     })
 }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, setsockopt, sockopt};
 
-use units::{ClockPair, Latched, OffsetBound, TimeInterval, TimeReading};
+use units::{ClockPair, CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
 
 use crate::SourceError;
 use crate::source::now;
@@ -194,8 +194,8 @@ impl HostSocket {
         let shown_ns = realtime_ns.checked_add_signed(offset_ns).ok_or_else(before_1970)?;
         let utc = TimeInterval::around(shown_ns, bound_ns);
         let realtime_ns = (realtime_ns, realtime_ns);
-        let latched = Some(Latched { shown_ns, realtime_ns, raw_ns: None });
-        Ok(TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), latched, after })
+        let cross_timestamp = Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None });
+        Ok(TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), cross_timestamp, after })
     }
 
     fn receive(&self) -> io::Result<Option<Datagram>> {
@@ -299,7 +299,7 @@ fn accept(
                 before: if is_before { read_at } else { now },
                 utc: TimeInterval::around(shown_ns, error_ns),
                 shown_ns: (shown_ns, shown_ns),
-                latched: Some(Latched { shown_ns, realtime_ns, raw_ns: None }),
+                cross_timestamp: Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None }),
                 after: now,
             };
             let offset = reading.offset().map_err(|error| Rejected::OutOfRange(error.to_string()));

@@ -133,10 +133,17 @@ impl PhcSource {
         let after = stamp();
         let shown = shown.map_err(|error| crate::unknown(&self.name, &error))?;
         let before_1970 = || SourceError::Before1970 { device: self.name.clone() };
-        let PhcReading { device_ns, latched } = shown.minus_s(ahead_s).ok_or_else(before_1970)?;
+        let PhcReading { device_ns, cross_timestamp } =
+            shown.minus_s(ahead_s).ok_or_else(before_1970)?;
         // The kernel's own CLOCK_REALTIME is nearer to the device than ours.
-        let utc = TimeInterval::around(latched.shown_ns, 0);
-        Ok(TimeReading { before, utc, shown_ns: device_ns, latched: Some(latched), after })
+        let utc = TimeInterval::around(cross_timestamp.shown_ns, 0);
+        Ok(TimeReading {
+            before,
+            utc,
+            shown_ns: device_ns,
+            cross_timestamp: Some(cross_timestamp),
+            after,
+        })
     }
 }
 

@@ -72,7 +72,7 @@ fn reading<S>(before: S, seconds: u64, after: S) -> TimeReading<S> {
     let shown_ns = seconds.saturating_mul(1_000_000_000);
     let earliest_ns = i128::from(seconds) * 1_000_000_000;
     let utc = TimeInterval { earliest_ns, latest_ns: earliest_ns + 1_000_000_000 };
-    TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), latched: None, after }
+    TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), cross_timestamp: None, after }
 }
 
 #[cfg(test)]

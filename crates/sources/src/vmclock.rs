@@ -123,7 +123,7 @@ impl VmClockSource {
                 utc.latest_ns += 1;
                 self.max_error_ns = Some(max_error.0);
                 let shown_ns = (shown_ns, shown_ns);
-                return Ok(TimeReading { before, utc, shown_ns, latched: None, after });
+                return Ok(TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
             }
         }
         Err(VmClockError::Unsteady { device: self.name.clone(), tries: TRIES })

@@ -13,7 +13,7 @@ mod reading;
 
 pub use bracket::Bracket;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
-pub use reading::{ClockPair, Latched, OffsetBound, OffsetError, TimeInterval, TimeReading};
+pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeInterval, TimeReading};
 
 #[cfg(test)]
 extern crate std;

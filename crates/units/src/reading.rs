@@ -53,7 +53,7 @@ pub struct TimeReading<S> {
     /// without their error. The same where it was read once.
     pub shown_ns: (u64, u64),
     /// What the kernel read together with the source.
-    pub latched: Option<Latched>,
+    pub cross_timestamp: Option<CrossTimestamp>,
     /// The caller's clocks just after.
     pub after: S,
 }
@@ -61,7 +61,7 @@ pub struct TimeReading<S> {
 /// The system's clocks as the kernel read them with a source: tighter than two
 /// stamps around the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Latched {
+pub struct CrossTimestamp {
     /// What the source showed then, ns since 1970.
     pub shown_ns: u64,
     /// CLOCK_REALTIME before and after it; the same where both were latched at
@@ -104,8 +104,8 @@ impl<S, E> TimeReading<Result<S, E>> {
     /// # Errors
     /// The first stamp's that was not.
     pub fn transpose(self) -> Result<TimeReading<S>, E> {
-        let Self { before, utc, shown_ns, latched, after } = self;
-        Ok(TimeReading { before: before?, utc, shown_ns, latched, after: after? })
+        let Self { before, utc, shown_ns, cross_timestamp, after } = self;
+        Ok(TimeReading { before: before?, utc, shown_ns, cross_timestamp, after: after? })
     }
 }
 
@@ -124,8 +124,9 @@ impl TimeReading<ClockPair> {
     /// The bounds contradict each other, or are too far off.
     pub fn offset(&self) -> Result<OffsetBound, OffsetError> {
         let (before, after) = (self.before, self.after);
-        let realtime_ns =
-            self.latched.map_or((before.realtime_ns, after.realtime_ns), |it| it.realtime_ns);
+        let realtime_ns = self
+            .cross_timestamp
+            .map_or((before.realtime_ns, after.realtime_ns), |it| it.realtime_ns);
         let took = |end: u64, start: u64| i128::from(end) - i128::from(start);
         let realtime = took(after.realtime_ns, before.realtime_ns);
         let set = (realtime - took(after.monotonic_ns, before.monotonic_ns)).abs();

@@ -64,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true)]
     chrony: Option<Option<SocketAddr>>,
 
-    /// Compare with a stopwatch: Enter at its start, Enter at its end
+    /// Compare with a stopwatch: press Enter when you start it, and again when
+    /// you stop it
     #[arg(long, conflicts_with_all = ["ntp", "phc", "vmclock", "chrony"])]
     stopwatch: bool,
 
@@ -91,7 +92,7 @@ pub(crate) struct Args {
     max_offset: Option<Duration>,
 
     /// Write each comparison to a new file: .csv, .jsonl, or .parquet, which is
-    /// made from FILE.parquet.partial at the end
+    /// converted from FILE.parquet.partial at the end
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     records: Option<PathBuf>,
 

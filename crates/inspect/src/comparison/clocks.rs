@@ -213,15 +213,15 @@ impl Clocks {
         each.filter_map(|((name, _), (before, after))| {
             let shown = Span { before: before.as_ref()?.before, after: after.as_ref()?.after };
             // What the kernel read itself is tighter than two stamps.
-            let latched = reading.latched.and_then(|latched| {
+            let cross_timestamp = reading.cross_timestamp.and_then(|cross_timestamp| {
                 let (before, after) = match name {
-                    ClockName::Realtime => latched.realtime_ns,
-                    ClockName::Raw => latched.raw_ns.map(|ns| (ns, ns))?,
+                    ClockName::Realtime => cross_timestamp.realtime_ns,
+                    ClockName::Raw => cross_timestamp.raw_ns.map(|ns| (ns, ns))?,
                     _ => return None,
                 };
-                Some((Span { before, after }, Span::at(latched.shown_ns)))
+                Some((Span { before, after }, Span::at(cross_timestamp.shown_ns)))
             });
-            let (shown, reference) = latched.unwrap_or((shown, reference));
+            let (shown, reference) = cross_timestamp.unwrap_or((shown, reference));
             let reading = Reading { clock: shown, reference, nesting: Nesting::ClockOutside };
             Some(Compared { clock: *name, reading })
         })
@@ -279,7 +279,8 @@ mod tests {
         let before = stamp();
         let shown_ns = (raw().unwrap(), raw().unwrap());
         let (utc, after) = (TimeInterval::around(0, 0), stamp());
-        let inner = clocks.within(&TimeReading { before, utc, shown_ns, latched: None, after });
+        let inner =
+            clocks.within(&TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
         let outer = clocks.around(raw);
         assert_eq!((inner.len(), outer.len()), (names.len(), names.len()));
         for one in inner.iter().chain(&outer) {

@@ -12,10 +12,10 @@ fn a_latched_pair_has_no_width() {
     let compared = from_precise(&pair).unwrap();
     assert_eq!(compared.device_ns, (1_795_000_037_000_000_005, 1_795_000_037_000_000_005));
     assert_eq!(
-        compared.latched.realtime_ns,
+        compared.cross_timestamp.realtime_ns,
         (1_795_000_000_000_000_007, 1_795_000_000_000_000_007)
     );
-    assert_eq!(compared.latched.raw_ns, Some(44_000_000_009));
+    assert_eq!(compared.cross_timestamp.raw_ns, Some(44_000_000_009));
     pair.sys_realtime.sec = -1;
     assert_eq!(from_precise(&pair), None);
 }
@@ -32,14 +32,14 @@ fn the_tightest_of_many_is_taken() {
     triples.ts[1] = [time(1, 2000), time(5, 2010), time(1, 2100)];
     triples.ts[2] = [time(1, 4000), time(5, 4010), time(1, 3900)];
     let compared = from_extended(&triples).unwrap();
-    assert_eq!(compared.latched.realtime_ns, (1_000_002_000, 1_000_002_100));
-    assert_eq!(compared.latched.shown_ns, 5_000_002_010);
+    assert_eq!(compared.cross_timestamp.realtime_ns, (1_000_002_000, 1_000_002_100));
+    assert_eq!(compared.cross_timestamp.shown_ns, 5_000_002_010);
     assert_eq!(compared.device_ns, (5_000_000_010, 5_000_004_010));
     let less = compared.minus_s(4).unwrap();
-    assert_eq!((less.latched.shown_ns, less.device_ns.0), (1_000_002_010, 1_000_000_010));
+    assert_eq!((less.cross_timestamp.shown_ns, less.device_ns.0), (1_000_002_010, 1_000_000_010));
     assert_eq!(
-        (less.latched.realtime_ns, compared.minus_s(6)),
-        (compared.latched.realtime_ns, None)
+        (less.cross_timestamp.realtime_ns, compared.minus_s(6)),
+        (compared.cross_timestamp.realtime_ns, None)
     );
     triples.n_samples = 26;
     assert_eq!(from_extended(&triples), None);
@@ -56,7 +56,8 @@ fn a_file_that_is_no_such_clock_is_an_error() {
 fn a_trace_of_latched_pairs_is_read() {
     let phc = replayed("latched.txt");
     assert_eq!(phc.method(), Method::Precise);
-    let readings: Vec<Latched> = (0..12).map(|_| phc.read().unwrap().latched).collect();
+    let readings: Vec<CrossTimestamp> =
+        (0..12).map(|_| phc.read().unwrap().cross_timestamp).collect();
     // 1500 ns ahead at the start, and 40 ppm of the time since.
     for one in &readings {
         let since = one.realtime_ns.0 - 1_795_000_000_000_000_000;
@@ -71,7 +72,7 @@ fn a_trace_without_latching_is_read_around_the_device() {
     let phc = replayed("read_around.txt");
     assert_eq!(phc.method(), Method::Extended);
     for _ in 0..12 {
-        let one = phc.read().unwrap().latched;
+        let one = phc.read().unwrap().cross_timestamp;
         let (before, after) = one.realtime_ns;
         // Never the delayed sample.
         assert_eq!((after - before, one.raw_ns), (900, None), "{one:?}");

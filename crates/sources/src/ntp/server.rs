@@ -136,7 +136,7 @@ impl NtpServer {
             latest_ns: i128::from(received_ns) + i128::from(root_distance_ns),
         };
         let shown_ns = (received_ns, transmitted_ns);
-        let reading = TimeReading { before, utc, shown_ns, latched: None, after };
+        let reading = TimeReading { before, utc, shown_ns, cross_timestamp: None, after };
         let (stratum, leap) = (result.stratum(), result.leap_indicator());
         Ok(Reply { reading, state: ServerState { stratum, root_distance_ns, leap } })
     }

@@ -61,7 +61,7 @@ fn a_page_gives_the_time_between_two_stamps() {
     let mut utc = TimeInterval::around(shown_ns, max_error_ns);
     utc.latest_ns += 1;
     let shown_ns = (shown_ns, shown_ns);
-    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, latched: None, after: 1 });
+    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, cross_timestamp: None, after: 1 });
     assert_eq!(vmclock.status().root_distance_ns, Some(max_error_ns));
     assert_eq!(vmclock.info().unwrap(), page());
 }

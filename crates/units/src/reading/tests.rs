@@ -15,7 +15,7 @@ fn offset(
     before: ClockPair,
     after: ClockPair,
 ) -> Result<OffsetBound, OffsetError> {
-    TimeReading { before, utc, shown_ns: (0, 0), latched: None, after }.offset()
+    TimeReading { before, utc, shown_ns: (0, 0), cross_timestamp: None, after }.offset()
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
             "--never-backward contradicts --chrony makestep: chronyd steps by its own \
              measurements, backward too"
                 .into(),
-            "one of the two; --chrony sock=PATH leaves steps to `makestep` in chrony.conf".into(),
+            "only one of the two; with --chrony sock=PATH chronyd steps by `makestep` in chrony.conf".into(),
         ),
         DaemonError::ToleranceBeyondThreshold => {
             ("--tolerance is beyond --step-threshold".into(), in_order())
@@ -27,7 +27,7 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
         }
         DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(kind)),
         DaemonError::OtherDaemonsUnknown(_) => {
-            (error.to_string(), "--force if none runs, on the host of a container neither".into())
+            (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
         }
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),

@@ -85,9 +85,10 @@ fn policy(policy: &Policy) -> String {
     let rate = format!("{} back to back, then one per {interval}{back}", policy.burst);
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
-        Corrector::Kernel => format!("steps beyond {threshold}: {rate}; slews below"),
+        Corrector::Kernel => format!("slews up to {threshold}, steps beyond: {rate}"),
         Corrector::Chronyd { makestep, feed } => {
-            let feed = feed.then(|| "chronyd is fed the selected source".to_owned());
+            let feed = feed
+                .then(|| "samples of the selected source go to chronyd's refclock SOCK".to_owned());
             let steps = makestep.then(|| format!("chronyd makestep beyond {threshold}: {rate}"));
             feed.into_iter().chain(steps).collect::<Vec<_>>().join("; ")
         }
@@ -96,7 +97,11 @@ fn policy(policy: &Policy) -> String {
 
 fn corrected(corrected: &Corrected) -> Vec<String> {
     let basis = &corrected.basis;
-    let would = if corrected.dry_run { "would correct by " } else { "" };
+    let would = match (corrected.dry_run, corrected.how) {
+        (false, _) => "",
+        (true, Method::Makestep) => "would request it, offset ",
+        (true, _) => "would correct by ",
+    };
     let mut message = vec![format!("{would}{}, {}", amount(basis.by_ns), selected(basis))];
     if let (Method::Step | Method::Makestep, Some(before), Some(after)) =
         (corrected.how, corrected.before_unix_ns, corrected.after_unix_ns)
@@ -129,7 +134,7 @@ fn cause(cause: Cause) -> &'static str {
         Cause::Start => "startup",
         Cause::HostResumed => "the host resumed this machine",
         Cause::Disruption(kind) => kind.name(),
-        Cause::SourceMoved(_) => "the source moved against the clock",
+        Cause::SourceMoved(_) => "the offset from the source changed",
     }
 }
 
@@ -144,7 +149,7 @@ fn refusal(refusal: Refusal) -> String {
         }
         Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "the sources contradict each other: three outvote a wrong one (--ntp)".into()
+            "no majority: the sources contradict each other; with three a falseticker is outvoted (--ntp)".into()
         }
         Refusal::WorseSource => {
             "only the RTC is reachable, and a better source was selected before".into()

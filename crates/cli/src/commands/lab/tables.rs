@@ -19,12 +19,11 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
+/// What a column shows of a row.
+type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
+
 /// A table of these rows, with what each column shows of one.
-fn table<R, const N: usize>(
-    title: &str,
-    rows: &[R],
-    columns: [(Column, &dyn Fn(&R) -> Cell); N],
-) -> Table {
+fn table<R, const N: usize>(title: &str, rows: &[R], columns: [(Column, Show<'_, R>); N]) -> Table {
     let shown = columns.each_ref().map(|column| column.1);
     let mut table = Table::new(title, columns.map(|column| column.0));
     for row in rows {

@@ -52,7 +52,7 @@ fn a_right_reply_is_taken_with_the_clocks_around_it() {
         latest_ns: 1_795_000_000_750_000_000,
     };
     let shown_ns = (1_795_000_000_250_000_000, 1_795_000_000_500_000_000);
-    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, latched: None, after: 1 });
+    assert_eq!(reading, TimeReading { before: 0, utc, shown_ns, cross_timestamp: None, after: 1 });
     assert_eq!(state, ServerState { stratum: 2, root_distance_ns: 500_000_000, leap: 0 });
 }
 

@@ -44,7 +44,7 @@ fn a_dry_run_reports_would() {
     for (how, expected) in [
         (Method::Step, "step: would correct by -41.2 ms, selected"),
         (Method::Slew, "slew: would correct by -41.2 ms, selected"),
-        (Method::Makestep, "makestep: would correct by -41.2 ms, selected"),
+        (Method::Makestep, "makestep: would request it, offset -41.2 ms"),
     ] {
         let shown = shown(Event::Corrected(corrected(how)));
         assert!(shown.contains(expected), "{shown}");
