@@ -22,7 +22,7 @@ pub mod selected;
 mod session;
 pub mod stopwatch;
 
-pub use clock_name::{ClockName, UnknownClock};
+pub use clock_name::ClockName;
 pub use clocks::{Clocks, Compared, NotMeasured, Reader, TscFrequency, TscSource};
 pub use notes::{Note, Seems, StoodStill};
 pub use outcome::{Outcome, Unchecked};
@@ -32,4 +32,4 @@ pub use reference::{Failure, Reference, ReferenceReport};
 pub use session::{NothingMeasured, Round, Session};
 
 #[cfg(test)]
-mod testing;
+mod tests;

@@ -65,7 +65,7 @@ fn drift_finds_fifty_ppm(program: &Program) {
 
 fn drift_obeys_a_kiss(program: &Program) {
     let timing = ["--duration", "2s", "--interval", "50ms", "--format", "json"];
-    // Asked to leave: it does so at once, with what it has.
+    // At DENY it stops at once, with what it has.
     let kiss = Some((4, *b"DENY"));
     let server = NtpServer::start(Behaviour { kiss, ..Behaviour::default() });
     let said = measure(program, &server, &timing);
@@ -76,14 +76,14 @@ fn drift_obeys_a_kiss(program: &Program) {
     let stopped = report_["references"][0]["stopped"].as_str().expect("a reason");
     assert!(stopped.ends_with("kiss-o'-death DENY"), "{stopped}");
     assert_eq!(server.stop(), 4);
-    // Asked to ask less: 2 s at 50 ms would be 40 requests, from the third on
+    // At RATE it slows down: 2 s at 50 ms would be 40 requests, from the third on
     // each at twice the distance they are 3 + 5.
     let kiss = Some((3, *b"RATE"));
     let server = NtpServer::start(Behaviour { kiss, ..Behaviour::default() });
     let said = measure(program, &server, &timing);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    let asked = server.stop();
-    assert!(asked <= 9, "{asked} requests");
+    let requests = server.stop();
+    assert!(requests <= 9, "{requests} requests");
 }
 
 fn drift_outvotes_a_falseticker(program: &Program) {
@@ -108,7 +108,7 @@ fn drift_outvotes_a_falseticker(program: &Program) {
     assert_eq!(code, Some(1), "{told:#}");
 }
 
-/// Answers the questions of a run, in this order, and gives what it said.
+/// Replies to the prompts of a run, in this order, and returns its output.
 fn by_hand(program: &Program, more: &[&str], answers: &[(&str, &str)]) -> ProgramOutput {
     let mut child = program
         .command(&["drift", "--stopwatch", "--clock", "monotonic", "--format", "json"])
@@ -146,7 +146,7 @@ fn drift_by_a_stopwatch(program: &Program) {
     let high = frequency["interval_ppm"][1].as_f64().expect("an interval");
     assert!(low < -200_000.0 + 1.0 && high > low, "{frequency}");
     assert!(fs::read_to_string(&plot).expect("a picture").contains("against stopwatch"));
-    // It runs on: only what it shows now is asked, and that narrows it down.
+    // It keeps running: the prompt is only for what it shows now, which narrows the interval.
     let told = report(&by_hand(program, &["--resume", file], &[answers[1], (answers[2].0, "5\n")]));
     let drift = &told["pairs"][0]["drift"];
     assert_eq!(drift["readings"], 3, "{told:#}");

@@ -122,8 +122,8 @@ fn drift_finds_a_step(program: &Program) {
     }
 }
 
-/// A server that never answers takes a second of all others' time each time
-/// it is asked: it is, twice, and then not before 8 s are over.
+/// A server that never replies takes a second of all others' time each time
+/// it is queried: it is, twice, and then not before 8 s are over.
 fn drift_beside_the_dead(program: &Program) {
     let dead = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
     let good = NtpServer::start(Behaviour::default());
@@ -140,7 +140,7 @@ fn drift_beside_the_dead(program: &Program) {
     assert_eq!(dead.stop(), 2, "{told:#}");
 }
 
-/// One clock against one server: nothing tells which of the two it was, so
+/// One clock against one server: nothing shows which of the two it was, so
 /// no budget is kept to.
 fn drift_finds_a_lone_step(program: &Program) {
     let step_at_request = Some((20, -0.5));

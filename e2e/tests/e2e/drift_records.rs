@@ -27,7 +27,7 @@ fn kill_after_some(program: &Program, server: &NtpServer, records: &Path) -> usi
         .stdout(Stdio::null())
         .spawn()
         .expect("the program starts");
-    // A Parquet file is made of lines that stand beside it.
+    // A Parquet file is made of lines in another file.
     let lines = match file.strip_suffix(".parquet") {
         Some(_) => PathBuf::from(format!("{file}.partial")),
         None => records.to_owned(),
@@ -50,12 +50,12 @@ fn drift_killed(program: &Program) {
         let server = NtpServer::start(Behaviour::default());
         let lines = kill_after_some(program, &server, &folder.path().join(name));
         let answered = usize::try_from(server.stop()).expect("a count");
-        // All but the one under way when it was killed.
+        // All but the one pending when it was killed.
         assert!(lines.abs_diff(answered) <= 1, "{lines} lines, {answered} answers");
     }
 }
 
-/// Killed, gone on with, ended: one Parquet file of all comparisons.
+/// Killed, continued, ended: one Parquet file of all comparisons.
 fn drift_packs(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("run.parquet");

@@ -111,7 +111,8 @@ pub(crate) struct Args {
 
 fn clock_name() -> impl TypedValueParser<Value = ClockName> {
     let value = |clock: ClockName| PossibleValue::new(clock.name()).help(clock.description());
-    PossibleValuesParser::new(ClockName::all().map(value)).try_map(|name| name.parse())
+    PossibleValuesParser::new(ClockName::all().map(value))
+        .try_map(|name| ClockName::named(&name).ok_or("no such clock"))
 }
 
 /// A time, or none.

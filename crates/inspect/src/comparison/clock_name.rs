@@ -1,7 +1,6 @@
 //! The clocks' names.
 
 use std::fmt;
-use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,6 +55,11 @@ impl ClockName {
         self.row().2
     }
 
+    /// The clock of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|clock| clock.name() == name)
+    }
+
     fn row(self) -> (Self, &'static str, &'static str) {
         NAMES.into_iter().find(|(clock, ..)| *clock == self).unwrap_or(NAMES[0])
     }
@@ -70,18 +74,5 @@ impl ClockName {
 impl fmt::Display for ClockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// A text that names no clock.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no clock is named {0:?}")]
-pub struct UnknownClock(pub String);
-
-impl FromStr for ClockName {
-    type Err = UnknownClock;
-
-    fn from_str(text: &str) -> Result<Self, UnknownClock> {
-        Self::all().find(|clock| clock.name() == text).ok_or_else(|| UnknownClock(text.to_owned()))
     }
 }

@@ -66,7 +66,7 @@ impl Unchecked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::testing::pair_of;
+    use crate::comparison::tests::pair_of;
 
     fn unchecked(pairs: &[(ClockName, &str, u64)], budget: Budget) -> Vec<Unchecked> {
         let pair = |(clock, reference, count): &(ClockName, &str, u64)| {

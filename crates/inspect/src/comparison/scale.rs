@@ -44,7 +44,7 @@ mod tests {
     use instruments::drift::budget::Budget;
 
     use super::*;
-    use crate::comparison::testing::pair_of;
+    use crate::comparison::tests::pair_of;
 
     /// The notes on a minute of a clock that is ahead of a reference.
     fn of(clock: ClockName, reference: &str, ahead_s: i64, tai_s: i32) -> Option<Note> {

@@ -36,32 +36,17 @@ pub enum SelectError {
     #[error(transparent)]
     Ntp(#[from] NtpError),
     /// The PTP hardware clock cannot be read.
-    #[error("cannot read {}: {why}", path.display())]
-    Phc {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        why: Unknown,
-    },
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Phc(PathBuf, Unknown),
     /// It is not known what the PTP hardware clock counts.
-    #[error("{}: {why}", phc.device())]
-    Scale {
-        /// The clock.
-        phc: Box<PhcSource>,
-        /// What is not known.
-        why: UnknownScale,
-    },
+    #[error("{}: {}", .0.device(), .1)]
+    Scale(Box<PhcSource>, UnknownScale),
     /// No device shows the host's time.
     #[error("no PTP hardware clock here shows a host's time")]
     NoHostsClock,
     /// The VMClock page cannot be read.
-    #[error("cannot read {}: {why}", path.display())]
-    VmClock {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        why: Unknown,
-    },
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    VmClock(PathBuf, Unknown),
     /// One that is named twice would vote twice.
     #[error("{0}")]
     Duplicate(String),
@@ -81,7 +66,7 @@ pub fn references(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<Reference>, Sel
     }
     if let Some(path) = wanted.vmclock {
         let vmclock = Reference::vmclock(path, pace);
-        references.push(vmclock.map_err(|why| SelectError::VmClock { path: path.into(), why })?);
+        references.push(vmclock.map_err(|why| SelectError::VmClock(path.into(), why))?);
     }
     if let Some(address) = wanted.chrony {
         references.push(Reference::chrony(address, pace));
@@ -138,13 +123,13 @@ fn phc(spec: &PhcSpec, pace: Pace) -> Result<Reference, SelectError> {
     };
     let phc = match PhcSource::open(&path, spec.scale) {
         Fact::Known(phc) => phc,
-        Fact::Unknown(why) => return Err(SelectError::Phc { path, why }),
+        Fact::Unknown(why) => return Err(SelectError::Phc(path, why)),
     };
     match phc.ahead_of_utc_s() {
         Ok(ahead_s) => Ok(Reference::phc(phc, Some(ahead_s), pace)),
         // Its frequency means something, whatever it counts.
         Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, None, pace)),
-        Err(why) => Err(SelectError::Scale { phc: Box::new(phc), why }),
+        Err(why) => Err(SelectError::Scale(Box::new(phc), why)),
     }
 }
 

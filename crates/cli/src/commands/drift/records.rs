@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use inspect::comparison::{ClockName, UnknownClock};
+use inspect::comparison::ClockName;
 use records::{Damage, Error, Joined, Record, Recorder};
 
 use crate::error::CliError;
@@ -39,9 +39,8 @@ pub(super) fn read(
 /// Gives `take` the clock of a comparison.
 fn by_name(mut take: impl FnMut(ClockName, &Record)) -> impl FnMut(&Record) -> Result<(), String> {
     move |record| {
-        let clock = record.clock.parse();
-        let clock =
-            clock.map_err(|UnknownClock(clock)| format!("is of an unknown clock: {clock:?}"))?;
+        let clock = ClockName::named(&record.clock)
+            .ok_or_else(|| format!("is of an unknown clock: {:?}", record.clock))?;
         take(clock, record);
         Ok(())
     }

@@ -27,18 +27,18 @@ pub(super) fn select_best(pace: Pace) -> (Reference, Option<String>) {
 
 fn failed(error: SelectError) -> CliError {
     let remedy = match &error {
-        SelectError::Scale { phc, why } => return unknown_scale(phc, why),
+        SelectError::Scale(phc, why) => return unknown_scale(phc, why),
         SelectError::Ntp(_) => {
             "a name or address that this machine can resolve, and a port after a colon"
         }
-        SelectError::Phc { .. } => {
+        SelectError::Phc(..) => {
             "`ls /dev/ptp*`; under KVM, CONFIG_PTP_1588_CLOCK_KVM in the guest's kernel; as root \
              where it is not readable"
         }
         SelectError::NoHostsClock => {
             "`modprobe ptp_kvm` in a guest of KVM; or --phc with one of `ls /dev/ptp*`"
         }
-        SelectError::VmClock { .. } => {
+        SelectError::VmClock(..) => {
             "Linux 6.13 or later with CONFIG_PTP_1588_CLOCK_VMCLOCK, on a host that offers the \
              device; as root where it is not readable"
         }
