@@ -188,7 +188,7 @@ impl Found {
     }
 
     fn learn_frequency(&mut self, hardware: &impl Hardware, vcpu: usize, highest: u32) {
-        let told = if self.kvm_clock {
+        let advertised = if self.kvm_clock {
             let reader = TimeReader::new(&hardware.pages().vcpus[vcpu].time);
             reader.info().ok().and_then(|info| {
                 self.stable = info.flags.contains(Flags::TSC_STABLE);
@@ -200,12 +200,13 @@ impl Found {
         } else {
             None
         };
-        let told = told.or_else(|| {
+        let advertised = advertised.or_else(|| {
             let [khz, ..] = (highest >= TIMING_LEAF).then(|| hardware.cpuid(TIMING_LEAF, 0))?;
             (khz > 0).then_some((Hertz(u64::from(khz) * 1000), FrequencyFrom::TimingLeaf))
         });
-        let told = told.or_else(|| Some((self.measure(hardware)?, FrequencyFrom::Measured)));
-        (self.tsc, self.frequency_from) = told.unwrap_or((Hertz(0), FrequencyFrom::Unknown));
+        let measured = || Some((self.measure(hardware)?, FrequencyFrom::Measured));
+        (self.tsc, self.frequency_from) =
+            advertised.or_else(measured).unwrap_or((Hertz(0), FrequencyFrom::Unknown));
     }
 
     /// The TSC's rate against the best available timer.

@@ -4,7 +4,7 @@ use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
 /// The host's clocks at one moment. Two clocks that are read one after the
-/// other differ by the time between the reads; whoever reads them keeps that
+/// other differ by the time between the reads; the caller keeps that
 /// short, or states how long it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostClocks {

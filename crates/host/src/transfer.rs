@@ -110,12 +110,14 @@ pub struct Reenlightenment {
 #[non_exhaustive]
 pub enum RestoreError {
     /// Another provider saved it.
-    #[error("the clock was saved by provider {saved} and cannot be restored by provider {asked}")]
+    #[error(
+        "the clock was saved by provider {saved} and cannot be restored by provider {requested}"
+    )]
     Kind {
         /// The provider that saved it.
         saved: Kind,
         /// The provider that is to restore it.
-        asked: Kind,
+        requested: Kind,
     },
     /// The settings are invalid here.
     #[error(transparent)]
@@ -157,7 +159,7 @@ impl Restored {
         now: HostClocks,
     ) -> Result<Self, RestoreError> {
         if saved.kind != settings.kind {
-            return Err(RestoreError::Kind { saved: saved.kind, asked: settings.kind });
+            return Err(RestoreError::Kind { saved: saved.kind, requested: settings.kind });
         }
         let plan = ClockPlan::new(saved.clock, saved.taken_at, policy, now.real)?;
         let Rate { source, ratio, advertised_tsc, unacknowledged } =

@@ -146,7 +146,7 @@ fn what_cannot_be_restored_is_refused_with_its_operands() {
     let saved = rig.host.save(at(0));
     let restore =
         |settings, now| GuestClock::restore(&saved, settings, Policy::Advance, now).map(|_| ());
-    let kind = RestoreError::Kind { saved: Kind::Kvm, asked: Kind::HyperV };
+    let kind = RestoreError::Kind { saved: Kind::Kvm, requested: Kind::HyperV };
     assert_eq!(restore(HYPERV, at(0)), Err(kind));
     let clock = RestoreError::Clock { clock: Nanos(u64::MAX - 10), away: Nanos(11) };
     assert_eq!(restore(KVM, at(11)), Err(clock));

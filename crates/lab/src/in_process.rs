@@ -19,7 +19,7 @@ use vmm::host_clock;
 
 use crate::bench::Bench;
 use crate::results::Outcome;
-use crate::run::{Found, timed};
+use crate::run::timed;
 use crate::settings::{Experiment, LabError, Progress, Settings};
 
 /// Tries of which the tightest counts, and the span between the two ends.
@@ -42,20 +42,12 @@ pub(crate) fn run_in_process(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc };
-    timed(|| run(experiment, &bench, progress))
-}
-
-fn run(
-    experiment: Experiment,
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
-) -> Result<Found, LabError> {
-    match experiment {
-        Experiment::Drift => drift::run(bench, progress),
-        Experiment::Cost => cost::run(bench, progress),
-        Experiment::Conformance => crate::conformance::in_process(bench, progress),
+    timed(|| match experiment {
+        Experiment::Drift => drift::run(&bench, progress),
+        Experiment::Cost => cost::run(&bench, progress),
+        Experiment::Conformance => crate::conformance::in_process(&bench, progress),
         _ => Err(LabError::NeedsKvm),
-    }
+    })
 }
 
 /// The frequency of this host's TSC by its own clock, without KVM.

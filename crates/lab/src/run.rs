@@ -19,7 +19,16 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     let bench = Bench { settings, host_tsc: vmm::kvm::host_tsc()? };
-    timed(|| dispatch(experiment, &bench, progress))
+    timed(|| match experiment {
+        Experiment::Drift => crate::drift::run(&bench, progress),
+        Experiment::Updates => crate::updates::run(&bench, progress),
+        Experiment::Cost => crate::cost::run(&bench, progress),
+        Experiment::Monotonic => crate::monotonic::run(&bench, progress),
+        Experiment::Offset => crate::offset::run(&bench, progress),
+        Experiment::Restore => crate::restore::run(&bench, progress),
+        Experiment::Agreement => crate::agreement::run(&bench, progress),
+        Experiment::Conformance => crate::conformance::run(&bench, progress),
+    })
 }
 
 /// What `run` finds, and how long it took.
@@ -27,21 +36,4 @@ pub(crate) fn timed(run: impl FnOnce() -> Result<Found, LabError>) -> Result<Out
     let started = Instant::now();
     let (findings, checks) = run()?;
     Ok(Outcome { findings, checks, seconds: started.elapsed().as_secs_f64() })
-}
-
-fn dispatch(
-    experiment: Experiment,
-    bench: &Bench<'_>,
-    progress: &mut dyn Progress,
-) -> Result<Found, LabError> {
-    match experiment {
-        Experiment::Drift => crate::drift::run(bench, progress),
-        Experiment::Updates => crate::updates::run(bench, progress),
-        Experiment::Cost => crate::cost::run(bench, progress),
-        Experiment::Monotonic => crate::monotonic::run(bench, progress),
-        Experiment::Offset => crate::offset::run(bench, progress),
-        Experiment::Restore => crate::restore::run(bench, progress),
-        Experiment::Agreement => crate::agreement::run(bench, progress),
-        Experiment::Conformance => crate::conformance::run(bench, progress),
-    }
 }

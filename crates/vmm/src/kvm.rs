@@ -98,7 +98,7 @@ pub fn host_tsc() -> Result<Hertz, MachineError> {
 }
 
 /// This host's TSC. KVM is queried once: it takes milliseconds, and a machine
-/// is restored while its guest's time stands still.
+/// is restored while its guest's time is stopped.
 pub(crate) fn query_host(kvm: &Kvm) -> Result<HostTsc, MachineError> {
     static KNOWN: OnceLock<HostTsc> = OnceLock::new();
     if let Some(known) = KNOWN.get() {

@@ -95,9 +95,9 @@ impl Vcpu {
     /// the end.
     fn obey(&mut self) -> bool {
         let waits = self.paused || self.next != Next::Enter;
-        let asked = if !waits {
+        let control = if !waits {
             match self.control.try_recv() {
-                Ok(asked) => asked,
+                Ok(control) => control,
                 Err(error) => return error == TryRecvError::Empty,
             }
         } else if self.paused || self.next != Next::Halted {
@@ -106,12 +106,12 @@ impl Vcpu {
                 return true;
             }
             match self.control.recv() {
-                Ok(asked) => asked,
+                Ok(control) => control,
                 Err(_) => return false,
             }
         } else {
             match self.control.recv_timeout(self.until_timer()) {
-                Ok(asked) => asked,
+                Ok(control) => control,
                 Err(RecvTimeoutError::Timeout) => {
                     self.next = self.wake_by_timer();
                     return true;
@@ -119,11 +119,11 @@ impl Vcpu {
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         };
-        self.perform(asked)
+        self.perform(control)
     }
 
-    fn perform(&mut self, asked: Control) -> bool {
-        match asked {
+    fn perform(&mut self, control: Control) -> bool {
+        match control {
             Control::Do(action) => action(self),
             Control::Resume => self.paused = false,
             Control::Wake if self.next == Next::Idle => self.next = Next::Enter,
@@ -133,7 +133,7 @@ impl Vcpu {
         true
     }
 
-    /// Publishes that it is idle, then checks again: `post` writes the request
+    /// Publishes that it is idle, then checks again: `send_request` writes the request
     /// first and reads `idle` then, so one of the two sees the other.
     fn request_waits(&self) -> bool {
         self.status.idle.store(true, Ordering::SeqCst);

@@ -16,7 +16,7 @@ use crate::shared::Shared;
 const INTERRUPTED: [i32; 2] = [libc::EINTR, libc::EAGAIN];
 
 /// What an exit requires of its vCPU, after KVM's exit is dropped.
-enum Asked {
+enum Effect {
     Nothing,
     Doorbell(u8),
     Halt,
@@ -41,31 +41,31 @@ impl Vcpu {
         let exit = self.fd.run();
         // Handling it may bring all vCPUs out, and this one is out.
         drop(inside);
-        let asked = match exit {
+        let effect = match exit {
             Err(error) if INTERRUPTED.contains(&error.errno()) => return false,
-            Err(error) => Asked::Die(Cause::RunFailed { errno: error.errno() }),
-            Ok(exit) => answer(exit, shared, id, offset, &mut self.timer),
+            Err(error) => Effect::Die(Cause::RunFailed { errno: error.errno() }),
+            Ok(exit) => handle(exit, shared, id, offset, &mut self.timer),
         };
         self.status.exits.fetch_add(1, Ordering::Relaxed);
-        self.next = match asked {
-            Asked::Nothing => Next::Enter,
-            Asked::Doorbell(DOORBELL_IDLE) => Next::Idle,
-            Asked::Doorbell(DOORBELL_DIED) => {
+        self.next = match effect {
+            Effect::Nothing => Next::Enter,
+            Effect::Doorbell(DOORBELL_IDLE) => Next::Idle,
+            Effect::Doorbell(DOORBELL_DIED) => {
                 let (_, words) = self.shared.shared().vcpu(id.0 as usize).last_words.read();
                 self.status.die(GuestFault::from_last_words(&words));
                 Next::Dead
             }
-            Asked::Doorbell(_) => Next::Enter,
-            Asked::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
-            Asked::Halt => Next::Halted,
-            Asked::Tsc(write) => {
+            Effect::Doorbell(_) => Next::Enter,
+            Effect::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
+            Effect::Halt => Next::Halted,
+            Effect::Tsc(write) => {
                 // The write was completed without #GP already. KVM has the
                 // offset attribute: the vCPU was created with it.
                 let _ = self.write_tsc(write);
                 Next::Enter
             }
-            Asked::Die(cause) => self.die(cause),
-            Asked::Unknown => {
+            Effect::Die(cause) => self.die(cause),
+            Effect::Unknown => {
                 let reason = self.fd.get_kvm_run().exit_reason;
                 self.die(Cause::UnknownExit { reason })
             }
@@ -74,16 +74,16 @@ impl Vcpu {
     }
 }
 
-fn answer(
+fn handle(
     exit: VcpuExit<'_>,
     shared: &Shared,
     vcpu: VcpuId,
     tsc_offset: u64,
     timer: &mut LocalTimer,
-) -> Asked {
+) -> Effect {
     match exit {
         VcpuExit::IoOut(DOORBELL, data) => {
-            return Asked::Doorbell(data.first().copied().unwrap_or(0));
+            return Effect::Doorbell(data.first().copied().unwrap_or(0));
         }
         VcpuExit::IoOut(port, data) => {
             shared.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));
@@ -109,7 +109,7 @@ fn answer(
         VcpuExit::X86Wrmsr(access) => {
             if let Some(write) = TscWrite::of(access.index, access.data) {
                 *access.error = 0;
-                return Asked::Tsc(write);
+                return Effect::Tsc(write);
             }
             let done = if LocalTimer::has(access.index) {
                 timer.write_msr(access.index, access.data, &shared.moment(tsc_offset)).is_ok()
@@ -120,14 +120,14 @@ fn answer(
             };
             *access.error = u8::from(!done);
         }
-        VcpuExit::Hlt => return Asked::Halt,
+        VcpuExit::Hlt => return Effect::Halt,
         VcpuExit::Intr | VcpuExit::IrqWindowOpen => {}
-        VcpuExit::Shutdown => return Asked::Die(Cause::TripleFault),
-        VcpuExit::InternalError => return Asked::Die(Cause::InternalError),
-        VcpuExit::FailEntry(reason, _) => return Asked::Die(Cause::FailedEntry { reason }),
-        VcpuExit::Unsupported(reason) => return Asked::Die(Cause::UnknownExit { reason }),
+        VcpuExit::Shutdown => return Effect::Die(Cause::TripleFault),
+        VcpuExit::InternalError => return Effect::Die(Cause::InternalError),
+        VcpuExit::FailEntry(reason, _) => return Effect::Die(Cause::FailedEntry { reason }),
+        VcpuExit::Unsupported(reason) => return Effect::Die(Cause::UnknownExit { reason }),
         // Exits that this machine never enables.
-        _ => return Asked::Unknown,
+        _ => return Effect::Unknown,
     }
-    Asked::Nothing
+    Effect::Nothing
 }

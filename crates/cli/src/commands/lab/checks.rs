@@ -9,7 +9,7 @@ use crate::output::{Format, printable};
 /// Where a check's text begins, after its verdict.
 const INDENT: usize = 8;
 
-/// A verdict for people: a failure stands out.
+/// A verdict for people: a failure in capitals.
 const fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Failed => "FAILED",
