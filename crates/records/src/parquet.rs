@@ -63,12 +63,12 @@ impl Seal {
         let found = || beginning(bytes.get(..12).unwrap_or(bytes));
         let Some((begin, length, checksum)) = parts(bytes) else {
             let begin = [&MAGIC[..], MARK].concat();
-            return Err(match () {
-                () if bytes.is_empty() => Damage::NoRecords { expected, found: found() },
-                () if begin.starts_with(bytes) || bytes.starts_with(&begin) => {
-                    inside(format!("it ends within its first {SEAL_BYTES} bytes"))
-                }
-                () => Damage::NoRecords { expected, found: found() },
+            let is_cut =
+                !bytes.is_empty() && (begin.starts_with(bytes) || bytes.starts_with(&begin));
+            return Err(if is_cut {
+                inside(format!("it ends within its first {SEAL_BYTES} bytes"))
+            } else {
+                Damage::NoRecords { expected, found: found() }
             });
         };
         match begin {
