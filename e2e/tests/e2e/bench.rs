@@ -9,7 +9,11 @@ use serde_json::Value;
 pub(crate) const CASES: &[Case] = &[
     Case { name: "tables_fit_80_columns", needs: &[], run: tables_fit_80_columns },
     Case { name: "loads_run_by_one_and_by_all", needs: &[], run: loads_run_by_one_and_by_all },
-    Case { name: "only_what_is_asked_is_timed", needs: &[], run: only_what_is_asked_is_timed },
+    Case {
+        name: "only_what_is_requested_is_timed",
+        needs: &[],
+        run: only_what_is_requested_is_timed,
+    },
     Case { name: "nonsense_is_refused", needs: &[], run: nonsense_is_refused },
     Case { name: "a_plot_is_a_picture", needs: &[], run: a_plot_is_a_picture },
     Case {
@@ -69,7 +73,7 @@ fn loads_run_by_one_and_by_all(program: &Program) {
     }
 }
 
-fn only_what_is_asked_is_timed(program: &Program) {
+fn only_what_is_requested_is_timed(program: &Program) {
     let said = program.run(&[
         "bench",
         "--duration",

@@ -8,14 +8,14 @@ use e2e::{Case, Need, Program, ProgramOutput};
 pub(crate) const CASES: &[Case] = &[
     Case { name: "a_closed_pipe_is_no_noise", needs: &[], run: a_closed_pipe_is_no_noise },
     Case {
-        name: "a_full_disk_is_told",
+        name: "a_full_disk_is_reported",
         needs: &[Need::Path("/dev/full")],
-        run: a_full_disk_is_told,
+        run: a_full_disk_is_reported,
     },
     Case {
-        name: "a_report_that_cannot_be_saved_is_told",
+        name: "a_report_that_cannot_be_saved_is_reported",
         needs: &[Need::Path("/dev/full")],
-        run: a_report_that_cannot_be_saved_is_told,
+        run: a_report_that_cannot_be_saved_is_reported,
     },
 ];
 
@@ -45,7 +45,7 @@ fn a_closed_pipe_is_no_noise(program: &Program) {
     }
 }
 
-fn a_full_disk_is_told(program: &Program) {
+fn a_full_disk_is_reported(program: &Program) {
     for arguments in PRINTING.iter().filter(|arguments| arguments != &&["--help"]) {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full opens");
         let output = program.command(arguments).stdout(full).stderr(Stdio::piped()).output();
@@ -58,7 +58,7 @@ fn a_full_disk_is_told(program: &Program) {
     }
 }
 
-fn a_report_that_cannot_be_saved_is_told(program: &Program) {
+fn a_report_that_cannot_be_saved_is_reported(program: &Program) {
     let said =
         program.run(&["bench", "--duration", "50ms", "--only", "monotonic", "--plot", "/dev/full"]);
     assert_eq!(said.code, Some(2), "{}", said.err);
