@@ -38,16 +38,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// As [`parse`], of those in `range`, which people are told as `said`.
+/// As [`parse`], within `range`, which the error names as `expected`.
 pub(crate) fn within(
     text: &str,
     range: RangeInclusive<Duration>,
-    said: &str,
+    expected: &str,
 ) -> Result<Duration, String> {
     let time = parse(text)?;
     match range.contains(&time) {
         true => Ok(time),
-        false => Err(format!("expected {said}, found {text:?}")),
+        false => Err(format!("expected {expected}, found {text:?}")),
     }
 }
 

@@ -131,7 +131,7 @@ const OPEN_SOURCE_OS: u64 = 1 << 63 | 0xff << 48;
 impl Found {
     /// Finds all clocks and registers this vCPU's pages. Only vCPU 0 programs
     /// the timers: there is one of each.
-    pub fn look(hardware: &impl Hardware, vcpu: usize) -> Self {
+    pub fn probe(hardware: &impl Hardware, vcpu: usize) -> Self {
         let mut found = Self {
             hypervisor: Hypervisor::None,
             kvm_clock: false,

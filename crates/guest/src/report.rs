@@ -45,7 +45,7 @@ pub fn send(hardware: &impl Hardware) {
 }
 
 fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
-    let found = Found::look(hardware, 0);
+    let found = Found::probe(hardware, 0);
     writeln!(out, "{FIRST}")?;
     writeln!(out, "hypervisor: {:?}", found.hypervisor)?;
     writeln!(out, "tsc-hz: {} ({:?})", found.tsc.0, found.frequency_from)?;

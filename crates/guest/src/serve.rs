@@ -40,7 +40,7 @@ pub struct Guest<'a, H: Hardware> {
 impl<'a, H: Hardware> Guest<'a, H> {
     /// Finds the clocks and registers the pages.
     pub fn start(hardware: &'a H, shared: &'a SharedArea, vcpu: usize) -> Self {
-        let found = Found::look(hardware, vcpu);
+        let found = Found::probe(hardware, vcpu);
         let clocks = Clocks::new(hardware, found, vcpu);
         if vcpu == 0 {
             shared.version.store(protocol::VERSION, Ordering::Release);

@@ -24,6 +24,9 @@ use socket::Socket;
 /// daemon that keeps a clock must not wait for one that hangs.
 pub const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A program that is asked for facts waits no longer than this for chronyd's.
+const TRACKING_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// A datagram without a reply is sent again after this, then after twice that,
 /// and so on.
 const RESEND_AFTER: Duration = Duration::from_millis(100);
@@ -131,10 +134,17 @@ impl ChronydClient {
         request: Request,
         parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
     ) -> Result<T, ChronydError> {
-        let (command, deadline) = (request.name(), Instant::now() + self.timeout);
+        let timeout = match request {
+            Request::Tracking => self.timeout.min(TRACKING_TIMEOUT),
+            _ => self.timeout,
+        };
+        let (command, deadline) = (request.name(), Instant::now() + timeout);
         let mut attempts = Vec::new();
         for address in &self.addresses {
-            match self.exchange(address, request, deadline, &parse) {
+            if !attempts.is_empty() && Instant::now() >= deadline {
+                break;
+            }
+            match exchange(address, request, (timeout, deadline), &parse) {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(error)) => {
                     let cause = Cause::Refused(address.clone(), error);
@@ -145,36 +155,35 @@ impl ChronydClient {
         }
         Err(ChronydError { command, cause: Cause::Unreachable(attempts) })
     }
+}
 
-    /// One address's reply, or that there is none.
-    fn exchange<T>(
-        &self,
-        address: &Address,
-        request: Request,
-        deadline: Instant,
-        parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
-    ) -> io::Result<Result<T, ReplyError>> {
-        let socket = Socket::connect(address)?;
-        // Keyed from the system's entropy: nobody can guess it.
-        let sequence = RandomState::new().hash_one(0) as u32;
-        let mut reply = [0; chronyd::MAX_REPLY_BYTES + 1];
-        let mut resend_after = RESEND_AFTER;
-        loop {
-            let until = deadline.min(Instant::now() + resend_after);
-            socket.send(&request.encode(sequence), until)?;
-            // A reply to an earlier attempt is as good: it has the same number.
-            while let Some(length) = socket.receive(&mut reply, until)? {
-                match parse(&reply[..length], sequence) {
-                    Err(error) if error.is_unrelated() => {}
-                    other => return Ok(other),
-                }
+/// One address's reply, or that there is none.
+fn exchange<T>(
+    address: &Address,
+    request: Request,
+    (timeout, deadline): (Duration, Instant),
+    parse: impl Fn(&[u8], u32) -> Result<T, ReplyError>,
+) -> io::Result<Result<T, ReplyError>> {
+    let socket = Socket::connect(address)?;
+    // Keyed from the system's entropy: nobody can guess it.
+    let sequence = RandomState::new().hash_one(0) as u32;
+    let mut reply = [0; chronyd::MAX_REPLY_BYTES + 1];
+    let mut resend_after = RESEND_AFTER;
+    loop {
+        let until = deadline.min(Instant::now() + resend_after);
+        socket.send(&request.encode(sequence), until)?;
+        // A reply to an earlier attempt is as good: it has the same number.
+        while let Some(length) = socket.receive(&mut reply, until)? {
+            match parse(&reply[..length], sequence) {
+                Err(error) if error.is_unrelated() => {}
+                other => return Ok(other),
             }
-            if Instant::now() >= deadline {
-                let why = format!("no reply in {} ms", self.timeout.as_millis());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-            }
-            resend_after *= 2;
         }
+        if Instant::now() >= deadline {
+            let why = format!("no reply in {} ms", timeout.as_millis());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        resend_after *= 2;
     }
 }
 

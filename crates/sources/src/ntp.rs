@@ -119,25 +119,30 @@ impl NtpSource {
     /// As [`NtpSource::offset`], of each, as [`NtpSource::read_all`] queries
     /// them.
     pub fn offset_all(servers: &mut [&mut Self]) -> Vec<Result<OffsetBound, SourceError>> {
-        let failures: Vec<u32> = servers.iter().map(|server| server.failures).collect();
-        let readings = Self::read_all(servers, now);
-        let mut offsets = Vec::new();
-        for ((server, reading), failures) in servers.iter_mut().zip(readings).zip(failures) {
-            let name = || format!("ntp {}", server.name);
-            let offset =
-                reading.map_err(SourceError::from).and_then(|reading| offset(reading, name));
-            if let Err(SourceError::Offset { .. }) = offset {
-                // A reply that contradicts itself is a failure too.
-                server.failures = failures.saturating_add(1);
-            }
-            offsets.push(offset);
-        }
-        offsets
+        let readings = Self::query_all(servers, now);
+        let offset = |(server, reading): (&mut &mut Self, Result<_, NtpError>)| {
+            let offset = offset(reading?, || format!("ntp {}", server.name));
+            // A reply that contradicts itself is a failure too.
+            server.count(offset.is_ok());
+            offset
+        };
+        servers.iter_mut().zip(readings).map(offset).collect()
     }
 
     /// Reads each server, all at the same time: one that does not reply does
     /// not delay the others. In the order of the servers.
     pub fn read_all<S>(
+        servers: &mut [&mut Self],
+        stamp: impl Fn() -> S,
+    ) -> Vec<Result<TimeReading<S>, NtpError>> {
+        let readings = Self::query_all(servers, stamp);
+        let replied = servers.iter_mut().zip(&readings).filter(|(_, reading)| reading.is_ok());
+        replied.for_each(|(server, _)| server.count(true));
+        readings
+    }
+
+    /// Replies that came are not counted yet: they may contradict themselves.
+    fn query_all<S>(
         servers: &mut [&mut Self],
         stamp: impl Fn() -> S,
     ) -> Vec<Result<TimeReading<S>, NtpError>> {
@@ -166,12 +171,15 @@ impl NtpSource {
         servers.iter_mut().zip(found).map(reading).collect()
     }
 
+    fn count(&mut self, is_success: bool) {
+        self.failures = if is_success { 0 } else { self.failures.saturating_add(1) };
+    }
+
     fn take<S>(&mut self, reply: Result<Reply<S>, NtpError>) -> Result<TimeReading<S>, NtpError> {
         if let Mode::Followed(_) = self.mode {
             self.kiss = reply.as_ref().err().and_then(Kiss::of);
         }
-        self.failures = if reply.is_ok() { 0 } else { self.failures.saturating_add(1) };
-        let Reply { reading, state } = reply?;
+        let Reply { reading, state } = reply.inspect_err(|_| self.count(false))?;
         self.state = Some(state);
         Ok(reading)
     }

@@ -57,7 +57,7 @@ fn keep_refuses_to_fight(program: &Program) {
     let arguments = [&["keep"], &server[..], &ALLOWED].concat();
     let said = program.run(&arguments);
     assert_eq!(said.code, Some(2), "{}", said.out);
-    assert!(said.err.contains("chrony already disciplines this clock"), "{}", said.err);
+    assert!(said.err.contains("chronyd already disciplines this clock"), "{}", said.err);
     assert!(said.err.contains("try: --chrony makestep"), "{}", said.err);
     // The process sleeps: no source replies, and nothing else is wrong.
     for allowed in [["--allow-daemon", "chrony"], ["--chrony", "makestep"]] {

@@ -3,6 +3,7 @@
 use daemon::DaemonError;
 use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
+use rustix::io::Errno;
 
 use crate::error::CliError;
 use crate::phc_advice::unknown_scale;
@@ -51,7 +52,9 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
             error.to_string(),
             "another source (--ntp HOST), or a longer --timeout or --duration".into(),
         ),
-        DaemonError::Wait(_) => (error.to_string(), "start it again".into()),
+        DaemonError::Wait(ref why) if Errno::from_io_error(why) != Some(Errno::MFILE) => {
+            (error.to_string(), "start it again".into())
+        }
         // An open socket is all that the others lack.
         other => (other.to_string(), MORE_FILES.into()),
     };
