@@ -41,7 +41,7 @@ fn trial(case: Case) -> Trial {
         return Trial::test(case.name, move || {
             let program = Program::built()?;
             catch_unwind(AssertUnwindSafe(|| (case.run)(program)))
-                .map_err(|_| Failed::from("panicked, as told above"))
+                .map_err(|_| Failed::from("panicked, see above"))
         });
     }
     let why = missing.join(", ");
