@@ -19,6 +19,10 @@ use crate::Error;
 ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
 ioctl_iow_nr!(KVM_GET_DEVICE_ATTR, KVMIO, 0xe2, kvm_device_attr);
 
+/// KVM does not scale a rate this close to the host's (`tsc_tolerance_ppm`,
+/// kvm_set_tsc_khz, arch/x86/kvm/x86.c).
+const TOLERANCE_PPM: u128 = 250;
+
 /// The host's TSC, and how KVM scales a guest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +37,15 @@ impl HostTsc {
     /// A host whose KVM does not scale.
     pub const fn unscaled(frequency: Hertz) -> Self {
         Self { frequency, fraction_bits: None }
+    }
+
+    /// How KVM runs a guest's TSC of this rate. A guest of 2,000,400,000 Hz on a
+    /// host of 2,000,000,000 Hz is 200 ppm off: its TSC runs at the host's rate.
+    fn plan(self, guest: Hertz) -> Result<TscPlan, Error> {
+        let off = u128::from(guest.0.abs_diff(self.frequency.0)) * 1_000_000;
+        let is_close = off <= u128::from(self.frequency.0) * TOLERANCE_PPM;
+        let bits = self.fraction_bits.filter(|_| !is_close);
+        Ok(TscPlan::new(guest, self.frequency, bits)?)
     }
 
     /// Queries KVM, on a VM and a vCPU that exist for this call alone: a vCPU
@@ -88,7 +101,7 @@ impl SavedTsc {
     /// KVM's own; Linux before 5.16 has no TSC offset attribute.
     pub fn save(vcpu: &VcpuFd, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
         let frequency = tsc_frequency(vcpu)?;
-        let plan = TscPlan::new(frequency, host.frequency, host.fraction_bits)?;
+        let plan = host.plan(frequency)?;
         let tsc = plan.base(taken.tsc).wrapping_add(tsc_offset(vcpu)?);
         Ok(Self { frequency, tsc })
     }
@@ -105,13 +118,14 @@ impl SavedTsc {
         plan: &ClockPlan,
         now: HostClocks,
     ) -> Result<RestoredTsc, Error> {
-        let rate = TscPlan::new(self.frequency, host.frequency, host.fraction_bits)?;
+        let rate = host.plan(self.frequency)?;
         let planned = plan.tsc(id, self.tsc, self.frequency, rate.base(now.tsc))?;
         // In this order: the offset is in cycles of the new rate. A value written
         // by KVM_SET_MSRS would be stale when it arrives, and KVM guesses then
         // whether vCPUs are meant to agree.
-        if tsc_frequency(vcpu)? != rate.rate {
-            let khz = u32::try_from(rate.rate.0 / 1_000).unwrap_or(u32::MAX);
+        // Where KVM does not scale it refuses a slower rate than the host's.
+        if tsc_frequency(vcpu)? != self.frequency {
+            let khz = u32::try_from(self.frequency.0 / 1_000).unwrap_or(u32::MAX);
             vcpu.set_tsc_khz(khz).map_err(Error::call("KVM_SET_TSC_KHZ"))?;
         }
         let offset = set_tsc_offset(vcpu, planned.tsc_offset)?;
@@ -165,4 +179,22 @@ fn checked(result: i32, call: &'static str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Call { call, error: kvm_ioctls::Error::last() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_within_250_ppm_is_not_scaled() {
+        let host = HostTsc { frequency: Hertz(2_000_000_000), fraction_bits: Some(48) };
+        for (guest, rate) in [
+            (2_000_500_000, 2_000_000_000),
+            (1_999_500_000, 2_000_000_000),
+            (2_000_501_000, 2_000_501_000),
+            (1_999_499_000, 1_999_499_000),
+        ] {
+            assert_eq!(host.plan(Hertz(guest)).unwrap().rate, Hertz(rate), "{guest}");
+        }
+    }
 }

@@ -166,7 +166,9 @@ impl Progress for Part<'_> {
         let length = self.experiment.length(&self.session.settings);
         let done = self.begins + length.mul_f64(done.clamp(0.0, 1.0));
         let what = format!("{}: {what}", self.experiment.name());
-        self.progress.step(&what, done.as_secs_f64() / self.all.as_secs_f64());
+        // Durations below half a nanosecond are none at all.
+        let all = self.all.as_secs_f64();
+        self.progress.step(&what, if all > 0.0 { done.as_secs_f64() / all } else { 0.0 });
     }
 }
 
