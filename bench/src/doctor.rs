@@ -6,15 +6,16 @@
 #![allow(unsafe_code)]
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use crate::judge;
+use crate::release_build;
 
 /// Runs each command `runs` times; whether every bar is met.
 pub(crate) fn run(runs: usize) -> Result<bool, String> {
-    let binary = build()?;
+    let binary = release_build::parachron()?;
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/machines/healthy-kvm-guest");
     let captured = tree.display().to_string();
     let root = measure(&binary, &["doctor", "--root", &captured], runs)?;
@@ -29,20 +30,6 @@ pub(crate) fn run(runs: usize) -> Result<bool, String> {
 struct Figures {
     median_ms: f64,
     peak_mb: f64,
-}
-
-/// Builds the release binary next to this one.
-fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "parachron"])
-        .status()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !built.success() {
-        return Err(format!("cargo build: {built}"));
-    }
-    let here = std::env::current_exe().map_err(|error| error.to_string())?;
-    Ok(here.with_file_name("parachron"))
 }
 
 fn measure(binary: &Path, arguments: &[&str], runs: usize) -> Result<Figures, String> {

@@ -3,17 +3,23 @@
 mod clock_for_programs;
 mod doctor;
 mod read;
+mod release_build;
 mod rounds;
 mod sources;
 mod update;
 mod vdso;
+mod watch;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Exit code when a bar is not met.
 const NOT_MET: u8 = 1;
 /// Exit code when it could not be measured.
 const COULD_NOT: u8 = 2;
+
+/// How long watch is measured.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 const USAGE: &str = "\
 usage: cargo xtask bench NAME
@@ -22,6 +28,7 @@ usage: cargo xtask bench NAME
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
   doctor [--runs N]                   `parachron doctor` as a whole process
+  watch [--seconds N]                 what `parachron watch` takes of a CPU
 --each-source measures under each of the kernel's clocksources (as root), and
 restores the first.";
 
@@ -36,6 +43,10 @@ fn main() -> ExitCode {
             .map(|options| clock_for_programs::run(&options)),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
+        ["watch"] => Some(watch::run(A_MINUTE)),
+        ["watch", "--seconds", seconds] => {
+            seconds.parse().ok().map(|s| watch::run(Duration::from_secs(s)))
+        }
         [sources::GUARD, source] => Some(sources::stand_guard(source)),
         _ => None,
     };
@@ -53,11 +64,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a figure and its bar; whether it is met, compared in the hundredths
-/// of the bar.
+/// Prints a figure and its bar; whether it is met, by the figure itself and not
+/// by what is printed of it.
 fn judge(what: &str, figure: f64, bar: f64, unit: &str) -> bool {
-    let met = (figure * 100.0).round() <= bar * 100.0;
+    let met = figure <= bar;
     let word = if met { "met" } else { "NOT MET" };
-    println!("{what:<46} {figure:>8.3}{unit}  at most {bar:.2}{unit}  {word}");
+    println!("{what:<46} {figure:>9.4}{unit}  at most {bar:.2}{unit}  {word}");
     met
 }

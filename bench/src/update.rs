@@ -4,8 +4,9 @@
 use std::cell::{Cell, RefCell};
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::pages::ReferencePage;
 use host::{Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId};
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
+use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::{TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::{Hertz, Nanos, Scale, Ticks};
 use units::UnixTime;
@@ -131,7 +132,7 @@ impl Vm {
     /// That the page was written as often as it should, and gives the time: an
     /// update that does not happen must not win.
     fn assert_kvm(&self, updates: u32, now: HostClocks) -> Result<(), String> {
-        let page: &TimePage = self.page(PlainMemory::time(0))?;
+        let page: &host::pages::TimePage = self.page(PlainMemory::time(0))?;
         let reader = TimeReader::new(page);
         let read = reader.nanos(&|| now.tsc.0).map_err(|error| error.to_string())?;
         let version = reader.info().map_err(|error| error.to_string())?.version;

@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,6 +31,8 @@ pub struct Behaviour {
     pub step: Option<(Duration, f64)>,
     /// Its clock steps by so many seconds at that request.
     pub step_at_request: Option<(u64, f64)>,
+    /// Of so many answers, that one is wrong by so many seconds.
+    pub wrong_one_of: Option<(u64, f64)>,
     /// What it answers with a kiss-o'-death, and from which request on.
     pub kiss: Option<(u64, [u8; 4])>,
     /// It does not answer from then to then.
@@ -48,6 +50,8 @@ pub struct Behaviour {
 pub struct NtpServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
+    /// By how much it was stepped while it runs, ns.
+    stepped_ns: Arc<AtomicI64>,
     thread: Option<JoinHandle<u64>>,
 }
 
@@ -63,8 +67,15 @@ impl NtpServer {
         let address = socket.local_addr().expect("our own address");
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);
-        let thread = std::thread::spawn(move || serve(&socket, &behaviour, &until));
-        Self { address, over, thread: Some(thread) }
+        let stepped_ns = Arc::new(AtomicI64::new(0));
+        let steps = Arc::clone(&stepped_ns);
+        let thread = std::thread::spawn(move || serve(&socket, &behaviour, &until, &steps));
+        Self { address, over, stepped_ns, thread: Some(thread) }
+    }
+
+    /// Steps its clock, s.
+    pub fn step(&self, by_s: f64) {
+        self.stepped_ns.fetch_add((by_s * 1e9) as i64, Ordering::Relaxed);
     }
 
     /// `127.0.0.1:PORT`.
@@ -98,6 +109,7 @@ struct Clock<'b> {
     started: Instant,
     at_start: Duration,
     behaviour: &'b Behaviour,
+    stepped_ns: &'b AtomicI64,
 }
 
 impl Clock<'_> {
@@ -106,11 +118,14 @@ impl Clock<'_> {
         let elapsed = self.started.elapsed();
         let stepped = self.behaviour.step.filter(|(after, _)| elapsed >= *after);
         let at_request = self.behaviour.step_at_request.filter(|(from, _)| request >= *from);
+        let wrong = self.behaviour.wrong_one_of.filter(|(of, _)| request.is_multiple_of(*of));
         let gained_s = elapsed.as_secs_f64() * self.behaviour.ppm / 1e6
             + self.behaviour.offset_s
             + stepped.map_or(0.0, |(_, by_s)| by_s)
-            + at_request.map_or(0.0, |(_, by_s)| by_s);
+            + at_request.map_or(0.0, |(_, by_s)| by_s)
+            + wrong.map_or(0.0, |(_, by_s)| by_s);
         let ns = (self.at_start + elapsed).as_nanos() as i128 + (gained_s * 1e9) as i128;
+        let ns = ns + i128::from(self.stepped_ns.load(Ordering::Relaxed));
         let ns = u128::try_from(ns).expect("a time since 1970");
         let seconds = ns / 1_000_000_000 + u128::from(UNIX_EPOCH_S);
         let fraction = ((ns % 1_000_000_000) << 32) / 1_000_000_000;
@@ -118,9 +133,14 @@ impl Clock<'_> {
     }
 }
 
-fn serve(socket: &UdpSocket, behaviour: &Behaviour, over: &AtomicBool) -> u64 {
+fn serve(
+    socket: &UdpSocket,
+    behaviour: &Behaviour,
+    over: &AtomicBool,
+    stepped_ns: &AtomicI64,
+) -> u64 {
     let at_start = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time since 1970");
-    let clock = Clock { started: Instant::now(), at_start, behaviour };
+    let clock = Clock { started: Instant::now(), at_start, behaviour, stepped_ns };
     let mut requests = 0;
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     while !over.load(Ordering::Relaxed) {

@@ -15,13 +15,13 @@ use host::msr::{
     HV_GUEST_OS_ID, HV_REFERENCE_TSC, HV_TIME_REF_COUNT, KVM_STEAL_TIME, KVM_SYSTEM_TIME,
     KVM_WALL_CLOCK,
 };
+use host::pages::{ReferencePage, TimePage};
 use host::{
     Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, Saved,
     Settings, TscMode, VcpuId,
 };
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
-use pvclock::kvm_clock::{TimePage, TimeReader};
-use pvclock::shared::Split;
+use pvclock::hyperv::ReferenceReader;
+use pvclock::kvm_clock::TimeReader;
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
@@ -245,8 +245,9 @@ impl Vm {
 
     fn versions(&self, frame: u32) -> [u32; 3] {
         let time = TimeReader::new(self.page::<TimePage>(PlainMemory::time(frame)));
-        let split = TimeReader::new(self.page::<TimePage<Split>>(PlainMemory::time_split(frame)));
-        let reference = ReferenceReader::new(self.page(PlainMemory::reference(frame)));
+        let split = TimeReader::new(self.page::<TimePage>(PlainMemory::time_split(frame)));
+        let reference =
+            ReferenceReader::new(self.page::<ReferencePage>(PlainMemory::reference(frame)));
         [
             time.info().expect("a finished page").version,
             split.info().expect("a finished page").version,
@@ -284,7 +285,8 @@ impl Vm {
     fn check_unused(&self, before: &Seen, after: &Seen) {
         let used = |seen: &Seen, address: GuestAddress| {
             seen.vcpus.iter().flatten().any(|(page, _)| *page == address.0 | 1)
-                || seen.reference == address.0 | 1
+                // Bits 1 to 11 are the guest's own.
+                || seen.reference & !0xffe == address.0 | 1
         };
         for (frame, (old, new)) in (0..).zip(before.versions.iter().zip(&after.versions)) {
             let pages = [
@@ -311,15 +313,12 @@ impl Vm {
             }
             let tsc = self.host.guest_tsc(VcpuId(i), self.now).expect("it was created");
             let address = GuestAddress(page & !1);
-            let read = match self.memory.page::<TimePage>(address) {
-                Ok(page) => TimeReader::new(page).nanos(&|| tsc),
-                Err(_) => TimeReader::new(self.page::<TimePage<Split>>(address)).nanos(&|| tsc),
-            };
+            let read = TimeReader::new(self.page::<TimePage>(address)).nanos(&|| tsc);
             // A reader may refuse a TSC behind the page or far ahead of it.
             assert!(read.is_err() || read == Ok(*time), "vCPU {i} reads {read:?}, not {time}");
         }
         if seen.reference & 1 == 1 && due.is_empty() {
-            let page: &ReferencePage = self.page(GuestAddress(seen.reference & !1));
+            let page: &ReferencePage = self.page(GuestAddress(seen.reference & !0xfff));
             let tsc = self.host.guest_tsc(VcpuId(0), self.now).expect("it was created");
             if let Ok(units) = ReferenceReader::new(page).units_100ns(&|| tsc) {
                 let counter =

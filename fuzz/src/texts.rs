@@ -98,6 +98,8 @@ pub(crate) fn steering(data: &[u8]) {
     let _ = steering::parse_adjtimex(&text);
     let _ = steering::parse_keepers(&text);
     let _ = steering::parse_tracking(&text);
+    let _ = steering::parse_offset_readers(&text);
+    let _ = steering::chrony_config::parse(&settles(&text, steering::chrony_config::reduce));
 }
 
 /// Distribution, container, uptime, load, steal.
@@ -105,6 +107,9 @@ pub(crate) fn system(data: &[u8]) {
     let text = text(data);
     let _ = system::parse_container(&text);
     let _ = system::parse_uptime(&text);
+    let _ = system::parse_booted_at(&text);
+    let _ = system::parse_cpu_time(&text);
+    let _ = system::parse_generation_devices(&text);
     let _ = system::parse_distribution(&settles(&text, system::reduce_os_release));
     let _ = system::parse_loadavg(&settles(&text, system::reduce_loadavg));
     let _ = system::parse_steal(&settles(&text, system::reduce_stat));

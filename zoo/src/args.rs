@@ -1,20 +1,34 @@
 //! The options of `cargo xtask machines`.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 
-/// Machines under QEMU: what runs in them and what is checked there.
+/// Real kernels and hypervisors as the judge: a row of zoo/machines.toml each.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask machines", bin_name = "cargo xtask machines")]
 pub(crate) struct Args {
-    /// Seconds after which a guest is ended
-    #[arg(long, default_value_t = 240, value_name = "SECONDS")]
-    pub(crate) limit: u32,
-    /// Write the result to docs/validation/nested.md
+    /// List the rows, and exit
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Run only this row; may be repeated
+    #[arg(long, value_name = "ROW")]
+    pub(crate) only: Vec<String>,
+    /// Run the rows marked as quick
     #[arg(long, conflicts_with = "only")]
+    pub(crate) quick: bool,
+    /// Write the latest result of each row to docs/validation/machines.md
+    #[arg(long)]
     pub(crate) record: bool,
-    /// Run one part only
-    #[arg(long, value_name = "PART")]
-    pub(crate) only: Option<Part>,
+    /// Keep each row's capture in testdata/machines
+    #[arg(long)]
+    pub(crate) capture: bool,
+    /// Where packages are kept [default: $XDG_CACHE_HOME/parachron/machines]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Take the static programs from here, and build none
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) programs: Option<PathBuf>,
     /// Print the output of each command and the result of each check
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -23,13 +37,13 @@ pub(crate) struct Args {
     pub(crate) require: bool,
 }
 
-/// The parts, in the order they run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Part {
-    /// A stock kernel with KVM
-    Kernel,
-    /// The lab's own guest image
-    Image,
-    /// A stock kernel that is paused, saved and restored
-    Disruptions,
+impl Args {
+    /// The cache of packages.
+    pub(crate) fn cache(&self) -> PathBuf {
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        self.cache.clone().unwrap_or_else(|| {
+            let home = || folder("HOME").unwrap_or_default().join(".cache");
+            folder("XDG_CACHE_HOME").unwrap_or_else(home).join("parachron/machines")
+        })
+    }
 }

@@ -1,16 +1,12 @@
-//! The checks on the first guest's records: each states its condition and
-//! what was found.
+//! Checks: each states its condition and what was found.
 
-pub(crate) mod clocks;
-mod lab;
-
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::commands::COMMANDS;
 use crate::records::Record;
 
 /// One check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Check {
     /// The condition.
     pub(crate) what: String,
@@ -18,11 +14,21 @@ pub(crate) struct Check {
     pub(crate) found: String,
     /// Whether the condition is met.
     pub(crate) passed: bool,
+    /// Where something was caused: what, and what `watch` told of it.
+    #[serde(default)]
+    pub(crate) told: Option<(String, String)>,
 }
 
 impl Check {
     pub(crate) fn new(what: impl Into<String>, found: impl Into<String>, passed: bool) -> Self {
-        Self { what: what.into(), found: found.into(), passed }
+        Self { what: what.into(), found: found.into(), passed, told: None }
+    }
+
+    /// What was caused, and the kinds that `watch` told, each a set.
+    pub(crate) fn told(mut self, caused: &str, told: &[String]) -> Self {
+        let told = if told.is_empty() { "nothing".to_owned() } else { told.join(", ") };
+        self.told = Some((caused.to_owned(), told));
+        self
     }
 
     /// A check of something that may be missing: then it fails.
@@ -58,44 +64,9 @@ pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// All checks, in the order of the commands.
-pub(crate) fn all(records: &[Record]) -> Vec<Check> {
-    let outputs = Outputs(records);
-    let mut checks = vec![all_ran(records), kvm_is_loaded(outputs)];
-    checks.push(Check::of("the RTC is the machine's CMOS RTC", outputs.stdout("rtc"), |name| {
-        (name.to_owned(), name.starts_with("rtc_cmos"))
-    }));
-    checks.extend(clocks::all(outputs));
-    checks.extend(lab::all(outputs));
-    checks
+/// The kinds that fit a disruption, as the summary of `watch` joins them:
+/// `pause|migrated`. None if the event is no disruption.
+pub(crate) fn kinds(event: &Value) -> Option<String> {
+    let kinds = event["kinds"].as_array().filter(|_| event["event"] == "disruption")?;
+    Some(kinds.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?.join("|"))
 }
-
-/// Every command ended with exit code 0.
-fn all_ran(records: &[Record]) -> Check {
-    let mut ran = 0;
-    let mut failures = Vec::new();
-    for command in COMMANDS {
-        match records.iter().find(|record| record.name == command.name) {
-            Some(record) if record.status == 0 => ran += 1,
-            Some(record) => {
-                let last = record.stderr.lines().next_back().unwrap_or_default();
-                failures.push(format!("{}: exit code {}: {last}", record.name, record.status));
-            }
-            None => failures.push(format!("{}: no record", command.name)),
-        }
-    }
-    failures.insert(0, format!("{ran} of {} did", COMMANDS.len()));
-    let passed = failures.len() == 1;
-    Check::new("every command ends with exit code 0", failures.join("; "), passed)
-}
-
-fn kvm_is_loaded(outputs: Outputs<'_>) -> Check {
-    Check::of("/dev/kvm is there, by kvm_amd", outputs.stdout("kvm"), |output| {
-        let words: Vec<&str> = output.split_whitespace().collect();
-        let passed = words.contains(&"/dev/kvm") && words.contains(&"kvm_amd");
-        (words.join(", "), passed)
-    })
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,4 @@
-//! The guest's files: busybox, kernel modules, our programs, and the commands
-//! to run; as a cpio archive, which the kernel unpacks (Linux:
+//! A machine's files: busybox, kernel modules and our programs, as a cpio archive, which the kernel unpacks (Linux:
 //! Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::collections::BTreeSet;
@@ -8,25 +7,31 @@ use std::path::PathBuf;
 
 use cpio::newc::{Builder, trailer};
 
-use crate::commands::Command;
-
 /// The first program: a busybox script.
-const INIT: &str = include_str!("init.sh");
+pub(crate) const INIT: &[u8] = include_bytes!("init.sh");
 
 /// Kinds and permissions of entries, as in `stat`.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
 
-/// The archive that the kernel unpacks, and whose `/init` it starts: static
-/// programs by name, busybox among them; dynamic programs and their libraries,
-/// with their paths in the guest; modules in the order to load them; and the
-/// commands to run.
+/// The archive of a machine of the table: static programs by name, busybox
+/// among them; dynamic programs and their libraries, with their paths in the
+/// machine; and modules in the order to load them.
 pub(crate) fn build(
     programs: &[(&str, Vec<u8>)],
     files: &[(PathBuf, Vec<u8>)],
     modules: &[(String, Vec<u8>)],
-    commands: &[Command],
+) -> io::Result<Vec<u8>> {
+    archive(INIT, programs, files, modules)
+}
+
+/// The archive that the kernel unpacks, and whose `/init` it starts.
+pub(crate) fn archive(
+    init: &[u8],
+    programs: &[(&str, Vec<u8>)],
+    files: &[(PathBuf, Vec<u8>)],
+    modules: &[(String, Vec<u8>)],
 ) -> io::Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["bin", "dev", "modules", "proc", "sys", "tmp"] {
@@ -35,13 +40,13 @@ pub(crate) fn build(
     // The kernel opens it for /init before anything is mounted
     // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
     archive.add(Builder::new("dev/console").mode(DEVICE).rdev_major(5).rdev_minor(1), &[])?;
-    archive.file("init", INIT.as_bytes())?;
+    archive.file("init", init)?;
     for (name, bytes) in programs {
         archive.file(&format!("bin/{name}"), bytes)?;
     }
-    let paths = files.iter().map(|(path, bytes)| (path.to_string_lossy(), bytes));
     let mut folders = BTreeSet::from(["bin".to_owned()]);
-    for (path, bytes) in paths {
+    for (path, bytes) in files {
+        let path = path.to_string_lossy();
         let path = path.trim_start_matches('/');
         for (end, _) in path.match_indices('/') {
             if folders.insert(path[..end].to_owned()) {
@@ -56,7 +61,6 @@ pub(crate) fn build(
         order.push_str(&format!("{name}.ko\n"));
     }
     archive.file("modules/order", order.as_bytes())?;
-    archive.file("commands", lines(commands).as_bytes())?;
     trailer(archive.bytes)
 }
 
@@ -81,13 +85,6 @@ impl Archive {
     }
 }
 
-/// One line per command, as `init.sh` reads them.
-fn lines(commands: &[Command]) -> String {
-    let line =
-        |command: &Command| format!("{} {} {}\n", command.name, command.limit_s, command.line);
-    commands.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use cpio::NewcReader;
@@ -101,7 +98,6 @@ mod tests {
             &[("busybox", b"box".to_vec())],
             &[library],
             &[("kvm".to_owned(), b"ko".to_vec())],
-            &[Command { name: "date", limit_s: 5, line: "date +%s" }],
         )
         .unwrap();
         assert_eq!(bytes.len() % 4, 0);
@@ -123,7 +119,6 @@ mod tests {
             "usr/lib/libc.so 100755 elf",
             "modules/kvm.ko 100755 ko",
             "modules/order 100755 kvm.ko\n",
-            "commands 100755 date 5 date +%s\n",
         ] {
             assert!(found.iter().any(|entry| entry == expected), "{expected:?}: {found:?}");
         }

@@ -1,70 +1,180 @@
-//! `cargo xtask machines`: virtual machines in QEMU's software emulation, and
-//! what is checked in them. A stock Debian kernel has what a cloud machine's
-//! lacks (HPET, ACPI PM timer, a CMOS RTC, all of KVM's clocks), and the guest
-//! is deleted afterwards, so its clock and its clock source may be changed.
+//! `cargo xtask machines`: stock kernels under hypervisors, a row of
+//! `zoo/machines.toml` each, and what `parachron` says in them, held against
+//! what is true of them. The machines are deleted afterwards, so their clocks
+//! and clock sources may be changed.
 
 mod args;
 mod artifacts;
+mod base;
 mod boot;
+mod capture;
 mod checks;
-mod commands;
-mod disruptions;
-mod image;
+mod deeds;
+mod guard;
 mod initramfs;
+mod line;
+mod machine;
 mod modules;
 mod outcome;
 mod packages;
-mod parts;
 mod qemu;
 mod qmp;
 mod records;
 mod report;
+mod table;
 mod tools;
+mod visit;
 mod wire;
 
-use std::process::ExitCode;
+use std::fs;
+use std::process::{Command, ExitCode};
 
 use clap::Parser;
 
 use crate::args::Args;
-use crate::checks::Check;
-use crate::outcome::{Failure, Unavailable};
+use crate::base::Workshop;
+use crate::deeds::Done;
+use crate::outcome::Unavailable;
+use crate::table::{Row, Table};
+use crate::visit::{End, Ran, Visit};
 
-/// Exit code of a skip under `--require`.
+/// The page that `--record` writes.
+const PAGE: &str = "docs/validation/machines.md";
+
+/// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match parts::run(&args) {
-        Ok((checks, skipped)) => {
-            let passed = checks.iter().filter(|check| check.passed).count();
-            for Check { what, found, passed } in &checks {
-                if !passed || args.verbose {
-                    let verdict = if *passed { "passed" } else { "FAILED" };
-                    println!("{verdict}  {what}\n        {found}");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == guard::WORD) {
+        return guard::run(&words[1..]);
+    }
+    run(&Args::parse()).unwrap_or_else(|why| {
+        eprintln!("machines: {why}");
+        ExitCode::from(SKIPPED)
+    })
+}
+
+fn run(args: &Args) -> Result<ExitCode, String> {
+    let table = Table::read()?;
+    if let Some(unknown) =
+        args.only.iter().find(|name| table.rows.iter().all(|row| row.name != **name))
+    {
+        return Err(format!("there is no row {unknown}; --list names all"));
+    }
+    let wanted = |row: &&Row| {
+        (args.only.is_empty() || args.only.contains(&row.name)) && (!args.quick || row.quick)
+    };
+    let rows: Vec<Row> = table.rows.iter().filter(wanted).cloned().collect();
+    if args.list {
+        rows.iter().for_each(list);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
+    let workshop = Workshop { table, cache: args.cache(), programs };
+    let folder = tools::target_folder().join("machines");
+    let mut visits = Vec::new();
+    for row in &rows {
+        let visit = visit::visit(&workshop, row, &folder);
+        print(&visit, args.verbose);
+        if args.capture {
+            keep_capture(row, &visit)?;
+        }
+        visits.push(visit);
+    }
+    if args.record {
+        let path = tools::root().join(PAGE);
+        let all = workshop.table.rows.iter();
+        let latest: Vec<Visit> =
+            all.clone().filter_map(|row| visit::latest(row, &folder)).collect();
+        let missing = all.filter(|row| latest.iter().all(|visit| visit.row != row.name));
+        let missing: Vec<&str> = missing.map(|row| row.name.as_str()).collect();
+        let page = report::page(&setting(&latest), &latest, &missing);
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        folder
+            .and_then(|()| fs::write(&path, page))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(summary(&visits, args.require))
+}
+
+/// Keeps the capture of a row in testdata/machines, if it has the row's findings.
+fn keep_capture(row: &Row, visit: &Visit) -> Result<(), String> {
+    let End::Ran(ran) = &visit.end else { return Ok(()) };
+    if !ran.found_these() {
+        println!("{:<24} its capture is not kept: other findings", row.name);
+        return Ok(());
+    }
+    let (Ok(truth), Some(record)) =
+        (row.truth(), ran.records.iter().find(|record| record.name == "capture"))
+    else {
+        return Ok(());
+    };
+    let folder = tools::root().join("testdata/machines").join(&row.name);
+    capture::write(&folder, &record.stdout, truth)
+}
+
+/// Date, version and duration.
+fn setting(visits: &[Visit]) -> Vec<(&'static str, String)> {
+    let took_s: f64 = visits.iter().map(|visit| visit.took_s).sum();
+    vec![
+        ("date", tools::now_utc()),
+        ("emulator", tools::first_line(Command::new(qemu::PROGRAM).arg("--version"))),
+        ("rows", visits.len().to_string()),
+        ("took", format!("{:.0} min", took_s / 60.0)),
+    ]
+}
+
+/// A line of `--list`.
+fn list(row: &Row) {
+    let quick = if row.quick { "quick" } else { "" };
+    println!("{:<24} {:<6} Linux {:<5} {}", row.name, quick, row.kernel, row.options);
+}
+
+/// What became of a row, at once.
+fn print(visit: &Visit, verbose: bool) {
+    let Visit { row: name, took_s, end, .. } = visit;
+    match end {
+        End::Ran(Ran { done: Done { checks, skipped }, records }) => {
+            if verbose {
+                for record in records {
+                    println!("--- {}\n{}{}", record.name, record.stdout, record.stderr);
                 }
             }
-            skipped.iter().for_each(print_skip);
-            println!("machines: {passed} of {} checks passed", checks.len());
-            exit_code(passed == checks.len(), skipped.is_empty(), args.require)
+            skipped.iter().for_each(|one| skip(name, one));
+            let passed = checks.iter().filter(|check| check.passed).count();
+            println!("{name:<24} {passed} of {} checks passed {took_s:7.1} s", checks.len());
+            for check in checks.iter().filter(|check| !check.passed || verbose) {
+                let verdict = if check.passed { "passed" } else { "FAILED" };
+                println!("    {verdict}  {}\n            {}", check.what, check.found);
+            }
         }
-        Err(Failure::Unavailable(unavailable)) => {
-            print_skip(&unavailable);
-            exit_code(true, false, args.require)
-        }
-        Err(Failure::Failed(why)) => {
-            println!("{}\nmachines: FAILED", why.trim_end());
-            ExitCode::FAILURE
-        }
+        End::Skipped(one) => skip(name, one),
+        End::Broken(why) => println!("{name:<24} FAILED {took_s:7.1} s\n{}", why.trim_end()),
     }
 }
 
-/// One line, which `.ci/run` counts.
-fn print_skip(Unavailable { why, remedy }: &Unavailable) {
-    println!("machines: SKIPPED: {why}; try: {remedy}");
+/// The line that `.ci/run` counts.
+fn skip(name: &str, Unavailable { why, remedy }: &Unavailable) {
+    println!("machines: SKIPPED: {name}: {why}; try: {remedy}");
 }
 
 /// A failed check fails the run; a skip does only where nothing may be skipped.
+fn summary(visits: &[Visit], require: bool) -> ExitCode {
+    let count = |is: &dyn Fn(&End) -> bool| visits.iter().filter(|visit| is(&visit.end)).count();
+    let passed =
+        count(&|end| matches!(end, End::Ran(ran) if ran.done.checks.iter().all(|c| c.passed)));
+    let skipped = count(&|end| matches!(end, End::Skipped(_)));
+    let failed = visits.len() - passed - skipped;
+    let parts = visits.iter().filter_map(|visit| match &visit.end {
+        End::Ran(ran) => Some(ran.done.skipped.len()),
+        End::Skipped(_) | End::Broken(_) => None,
+    });
+    let skipped = skipped + parts.sum::<usize>();
+    println!("machines: {passed} passed, {failed} failed, {skipped} skipped");
+    exit_code(failed == 0, skipped == 0, require)
+}
+
 fn exit_code(all_passed: bool, all_ran: bool, require: bool) -> ExitCode {
     if !all_passed {
         ExitCode::FAILURE

@@ -7,6 +7,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Modules of some kernels, built into others.
+const PERHAPS_BUILT_IN: [&str; 2] = ["virtio_pci", "virtio_console"];
 
 /// The modules below a folder, by name.
 #[derive(Debug)]
@@ -29,11 +33,13 @@ impl Modules {
         wanted: &[&str],
     ) -> Result<Vec<(String, Vec<u8>)>, String> {
         let mut loaded = Vec::new();
-        for name in wanted {
+        let built_in =
+            |name: &str| PERHAPS_BUILT_IN.contains(&name) && !self.by_name.contains_key(name);
+        for name in wanted.iter().filter(|name| !built_in(name)) {
             load(&plain(name), "the initramfs", &mut Vec::new(), &mut loaded, &|name| {
                 let path = self.by_name.get(name);
                 let path = path.ok_or_else(|| format!("not below {}", self.folder.display()))?;
-                fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+                contents(path)
             })?;
         }
         Ok(loaded)
@@ -46,12 +52,25 @@ fn walk(folder: &Path, found: &mut BTreeMap<String, PathBuf>) {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             walk(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "ko")
-            && let Some(name) = path.file_stem().and_then(|stem| stem.to_str())
+        } else if let Some(name) = path.file_name().and_then(|name| name.to_str())
+            && let Some(name) = name.strip_suffix(".xz").unwrap_or(name).strip_suffix(".ko")
         {
             found.insert(plain(name), path);
         }
     }
+}
+
+/// A module's bytes; newer packages compress them.
+fn contents(path: &Path) -> Result<Vec<u8>, String> {
+    let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        return fs::read(path).map_err(cannot);
+    }
+    let output = Command::new("xz").arg("-dc").arg(path).output().map_err(cannot)?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(format!("xz -dc {}: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// A module's name in the kernel: `kvm-amd.ko` is `kvm_amd`.

@@ -1,6 +1,6 @@
-//! How a run or one of its parts ends, and how long it takes.
+//! How a row ends that does not get through.
 
-use std::time::Instant;
+use serde::{Deserialize, Serialize};
 
 /// Why a run stopped.
 #[derive(Debug)]
@@ -23,23 +23,8 @@ impl From<Unavailable> for Failure {
     }
 }
 
-/// The phases of a run, and how long each took, s.
-#[derive(Debug, Default)]
-pub(crate) struct Phases(pub(crate) Vec<(String, f64)>);
-
-impl Phases {
-    pub(crate) fn time<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let result = work();
-        let took_s = start.elapsed().as_secs_f64();
-        println!("{name:<18}{took_s:7.1} s");
-        self.0.push((name.to_owned(), took_s));
-        result
-    }
-}
-
 /// What this machine lacks, and the remedy.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Unavailable {
     pub(crate) why: String,
     pub(crate) remedy: String,

@@ -1,51 +1,179 @@
-//! Debian packages, downloaded and unpacked in cargo's target folder; none is
-//! installed. An unpacked one is used again.
+//! Debian's packages: downloaded and verified by apt, unpacked in the cache;
+//! none is installed. Each suite has apt lists of its own there, so that this
+//! system's apt is not touched. What is unpacked is used again.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::outcome::Unavailable;
+use crate::table::Table;
 use crate::tools::output_of;
 
-/// The folder in which packages are unpacked, each in a folder of its name.
+/// Signs Debian's archive; of the package debian-archive-keyring.
+pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Lists younger than this are not fetched again.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// Ends the name of an incomplete folder.
+const PART: &str = ".part";
+
+/// The packages of a suite.
 #[derive(Debug)]
-pub(crate) struct Packages {
-    pub(crate) folder: PathBuf,
+pub(crate) struct Suite {
+    name: String,
+    /// apt's lists and settings.
+    apt: PathBuf,
+    /// Unpacked packages, each in a folder of its name.
+    packages: PathBuf,
 }
 
-impl Packages {
+/// A kernel, unpacked.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    /// The image to boot.
+    pub(crate) image: PathBuf,
+    /// The folder of its modules, `…/lib/modules/VERSION`.
+    pub(crate) modules: PathBuf,
+}
+
+impl Suite {
+    /// A suite of the table; its lists are fetched if they are old.
+    pub(crate) fn open(cache: &Path, table: &Table, name: &str) -> Result<Self, Unavailable> {
+        let sources = table.suites.get(name).map_or(&[][..], Vec::as_slice);
+        let suite = Self {
+            name: name.to_owned(),
+            apt: cache.join("apt").join(name),
+            packages: cache.join("packages").join(name),
+        };
+        suite.prepare(sources).map_err(|error| {
+            let why = format!("cannot prepare {}: {error}", suite.apt.display());
+            Unavailable::new(why, "check its permissions and the disk, or --cache FOLDER")
+        })?;
+        let updated = suite.apt.join("updated");
+        let age = fs::metadata(&updated).and_then(|data| data.modified()).ok();
+        let is_fresh = age.and_then(|at| at.elapsed().ok()).is_some_and(|age| age < FRESH);
+        if !is_fresh {
+            match output_of(suite.apt("apt-get").args(["--quiet", "update"])) {
+                Ok(_) => drop(fs::write(&updated, "")),
+                // Older lists serve as well.
+                Err(_) if updated.exists() => {}
+                Err(why) => return Err(Unavailable::new(why, suite.remedy())),
+            }
+        }
+        Ok(suite)
+    }
+
+    fn prepare(&self, sources: &[String]) -> io::Result<()> {
+        for folder in ["lists/partial", "archives/partial"] {
+            fs::create_dir_all(self.apt.join(folder))?;
+        }
+        fs::create_dir_all(&self.packages)?;
+        let line = |source: &String| format!("deb [signed-by={KEYRING}] {source} main\n");
+        fs::write(self.apt.join("sources.list"), sources.iter().map(line).collect::<String>())?;
+        fs::write(self.apt.join("status"), "")
+    }
+
+    /// apt with this suite alone. The unstable suite's mirror may stand still
+    /// for longer than its lists are valid; their signatures are verified.
+    fn apt(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let path = |name: &str| self.apt.join(name).display().to_string();
+        for option in [
+            format!("Dir::Etc::sourcelist={}", path("sources.list")),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            "Dir::Etc::preferencesparts=/dev/null".to_owned(),
+            format!("Dir::State::lists={}", path("lists")),
+            format!("Dir::State::status={}", path("status")),
+            format!("Dir::Cache={}", path("")),
+            "Acquire::Check-Valid-Until=false".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+            "APT::Architecture=amd64".to_owned(),
+            // Its own user cannot write here.
+            "APT::Sandbox::User=root".to_owned(),
+        ] {
+            command.args(["-o", &option]);
+        }
+        command
+    }
+
+    fn remedy(&self) -> String {
+        format!("again with Debian's archive reachable (suite {})", self.name)
+    }
+
+    /// The newest kernel.
+    pub(crate) fn kernel(&self) -> Result<Kernel, Unavailable> {
+        let mut names = self.dependencies("linux-image-amd64")?;
+        // Newer kernels are split: image and modules are packages of their own.
+        let parts = ["linux-image-", "linux-binary-", "linux-modules-"];
+        let part = |name: &String| {
+            let version = parts.iter().find_map(|part| name.strip_prefix(part));
+            version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
+        };
+        names.retain(part);
+        let folders = names.iter().map(|name| self.unpacked(name));
+        let folders = folders.collect::<Result<Vec<_>, _>>()?;
+        let versions: Vec<PathBuf> = folders
+            .iter()
+            .flat_map(|folder| ["lib/modules", "usr/lib/modules"].map(|name| folder.join(name)))
+            .filter_map(|modules| first_below(&modules, ""))
+            .collect();
+        let boot = folders.iter().find_map(|folder| first_below(&folder.join("boot"), "vmlinuz-"));
+        let beside = || versions.iter().map(|one| one.join("vmlinuz")).find(|path| path.is_file());
+        let image = boot.or_else(beside);
+        let modules = versions.iter().find(|one| one.join("kernel").is_dir()).cloned();
+        image.zip(modules).map(|(image, modules)| Kernel { image, modules }).ok_or_else(|| {
+            let why = format!("no kernel or no modules in {}", names.join(", "));
+            Unavailable::new(why, self.remedy())
+        })
+    }
+
+    /// All packages that one depends on, and itself.
+    fn dependencies(&self, package: &str) -> Result<Vec<String>, Unavailable> {
+        let no = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"];
+        let mut command = self.apt("apt-cache");
+        command.args(["depends", "--recurse"]).args(no.map(|kind| format!("--no-{kind}")));
+        let listed = output_of(command.arg(package));
+        let listed = listed.map_err(|why| Unavailable::new(why, self.remedy()))?;
+        let is_name = |line: &&str| !line.starts_with([' ', '<', '|']);
+        Ok(listed.lines().filter(is_name).map(str::to_owned).collect())
+    }
+
     /// The folder of an unpacked package.
     pub(crate) fn unpacked(&self, package: &str) -> Result<PathBuf, Unavailable> {
-        let folder = self.folder.join(package);
+        let folder = self.packages.join(package);
         if !folder.exists() {
             self.fetch(package, &folder)?;
         }
         Ok(folder)
     }
 
-    /// The package of the newest stock kernel: by apt's lists, or without them
-    /// the one unpacked last time.
-    pub(crate) fn kernel(&self) -> Result<String, Unavailable> {
-        const KERNEL: &str = "linux-image-";
-        let listed = output_of(Command::new("apt-cache").args(["depends", "linux-image-amd64"]));
-        if let Some(name) = listed.as_deref().ok().and_then(first_dependency) {
-            return Ok(name.to_owned());
+    /// Several packages unpacked into one tree.
+    pub(crate) fn tree(&self, name: &str, packages: &[String]) -> Result<PathBuf, Unavailable> {
+        let tree = self.packages.join(name);
+        if !tree.exists() {
+            let part = self.packages.join(format!("{name}{PART}"));
+            let folders = packages.iter().map(|package| self.unpacked(package));
+            for folder in folders.collect::<Result<Vec<_>, _>>()? {
+                let mut copy = Command::new("cp");
+                copy.args(["-rlPT", "--remove-destination"]).arg(folder).arg(&part);
+                output_of(&mut copy).map_err(|why| Unavailable::new(why, "room on the disk"))?;
+            }
+            fs::rename(&part, &tree)
+                .map_err(|error| Unavailable::new(error.to_string(), "room on the disk"))?;
         }
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter(|name| name.starts_with(KERNEL) && !name.ends_with(PART)).max().ok_or_else(
-            || {
-                let why = listed.err().unwrap_or_else(|| "apt has no linux-image-amd64".to_owned());
-                Unavailable::new(why, "apt-get update, on Debian 12 or later")
-            },
-        )
+        Ok(tree)
     }
 
     /// Downloads and unpacks; the folder gets its name when it is complete.
     fn fetch(&self, package: &str, folder: &Path) -> Result<(), Unavailable> {
-        let part = self.folder.join(format!("{package}{PART}"));
-        let cannot = |error: std::io::Error| {
+        println!("fetching {package} of {}", self.name);
+        let part = self.packages.join(format!("{package}{PART}"));
+        let cannot = |error: io::Error| {
             Unavailable::new(
                 format!("cannot prepare {}: {error}", part.display()),
                 "check its permissions and the disk",
@@ -55,42 +183,27 @@ impl Packages {
             fs::remove_dir_all(&part).map_err(cannot)?;
         }
         fs::create_dir_all(&part).map_err(cannot)?;
-        let remedy = || "apt-get update, with Debian's archive reachable";
-        output_of(
-            Command::new("apt-get").args(["--quiet", "download", package]).current_dir(&part),
-        )
-        .map_err(|why| Unavailable::new(why, remedy()))?;
+        let mut download = self.apt("apt-get");
+        download.args(["--quiet", "download", package]).current_dir(&part);
+        output_of(&mut download).map_err(|why| Unavailable::new(why, self.remedy()))?;
         let archive = fs::read_dir(&part)
             .map_err(cannot)?
             .flatten()
             .map(|entry| entry.path())
             .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
             .ok_or_else(|| {
-                Unavailable::new(format!("apt-get downloaded no {package}"), remedy())
+                Unavailable::new(format!("apt-get downloaded no {package}"), self.remedy())
             })?;
         output_of(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&part))
-            .map_err(|why| Unavailable::new(why, "apt-get install dpkg"))?;
+            .map_err(|why| Unavailable::new(why, "apt-get install dpkg; room on the disk"))?;
         fs::remove_file(&archive).map_err(cannot)?;
         fs::rename(&part, folder).map_err(cannot)
     }
 }
 
-/// Ends the name of an incomplete folder.
-const PART: &str = ".part";
-
-/// The package after the first `Depends:` of `apt-cache depends`.
-fn first_dependency(listed: &str) -> Option<&str> {
-    listed.lines().find_map(|line| line.trim().strip_prefix("Depends:")).map(str::trim)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_is_what_the_metapackage_depends_on() {
-        let listed = "linux-image-amd64\n  Depends: linux-image-6.1.0-56-amd64\n";
-        assert_eq!(first_dependency(listed), Some("linux-image-6.1.0-56-amd64"));
-        assert_eq!(first_dependency("linux-image-amd64\n"), None);
-    }
+/// A file of a folder whose name begins with `beginning`.
+fn first_below(folder: &Path, beginning: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut found = entries.filter(|e| e.file_name().to_string_lossy().starts_with(beginning));
+    found.next().map(|entry| entry.path())
 }

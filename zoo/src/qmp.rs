@@ -15,6 +15,10 @@ use crate::wire::{Wire, connect};
 /// The limit of a command that starts no background work.
 const REPLY: Duration = Duration::from_secs(10);
 
+/// The limit of the greeting: a QEMU in an emulated host greets when that has
+/// booted, on a busy system.
+const GREETING: Duration = Duration::from_secs(150);
+
 /// A connection to one QEMU.
 #[derive(Debug)]
 pub(crate) struct Qmp {
@@ -32,7 +36,7 @@ impl Qmp {
 
     fn over(wire: Wire) -> Result<Self, String> {
         let mut qmp = Self { wire, events: VecDeque::new(), jobs: 0 };
-        let greeting = qmp.object("the greeting", Instant::now(), REPLY)?;
+        let greeting = qmp.object("the greeting", Instant::now(), GREETING)?;
         if greeting.get("QMP").is_none() {
             return Err(format!("QMP: not a greeting: {greeting}"));
         }
@@ -42,11 +46,20 @@ impl Qmp {
 
     /// Executes a command, and returns its result.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, String> {
+        self.execute_within(REPLY, command, arguments)
+    }
+
+    fn execute_within(
+        &mut self,
+        limit: Duration,
+        command: &str,
+        arguments: Value,
+    ) -> Result<Value, String> {
         let start = Instant::now();
         let request = json!({ "execute": command, "arguments": arguments });
         self.wire.send(command, &format!("{request}\n"))?;
         loop {
-            let mut reply = self.object(command, start, REPLY)?;
+            let mut reply = self.object(command, start, limit)?;
             if reply.get("event").is_some() {
                 self.events.push_back(reply);
             } else if let Some(returned) = reply.get_mut("return") {
@@ -132,7 +145,8 @@ impl Qmp {
         self.jobs += 1;
         let id = format!("job{}", self.jobs);
         arguments["job-id"] = json!(id);
-        self.execute(command, arguments)?;
+        // QEMU replies to nothing while it saves or loads.
+        self.execute_within(limit, command, arguments)?;
         self.event_where("JOB_STATUS_CHANGE", limit, |event| {
             let word = |path| event.pointer(path).and_then(Value::as_str);
             word("/data/id") == Some(&id) && word("/data/status") == Some("concluded")

@@ -1,12 +1,20 @@
-//! What the guest sends over its second serial port: one record per command.
+//! What a machine sends over its line: one record per command, among whatever
+//! else its kernel prints there.
 //!
 //! ```text
-//! @record NAME STATUS STARTED_S ENDED_S STDOUT_BYTES STDERR_BYTES
-//! the bytes of stdout, then those of stderr, then a line feed
+//! @record NAME STATUS STARTED_S ENDED_S STDOUT_BYTES STDERR_BYTES PACKED_BYTES
+//! the bytes of stdout, then those of stderr, packed by gzip, then a line feed
 //! ```
 //!
 //! Lengths come before the bytes, so that no output can be mistaken for a
 //! heading, and a truncated record is detected.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+
+/// Output beyond this is none of ours.
+const LONGEST: usize = 16 << 20;
 
 /// The first word of each record.
 const HEADING: &str = "@record";
@@ -28,47 +36,49 @@ pub(crate) struct Record {
     pub(crate) stderr: String,
 }
 
-/// All complete records; and what is wrong with the bytes after them, if
-/// anything is.
-pub(crate) fn parse(bytes: &[u8]) -> (Vec<Record>, Option<String>) {
-    let mut records = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
-        match record(bytes, at) {
-            Ok((record, end)) => {
-                records.push(record);
-                at = end;
-            }
-            Err(error) => return (records, Some(error)),
-        }
-    }
-    (records, None)
+/// The first complete record among whatever else there is, and where the rest
+/// begins.
+pub(crate) fn first(bytes: &[u8]) -> Option<(Record, usize)> {
+    let begins = |at: usize| at == 0 || bytes[at - 1] == b'\n';
+    let found = bytes.windows(HEADING.len()).enumerate();
+    let found = found.filter(|(at, window)| *window == HEADING.as_bytes() && begins(*at));
+    found.map(|(at, _)| at).find_map(|at| record(bytes, at))
 }
 
-/// The record that begins at a byte, and where the next one does.
-fn record(bytes: &[u8], at: usize) -> Result<(Record, usize), String> {
+/// The record that begins at a byte, and where the rest does; none if no whole
+/// one is there.
+fn record(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     let rest = &bytes[at..];
-    let line_end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let line_end = rest.iter().position(|byte| *byte == b'\n')?;
     let heading = String::from_utf8_lossy(&rest[..line_end]).into_owned();
-    let Some((mut record, stdout_bytes, stderr_bytes)) = parse_heading(&heading) else {
-        let found: String = heading.chars().take(80).collect();
-        let expected = format!("{HEADING} name status started ended stdout stderr");
-        return Err(format!("byte {at}: expected '{expected}', found {found:?}"));
-    };
-    let body = rest.get(line_end + 1..).unwrap_or_default();
-    let expected = stdout_bytes.saturating_add(stderr_bytes);
+    let (mut record, [stdout_bytes, stderr_bytes, packed_bytes]) =
+        parse_heading(heading.trim_end())?;
+    let end = (line_end + 1).checked_add(packed_bytes)?;
     // One more: the line feed behind the record.
-    if body.len() <= expected {
-        let (name, found) = (record.name, body.len());
-        return Err(format!("{name}: {expected} bytes announced, {found} received"));
-    }
-    let (stdout, stderr) = body[..expected].split_at(stdout_bytes);
-    record.stdout = String::from_utf8_lossy(stdout).into_owned();
-    record.stderr = String::from_utf8_lossy(stderr).into_owned();
-    Ok((record, at + line_end + 1 + expected + 1))
+    let packed = rest.get(line_end + 1..end).filter(|_| rest.len() > end)?;
+    let (stdout, stderr) = match unpacked(packed, stdout_bytes, stderr_bytes) {
+        Ok(both) => both,
+        Err(why) => (String::new(), format!("its output is damaged: {why}")),
+    };
+    (record.stdout, record.stderr) = (stdout, stderr);
+    Some((record, at + end + 1))
 }
 
-fn parse_heading(line: &str) -> Option<(Record, usize, usize)> {
+/// The output and the errors.
+fn unpacked(packed: &[u8], stdout: usize, stderr: usize) -> Result<(String, String), String> {
+    let length = stdout.checked_add(stderr).filter(|length| *length <= LONGEST);
+    let length = length.ok_or_else(|| format!("{stdout} and {stderr} bytes announced"))?;
+    let mut bytes = Vec::new();
+    let mut decoder = GzDecoder::new(packed).take(LONGEST as u64);
+    decoder.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() != length {
+        return Err(format!("{length} bytes announced, {} received", bytes.len()));
+    }
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Ok((text(&bytes[..stdout]), text(&bytes[stdout..])))
+}
+
+fn parse_heading(line: &str) -> Option<(Record, [usize; 3])> {
     let mut words = line.split(' ');
     if words.next()? != HEADING {
         return None;
@@ -81,21 +91,53 @@ fn parse_heading(line: &str) -> Option<(Record, usize, usize)> {
         stdout: String::new(),
         stderr: String::new(),
     };
-    let lengths = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    words.next().is_none().then_some((record, lengths.0, lengths.1))
+    let mut lengths = [0; 3];
+    for length in &mut lengths {
+        *length = words.next()?.parse().ok()?;
+    }
+    words.next().is_none().then_some((record, lengths))
+}
+
+/// A record as a machine sends it.
+#[cfg(test)]
+pub(crate) fn sent(heading: &str, stdout: &str, stderr: &str) -> Vec<u8> {
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(format!("{stdout}{stderr}").as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let lengths = format!("{} {} {}", stdout.len(), stderr.len(), packed.len());
+    let mut bytes = format!("{HEADING} {heading} {lengths}\n").into_bytes();
+    bytes.extend(packed);
+    bytes.push(b'\n');
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TWO: &str = "@record doctor 0 4.50 9.25 14 0\n{\n@record x 0\n\n\
-                       @record clocks 2 9.30 9.31 0 6\nwhy: y\n";
+    fn two() -> [Vec<u8>; 2] {
+        [
+            sent("doctor 0 4.50 9.25", "{\n@record x 0\n", ""),
+            sent("clocks 2 9.30 9.31", "", "why: y"),
+        ]
+    }
+
+    fn all(mut bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        while let Some((record, end)) = first(bytes) {
+            records.push(record);
+            bytes = &bytes[end..];
+        }
+        records
+    }
 
     #[test]
     fn records_are_parsed() {
-        let (records, error) = parse(TWO.as_bytes());
-        assert_eq!(error, None);
+        let records = all(&two().concat());
         assert_eq!(records.len(), 2);
         assert_eq!(records[0].name, "doctor");
         assert_eq!(records[0].stdout, "{\n@record x 0\n");
@@ -104,24 +146,21 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_is_detected_and_loses_only_what_follows() {
-        let first = TWO.find("@record clocks").unwrap();
-        for cut in 1..TWO.len() {
-            let (records, error) = parse(&TWO.as_bytes()[..cut]);
-            assert_eq!(records.len(), usize::from(cut >= first), "{cut}");
-            assert_eq!(error.is_none(), cut == first, "{cut}");
+    fn a_truncated_record_is_awaited() {
+        let (second, both) = (two()[0].len(), two().concat());
+        for cut in 1..both.len() {
+            assert_eq!(all(&both[..cut]).len(), usize::from(cut >= second), "{cut}");
         }
     }
 
     #[test]
-    fn other_bytes_are_printed() {
-        let (records, error) = parse(b"[    0.0] panic\n");
-        assert!(records.is_empty());
-        assert_eq!(
-            error.unwrap(),
-            "byte 0: expected '@record name status started ended stdout stderr', found \"[    0.0] panic\""
-        );
-        let (_, error) = parse(b"@record a 0 1 2 18446744073709551615 1\nabc");
-        assert_eq!(error.unwrap(), "a: 18446744073709551615 bytes announced, 3 received");
+    fn other_bytes_are_passed_over_and_damage_is_named() {
+        let noise = b"[ 0.0] hello @record x\r\n@record of what\n".to_vec();
+        let bytes = [noise, two()[0].clone(), b"[ 2.0] more\n".to_vec(), two()[1].clone()].concat();
+        assert_eq!(all(&bytes).len(), 2);
+        assert!(all(b"@record a 0 1 2 1 1 18446744073709551615\nabc").is_empty());
+        assert!(all(b"").is_empty());
+        let damaged = &all(b"@record a 0 1 2 3 4 5\n12345\n")[0];
+        assert!(damaged.stderr.contains("damaged"), "{damaged:?}");
     }
 }

@@ -1,167 +1,227 @@
-//! The outputs as a page for docs/validation.
+//! docs/validation/machines.md: what became of each row, command by command.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
-use serde_json::Value;
+use crate::checks::Check;
+use crate::visit::{End, Visit};
 
-use crate::checks::{Check, Outputs, clocks};
-use crate::disruptions::{CLOCKS, Effect, Findings};
-use crate::image;
+/// The columns: a check belongs to the first of these that it begins with.
+const COLUMNS: [&str; 9] =
+    ["boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "lab", "capture"];
 
-/// The calls whose cost is printed.
-const CALLS: &[&str] =
-    &["rdtsc", "clock_gettime(CLOCK_MONOTONIC)", "clock_gettime(CLOCK_MONOTONIC_COARSE)"];
+/// The widest line of the page, but for a table's.
+const WIDTH: usize = 80;
 
-/// The whole page: what ran and on what, how long each phase took in seconds,
-/// and the results.
-pub(crate) fn page(
-    setting: &[(&str, String)],
-    phases: &[(String, f64)],
-    checks: &[Check],
-    outputs: Outputs<'_>,
-    image: &image::Report,
-    disruptions: &Findings,
-) -> String {
-    let mut text = String::from(
-        "# A stock kernel under emulation\n\n\
-         `cargo xtask machines --record` writes this page: QEMU's software emulation boots\n\
-         Debian's kernel, KVM is loaded there, and `parachron` runs in that guest. The figures\n\
-         show that the instruments work on these clocks; they say nothing about hardware.\n\n\
-         | | |\n| --- | --- |\n",
+/// The whole page; the setting is name and content of each of its lines.
+pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str]) -> String {
+    let mut text = String::from("# Real kernels and hypervisors\n\n");
+    paragraph(
+        &mut text,
+        "",
+        "`cargo xtask machines --record` writes this page: each row of `zoo/machines.toml` is a \
+         stock kernel of Debian under a hypervisor. `parachron` runs in it, and what it says is \
+         held against the truth that the row states. A cell is the number of checks that passed, \
+         or of those that did not.",
     );
+    text.push_str("\n| | |\n| --- | --- |\n");
     for (name, content) in setting {
-        row(&mut text, &[name, content]);
+        let _ = writeln!(text, "| {name} | {} |", content.replace('|', "\\|"));
     }
-    table(&mut text, "Checks", checks);
-    costs(&mut text, &outputs.json("bench"));
-    let _ = write!(
-        text,
-        "\n## The lab's guest image, booted by its PVH entry\n\n\
-         Its report on the first serial port, on the machine above:\n\n\
-         ```text\n{}\n```\n",
-        image.lines.join("\n")
-    );
-    text.push_str(
-        "\n## Disruptions\n\n\
-         QEMU pauses, migrates and restores a second guest of this kernel, and its clock is set\n\
-         and steered in the guest, while `parachron watch` and then `parachron keep` run there.\n\
-         A small program prints the guest's clocks every 20 ms to a serial port; each line is\n\
-         stamped with this machine's time of day on receipt. keep's NTP server is our own, with\n\
-         this machine's time. *After* counts from the moment at which the guest resumes.\n",
-    );
-    table(&mut text, "watch and keep", &disruptions.checks);
-    effects(&mut text, &disruptions.effects);
-    text.push_str("\n## Duration\n\n| phase | s |\n| --- | ---: |\n");
-    for (name, took_s) in phases {
-        row(&mut text, &[name, &format!("{took_s:.1}")]);
-    }
+    matrix(&mut text, visits);
+    kernels(&mut text, visits);
+    failures(&mut text, visits);
+    caused(&mut text, visits);
+    skipped(&mut text, visits, missing);
     text
 }
 
-/// A table of checks, and how many passed.
-fn table(text: &mut String, heading: &str, checks: &[Check]) {
-    let passed = checks.iter().filter(|check| check.passed).count();
-    let _ = write!(text, "\n## {heading}: {passed} of {} passed\n\n", checks.len());
-    text.push_str("| check | found | |\n| --- | --- | --- |\n");
-    for Check { what, found, passed } in checks {
-        row(text, &[what, found, if *passed { "passed" } else { "FAILED" }]);
+/// Row by command.
+fn matrix(text: &mut String, visits: &[Visit]) {
+    let _ = write!(text, "\n## Row by command\n\n| row | {} |\n", COLUMNS.join(" | "));
+    let _ = writeln!(text, "| --- |{}", " --- |".repeat(COLUMNS.len()));
+    for Visit { row, end, .. } in visits {
+        let cells = match end {
+            End::Ran(ran) => COLUMNS.map(|column| cell(&ran.done.checks, column)).join(" | "),
+            End::Skipped(_) => format!("skipped |{}", " |".repeat(COLUMNS.len() - 2)),
+            End::Broken(_) => format!("**broken** |{}", " |".repeat(COLUMNS.len() - 2)),
+        };
+        let _ = writeln!(text, "| {} | {cells} |", row);
     }
 }
 
-/// One row of a table.
-fn row(text: &mut String, cells: &[&str]) {
-    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-    let _ = writeln!(text, "| {} |", cells.join(" | "));
-}
-
-/// How each disruption changes the clocks of a guest.
-fn effects(text: &mut String, effects: &[Effect]) {
-    text.push_str(
-        "\n## Effect of a disruption on the clocks\n\n\
-         How long the guest did not run, and how far each of its clocks fell behind this\n\
-         machine's time of day, s. After `snapshot-load` in a QEMU that keeps running, the TSC\n\
-         does not go back with the rest (`cpu_get_ticks` only goes forward), so that a kernel\n\
-         on the TSC counts the undone time as elapsed.\n\n",
-    );
-    let mut heading = vec!["disruption", "pause"];
-    heading.extend(CLOCKS);
-    heading.push("RTC");
-    row(text, &heading);
-    let _ = writeln!(text, "| --- |{}", " ---: |".repeat(heading.len() - 1));
-    for Effect { disruption, pause_s, lost_s, rtc_lost_s } in effects {
-        let mut cells = vec![disruption.clone(), format!("{pause_s:.3}")];
-        cells.extend(lost_s.iter().map(|lost_s| format!("{lost_s:.3}")));
-        cells.push(format!("{rtc_lost_s:.1}"));
-        row(text, &cells.iter().map(String::as_str).collect::<Vec<_>>());
+fn cell(checks: &[Check], column: &str) -> String {
+    let of_column: Vec<&Check> = checks.iter().filter(|check| is_of(check, column)).collect();
+    let failed = of_column.iter().filter(|check| !check.passed).count();
+    match (of_column.len(), failed) {
+        (0, _) => "–".to_owned(),
+        (all, 0) => all.to_string(),
+        (all, failed) => format!("**{failed} of {all} failed**"),
     }
 }
 
-/// The cost of a reading, by clock source.
-fn costs(text: &mut String, bench: &Result<Value, String>) {
-    text.push_str("\n## Cost of a reading\n\n");
-    text.push_str("| clocksource | call | median ns | min | p99 | samples |\n");
-    text.push_str("| --- | --- | ---: | ---: | ---: | ---: |\n");
-    for (source, _) in clocks::SOURCES {
-        for call in CALLS {
-            match cost(bench, source, call) {
-                Ok(cells) => row(text, &cells.each_ref().map(String::as_str)),
-                Err(why) => row(text, &[source, call, &format!("not measured: {why}"), "", "", ""]),
+fn is_of(check: &Check, column: &str) -> bool {
+    COLUMNS.iter().find(|name| check.what.starts_with(**name)) == Some(&column)
+}
+
+/// Which kernel each row booted, and when, at which state of this repository.
+fn kernels(text: &mut String, visits: &[Visit]) {
+    text.push_str("\n## Kernels and dates\n\n| row | date, UTC | commit | s | kernel |\n");
+    text.push_str("| --- | --- | --- | ---: | --- |\n");
+    for Visit { row, at, commit, kernel, took_s, .. } in visits {
+        let release = kernel.split(' ').next().unwrap_or_default();
+        let _ = writeln!(text, "| {row} | {at} | {commit} | {took_s:.0} | {release} |");
+    }
+}
+
+/// Every failed check and every row that did not get through.
+fn failures(text: &mut String, visits: &[Visit]) {
+    text.push_str("\n## What failed\n\n");
+    let before = text.len();
+    for Visit { row, end, .. } in visits {
+        match end {
+            End::Ran(ran) => {
+                for Check { what, found, .. } in ran.done.checks.iter().filter(|one| !one.passed) {
+                    paragraph(text, "- ", &format!("{}: {what} — found: {found}", row));
+                }
             }
+            End::Broken(why) => {
+                let first = why.lines().next().unwrap_or_default();
+                paragraph(text, "- ", &format!("{}: {first}", row));
+            }
+            End::Skipped(_) => {}
         }
     }
+    if text.len() == before {
+        text.push_str("Nothing.\n");
+    }
 }
 
-fn cost(bench: &Result<Value, String>, source: &str, call: &str) -> Result<[String; 6], String> {
-    let cost = clocks::cost(clocks::run(bench, source)?, call).ok_or("not among the calls")?;
-    let ns = |name| cost["ns"][name].as_f64().map(|ns| format!("{ns:.1}")).ok_or("no figures");
-    let samples = cost["samples"].as_u64().ok_or("no figures")?.to_string();
-    Ok([source.to_owned(), call.to_owned(), ns("median")?, ns("min")?, ns("p99")?, samples])
+/// What was caused by what `watch` told, a line for each pair, and how often.
+fn caused(text: &mut String, visits: &[Visit]) {
+    text.push_str("\n## Caused, and told by `watch`\n\n");
+    paragraph(
+        text,
+        "",
+        "Over all rows. `a|b`: one of these, which the machine cannot tell apart. Wrong: \
+         another name, another size than the bound stated with it allows, or later than 1 s.",
+    );
+    text.push_str("\n| caused | told | right | wrong |\n| --- | --- | ---: | ---: |\n");
+    let mut pairs: Vec<(&(String, String), [usize; 2])> = Vec::new();
+    let all = visits.iter().filter_map(|visit| match &visit.end {
+        End::Ran(ran) => Some(&ran.done.checks),
+        End::Skipped(_) | End::Broken(_) => None,
+    });
+    for check in all.flatten() {
+        let Some(pair) = &check.told else { continue };
+        let at = pairs.iter().position(|(known, _)| *known == pair).unwrap_or_else(|| {
+            // Beside the others of one cause.
+            let behind = pairs.iter().rposition(|(known, _)| known.0 == pair.0);
+            let at = behind.map_or(pairs.len(), |at| at + 1);
+            pairs.insert(at, (pair, [0; 2]));
+            at
+        });
+        pairs[at].1[usize::from(!check.passed)] += 1;
+    }
+    for ((caused, told), [right, wrong]) in pairs {
+        let told = told.replace('|', "\\|");
+        let _ = writeln!(text, "| {caused} | {told} | {right} | {wrong} |");
+    }
+}
+
+fn skipped(text: &mut String, visits: &[Visit], missing: &[&str]) {
+    text.push_str("\n## Skipped\n\n");
+    let before = text.len();
+    if !missing.is_empty() {
+        paragraph(text, "- ", &format!("not run: {}", missing.join(", ")));
+    }
+    for Visit { row, end, .. } in visits {
+        let all = match end {
+            End::Skipped(one) => std::slice::from_ref(one),
+            End::Ran(ran) => &ran.done.skipped,
+            End::Broken(_) => &[],
+        };
+        for one in all {
+            paragraph(text, "- ", &format!("{}: {}; try: {}", row, one.why, one.remedy));
+        }
+    }
+    if text.len() == before {
+        text.push_str("Nothing.\n");
+    }
+}
+
+/// Words in lines of at most the page's width; the first begins with a mark,
+/// and the others are as far in.
+fn paragraph(text: &mut String, mark: &str, words: &str) {
+    let mut line = mark.to_owned();
+    let indent = " ".repeat(mark.len());
+    for word in words.split_whitespace() {
+        let is_empty = line.trim_end().len() <= mark.trim_end().len();
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line.clone_from(&indent);
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Record;
 
     #[test]
-    fn the_page_has_every_check_and_names_what_is_missing() {
-        let bench = r#"{"runs": [{"clocksource": "tsc", "costs": [{"call": "rdtsc",
-            "ns": {"median": 12.94, "min": 12.5, "p99": 21.6}, "samples": 32416}]}]}"#;
-        let record = Record {
-            name: "bench".to_owned(),
-            status: 0,
-            started_s: 1.0,
-            ended_s: 2.0,
-            stdout: bench.to_owned(),
-            stderr: String::new(),
+    fn words_are_wrapped_below_their_mark() {
+        let mut text = String::new();
+        paragraph(&mut text, "- ", &"four ".repeat(20));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("- four four") && lines[0].len() <= WIDTH, "{text}");
+        assert!(lines[1].starts_with("  four"), "{text}");
+    }
+
+    #[test]
+    fn what_was_told_of_a_cause_is_counted() {
+        let told = |caused, told: &str, passed| {
+            Check::new("watch: x", "", passed).told(caused, &[told.to_owned()])
         };
-        let (setting, phases) = ([("kernel", "6.1".to_owned())], [("guest".to_owned(), 14.84)]);
-        let check = |passed| Check { what: "a | b".to_owned(), found: "c".to_owned(), passed };
-        let image = image::Report { lines: vec!["pit: 0 ns".to_owned()], between_s: (0, 1) };
-        let effect = Effect {
-            disruption: "stop".to_owned(),
-            pause_s: 3.0004,
-            lost_s: [3.0, 3.001, 3.0, 3.0],
-            rtc_lost_s: -0.03,
+        let checks = vec![
+            told("stop", "pause", true),
+            told("date", "clock-set", true),
+            told("stop", "pause|migrated", false),
+            told("stop", "pause", true),
+        ];
+        let done = crate::deeds::Done { checks, skipped: Vec::new() };
+        let visit = Visit {
+            row: "a".into(),
+            at: String::new(),
+            commit: String::new(),
+            kernel: String::new(),
+            took_s: 1.0,
+            end: End::Ran(crate::visit::Ran { done, records: Vec::new() }),
         };
-        let disruptions =
-            Findings { checks: vec![check(true)], effects: vec![effect], skipped: Vec::new() };
-        let checks = [check(true), check(false)];
-        let page = page(&setting, &phases, &checks, Outputs(&[record]), &image, &disruptions);
-        for line in [
-            "| kernel | 6.1 |",
-            "## Checks: 1 of 2 passed",
-            "| a \\| b | c | passed |",
-            "| a \\| b | c | FAILED |",
-            "| tsc | rdtsc | 12.9 | 12.5 | 21.6 | 32416 |",
-            "| hpet | rdtsc | not measured: no run under hpet |  |  |  |",
-            "pit: 0 ns",
-            "## watch and keep: 1 of 1 passed",
-            "| disruption | pause | REALTIME | MONOTONIC | BOOTTIME | MONOTONIC_RAW | RTC |",
-            "| stop | 3.000 | 3.000 | 3.001 | 3.000 | 3.000 | -0.0 |",
-            "| guest | 14.8 |",
-        ] {
-            assert!(page.lines().any(|found| found == line), "{line:?} is not in\n{page}");
-        }
+        let mut text = String::new();
+        caused(&mut text, &[visit]);
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "| date | clock-set | 1 | 0 |",
+                "| stop | pause\\|migrated | 0 | 1 |",
+                "| stop | pause | 2 | 0 |"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cell_counts_what_failed_or_else_what_passed() {
+        let check = |what: &str, passed| Check::new(what, "", passed);
+        let checks = [check("doctor: a", true), check("doctor: b", false), check("watch: c", true)];
+        assert_eq!(cell(&checks, "doctor"), "**1 of 2 failed**");
+        assert_eq!(cell(&checks, "watch"), "1");
+        assert_eq!(cell(&checks, "lab"), "–");
     }
 }

@@ -46,6 +46,22 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
     Err(format!("{program} failed ({}): {last}", output.status))
 }
 
+/// The first line that a command prints.
+pub(crate) fn first_line(command: &mut Command) -> String {
+    let output = output_of(command).unwrap_or_default();
+    output.lines().next().unwrap_or("not known").to_owned()
+}
+
+/// Now, as `2026-11-22 08:40`.
+pub(crate) fn now_utc() -> String {
+    first_line(Command::new("date").args(["--utc", "+%F %R"]))
+}
+
+/// The state of this repository.
+pub(crate) fn commit() -> String {
+    first_line(Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(root()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

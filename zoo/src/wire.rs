@@ -6,6 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What is said of a connection that has ended.
+pub(crate) const CLOSED: &str = "QEMU closed the connection";
+
 /// How long QEMU may take to create its sockets.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
@@ -38,6 +41,12 @@ impl From<UnixStream> for Wire {
 }
 
 impl Wire {
+    /// Closes it for both ends.
+    pub(crate) fn close(&self) {
+        // An error means that the other end has closed it.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Sends a request.
     pub(crate) fn send(&mut self, name: &str, request: &str) -> Result<(), String> {
         self.stream.write_all(request.as_bytes()).map_err(|error| format!("{name}: {error}"))
@@ -61,7 +70,7 @@ impl Wire {
         let mut bytes = [0; 4096];
         let read = self.stream.set_read_timeout(Some(left));
         match read.and_then(|()| self.stream.read(&mut bytes)) {
-            Ok(0) => Err(format!("waiting for {awaited}: QEMU closed the connection")),
+            Ok(0) => Err(format!("waiting for {awaited}: {CLOSED}")),
             Ok(length) => {
                 self.received.extend_from_slice(&bytes[..length]);
                 Ok(())

@@ -51,6 +51,13 @@ fn remedy(device: &str, why: &UnknownScale, tai_s: &Fact<i32>) -> String {
             "--phc {device},tai=37 (TAI - UTC since 2017); or have chronyd set it in the kernel, \
              with `leapsectz right/UTC`"
         ),
+        UnknownScale::NoTimeOfDay => "another clock of the host (`cat \
+             /sys/class/ptp/*/clock_name`), or an NTP server: --ntp"
+            .into(),
+        UnknownScale::AtNeither | UnknownScale::PageTellsNone(_) => format!(
+            "an NTP server (--ntp), or what it counts if you know: --phc {device},utc or \
+             --phc {device},tai=37"
+        ),
         UnknownScale::TaiUnknown(_) => format!("--phc {device},tai=37 (TAI - UTC since 2017)"),
     }
 }

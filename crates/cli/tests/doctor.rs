@@ -72,6 +72,62 @@ fn every_format_is_given() {
 }
 
 #[test]
+fn several_folders_are_summed_up_by_finding() {
+    let (one, other) = (machine("virtualbox-acpi-pm"), machine("rule-kvm-host-clock"));
+    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
+    let output = doctor(&["--root", one, other, "--root", "no such folder", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no such folder"));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"]["id"], "parachron-doctor-fleet");
+    // Both read their clock slowly; what to do about it differs.
+    let summary = json["summary"].as_array().unwrap();
+    let slow = summary.iter().filter(|line| line["rule"] == "slow-clocksource");
+    let machines: Vec<_> = slow.map(|line| line["machines"].clone()).collect();
+    assert_eq!(machines, [serde_json::json!([one]), serde_json::json!([other])]);
+    assert_eq!(json["machines"][1]["origin"]["root"], other);
+    assert_eq!(doctor(&["--root", one, other, "--fail-on", "error"]).status.code(), Some(1));
+    for format in ["text", "markdown", "csv"] {
+        let output = doctor(&["--root", one, other, "--format", format]);
+        assert!(String::from_utf8(output.stdout).unwrap().contains("slow-clocksource"), "{format}");
+    }
+}
+
+#[test]
+fn rules_are_chosen_by_name() {
+    let rules = |more: &[&str]| {
+        let output = doctor_on("virtualbox-acpi-pm", &[&["--format", "json"], more].concat());
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names = |part: &str| {
+            let entries = json["diagnosis"][part].as_array().unwrap();
+            entries.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        (names("findings"), names("checked").len())
+    };
+    let (all, checked) = rules(&[]);
+    assert_eq!(rules(&["--only", "guest-tools"]), (vec!["guest-tools".to_owned()], 0));
+    let (left, _) = rules(&["--ignore", "guest-tools", "--ignore", "slow-clocksource"]);
+    assert_eq!(left.len(), all.len() - 2);
+    assert_eq!(rules(&["--ignore", "steal-time"]).1, checked - 1);
+    let output = doctor(&["--only", "slow-clocksorce"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("slow-clocksource"), "{stderr}");
+}
+
+#[test]
+fn json_says_where_and_when_and_by_what() {
+    let output = doctor_on("firecracker-kvm-debian12", &["--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], serde_json::json!({ "id": "parachron-doctor", "version": 1 }));
+    let origin = &json["origin"];
+    assert_eq!(origin["program_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(origin["host"], serde_json::Value::Null);
+    assert!(origin["examined_unix_s"].as_u64().unwrap() > 1_700_000_000);
+    assert!(origin["captured_unix_s"].as_u64().unwrap() > 1_700_000_000);
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_parachron"))
         .args(["doctor", "--verbose", "--root"])

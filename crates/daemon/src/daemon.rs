@@ -8,7 +8,7 @@ use inspect::sampler::Sampler;
 use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Started, Summary};
 use keeper::{Action, Cause, Correction, Keeper, SystemClock};
 use linux::clock::Clock;
-use linux::name_lock::NameLock;
+use linux::file_lock::FileLock;
 use linux::service_manager;
 use linux::system_clock::{self, KernelClock};
 use linux::wait::{Token, Wait, Wake};
@@ -18,6 +18,7 @@ use crate::chronyd::{ChronydClient, LONGEST_STEP};
 use crate::discovery;
 use crate::error::DaemonError;
 use crate::kept_clock::{KeptClock, Simulated, monotonic_ns};
+use crate::lock;
 use crate::other_daemons::OtherDaemons;
 use crate::polled::{Change, Source};
 use crate::realtime_offset::RealtimeOffset;
@@ -25,10 +26,6 @@ use crate::settings::Settings;
 
 /// What chronyd is fed through, in events.
 const FEED: &str = "chronyd's reference clock";
-
-/// The name that a daemon holds while it corrects the kernel's clock: a second
-/// would correct what the first has corrected already.
-const NAME: &str = "parachron-keep";
 
 /// Keeps the clock of this machine.
 pub struct Daemon {
@@ -43,10 +40,12 @@ pub struct Daemon {
     chronyd: ChronydClient,
     summary: Summary,
     events: Vec<Event>,
+    /// Lines that follow the report of a disruption that is not classified yet.
+    held: Vec<Line>,
     /// Half of what the service manager allows between two notifications, so
     /// that a late one does no harm; and when the last was sent.
     watchdog: Option<(Duration, Instant)>,
-    _lock: Option<NameLock>,
+    _lock: Option<FileLock>,
 }
 
 impl Daemon {
@@ -58,13 +57,18 @@ impl Daemon {
         settings.check()?;
         settings.policy.corrector = settings.chronyd.corrector();
         let others = OtherDaemons::new(&settings)?;
-        let lock = (settings.sets_the_clock() && !settings.force).then(lock).transpose()?;
+        let lock = (settings.sets_the_clock() && !settings.force).then(lock::take);
+        // Who has the permission can take the lock, or learn why not.
+        if let Some(Err(why @ DaemonError::AlreadyRunning { .. })) = lock {
+            return Err(why);
+        }
         // Better reported now than at the first pause.
         if settings.sets_the_clock()
             && let Err(why) = system_clock::may_set()
         {
             return Err(DaemonError::NotPermitted(why));
         }
+        let lock = lock.transpose()?;
         let (sources, not_used) = discovery::find(&settings)?;
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let clock = if settings.dry_run {
@@ -84,6 +88,7 @@ impl Daemon {
             others,
             summary: Summary::default(),
             events: Vec::new(),
+            held: Vec::new(),
             watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
             _lock: lock,
         })
@@ -97,6 +102,7 @@ impl Daemon {
             interval_s: self.settings.interval.as_secs_f64(),
             policy: self.settings.policy.clone(),
             sources: self.sources.iter().map(|source| source.name.clone()).collect(),
+            smearing: self.sources.iter().filter_map(Source::smearing).collect(),
             not_used: self.not_used.clone(),
             other_daemons: self.others.running.clone(),
         })))
@@ -131,6 +137,7 @@ impl Daemon {
                 break;
             }
         }
+        self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
         log(line(Event::Summary(self.summary.clone())));
         if end.is_some() && self.summary.replies == 0 {
@@ -150,7 +157,9 @@ impl Daemon {
     ) -> Result<bool, DaemonError> {
         loop {
             match wait.until(deadline).map_err(DaemonError::Wait)? {
-                Wake::Readable(token) if Some(token) == host => self.read_host(log),
+                Wake::Readable(token) if Some(token) == host => {
+                    self.in_order(log, Self::read_host);
+                }
                 // The other descriptor: the clock was set.
                 Wake::Deadline | Wake::Readable(_) => return Ok(true),
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
@@ -158,17 +167,39 @@ impl Daemon {
         }
     }
 
+    /// A sample, and what follows from it. Lines are held back while evidence
+    /// comes in: what happened comes before its correction in the log.
     fn sample(&mut self, log: &mut impl FnMut(Line)) {
+        self.in_order(log, |daemon, log| daemon.sample_and_act(log));
+    }
+
+    fn in_order<L: FnMut(Line)>(
+        &mut self,
+        log: &mut L,
+        work: impl FnOnce(&mut Self, &mut dyn FnMut(Line)),
+    ) {
+        let mut held = std::mem::take(&mut self.held);
+        work(self, &mut |line| held.push(line));
+        if self.observer.is_gathering() {
+            self.held = held;
+        } else {
+            held.sort_by_key(|line| line.at_monotonic_ns);
+            held.into_iter().for_each(log);
+        }
+    }
+
+    fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
         let sample = self.sampler.sample(self.observer.is_gathering());
         let mut disruptions = self.observer.observe(sample).disruptions;
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.
-        disruptions.retain(|one| !matches!(one.kind, Kind::LongSteal | Kind::Steered));
+        disruptions
+            .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
         for disruption in disruptions {
-            *self.summary.disruptions.entry(disruption.kind).or_default() += 1;
-            log(line(Event::Disruption(disruption)));
+            *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
+            log(line_at(disruption.at_monotonic_ns, Event::Disruption(disruption)));
         }
         self.act(log);
         // Even if none is due: a message read later was then sent after a step
@@ -184,7 +215,7 @@ impl Daemon {
     }
 
     /// Reads the messages on the host's socket.
-    fn read_host(&mut self, log: &mut impl FnMut(Line)) {
+    fn read_host(&mut self, log: &mut dyn FnMut(Line)) {
         let Some(index) = self.sources.iter().position(|source| source.host().is_some()) else {
             return;
         };
@@ -207,7 +238,7 @@ impl Daemon {
     }
 
     /// Carries out what the keeper wants, until it wants nothing more.
-    fn act(&mut self, log: &mut impl FnMut(Line)) {
+    fn act(&mut self, log: &mut dyn FnMut(Line)) {
         while let Some(action) = self.keeper.next(monotonic_ns()) {
             match action {
                 Action::Measure(sources) => self.measure(&sources),
@@ -219,6 +250,9 @@ impl Daemon {
                     }
                     self.correct(&by, Method::Makestep);
                 }
+                // It fails for want of permission alone, and so does a correction,
+                // which is reported.
+                Action::SetError(error) => drop(self.clock.set_error(error)),
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
@@ -344,13 +378,15 @@ fn changed(source: String, change: Change) -> Event {
     }
 }
 
-/// Takes the name.
-fn lock() -> Result<NameLock, DaemonError> {
-    let lock = NameLock::take(NAME).map_err(DaemonError::Lock)?;
-    lock.ok_or(DaemonError::AlreadyRunning { name: NAME })
-}
-
 /// An event that happened now.
 fn line(event: Event) -> Line {
-    Line { at_unix_ns: Clock::Realtime.read_ns(), at_monotonic_ns: monotonic_ns(), event }
+    line_at(monotonic_ns(), event)
+}
+
+/// An event that happened at `at_monotonic_ns`; its time of day is by the clock
+/// as it is now.
+fn line_at(at_monotonic_ns: u64, event: Event) -> Line {
+    let ago_ns = monotonic_ns().saturating_sub(at_monotonic_ns);
+    let at_unix_ns = Clock::Realtime.read_ns().and_then(|now_ns| now_ns.checked_sub(ago_ns));
+    Line { at_unix_ns, at_monotonic_ns, event }
 }

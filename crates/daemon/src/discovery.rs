@@ -20,6 +20,7 @@ use crate::settings::{DiscoveredSource, Settings};
 /// There is none, or one that was named cannot be used.
 pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), DaemonError> {
     let named = &settings.sources;
+    let hosts = hosts_clocks();
     let (mut sources, mut not_used) = (Vec::new(), Vec::new());
     let mut add = |kind, name: &str, found: Fact<TimeSource>| match found {
         Fact::Known(time) => sources.push(Source::new(kind, time)),
@@ -34,17 +35,20 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
     }
     if is_wanted(DiscoveredSource::Phc) {
         let is_named = |device: &PathBuf| named.phc.iter().any(|spec| spec.is(device));
-        for device in hosts_clocks().into_iter().filter(|device| !is_named(device)) {
-            let found = PhcSource::open(&device, PhcScale::ByName).map(TimeSource::Phc);
+        for device in hosts.iter().filter(|device| !is_named(device)) {
+            let found = PhcSource::open(device, PhcScale::ByName).map(TimeSource::Phc);
             add(SourceKind::Phc, &device.display().to_string(), found);
         }
     }
     if is_wanted(DiscoveredSource::Rtc) {
-        add(SourceKind::Rtc, "rtc", Rtc::find_utc().map(TimeSource::Rtc));
+        // For how long the machine was away: local time does as well as UTC.
+        add(SourceKind::Rtc, "rtc", Rtc::find().map(TimeSource::Rtc));
     }
     for (index, spec) in named.phc.iter().enumerate() {
         let phc = TimeSource::Phc(phc(spec, &named.phc[..index])?);
-        sources.push(Source::new(SourceKind::Phc, phc));
+        let is_hosts = hosts.iter().any(|device| spec.is(device));
+        let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
+        sources.push(Source::new(kind, phc));
     }
     if let Some(path) = &named.host_socket {
         let host = HostSocket::bind(path).map_err(|why| unusable(path, true, &why))?;
@@ -101,7 +105,7 @@ fn phc(spec: &PhcSpec, before: &[PhcSpec]) -> Result<PhcSource, DaemonError> {
 
 /// Whether it will not be known later either.
 fn is_final(why: &UnknownScale) -> bool {
-    matches!(why, UnknownScale::NotNamed)
+    matches!(why, UnknownScale::NotNamed | UnknownScale::NoTimeOfDay)
 }
 
 fn unusable(path: &Path, is_host_socket: bool, why: &dyn std::fmt::Display) -> DaemonError {

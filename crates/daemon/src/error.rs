@@ -31,14 +31,19 @@ pub enum DaemonError {
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
     /// Another of these daemons corrects this clock.
-    #[error("another `parachron keep` already corrects this clock (it holds @{name})")]
+    #[error("another `parachron keep` already corrects this clock (it holds {file})")]
     AlreadyRunning {
-        /// The abstract Unix socket that it holds.
-        name: &'static str,
+        /// The file that it holds locked.
+        file: &'static str,
     },
-    /// The name cannot be locked.
-    #[error("cannot check for another `parachron keep`: {0}")]
-    Lock(io::Error),
+    /// The file cannot be locked.
+    #[error("cannot check for another `parachron keep`: {file}: {error}")]
+    Lock {
+        /// That file.
+        file: &'static str,
+        /// The system's error.
+        error: io::Error,
+    },
     /// This process may not set the clock.
     #[error("cannot set the time of day: {0}")]
     NotPermitted(NoPermission),

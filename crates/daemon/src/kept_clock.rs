@@ -1,6 +1,6 @@
 //! The clock that is kept: the kernel's, or, in a dry run, a simulated one.
 
-use keeper::{Slewing, SystemClock};
+use keeper::{ClockError, Slewing, SystemClock};
 use linux::clock::Clock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
@@ -58,6 +58,13 @@ impl SystemClock for KeptClock {
             Self::Simulated(simulated) => simulated.slew(by_ns, monotonic_ns()),
         }
         Ok(())
+    }
+
+    fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) => kernel.set_error(error.max_ns, error.estimated_ns),
+            Self::Simulated(_) => Ok(()),
+        }
     }
 }
 

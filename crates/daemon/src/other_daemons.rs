@@ -69,7 +69,8 @@ impl OtherDaemons {
 }
 
 /// Whether it corrects the clock continuously. Guest tools set it at the host's
-/// request, to the time that we would set.
+/// request, to the time that we would set; of two keepers the second finds the
+/// first's file locked.
 fn disciplines(kind: TimeKeeperKind) -> bool {
     match kind {
         TimeKeeperKind::Chrony
@@ -81,7 +82,8 @@ fn disciplines(kind: TimeKeeperKind) -> bool {
         | TimeKeeperKind::VirtualBoxService => true,
         TimeKeeperKind::VmwareTools
         | TimeKeeperKind::QemuGuestAgent
-        | TimeKeeperKind::HypervUtils => false,
+        | TimeKeeperKind::HypervUtils
+        | TimeKeeperKind::ParachronKeep => false,
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use keeper::SourceKind;
+use keeper::event::Smearing;
+use sources::phc::Smear;
 use sources::unique::duplicate_of;
 use sources::{HostSocket, NtpSource, Source as TimeSource, SourceError};
 use units::OffsetBound;
@@ -129,6 +131,15 @@ impl Source {
                 Outcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
             }
         }
+    }
+
+    /// Whether it spreads leap seconds over hours.
+    pub(crate) fn smearing(&self) -> Option<Smearing> {
+        let is_certain = match &self.time {
+            TimeSource::Phc(phc) => phc.smear()? == Smear::Certain,
+            _ => return None,
+        };
+        Some(Smearing { source: self.name.clone(), is_certain })
     }
 
     /// The host's socket, if this is it.

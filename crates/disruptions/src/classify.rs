@@ -11,29 +11,43 @@
 //! ±1 s at the end of a UTC day and announced by adjtimex or the log, else the
 //! clock was set.
 //!
+//! *Steal*: a sample that was a second late because of it, while nothing on the
+//! machine ran, fits a pause as well: Xen counts that as stolen.
+//!
 //! *Machine*: the first row that applies. The *shift* is how far another clock
 //! advanced against the TSC: the kernel's source where that is not the TSC, else
 //! the host's page; less than 10 ms is none where the RTC gained on all of them.
 //! A sample is *late* by its time since the last one beyond the planned one.
+//! *Moved* is restored from a snapshot or migrated; *stood* is paused or moved:
+//! where a VMClock can be read and has not changed its marker, the machine was
+//! not moved.
 //!
 //! | evidence | conclusion |
 //! | --- | --- |
 //! | another VMClock generation, `NEW_VMGENID=1`, or the log's `crng reseeded due to virtual machine fork` | snapshot restored |
-//! | CLOCK_BOOTTIME stepped, or the log's `suspend exit`, `hibernation exit` | suspend |
-//! | another VMClock marker; another TSC frequency in the page; the TSC's rate changed, by 20 ppm against a source that is a page, by 1000 ppm against another | migrated |
+//! | the log's `suspend exit`, `hibernation exit` | suspend |
+//! | CLOCK_BOOTTIME stepped | suspend; suspended or moved where the log can be read and does not show it, and under Xen |
+//! | another VMClock marker, while it counts generations | migrated |
+//! | another VMClock marker; another TSC frequency, by 20 ppm, in a page with `TSC_STABLE`; the TSC's rate changed, by 20 ppm against a source that is a page, by 1000 ppm against another | moved |
 //! | shift backward of 0.1 s or more, and the TSC ran for as long while no sample was taken | pause |
 //! | shift that the host's NTP explains, by the age of the page's stamp | host stepped |
-//! | other shift backward with such a late sample; shift forward while the TSC stopped or ran | pause |
-//! | shift forward since the TSC went backward | migrated if the page shifted with it, else counter disrupted |
+//! | other shift backward with such a late sample | pause |
+//! | shift forward while the TSC stopped | stood |
+//! | shift forward since the TSC went backward | moved if the page shifted with it, else counter disrupted |
 //! | other shift backward of the page | host stepped |
-//! | the RTC gained on CLOCK_BOOTTIME | pause |
+//! | the RTC gained on CLOCK_BOOTTIME | stood |
+//! | a sample 1 s late, not known to be another's fault, and the kernel gave up its source | stood |
 //! | a sample 1 s late, and nothing ran meanwhile | pause; counter disrupted if the RTC lost that time |
-//! | `GUEST_STOPPED` | pause |
+//! | `GUEST_STOPPED` | stood |
 //! | another shift; a page that was reset; the TSC's rate changed by 20 ppm | counter disrupted |
 //!
+//! A source that counts the timer's interrupts (`refined-jiffies`) loses those
+//! that a busy host does not deliver: its rate shows no other host, and a shift
+//! is a counter disrupted, or a pause as well where it fits one.
+//!
 //! A pause of over 3 s in which the source stopped shows in the RTC: where the
-//! RTC was read and does not show it, the TSC jumped instead (migrated if the
-//! page shifted with it, else counter disrupted).
+//! RTC was read and does not show it, the TSC jumped instead (moved if the page
+//! shifted with it, else counter disrupted).
 //!
 //! What each host does to the clocks, and so what can be known, is in
 //! docs/guide/watch.md.
@@ -44,7 +58,7 @@ mod time_of_day;
 use instruments::steps::Interval;
 
 use crate::clock_name::{MONOTONIC, RAW, TSC};
-use crate::{Disruption, Evidence, Kind, LateCause, Size};
+use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 
 /// What a conclusion depends on besides the evidence.
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +68,23 @@ pub(crate) struct Context<'s> {
     pub(crate) source: Option<&'s str>,
     /// The most that a sample was late while evidence was gathered, ns.
     pub(crate) late_ns: f64,
-    /// Whether the RTC was read since.
-    pub(crate) rtc_was_read: bool,
+    /// When that sample was planned, after the one before, ns.
+    pub(crate) planned_ns: f64,
+    /// Whether the RTC was read since, and before.
+    pub(crate) rtc_was_compared: bool,
+    /// Whether the kernel's log can be read.
+    pub(crate) log_is_read: bool,
+    /// Whether a VMClock page can be read, and has the marker it had.
+    pub(crate) marker_is_same: bool,
+    /// Whether it counts restored snapshots.
+    pub(crate) counts_generations: bool,
+}
+
+impl Context<'_> {
+    /// Whether the host reports restores and migrations, and reported none.
+    fn stayed(&self) -> bool {
+        self.marker_is_same
+    }
 }
 
 /// A piece of evidence and its time.
@@ -63,21 +92,26 @@ type Dated = (u64, Evidence);
 
 /// What happened, in the order of the first evidence.
 pub(crate) fn classify(evidence: Vec<Dated>, context: Context<'_>) -> Vec<Disruption> {
-    let mut disruptions = time_of_day::classify(&evidence, context);
+    // What happened to the machine comes before what follows from it.
+    let mut disruptions: Vec<_> = machine::classify(&evidence, context).into_iter().collect();
+    disruptions.extend(time_of_day::classify(&evidence, context));
     disruptions.extend(switched(&evidence));
     disruptions.extend(stolen(&evidence));
     disruptions.extend(slewed(&evidence));
-    disruptions.extend(machine::classify(&evidence, context));
     disruptions.sort_by_key(|disruption| disruption.at_monotonic_ns);
     disruptions
 }
 
 /// A disruption from all evidence that `belongs`; `None` without any.
-fn from(kind: Kind, evidence: &[Dated], belongs: impl Fn(&Evidence) -> bool) -> Option<Disruption> {
+fn from(
+    kinds: impl Into<Kinds>,
+    evidence: &[Dated],
+    belongs: impl Fn(&Evidence) -> bool,
+) -> Option<Disruption> {
     let mine: Vec<&Dated> = evidence.iter().filter(|(_, evidence)| belongs(evidence)).collect();
     let at_monotonic_ns = mine.first()?.0;
     Some(Disruption {
-        kind,
+        kinds: kinds.into(),
         at_monotonic_ns,
         size: None,
         behind: None,
@@ -98,8 +132,21 @@ fn is_log_of_source(evidence: &Evidence) -> bool {
 
 fn stolen(evidence: &[Dated]) -> Option<Disruption> {
     let belongs = |it: &Evidence| {
-        matches!(it, Evidence::Stolen { .. } | Evidence::Late { cause: LateCause::Stolen, .. })
+        let is_late = |cause| [LateCause::Stolen, LateCause::StolenOrStopped].contains(cause);
+        match it {
+            Evidence::Stolen { .. } => true,
+            Evidence::Late { cause, .. } => is_late(cause),
+            _ => false,
+        }
     };
+    if let Some((_, late)) = evidence
+        .iter()
+        .find(|(_, it)| matches!(it, Evidence::Late { cause: LateCause::StolenOrStopped, .. }))
+    {
+        let mut starved = from(Kinds::STARVED, evidence, belongs)?;
+        starved.size = late_by(late, &[LateCause::StolenOrStopped]).map(Size::from);
+        return Some(starved);
+    }
     let mut steal = from(Kind::LongSteal, evidence, belongs)?;
     let most = steal.evidence.iter().filter_map(|it| match it {
         Evidence::Stolen { stolen_ns, .. } => Some(*stolen_ns as f64),
@@ -123,6 +170,17 @@ fn step_of(evidence: &Evidence, of: &str, by: &str) -> Option<Interval> {
     match evidence {
         Evidence::Step { clock, against, step_ns, bound_ns } if clock == of && against == by => {
             Some(Interval { low: step_ns - bound_ns, high: step_ns + bound_ns })
+        }
+        _ => None,
+    }
+}
+
+/// How long a sample was late for one of these causes: the stop began after the
+/// last sample, and no later than this one was due.
+fn late_by(evidence: &Evidence, causes: &[LateCause]) -> Option<Interval> {
+    match evidence {
+        Evidence::Late { gap_s, planned_s, cause } if causes.contains(cause) => {
+            Some(Interval { low: (gap_s - planned_s) * 1e9, high: gap_s * 1e9 })
         }
         _ => None,
     }

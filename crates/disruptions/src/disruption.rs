@@ -4,7 +4,7 @@ use instruments::steps::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Evidence;
+use crate::{Evidence, Kinds};
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -93,8 +93,8 @@ impl From<Interval> for Size {
 /// What happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Disruption {
-    /// What happened, as far as the evidence shows.
-    pub kind: Kind,
+    /// What happened: one kind, or each kind that fits the evidence.
+    pub kinds: Kinds,
     /// CLOCK_MONOTONIC at the sample that first showed it, ns.
     #[serde(skip)]
     pub at_monotonic_ns: u64,

@@ -80,6 +80,9 @@ pub enum Event {
 pub enum LateCause {
     /// The host ran others on the CPU (steal).
     Stolen,
+    /// Nothing on the machine ran, and it counts as stolen: the host ran others
+    /// or, as Xen counts it, stopped the machine.
+    StolenOrStopped,
     /// Other threads of this machine ran on the CPU.
     RunDelay,
     /// This process was stopped (SIGSTOP) and continued.
@@ -90,6 +93,11 @@ pub enum LateCause {
     MachineStopped,
     /// Not known.
     Unknown,
+}
+
+impl LateCause {
+    /// The machine was stopped, as far as is known.
+    pub(crate) const MAYBE_STOPPED: [Self; 2] = [Self::MachineStopped, Self::Unknown];
 }
 
 /// An update of the kvm-clock page.

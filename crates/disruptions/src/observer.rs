@@ -15,7 +15,7 @@ use facts::steering::Adjtimex;
 
 use crate::steering::{self, Steering};
 use crate::{Disruption, Event, Evidence, Happened, Kind};
-use clocks::Clocks;
+use clocks::{Clocks, Reference};
 use gathering::Gathering;
 use lateness::Lateness;
 use noticed::{Elapsed, Noticed};
@@ -112,18 +112,20 @@ impl Observer {
 
         let was_stopped_by_host = self.page.observe(&sample, &mut noticed);
         self.lateness.observe(&sample, elapsed, was_stopped_by_host, &mut noticed);
-        self.clocks.observe(&sample, &last, elapsed, &mut noticed);
-        let steered = self.observe_steering(&sample, elapsed, &mut noticed);
-        self.rtc.observe(&sample, self.steering.as_ref().map(Steering::last), &mut noticed);
+        let reference = self.reference(&sample);
+        self.clocks.observe(&sample, (&last, reference), elapsed, &mut noticed);
+        let steering = self.observe_steering(&sample, elapsed, &mut noticed);
+        let steered = self.steering.as_ref().map(Steering::last);
+        let rtc_was_compared = self.rtc.observe(&sample, steered, &mut noticed);
         self.notifications.observe(&sample, &mut noticed);
 
-        let mut disruptions: Vec<_> = steered.into_iter().collect();
+        let mut disruptions: Vec<_> = steering.into_iter().collect();
         let Noticed { mut events, evidence } = noticed;
         self.gathering.add(evidence, sample.monotonic_ns);
-        let settled = self.gathering.settle(&sample, elapsed);
-        if settled.iter().any(|disruption| disruption.kind.may_be_wrong()) {
+        let settled = self.gathering.settle(&sample, elapsed, rtc_was_compared);
+        if settled.iter().any(|disruption| disruption.kinds.may_be_wrong()) {
             // A later step of the RTC would belong to the same disruption.
-            self.rtc.forget();
+            self.rtc.forget_before(&sample);
         }
         disruptions.extend(settled);
         events.sort_by_key(|happened| happened.at_monotonic_ns);
@@ -136,12 +138,17 @@ impl Observer {
         let mut nothing = Noticed::default();
         self.page.observe(&sample, &mut nothing);
         self.lateness.begin(&sample);
-        self.clocks.begin(&sample);
+        let reference = self.reference(&sample);
+        self.clocks.begin(&sample, reference);
         self.steering = sample.adjtimex.known().cloned().map(Steering::new);
         self.rtc.observe(&sample, None, &mut nothing);
         self.notifications.observe(&sample, &mut nothing);
         self.last = Some(sample);
         Observed::default()
+    }
+
+    fn reference(&self, sample: &Sample) -> Reference {
+        Reference { cpu: sample.cpu, scale: self.page.scale() }
     }
 
     /// Ends the observation: what is left is classified without more samples.
@@ -180,7 +187,7 @@ impl Observer {
         }
         noticed.event(sample.monotonic_ns, Event::Adjtimex { moves });
         (!steers.is_empty()).then(|| Disruption {
-            kind: Kind::Steered,
+            kinds: Kind::Steered.into(),
             at_monotonic_ns: sample.monotonic_ns,
             size: None,
             behind: None,

@@ -159,6 +159,7 @@ mod tests {
     fn calm() -> Adjtimex {
         Adjtimex {
             offset_ns: 0,
+            miscast_offset_us: None,
             frequency_ppm: -1.5,
             max_error_us: 1000,
             estimated_error_us: 10,

@@ -1,10 +1,13 @@
 //! One machine under examination: what rules read of its facts and figures.
 
+mod refclock;
 pub(crate) mod trust;
 
-use facts::cpu::{Hypervisor, HypervisorKind, TscFlags};
-use facts::hardware::Phc;
+use facts::cpu::{Hypervisor, HypervisorKind, TscFlags, Xen};
+use facts::hardware::{Phc, PhcDriver, PhcTime};
+use facts::kernel::version::KernelVersion;
 use facts::kernel::{LogEvent, LogLine};
+use facts::steering::chrony_config::ChronyConfig;
 use facts::steering::{Adjtimex, TimeKeeper, TimeKeeperKind};
 use facts::{Fact, Facts};
 use instruments::figures;
@@ -14,6 +17,10 @@ use crate::outcome::Skipped;
 
 /// The call whose cost is the cost of reading the clock.
 const CLOCK_CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
+
+/// What the log reports of the machine's host counts for a day: long enough to
+/// be seen by a daily look, and no longer, as it is in the log until the boot.
+pub(crate) const RECENT_S: f64 = 86_400.0;
 
 /// A machine's facts, and what was measured on it.
 pub(crate) struct Case<'a> {
@@ -61,6 +68,27 @@ impl<'a> Case<'a> {
     /// Which hypervisor, where it identifies itself.
     pub(crate) fn kind(&self) -> Option<HypervisorKind> {
         self.facts.cpu.hypervisor.known().map(|hypervisor| hypervisor.kind)
+    }
+
+    /// What kind of guest of Xen this is.
+    pub(crate) fn xen(&self) -> Option<Xen> {
+        self.facts.cpu.hypervisor.known()?.xen
+    }
+
+    /// Whether this is Xen's control domain.
+    pub(crate) fn is_dom0(&self) -> bool {
+        self.xen().is_some_and(|xen| xen.control_domain == Some(true))
+    }
+
+    /// The hypervisor's name for people: `Xen (PV)`.
+    pub(crate) fn hypervisor_name(&self) -> Option<String> {
+        let kind = self.kind()?;
+        let is_qemu = self.facts.system.vendor.is_known_and(|vendor| vendor == "QEMU");
+        Some(match (kind, self.xen().and_then(|xen| xen.mode)) {
+            (HypervisorKind::Xen, Some(mode)) => format!("Xen ({})", mode.name()),
+            (HypervisorKind::HyperV, _) if is_qemu => "QEMU, by Hyper-V's interface".to_owned(),
+            _ => kind.name().to_owned(),
+        })
     }
 
     /// Whether this is a virtual machine, where that is known.
@@ -137,13 +165,55 @@ impl<'a> Case<'a> {
         keepers.filter(|one| one.running && kinds.contains(&one.kind)).collect()
     }
 
-    /// PTP clocks that show a guest its host's time.
+    /// PTP clocks that show a guest the time of its host or cloud. The driver
+    /// vmclock registers one whatever the page's status, but for 4
+    /// (drivers/ptp/ptp_vmclock.c); only 2 and 3 state that the host knows the
+    /// time.
     pub(crate) fn host_phcs(&self) -> impl Iterator<Item = &'a Phc> {
+        let page = self.facts.vmclock.known();
+        let unsure = page.is_some_and(|page| !matches!(page.clock_status, 2 | 3));
         let phcs = self.facts.phcs.known().into_iter().flatten();
-        // drivers/ptp/ptp_kvm_common.c, drivers/hv/hv_util.c,
-        // drivers/ptp/ptp_vmclock.c, drivers/ptp/ptp_vmw.c
-        const NAMES: [&str; 4] = ["KVM virtual PTP", "hyperv", "vmclock", "ptp_vmw"];
-        phcs.filter(|phc| NAMES.iter().any(|name| phc.clock_name.starts_with(name)))
+        phcs.filter(move |phc| phc.is_hosts() && !(unsure && phc.driver() == PhcDriver::VmClock))
+    }
+
+    /// What a PTP clock counts on this kernel.
+    pub(crate) fn phc_time(&self, phc: &Phc) -> PhcTime {
+        // Google's hosts, which smear, show their clock by ptp_kvm (Compute
+        // Engine: "Configure accurate time").
+        match phc.driver() {
+            PhcDriver::Kvm if self.is_vendor("Google") => PhcTime::SmearedUtc,
+            PhcDriver::Kvm | PhcDriver::HyperV | PhcDriver::Vmware => PhcTime::PerhapsSmearedUtc,
+            _ => {
+                let release = self.facts.kernel.release.known();
+                phc.time(release.and_then(|release| KernelVersion::of(release)))
+            }
+        }
+    }
+
+    /// Whether DMI names this vendor.
+    pub(crate) fn is_vendor(&self, name: &str) -> bool {
+        self.facts.system.vendor.is_known_and(|vendor| vendor.contains(name))
+    }
+
+    /// chronyd's configuration, where it runs and the configuration is readable.
+    pub(crate) fn chrony_config(&self) -> Option<&'a ChronyConfig> {
+        let runs = !self.running(&[TimeKeeperKind::Chrony]).is_empty();
+        self.facts.steering.chrony_config.known().filter(|_| runs)
+    }
+
+    /// A log line's age, s. The uptime counts time asleep and the clock of the
+    /// log does not, so after a sleep it is not known.
+    pub(crate) fn age_s(&self, line: &LogLine) -> Option<f64> {
+        if self.logged(|event| *event == LogEvent::Resumed).next().is_some() {
+            return None;
+        }
+        let age_s = self.facts.load.uptime_s.known()? - line.at_s?;
+        age_s.is_finite().then_some(age_s.max(0.0))
+    }
+
+    /// Whether a log line is younger than [`RECENT_S`], or its age unknown.
+    pub(crate) fn is_recent(&self, line: &LogLine) -> bool {
+        self.age_s(line).is_none_or(|age_s| age_s < RECENT_S)
     }
 
     /// What reading the kernel's clock costs.
@@ -153,7 +223,7 @@ impl<'a> Case<'a> {
 
     /// What a call costs.
     pub(crate) fn cost(&self, call: &str) -> Option<&'a CallCost> {
-        self.measurements?.costs.iter().find(|cost| cost.call == call)
+        self.measurements?.cost(call)
     }
 
     /// Whether it booted less than five minutes ago, when daemons may not have

@@ -5,9 +5,11 @@
 )]
 
 pub mod finding;
+pub mod fleet;
 pub mod report;
 pub mod rule;
 pub mod rules;
+pub mod selection;
 
 mod case;
 mod outcome;
@@ -22,13 +24,24 @@ use instruments::measurements::Measurements;
 use case::Case;
 use finding::{Checked, Diagnosis, Finding, Severity};
 use outcome::{Outcome, Skipped};
+use selection::RuleSelection;
 
 /// Applies every rule to a machine.
 pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis {
+    diagnose_by(facts, measurements, &RuleSelection::default())
+}
+
+/// Applies the rules of a selection to a machine.
+pub fn diagnose_by(
+    facts: &Facts,
+    measurements: Option<&Measurements>,
+    selection: &RuleSelection,
+) -> Diagnosis {
     let case = Case::new(facts, measurements);
     let mut findings = Vec::new();
     let mut checked = Vec::new();
-    for rule in rules::RULES {
+    let rules: Vec<_> = selection.rules().collect();
+    for rule in &rules {
         let entry = |outcome: String, could_check| Checked {
             rule: rule.name.to_owned(),
             outcome,
@@ -46,13 +59,13 @@ pub fn diagnose(facts: &Facts, measurements: Option<&Measurements>) -> Diagnosis
     // A stable sort: within a severity, findings keep the table's order,
     // which puts causes before consequences.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    Diagnosis { verdict: verdict(&findings, &checked), findings, checked }
+    Diagnosis { verdict: verdict(&findings, &checked, rules.len()), findings, checked }
 }
 
 /// The diagnosis in one line.
-fn verdict(findings: &[Finding], checked: &[Checked]) -> String {
+fn verdict(findings: &[Finding], checked: &[Checked], rules: usize) -> String {
     let unknown = checked.iter().filter(|entry| !entry.could_check).count();
-    let checks = rules::RULES.len() - unknown;
+    let checks = rules - unknown;
     let Some(worst) = findings.first() else {
         return match (checks, unknown) {
             (0, _) => "Nothing could be checked.".to_owned(),

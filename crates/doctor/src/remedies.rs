@@ -1,9 +1,13 @@
 //! What to do, in commands for this system.
 
+mod chrony;
+
 use facts::steering::TimeKeeperKind;
 
 use crate::case::Case;
 use crate::finding::Remedy;
+
+pub(crate) use chrony::{chrony_line, follow_host, makestep, tai_table};
 
 /// Switch the clock source now.
 pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
@@ -96,35 +100,6 @@ pub(crate) fn run_time_daemon(case: &Case<'_>) -> Remedy {
     .changes(changes)
 }
 
-/// Add a line to chrony's configuration, and restart chrony.
-pub(crate) fn chrony_line(case: &Case<'_>, what: &str, line: &str) -> Remedy {
-    let (conf, unit) = match family(case) {
-        Some(Family::Debian) => ("/etc/chrony/chrony.conf", "chrony"),
-        _ => ("/etc/chrony.conf", "chronyd"),
-    };
-    Remedy::command(
-        what,
-        format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
-    )
-}
-
-/// Make chrony follow the host's clock by its PTP device.
-pub(crate) fn follow_host(case: &Case<'_>, device: &str) -> Remedy {
-    chrony_line(
-        case,
-        "Make chrony follow the host's clock.",
-        &format!("refclock PHC {device} poll 2"),
-    )
-    .changes("chrony's configuration; it needs no network for this source")
-}
-
-/// Debian's and Red Hat's chrony.conf allow steps in the first three updates
-/// only, long before a pause.
-pub(crate) fn makestep(case: &Case<'_>) -> Remedy {
-    chrony_line(case, "Allow chrony to step the clock at any time.", "makestep 1 -1")
-        .changes("chrony's configuration: it steps offsets above 1 s when they appear")
-}
-
 /// Run `parachron keep` to correct the clock after each pause and restore.
 pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     let has_chrony = !case.running(&[TimeKeeperKind::Chrony]).is_empty();
@@ -137,15 +112,38 @@ pub(crate) fn keep(case: &Case<'_>) -> Remedy {
     } else if case.host_phcs().next().is_some() {
         (kept, "sudo parachron keep")
     } else {
-        (kept, "sudo parachron keep --ntp ADDRESS")
+        (kept, "sudo parachron keep --ntp ADDRESS --ntp ANOTHER")
     };
     Remedy::command(what, command)
         .changes("the time of day, while it runs; docs/guide/keep.md has a systemd unit")
 }
 
-/// The name of ntpd's unit.
+/// The name of ntpd's unit: Debian has had ntpsec in its place since 12.
 pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
-    if family(case) == Some(Family::RedHat) { "ntpd" } else { "ntp" }
+    match family(case) {
+        Some(Family::RedHat | Family::Suse | Family::Arch) => "ntpd",
+        Some(Family::Debian) => {
+            let name = case.facts.system.distribution.known().map_or("", String::as_str);
+            if name.contains("Debian") && !["10", "11"].iter().any(|old| name.contains(old)) {
+                "ntpsec"
+            } else {
+                "ntp"
+            }
+        }
+        None => "ntp",
+    }
+}
+
+/// Take Hyper-V's time synchronisation away from the kernel, as some databases'
+/// guides advise.
+pub(crate) fn unbind_hyperv_sync() -> Remedy {
+    Remedy::command(
+        "If hv_utils steps it: stop Hyper-V's time synchronisation (CockroachDB's guide for Azure \
+         does so). /dev/ptp_hyperv goes with it, so first give chrony another source.",
+        "grep -l 9527e630 /sys/bus/vmbus/drivers/hv_utils/*/class_id | xargs -n 1 dirname | \
+         xargs -n 1 basename | sudo tee /sys/bus/vmbus/drivers/hv_utils/unbind",
+    )
+    .changes("the host sets this clock no more, until the next boot")
 }
 
 /// What a command that only reads changes.

@@ -12,12 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::finding::Diagnosis;
+use crate::selection::RuleSelection;
 use crate::text;
 
 /// A machine's diagnosis, and the facts and figures behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DoctorReport {
+    /// Which form this document has.
+    pub schema: SchemaId,
+    /// Where and when it was made.
+    pub origin: Origin,
     /// Which machine, in short.
     pub machine: MachineSummary,
     /// The findings, and the rules without one.
@@ -31,12 +36,63 @@ pub struct DoctorReport {
 impl DoctorReport {
     /// Examines a machine.
     pub fn new(facts: Facts, measurements: Option<Measurements>) -> Self {
+        Self::by(facts, measurements, &RuleSelection::default())
+    }
+
+    /// Examines a machine by some of the rules.
+    pub fn by(facts: Facts, measurements: Option<Measurements>, selection: &RuleSelection) -> Self {
         Self {
+            schema: SchemaId::of("parachron-doctor"),
+            origin: Origin::default(),
             machine: MachineSummary::of(&facts, measurements.as_ref()),
-            diagnosis: crate::diagnose(&facts, measurements.as_ref()),
+            diagnosis: crate::diagnose_by(&facts, measurements.as_ref(), selection),
             facts,
             measurements,
         }
+    }
+
+    /// The report with where and when it was made.
+    pub fn from(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+}
+
+/// Which form a JSON document has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SchemaId {
+    /// `parachron-doctor`; of several machines `parachron-doctor-fleet`.
+    pub id: String,
+    /// Rises when a field is taken away or changes its meaning; a new field
+    /// alone does not raise it.
+    pub version: u32,
+}
+
+impl SchemaId {
+    pub(crate) fn of(id: &str) -> Self {
+        Self { id: id.to_owned(), version: 1 }
+    }
+}
+
+/// Where and when a report was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    /// The machine's own name; `null` of a captured folder, which holds none.
+    pub host: Option<String>,
+    /// The captured folder; `null` of this machine.
+    pub root: Option<String>,
+    /// When the captured folder was written by that machine's clock, s since
+    /// 1970, where it says.
+    pub captured_unix_s: Option<u64>,
+    /// When it was examined by this machine's clock, s since 1970.
+    pub examined_unix_s: u64,
+    /// Version of the program that examined it.
+    pub program_version: String,
+}
+
+impl Origin {
+    /// The machine among others: its folder, else its name.
+    pub fn name(&self) -> &str {
+        self.root.as_deref().or(self.host.as_deref()).unwrap_or("this machine")
     }
 }
 
@@ -92,9 +148,16 @@ impl MachineSummary {
 
 fn hardware(case: &Case<'_>) -> String {
     let facts = case.facts;
-    let hypervisor = case.kind().map(HypervisorKind::name);
-    let product = case.snapshots().or(facts.system.product.known().map(String::as_str));
+    let hypervisor = case.hypervisor_name();
+    // SeaBIOS names itself where the VMM gives no name.
+    let product = facts.system.product.known().map(String::as_str).filter(|name| *name != "Bochs");
+    let product = case.snapshots().or(product);
     let what = match (product, hypervisor, case.is_guest()) {
+        (_, Some(name), _) if case.kind() == Some(HypervisorKind::UserModeLinux) => name,
+        (product, Some(xen), _) if case.is_dom0() => {
+            let domain = format!("control domain (dom0) of {xen}");
+            product.map_or(domain.clone(), |product| format!("{product}, {domain}"))
+        }
         (Some(product), Some(hypervisor), _) if product != hypervisor => {
             format!("{product}, a guest of {hypervisor}")
         }

@@ -1,5 +1,6 @@
 //! The table of rules.
 
+mod alarms;
 mod clocksource;
 mod cost;
 mod discipline;
@@ -9,8 +10,11 @@ mod leap;
 mod parameters;
 mod restore;
 mod rtc;
+mod sources;
+mod start;
 mod steal;
 mod steering;
+mod stepping;
 mod tsc;
 mod unstable;
 
@@ -61,6 +65,12 @@ pub const RULES: &[Rule] = &[
         check: unstable::marked,
     },
     Rule {
+        name: "watchdog-late",
+        checks: "Whether the kernel's check of the clock source was late or skipped.",
+        source: "Linux: kernel/time/clocksource.c (cs_watchdog_read, watchdog_check_freq)",
+        check: unstable::late,
+    },
+    Rule {
         name: "tsc-trapped",
         checks: "That the CPU executes RDTSC and the hypervisor does not emulate it: under 250 ns.",
         source: "Linux: Documentation/virt/kvm/x86/timekeeping.rst; xen-tscmode(7)",
@@ -80,6 +90,13 @@ pub const RULES: &[Rule] = &[
         check: cost::enter_kernel,
     },
     Rule {
+        name: "clock-before-build",
+        checks: "That the time of day, now and at boot, is after the kernel was built.",
+        source: "proc_sys_kernel(5) (version), proc_stat(5) (btime); Linux: \
+                 drivers/rtc/class.c (rtc_hctosys)",
+        check: start::before_build,
+    },
+    Rule {
         name: "frequency-correction",
         checks: "The frequency correction of the clock: from 200 ppm the frequency is wrong, from \
                  490 of the kernel's 500 ppm the daemon cannot hold it.",
@@ -93,9 +110,17 @@ pub const RULES: &[Rule] = &[
         check: discipline::offset,
     },
     Rule {
+        name: "phc-time-scale",
+        checks: "That chronyd takes each PTP clock of a hypervisor for what its driver counts: \
+                 UTC, or TAI, 37 s ahead.",
+        source: "chrony.conf(5) (refclock, tai, offset); Linux: drivers/ptp/ptp_vmclock.c, \
+                 drivers/virtio/virtio_rtc_ptp.c",
+        check: sources::time_scale,
+    },
+    Rule {
         name: "snapshot-restore",
         checks: "On platforms that save and restore their guests: what a restore does to this \
-                 clock, and the remedy.",
+                 clock, and whether chronyd corrects it by the host's clock.",
         source: "Firecracker: docs/snapshotting; Linux: Documentation/virt/kvm/api.rst \
                  (KVM_SET_CLOCK)",
         check: restore::snapshots,
@@ -105,6 +130,27 @@ pub const RULES: &[Rule] = &[
         checks: "That a time daemon disciplines the clock, and has a time source.",
         source: "adjtimex(2) (STA_UNSYNC), chronyc(1) tracking",
         check: steering::steered,
+    },
+    Rule {
+        name: "makestep-limited",
+        checks: "That chronyd may step the clock at any time on a machine that is paused, saved \
+                 or moved; a note where nothing of that was seen in the last 24 h.",
+        source: "chrony FAQ (makestep); chrony.conf(5)",
+        check: stepping::limited,
+    },
+    Rule {
+        name: "mixed-leap-smear",
+        checks: "That chronyd's sources agree on leap seconds: none smears them, or all do.",
+        source: "AWS: Set the time reference on your EC2 instance; Google: Configure NTP on a \
+                 VM; chrony FAQ (leap smear)",
+        check: sources::mixed,
+    },
+    Rule {
+        name: "host-clock-unused",
+        checks: "That chronyd uses the host's clock where that is here as a PTP device.",
+        source: "Azure: Time sync for Linux VMs; Google: Configure accurate time; AWS: Set the \
+                 time reference on your EC2 instance",
+        check: sources::unused,
     },
     Rule {
         name: "one-daemon",
@@ -128,7 +174,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "leap-second",
-        checks: "Whether a leap second is scheduled for the end of this day.",
+        checks: "Whether a leap second is scheduled for the end of this day, and not past.",
         source: "Linux: kernel/time/ntp.c (second_overflow); IERS Bulletin C",
         check: leap::armed,
     },
@@ -188,22 +234,23 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "obsolete-parameters",
-        checks: "Kernel parameters about time that today's kernels ignore: clock=, \
-                 clocksource_failover=, divider=, xen.independent_wallclock.",
+        checks: "Kernel parameters about time that today's kernels ignore or know by another \
+                 name: clock=, clocksource_failover=, divider=, xen.independent_wallclock.",
         source: "Linux: Documentation/admin-guide/kernel-parameters.txt, \
                  kernel/time/clocksource.c (boot_override_clock)",
         check: parameters::obsolete,
     },
     Rule {
         name: "steal-time",
-        checks: "CPU time stolen by the host: from 2 % a note, from 5 % a warning.",
+        checks: "CPU time stolen by the host, just now and since boot: from 2 % a note, from 5 % \
+                 just now a warning; since boot counts alone where nothing was measured.",
         source: "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME); proc_stat(5)",
         check: steal::steal,
     },
     Rule {
         name: "stalls",
-        checks: "Whether the kernel reported stalled CPUs: soft lockups, RCU stalls, a timer \
-                 interrupt of 0.1 s and more.",
+        checks: "Whether the kernel reported stalled CPUs in the last 24 h: soft lockups, RCU \
+                 stalls, a timer interrupt of 0.1 s and more.",
         source: "Linux: kernel/watchdog.c, kernel/time/hrtimer.c (hrtimer_interrupt)",
         check: steal::stalls,
     },
@@ -212,6 +259,19 @@ pub const RULES: &[Rule] = &[
         checks: "That reading the clock costs what its source usually costs.",
         source: "Parachron: docs/measurements, and redis/redis#10604 for EC2",
         check: cost::out_of_line,
+    },
+    Rule {
+        name: "offset-miscast",
+        checks: "That the kernel's clock offset is not 2^32 ns too large, as one of 4.29 s is \
+                 that monitoring shows.",
+        source: "Linux: kernel/time/ntp.c (f5807b0606da); prometheus/node_exporter#3764",
+        check: alarms::miscast,
+    },
+    Rule {
+        name: "offset-alarm-blind",
+        checks: "That the offset which node_exporter shows is one that the time daemon sets.",
+        source: "pendulum-project/ntpd-rs#2202; prometheus/node_exporter#2445",
+        check: alarms::blind,
     },
     Rule {
         name: "rtc-local-time",
@@ -233,7 +293,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "pauses-seen",
-        checks: "Whether the machine was restored from a snapshot or slept.",
+        checks: "Whether the machine was restored from a snapshot or slept in the last 24 h.",
         source: "Linux: drivers/virt/vmgenid.c, drivers/char/random.c, kernel/power/suspend.c",
         check: restore::pauses,
     },

@@ -9,7 +9,9 @@ use facts::clocksource::Clocksources;
 use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
 use facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
 use facts::kernel::{Kernel, LogEvent, LogLine};
-use facts::steering::{Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind};
+use facts::steering::{
+    Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind, chrony_config,
+};
 use facts::system::{Load, System};
 use facts::{Fact, Unknown};
 use instruments::measurements::{CallCost, Measurements, Order, ReadPath, Skew, Spread, TscRate};
@@ -45,6 +47,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
                 kind: HypervisorKind::Kvm,
                 kvm_features: Some(kvm_features(0x0100_7efb)),
                 hyperv: None,
+                xen: None,
             }),
             cpuid_tsc_hz: not_applicable("CPUID does not report it"),
         },
@@ -61,6 +64,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
             acpi_oem: Fact::Known("BOCHS".into()),
             distribution: Fact::Known("Debian GNU/Linux 12 (bookworm)".into()),
             container: not_applicable("not in a container"),
+            generation_devices: Fact::Known(Vec::new()),
         },
         load: load(),
     }
@@ -100,10 +104,14 @@ pub(crate) fn healthy_firecracker() -> Facts {
         device: "/dev/ptp0".into(),
         clock_name: "KVM virtual PTP".into(),
         readable: true,
+        link: None,
     }]);
     facts.system.product = gone("/sys/class/dmi/id/product_name");
     facts.system.vendor = gone("/sys/class/dmi/id/sys_vendor");
     facts.system.acpi_oem = Fact::Known("FIRECK".into());
+    facts.steering.chrony_config = chrony_config::parse("refclock PHC /dev/ptp0\nmakestep 1 -1\n");
+    facts.steering.chrony =
+        Fact::Known(ChronyTracking { reference: "PHC0".into(), stratum: 1, ..tracking() });
     log(&mut facts, 1.325, "random: crng reseeded due to virtual machine fork", LogEvent::Restored);
     facts
 }
@@ -124,6 +132,7 @@ pub(crate) fn unreadable() -> Facts {
         },
         kernel: Kernel {
             release: gone("/proc/sys/kernel/osrelease"),
+            built_s: gone("/proc/sys/kernel/version"),
             command_line: gone("/proc/cmdline"),
             configuration: gone("/proc/config.gz"),
             log: Fact::Unknown(Unknown::NeedsRoot { what: "/dev/kmsg".into() }),
@@ -132,6 +141,8 @@ pub(crate) fn unreadable() -> Facts {
             adjtimex: gone("adjtimex"),
             keepers: gone("/proc"),
             chrony: gone("chronyc"),
+            chrony_config: gone("/etc/chrony/chrony.conf"),
+            offset_readers: gone("/proc"),
         },
         rtc: Rtc {
             devices: Fact::Unknown(Unknown::Unreadable {
@@ -151,9 +162,11 @@ pub(crate) fn unreadable() -> Facts {
             acpi_oem: gone("kernel log"),
             distribution: gone("/etc/os-release"),
             container: gone("/proc/1/environ"),
+            generation_devices: gone("/sys/bus/acpi/devices"),
         },
         load: Load {
             uptime_s: gone("/proc/uptime"),
+            booted_at_s: gone("/proc/stat"),
             load_average: gone("/proc/loadavg"),
             steal_since_boot: gone("/proc/stat"),
         },
@@ -173,6 +186,7 @@ fn good_flags(hypervisor: bool) -> TscFlags {
         tsc_adjust: true,
         rdtscp: true,
         hypervisor,
+        tdx_guest: false,
     }
 }
 
@@ -191,6 +205,8 @@ fn kernel() -> Kernel {
     let configuration = ["PARAVIRT", "PARAVIRT_CLOCK", "KVM_GUEST", "PTP_1588_CLOCK_KVM", "NO_HZ"];
     Kernel {
         release: Fact::Known("6.1.0-18-amd64".into()),
+        // 1 February 2024, and a boot a year later.
+        built_s: Fact::Known(1_706_745_600),
         command_line: Fact::Known(words("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet")),
         configuration: Fact::Known(BTreeMap::from(
             configuration.map(|option| (option.to_owned(), "y".to_owned())),
@@ -231,6 +247,7 @@ fn disciplined_by_chrony() -> Steering {
     Steering {
         adjtimex: Fact::Known(Adjtimex {
             offset_ns: 0,
+            miscast_offset_us: None,
             frequency_ppm: -3.4,
             max_error_us: 8_200,
             estimated_error_us: 120,
@@ -241,6 +258,8 @@ fn disciplined_by_chrony() -> Steering {
         }),
         keepers: Fact::Known(vec![keeper(TimeKeeperKind::Chrony, true)]),
         chrony: Fact::Known(tracking()),
+        chrony_config: chrony_config::parse("pool 2.debian.pool.ntp.org iburst\nmakestep 1 3\n"),
+        offset_readers: Fact::Known(Vec::new()),
     }
 }
 
@@ -264,6 +283,7 @@ fn rtc(name: &str) -> Rtc {
 fn load() -> Load {
     Load {
         uptime_s: Fact::Known(86_400.0),
+        booted_at_s: Fact::Known(1_738_368_000),
         load_average: Fact::Known([0.1, 0.2, 0.2]),
         steal_since_boot: Fact::Known(0.001),
     }
@@ -349,6 +369,7 @@ pub(crate) fn measured(source: &str, clock_ns: f64, entered: u64) -> Measurement
             backward: 0,
             largest_backward_ns: 0.0,
         }],
+        stolen: None,
         tsc_rate: Some(TscRate { hz: TSC_HZ as f64 + 3.0, bound_ppm: 0.5, over_s: 0.5 }),
         not_measured: Vec::new(),
     }

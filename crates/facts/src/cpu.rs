@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::{Fact, Unknown};
 
 pub mod cpuid;
+pub mod hypervisor;
+
+pub use hypervisor::{
+    HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures, Xen, XenMode, XenTsc,
+};
 
 /// Path of the file.
 pub const CPUINFO: &str = "/proc/cpuinfo";
@@ -21,7 +26,7 @@ pub struct Cpu {
     pub logical_cpus: Fact<u32>,
     /// The flags that decide whether its TSC can be a clock.
     pub flags: Fact<TscFlags>,
-    /// The hypervisor's CPUID leaves; `NotApplicable` on bare metal.
+    /// The hypervisor; `NotApplicable` on bare metal.
     pub hypervisor: Fact<Hypervisor>,
     /// TSC frequency by CPUID 0x15/0x16 or the hypervisor's leaf, in Hz.
     pub cpuid_tsc_hz: Fact<u64>,
@@ -44,103 +49,20 @@ pub struct TscFlags {
     pub rdtscp: bool,
     /// A hypervisor runs this machine.
     pub hypervisor: bool,
-}
-
-/// The hypervisor's CPUID leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Hypervisor {
-    /// The twelve signature characters, zeroes trimmed: `KVMKVMKVM`.
-    pub signature: String,
-    /// Which hypervisor that is.
-    pub kind: HypervisorKind,
-    /// EAX of leaf base+1 under KVM (also behind Hyper-V leaves).
-    pub kvm_features: Option<KvmFeatures>,
-    /// Where Hyper-V's interface is offered.
-    pub hyperv: Option<HypervFeatures>,
-}
-
-/// Hypervisors, by signature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum HypervisorKind {
-    /// `KVMKVMKVM`
-    Kvm,
-    /// `Microsoft Hv` (or KVM, VirtualBox and others that emulate it)
-    HyperV,
-    /// `XenVMMXenVMM`
-    Xen,
-    /// `VMwareVMware`
-    Vmware,
-    /// `VBoxVBoxVBox`
-    VirtualBox,
-    /// `bhyve bhyve `
-    Bhyve,
-    /// `TCGTCGTCGTCG`: QEMU without acceleration
-    Tcg,
-    /// `ACRNACRNACRN`
-    Acrn,
-    /// A signature not in the list.
-    Unrecognised,
-}
-
-impl HypervisorKind {
-    /// Its name for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "KVM",
-            Self::HyperV => "Hyper-V",
-            Self::Xen => "Xen",
-            Self::Vmware => "VMware",
-            Self::VirtualBox => "VirtualBox",
-            Self::Bhyve => "bhyve",
-            Self::Tcg => "QEMU, emulated",
-            Self::Acrn => "ACRN",
-            Self::Unrecognised => "unknown hypervisor",
-        }
-    }
-}
-
-/// KVM's clock features (CPUID base+1, EAX).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KvmFeatures {
-    /// The whole register.
-    pub eax: u32,
-    /// Bit 0: kvm-clock by the old MSRs.
-    pub clocksource: bool,
-    /// Bit 3: kvm-clock by the new MSRs.
-    pub clocksource2: bool,
-    /// Bit 5: steal time.
-    pub steal_time: bool,
-    /// Bit 24: the clock is stable across vCPUs.
-    pub clocksource_stable: bool,
-}
-
-/// Hyper-V's time privileges (CPUID 0x4000_0003, EAX).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HypervFeatures {
-    /// The whole register.
-    pub eax: u32,
-    /// Bit 1: partition reference counter.
-    pub reference_counter: bool,
-    /// Bit 9: reference TSC page.
-    pub reference_tsc_page: bool,
-    /// Bit 11: frequency MSRs.
-    pub frequency_msrs: bool,
-    /// Bit 13: re-enlightenment.
-    pub reenlightenment: bool,
-    /// Bit 15: an invariant TSC is available.
-    pub invariant_tsc: bool,
+    /// Intel's TDX protects it from its host, and guarantees its TSC.
+    #[serde(default)]
+    pub tdx_guest: bool,
 }
 
 /// The kept part of `/proc/cpuinfo`: a line for each processor, and the first
-/// one's model name and flags.
+/// one's vendor, model name and flags.
 pub fn reduce_cpuinfo(text: &str) -> String {
     let mut kept = String::new();
-    let (mut model, mut flags) = (false, false);
+    let (mut vendor, mut model, mut flags) = (false, false, false);
     for line in text.lines() {
         let keep = match key(line) {
             "processor" => true,
+            "vendor_id" => !std::mem::replace(&mut vendor, true),
             "model name" => !std::mem::replace(&mut model, true),
             "flags" => !std::mem::replace(&mut flags, true),
             _ => false,
@@ -160,6 +82,11 @@ fn key(line: &str) -> &str {
 fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let line = text.lines().find(|line| key(line) == name)?;
     line.split_once(':').map(|(_, value)| value.trim())
+}
+
+/// `vendor_id` of `/proc/cpuinfo`: `GenuineIntel`, `User Mode Linux`.
+pub fn vendor(text: &str) -> Option<&str> {
+    value(text, "vendor_id")
 }
 
 /// `model name` of `/proc/cpuinfo`.
@@ -184,6 +111,7 @@ pub fn parse_flags(text: &str) -> Fact<TscFlags> {
         tsc_adjust: has("tsc_adjust"),
         rdtscp: has("rdtscp"),
         hypervisor: has("hypervisor"),
+        tdx_guest: has("tdx_guest"),
     })
 }
 

@@ -1,11 +1,15 @@
 //! Clocks other than the kernel's: RTC, PHC, VMClock, the pvclock page, KVM.
 
+mod phc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
 use crate::{Fact, Unknown};
+
+pub use phc::{Phc, PhcDriver, PhcTime, link_of};
 
 /// The kernel's name of the first device (drivers/ptp/ptp_vmclock.c).
 pub const VMCLOCK: &str = "/dev/vmclock0";
@@ -43,18 +47,6 @@ pub enum RtcConvention {
     Utc,
     /// Local time, as some other systems have it
     Local,
-}
-
-/// A PTP hardware clock, which may be a hypervisor's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Phc {
-    /// `/dev/ptp0`
-    pub device: String,
-    /// `KVM virtual PTP`, `hyperv`, `vmclock`, a network card's name; empty
-    /// where unreadable.
-    pub clock_name: String,
-    /// The device file can be opened by this user.
-    pub readable: bool,
 }
 
 /// The VMClock page, where there is one.

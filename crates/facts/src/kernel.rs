@@ -11,6 +11,7 @@ pub mod command_line;
 pub mod configuration;
 pub mod event;
 pub mod log;
+pub mod version;
 
 /// Path of the file.
 pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
@@ -20,6 +21,8 @@ pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
 pub struct Kernel {
     /// `6.1.0-18-amd64`, from `/proc/sys/kernel/osrelease`.
     pub release: Fact<String>,
+    /// The day it was built, s since 1970.
+    pub built_s: Fact<i64>,
     /// Words of `/proc/cmdline` that concern time, in order (quotes kept
     /// together); each run of others is [`command_line::WITHHELD`].
     pub command_line: Fact<Vec<String>>,

@@ -19,6 +19,8 @@ pub struct Sample {
     pub unix_ns: Option<u64>,
     /// The TSC, where it can be read.
     pub tsc: Option<u64>,
+    /// The CPU that the clocks were read on; `None` where it may be any.
+    pub cpu: Option<u32>,
     /// CLOCK_REALTIME within CLOCK_MONOTONIC.
     pub realtime: Option<Bracket>,
     /// CLOCK_BOOTTIME within CLOCK_MONOTONIC.
@@ -63,6 +65,7 @@ impl Sample {
             monotonic_ns,
             unix_ns: None,
             tsc: None,
+            cpu: None,
             realtime: None,
             boottime: None,
             monotonic: None,

@@ -1,5 +1,7 @@
 //! The clock's discipline: adjtimex and the time daemons.
 
+pub mod chrony_config;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,10 @@ use crate::{Fact, Unknown};
 pub struct Adjtimex {
     /// Offset still to be slewed, ns.
     pub offset_ns: i64,
+    /// The offset that the kernel gave in place of `offset_ns`, µs, where it
+    /// is wrong by 2^32 ns ([`miscast`]); this is what monitoring shows.
+    #[serde(default)]
+    pub miscast_offset_us: Option<i64>,
     /// Frequency correction in force, ppm.
     pub frequency_ppm: f64,
     /// Largest error the kernel assumes, µs.
@@ -56,7 +62,8 @@ pub struct TimeKeeper {
     pub kind: TimeKeeperKind,
     /// Its binary is installed.
     pub installed: bool,
-    /// Its process (for hv_utils, its driver) runs now.
+    /// Its process runs now and may set the clock; for hv_utils, its driver
+    /// runs.
     pub running: bool,
 }
 
@@ -86,6 +93,8 @@ pub enum TimeKeeperKind {
     QemuGuestAgent,
     /// hv_utils' time synchronisation
     HypervUtils,
+    /// parachron keep, where it corrects the kernel's clock by itself
+    ParachronKeep,
 }
 
 /// `chronyc -c tracking`, in plain units.
@@ -125,6 +134,17 @@ pub struct Steering {
     pub keepers: Fact<Vec<TimeKeeper>>,
     /// chronyd's tracking report.
     pub chrony: Fact<ChronyTracking>,
+    /// chronyd's configuration.
+    pub chrony_config: Fact<chrony_config::ChronyConfig>,
+    /// Monitoring programs that read adjtimex's offset: `node_exporter`.
+    pub offset_readers: Fact<Vec<String>>,
+}
+
+/// The lines of `parachron/offset-readers`.
+pub fn parse_offset_readers(text: &str) -> Fact<Vec<String>> {
+    Fact::Known(
+        text.lines().map(|line| line.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
+    )
 }
 
 const ADJTIMEX: &str = "parachron/adjtimex";
@@ -134,6 +154,26 @@ const TRACKING: &str = "parachron/chrony-tracking";
 /// `timex.freq` is in units of 2^-16 ppm (`man 2 adjtimex`).
 const FREQUENCY_UNIT_PPM: f64 = 1.0 / 65536.0;
 
+/// The largest offset that the kernel slews, ns (MAXPHASE,
+/// include/linux/timex.h).
+const MAX_OFFSET_NS: i64 = 500_000_000;
+
+/// The true offset behind one that the kernel cast wrongly, ns: it took a
+/// negative offset in nanoseconds for an unsigned one of 32 bits before
+/// dividing by 1000 (kernel/time/ntp.c, cured by f5807b0606da, "ntp: Remove
+/// invalid cast in time offset math", of December 2024).
+///
+/// ```
+/// use facts::steering::miscast;
+/// // −1 ms becomes (2^32 − 1 000 000) / 1000 = 4 293 967 µs.
+/// assert_eq!(miscast(4_293_967), Some(-1_000_296));
+/// assert_eq!(miscast(499_000), None);
+/// ```
+pub fn miscast(given_us: i64) -> Option<i64> {
+    let true_ns = given_us.checked_mul(1000)? - (1 << 32);
+    (-MAX_OFFSET_NS - 1000..0).contains(&true_ns).then_some(true_ns)
+}
+
 /// The fields of `parachron/adjtimex`, which are in the kernel's units.
 pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
     let fields = Fields::new(ADJTIMEX, text);
@@ -142,9 +182,12 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
         let offset: i64 = fields.integer("offset")?;
         let frequency: i64 = fields.integer("frequency")?;
         // Without STA_NANO the offset is in microseconds.
-        let unit_ns = if status & Adjtimex::STA_NANO != 0 { 1 } else { 1000 };
+        let nanoseconds = status & Adjtimex::STA_NANO != 0;
+        let miscast_ns = if nanoseconds { None } else { miscast(offset) };
+        let given_ns = offset.saturating_mul(if nanoseconds { 1 } else { 1000 });
         Ok(Adjtimex {
-            offset_ns: offset.saturating_mul(unit_ns),
+            offset_ns: miscast_ns.unwrap_or(given_ns),
+            miscast_offset_us: miscast_ns.map(|_| offset),
             frequency_ppm: frequency as f64 * FREQUENCY_UNIT_PPM,
             max_error_us: fields.integer("maxerror")?,
             estimated_error_us: fields.integer("esterror")?,
@@ -179,7 +222,7 @@ pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
 
 impl TimeKeeperKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Chrony,
         Self::Ntpd,
         Self::SystemdTimesyncd,
@@ -190,6 +233,7 @@ impl TimeKeeperKind {
         Self::VmwareTools,
         Self::QemuGuestAgent,
         Self::HypervUtils,
+        Self::ParachronKeep,
     ];
 
     /// Its name in captured trees, the same as in JSON.
@@ -205,6 +249,7 @@ impl TimeKeeperKind {
             Self::VmwareTools => "vmware-tools",
             Self::QemuGuestAgent => "qemu-guest-agent",
             Self::HypervUtils => "hyperv-utils",
+            Self::ParachronKeep => "parachron-keep",
         }
     }
 
@@ -221,6 +266,7 @@ impl TimeKeeperKind {
             Self::VmwareTools => "vmtoolsd",
             Self::QemuGuestAgent => "qemu-ga",
             Self::HypervUtils => "hv_utils",
+            Self::ParachronKeep => "parachron keep",
         }
     }
 

@@ -20,6 +20,9 @@ pub struct System {
     pub distribution: Fact<String>,
     /// The container this runs in, if it does: `docker`, `lxc`, `podman`.
     pub container: Fact<String>,
+    /// ACPI devices that tell a guest it was saved and restored or moved:
+    /// `QEMUVGID`, `AMZNC10C`.
+    pub generation_devices: Fact<Vec<String>>,
 }
 
 /// Its load, and the CPU time stolen from it.
@@ -27,6 +30,8 @@ pub struct System {
 pub struct Load {
     /// Seconds since boot.
     pub uptime_s: Fact<f64>,
+    /// When it booted, s since 1970: the time of day less `uptime_s`.
+    pub booted_at_s: Fact<i64>,
     /// Load averages over 1, 5, 15 minutes.
     pub load_average: Fact<[f64; 3]>,
     /// Part of all CPU time since boot that the host stole, 0 to 1.
@@ -117,8 +122,67 @@ pub fn reduce_stat(text: &str) -> String {
     text.lines().filter(kept).map(|line| format!("{line}\n")).collect()
 }
 
+/// The line `btime` of `/proc/stat`.
+pub fn parse_booted_at(text: &str) -> Fact<i64> {
+    let seconds = text.lines().find_map(|line| line.strip_prefix("btime "));
+    match seconds.and_then(|word| word.trim().parse().ok()) {
+        Some(seconds) => Fact::Known(seconds),
+        None => Fact::Unknown(Unknown::not_there("btime in /proc/stat")),
+    }
+}
+
+/// ACPI's names of devices that tell a guest of a restore or a move: VM
+/// generation id (QEMU; Firecracker, `FCVMGID` in older versions and `VMGENCTR`
+/// now; drivers/virt/vmgenid.c), and VMClock (drivers/ptp/ptp_vmclock.c).
+const GENERATION_DEVICES: [&str; 6] =
+    ["QEMUVGID", "FCVMGID", "VMGENCTR", "VM_GEN_COUNTER", "AMZNC10C", "VMCLOCK"];
+
+/// Those of ACPI's devices (`QEMUVGID:00`) that tell of a restore or a move.
+pub fn generation_devices(devices: &[String]) -> String {
+    let names = devices.iter().filter_map(|device| device.split(':').next());
+    names.filter(|name| GENERATION_DEVICES.contains(name)).map(|name| format!("{name}\n")).collect()
+}
+
+/// The lines of `parachron/generation-devices`.
+pub fn parse_generation_devices(text: &str) -> Fact<Vec<String>> {
+    Fact::Known(
+        text.lines().map(|line| line.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
+    )
+}
+
+/// CPU time since boot, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Stolen by the host.
+    pub stolen: u128,
+    /// All.
+    pub total: u128,
+}
+
+impl CpuTime {
+    /// The stolen part since `earlier`, 0 to 1; nothing where no time passed.
+    ///
+    /// ```
+    /// use facts::system::CpuTime;
+    /// let boot = CpuTime { stolen: 0, total: 0 };
+    /// let now = CpuTime { stolen: 30, total: 600 };
+    /// assert_eq!(now.share_since(boot), Some(0.05));
+    /// assert_eq!(now.share_since(now), None);
+    /// ```
+    pub fn share_since(self, earlier: Self) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        Some(self.stolen.checked_sub(earlier.stolen)? as f64 / total as f64)
+    }
+}
+
 /// Steal as a part of all time in the line `cpu` of `/proc/stat`.
 pub fn parse_steal(text: &str) -> Fact<f64> {
+    let boot = CpuTime { stolen: 0, total: 0 };
+    parse_cpu_time(text).map(|now| now.share_since(boot).unwrap_or(0.0))
+}
+
+/// The line `cpu` of `/proc/stat`.
+pub fn parse_cpu_time(text: &str) -> Fact<CpuTime> {
     let malformed = || Unknown::malformed(STAT, "a line `cpu` with eight numbers", text);
     let parse = || {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).ok_or_else(malformed)?;
@@ -130,8 +194,8 @@ pub fn parse_steal(text: &str) -> Fact<f64> {
         if ticks.len() < 8 {
             return Err(malformed());
         }
-        let total: f64 = ticks.iter().map(|&ticks| ticks as f64).sum();
-        Ok(if total > 0.0 { steal as f64 / total } else { 0.0 })
+        let total = ticks.iter().map(|&ticks| u128::from(ticks)).sum();
+        Ok(CpuTime { stolen: steal.into(), total })
     };
     parse().into()
 }

@@ -3,7 +3,7 @@
 use pvclock::counter::Counter;
 use pvclock::hyperv::{ReferenceReader, UNITS_PER_SECOND};
 use pvclock::kvm_clock::TimeReader;
-use pvclock::{Hertz, Scale};
+use pvclock::{Hertz, Nanos, ReadError, Scale};
 
 use crate::discovery::{Found, HV_COUNTER};
 use crate::hardware::Hardware;
@@ -13,6 +13,9 @@ use crate::{hpet, pit, pm_timer, rtc};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 const FEMTOS_PER_NANO: u128 = 1_000_000;
+/// A page may begin in its TSC's future by as much as the host errs about the
+/// TSC's offset. Further off, it is not this TSC's page.
+const BEHIND_MOST: Nanos = Nanos(1_000_000);
 const NANOS_PER_UNIT: u64 = 1_000_000_000 / UNITS_PER_SECOND;
 
 /// A counter of few bits, extended to 64.
@@ -138,8 +141,10 @@ impl Clocks {
             }
             Source::KvmClock if self.found.kvm_clock => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
-                let time = reader.nanos_ordered(hardware.counter());
-                time.map(|time| time.0).map_err(|_| Outcome::Unreadable)
+                match reader.nanos_ordered(hardware.counter()) {
+                    Ok(time) => Ok(time.0),
+                    Err(error) => earliest_of(&reader, error).ok_or(Outcome::Unreadable),
+                }
             }
             Source::HyperVPage if self.found.hyperv_page => {
                 let units = ReferenceReader::new(&hardware.pages().reference)
@@ -191,6 +196,18 @@ impl Clocks {
     }
 }
 
+/// The page's own time, where the counter is behind the page's time stamp by no
+/// more than [`BEHIND_MOST`]: Linux's vDSO too takes a counter that is behind for
+/// one that has not moved (vdso_calc_ns, lib/vdso/gettimeofday.c).
+fn earliest_of(reader: &TimeReader<'_>, error: ReadError) -> Option<u64> {
+    let ReadError::CounterBehind { counter, .. } = error else { return None };
+    // The page may have been written since: then this is its new time, which
+    // no reading of the old one was beyond.
+    let info = reader.info().ok()?;
+    let behind = info.tsc_timestamp.wrapping_sub(counter);
+    (info.scale.nanos(behind)? <= BEHIND_MOST).then_some(info.system_time.0)
+}
+
 fn follow(
     slot: &mut Option<Followed>,
     hardware: &impl Hardware,
@@ -213,6 +230,8 @@ fn round_cycles(tsc: Hertz, ticks: u64, frequency_hz: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use pvclock::kvm_clock::{TimePage, TimeUpdate, TimeWriter};
+
     use super::*;
 
     #[test]
@@ -231,6 +250,28 @@ mod tests {
         assert_eq!(followed.follow(465, 3300), Err(Outcome::WentRound));
         // It stays lost: the number of wraps is unknown.
         assert_eq!(followed.follow(466, 3301), Err(Outcome::WentRound));
+    }
+
+    #[test]
+    fn a_page_that_begins_a_little_later_is_read_as_its_beginning() {
+        let page = TimePage::new();
+        let update = TimeUpdate {
+            tsc_timestamp: 2_000_000_000,
+            system_time: Nanos(700),
+            scale: Scale::from_hertz(Hertz(1_000_000_000)).unwrap(),
+            stable: false,
+        };
+        TimeWriter::new(&page).write(&update);
+        let reader = TimeReader::new(&page);
+        let read = |counter: u64| match reader.nanos_ordered(&|| counter) {
+            Ok(time) => Some(time.0),
+            Err(error) => earliest_of(&reader, error),
+        };
+        assert_eq!(read(2_000_000_005), Some(705));
+        assert_eq!(read(2_000_000_000 - 10_000), Some(700));
+        assert_eq!(read(1_999_000_000), Some(700));
+        assert_eq!(read(1_998_999_999), None);
+        assert_eq!(read(0), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use pvclock::kvm_clock::{Flags, TimeReader};
 use crate::hardware::Hardware;
 use crate::layout::Pages;
 use crate::protocol::Words;
+use crate::tsc_rate::Measured;
 use crate::{hpet, pit, pm_timer, rtc};
 
 /// The hypervisor, by its signature in CPUID.
@@ -71,6 +72,9 @@ pub struct Found {
     pub rtc: bool,
     /// The TSC's frequency.
     pub tsc: Hertz,
+    /// How far a measured frequency may be from the true one; 0 of one that is
+    /// advertised.
+    pub tsc_bound: Hertz,
     /// Where that comes from.
     pub frequency_from: FrequencyFrom,
 }
@@ -90,12 +94,12 @@ impl Found {
             self.rtc,
         ];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        [self.hypervisor as u64, flags, self.tsc.0, self.frequency_from as u64, 0, 0]
+        [self.hypervisor as u64, flags, self.tsc.0, self.frequency_from as u64, self.tsc_bound.0, 0]
     }
 
     /// From a reply's words.
     pub fn decode(words: &Words) -> Option<Self> {
-        let [hypervisor, flags, tsc, frequency_from, ..] = *words;
+        let [hypervisor, flags, tsc, frequency_from, tsc_bound, _] = *words;
         let flag = |bit: u32| flags >> bit & 1 == 1;
         Some(Self {
             hypervisor: *HYPERVISORS.get(usize::try_from(hypervisor).ok()?)?,
@@ -109,6 +113,7 @@ impl Found {
             pit: flag(7),
             rtc: flag(8),
             tsc: Hertz(tsc),
+            tsc_bound: Hertz(tsc_bound),
             frequency_from: *TELLERS.get(usize::try_from(frequency_from).ok()?)?,
         })
     }
@@ -144,6 +149,7 @@ impl Found {
             pit: if vcpu == 0 { pit::start(hardware) } else { pit::is_there(hardware) },
             rtc: rtc::is_there(hardware),
             tsc: Hertz(0),
+            tsc_bound: Hertz(0),
             frequency_from: FrequencyFrom::Unknown,
         };
         let mut highest = 0;
@@ -204,13 +210,16 @@ impl Found {
             let [khz, ..] = (highest >= TIMING_LEAF).then(|| hardware.cpuid(TIMING_LEAF, 0))?;
             (khz > 0).then_some((Hertz(u64::from(khz) * 1000), FrequencyFrom::TimingLeaf))
         });
-        let measured = || Some((self.measure(hardware)?, FrequencyFrom::Measured));
-        (self.tsc, self.frequency_from) =
-            advertised.or_else(measured).unwrap_or((Hertz(0), FrequencyFrom::Unknown));
+        if let Some((rate, from)) = advertised {
+            (self.tsc, self.frequency_from) = (rate, from);
+        } else if let Some(Measured { rate, bound }) = self.measure(hardware) {
+            (self.tsc, self.tsc_bound) = (rate, bound);
+            self.frequency_from = FrequencyFrom::Measured;
+        }
     }
 
     /// The TSC's rate against the best available timer.
-    fn measure(&self, hardware: &impl Hardware) -> Option<Hertz> {
+    fn measure(&self, hardware: &impl Hardware) -> Option<Measured> {
         if self.pm_timer {
             return pm_timer::measure_tsc(hardware);
         }

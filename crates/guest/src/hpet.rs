@@ -1,9 +1,7 @@
 //! The HPET's main counter.
 
-use pvclock::Hertz;
-use pvclock::counter::Counter;
-
 use crate::hardware::Hardware;
+use crate::tsc_rate::{Measured, Timer};
 
 const BASE: u64 = 0xfed0_0000;
 const CONFIGURATION: u64 = BASE + 0x10;
@@ -33,19 +31,8 @@ pub fn read(hardware: &impl Hardware) -> u32 {
     hardware.mmio_read_64(COUNTER) as u32
 }
 
-/// The TSC's rate over some 20 ms.
-pub fn measure_tsc(hardware: &impl Hardware) -> Option<Hertz> {
-    let period = period_fs(hardware)?;
-    let wanted = FEMTOS_PER_SECOND / 50 / period;
-    let (start, tsc_start) = (read(hardware), hardware.counter().read_ordered());
-    let mut ticks = 0;
-    for _ in 0..10_000_000 {
-        ticks = u64::from(read(hardware).wrapping_sub(start));
-        if ticks >= wanted {
-            break;
-        }
-    }
-    let cycles = u128::from(hardware.counter().read_ordered().checked_sub(tsc_start)?);
-    let femtos = u128::from(ticks * period);
-    Some(Hertz((cycles * u128::from(FEMTOS_PER_SECOND)).checked_div(femtos)? as u64))
+/// The TSC's rate.
+pub(crate) fn measure_tsc(hardware: &impl Hardware) -> Option<Measured> {
+    let rate = (FEMTOS_PER_SECOND, period_fs(hardware)?);
+    Timer { read: || read(hardware), mask: u32::MAX, rate }.measure_tsc(hardware.counter())
 }

@@ -21,3 +21,4 @@ pub mod request;
 pub mod rtc;
 pub mod serve;
 pub mod source;
+mod tsc_rate;

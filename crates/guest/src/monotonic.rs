@@ -37,6 +37,18 @@ impl Order {
         [self.reads, self.backward, self.worst_ns, self.meetings, 0, 0]
     }
 
+    /// Of this vCPU's reads and another's. A guest may reply anything: sums end
+    /// at the largest number.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            reads: self.reads.saturating_add(other.reads),
+            backward: self.backward.saturating_add(other.backward),
+            worst_ns: self.worst_ns.max(other.worst_ns),
+            meetings: self.meetings.saturating_add(other.meetings),
+        }
+    }
+
     /// From a reply's words.
     pub fn decode(words: &Words) -> Self {
         let [reads, backward, worst_ns, meetings, ..] = *words;
@@ -106,4 +118,16 @@ pub struct Guard {
     pub participants: u64,
     /// Whether a reading returns at least the published time.
     pub on: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_any_size_are_added() {
+        let [usual, hostile] = [Order::decode(&[5, 1, 30, 2, 0, 0]), Order::decode(&[u64::MAX; 6])];
+        assert_eq!(usual.and(usual), Order::decode(&[10, 2, 30, 4, 0, 0]));
+        assert_eq!(usual.and(hostile), Order::decode(&[u64::MAX; 6]));
+    }
 }

@@ -3,11 +3,15 @@
 
 use core::fmt::{self, Write};
 
+use pvclock::Nanos;
+use pvclock::counter::Counter;
+
 use crate::clocks::Clocks;
 use crate::cost;
 use crate::discovery::Found;
 use crate::hardware::Hardware;
 use crate::layout::SERIAL;
+use crate::request::Outcome;
 use crate::source::Source;
 
 /// The first line, with the format's version.
@@ -19,6 +23,8 @@ pub const LAST: &str = "parachron guest report ends";
 const CHEAP_READS: u64 = 1000;
 const DEAR_READS: u64 = 20;
 const ROUNDS: u32 = 20;
+/// Between a clock's two readings: the PIT wraps in 55 ms.
+const LATER: Nanos = Nanos(1_000_000);
 
 /// A 16550, with waits for its transmitter.
 struct Serial<'a, H>(&'a H);
@@ -52,7 +58,7 @@ fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
     writeln!(out, "kvm-clock: {} (stable: {})", found.kvm_clock, found.stable)?;
     let mut clocks = Clocks::new(hardware, found, 0);
     for source in Source::ALL {
-        match clocks.read(hardware, source) {
+        match read_on(hardware, &mut clocks, source) {
             Ok(nanos) => write!(out, "{}: {nanos} ns", source.name())?,
             Err(why) => {
                 writeln!(out, "{}: not there ({why:?})", source.name())?;
@@ -71,6 +77,22 @@ fn write(hardware: &impl Hardware, out: &mut impl Write) -> fmt::Result {
         }
     }
     writeln!(out, "{LAST}")
+}
+
+/// A clock's time some 1 ms after its first reading: that of a counter begins
+/// with 0, and would be 0 of one that stands. The RTC is read once, at its second's
+/// edge.
+fn read_on(hardware: &impl Hardware, clocks: &mut Clocks, source: Source) -> Result<u64, Outcome> {
+    let first = clocks.read(hardware, source)?;
+    let (false, Some(scale)) = (source == Source::Rtc, clocks.tsc_scale()) else {
+        return Ok(first);
+    };
+    let counter = hardware.counter();
+    let begun = counter.read_ordered();
+    while scale.nanos(counter.read_ordered().wrapping_sub(begun)).is_some_and(|ns| ns < LATER) {
+        hardware.pause();
+    }
+    clocks.read(hardware, source)
 }
 
 fn cheapest(

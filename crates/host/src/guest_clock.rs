@@ -43,7 +43,8 @@ use crate::{
 /// use host::{Event, GuestMemory, GuestClock, Kind, PlainMemory, HostClocks, Settings, VcpuId};
 /// use units::UnixTime;
 /// use host::msr::KVM_SYSTEM_TIME;
-/// use pvclock::kvm_clock::{TimePage, TimeReader};
+/// use host::pages::TimePage;
+/// use pvclock::kvm_clock::TimeReader;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// // At host TSC `tsc`, of 1 GHz: what a VMM reads from its host's clocks.

@@ -1,13 +1,12 @@
 //! The registers of a VM with Hyper-V's clock, and the content of its page.
 
-use pvclock::hyperv::ReferenceScale;
+use pvclock::hyperv::{ReferenceInfo, ReferenceScale};
 use pvclock::{Hertz, Nanos};
 
 use crate::msr::{
-    HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL,
-    HV_TSC_EMULATION_STATUS, PageMsr,
+    HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, PageMsr,
 };
-use crate::{MsrError, VcpuId};
+use crate::{GuestAddress, MsrError, VcpuId};
 
 pub(crate) const NANOS_PER_UNIT: u64 = 100;
 const PAGE_ALIGNMENT: u64 = 4096;
@@ -36,8 +35,8 @@ pub(crate) struct ReferenceSnapshot {
     pub(crate) scale: ReferenceScale,
     /// At TSC 0, in units of 100 ns.
     pub(crate) offset_100ns: i64,
-    /// The vCPUs' TSC offset when it was taken.
-    tsc_offset: u64,
+    /// The vCPUs' TSC offset when it was taken, or last changed.
+    pub(crate) tsc_offset: u64,
 }
 
 impl ReferenceSnapshot {
@@ -52,6 +51,11 @@ impl ReferenceSnapshot {
         Self { scale, offset_100ns: at_zero.cast_signed(), tsc_offset }
     }
 
+    /// That of a page which is in the guest's memory already.
+    pub(crate) const fn of_page(page: &ReferenceInfo, tsc_offset: u64) -> Self {
+        Self { scale: page.scale, offset_100ns: page.offset_100ns, tsc_offset }
+    }
+
     pub(crate) const fn units(self, tsc: u64) -> u64 {
         scaled(tsc, self.scale).saturating_add_signed(self.offset_100ns)
     }
@@ -62,6 +66,15 @@ const fn scaled(tsc: u64, scale: ReferenceScale) -> u64 {
 }
 
 impl HyperV {
+    /// Where its page is, if it is on. Bits 1 to 11 of the register are the
+    /// guest's (TLFS, "Reference TSC Page MSR": RsvdP), kept and not looked at.
+    pub(crate) const fn page(register: PageMsr) -> Option<GuestAddress> {
+        match register.page() {
+            Some(GuestAddress(address)) => Some(GuestAddress(address & !(PAGE_ALIGNMENT - 1))),
+            None => None,
+        }
+    }
+
     /// The time that its page gives at the base `base`, if the page is valid.
     pub(crate) fn time_published(&self, base: u64) -> Option<Nanos> {
         let snapshot = self.snapshot?;
@@ -102,7 +115,6 @@ impl HyperV {
     /// Checks a register, of a guest's write or of a saved VM.
     pub(crate) const fn check(msr: u32, value: u64) -> Result<(), MsrError> {
         let reserved = match msr {
-            HV_REFERENCE_TSC => (PAGE_ALIGNMENT - 1) & !1,
             HV_REENLIGHTENMENT_CONTROL => REENLIGHTENMENT_RESERVED,
             HV_TSC_EMULATION_CONTROL | HV_TSC_EMULATION_STATUS => !1,
             _ => 0,

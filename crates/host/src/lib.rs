@@ -18,6 +18,7 @@ mod log;
 mod master;
 pub mod memory;
 pub mod msr;
+pub mod pages;
 mod plain_memory;
 mod plan;
 mod saved;

@@ -30,7 +30,12 @@ pub enum Misplaced {
 
 /// Guest memory, which the guest reads and writes at the same time. A VMM
 /// implements this over its mapping; [`PlainMemory`](crate::PlainMemory) is
-/// one for tests.
+/// one for tests. [`pages`](crate::pages) says which types are asked for, and why
+/// those.
+///
+/// A VMM that logs which memory is dirty (KVM_GET_DIRTY_LOG, vm-memory's bitmap)
+/// marks what it hands out here itself: stores through a page are not seen by
+/// either.
 ///
 /// ```
 /// use host::{GuestAddress, GuestMemory, Misplaced};

@@ -4,11 +4,10 @@
 use alloc::vec::Vec;
 use core::any::Any;
 
-use pvclock::hyperv::ReferencePage;
-use pvclock::kvm_clock::{TimeInfo, TimePage, WallClockPage};
-use pvclock::shared::{Aligned, Page, Split};
-use pvclock::steal_time::StealPage;
+use pvclock::kvm_clock::TimeInfo;
+use pvclock::shared::Page;
 
+use crate::pages::{ReferencePage, StealPage, TimePage, WallClockPage};
 use crate::{GuestAddress, GuestMemory, Misplaced};
 
 const FRAME_BYTES: u64 = 4096;
@@ -22,8 +21,9 @@ const STEAL: u64 = 0x100;
 /// type and no memory between those.
 ///
 /// ```
+/// use host::pages::TimePage;
 /// use host::{GuestMemory, PlainMemory};
-/// use pvclock::kvm_clock::{TimePage, TimeReader};
+/// use pvclock::kvm_clock::TimeReader;
 ///
 /// let memory = PlainMemory::new(2);
 /// let page: &TimePage = memory.page(PlainMemory::time(1))?;
@@ -39,8 +39,8 @@ pub struct PlainMemory {
 #[derive(Debug)]
 struct Frame {
     reference: ReferencePage,
-    time: TimePage<Aligned>,
-    time_split: TimePage<Split>,
+    time: TimePage,
+    time_split: TimePage,
     wall_clock: WallClockPage,
     steal: StealPage,
 }
@@ -48,11 +48,11 @@ struct Frame {
 impl Frame {
     fn new() -> Self {
         Self {
-            reference: ReferencePage::new(),
-            time: TimePage::new(),
+            reference: ReferencePage::default(),
+            time: TimePage::from_info(&TimeInfo::default()),
             time_split: TimePage::from_info(&TimeInfo::default()),
-            wall_clock: WallClockPage::new(),
-            steal: StealPage::new(),
+            wall_clock: WallClockPage::default(),
+            steal: StealPage::default(),
         }
     }
 }

@@ -79,7 +79,7 @@ pub struct Settings {
     pub tsc_trapping: bool,
     /// The host's own clock is TSC-based: first condition of a master clock.
     pub host_clocksource_is_tsc: bool,
-    /// All pages are written this often, as kernels before 6.18 do (300 s).
+    /// All pages are written this often, as kernels before 6.19 do (300 s).
     pub sync_period: Option<Nanos>,
     /// An update never sets the time back: where the host's clock is behind
     /// what the guest can have read, time continues from there. KVM steps back.

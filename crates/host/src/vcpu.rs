@@ -1,12 +1,12 @@
 //! One vCPU's state in the host.
 
 use pvclock::Nanos;
-use pvclock::kvm_clock::{TimePage, TimeUpdate, TimeWriter};
-use pvclock::shared::{Aligned, Memory, Split};
-use pvclock::steal_time::{StealPage, StealReader, StealWriter};
+use pvclock::kvm_clock::{TimeUpdate, TimeWriter};
+use pvclock::steal_time::{StealReader, StealWriter};
 
+use crate::GuestMemory;
 use crate::msr::PageMsr;
-use crate::{GuestAddress, GuestMemory, Misplaced};
+use crate::pages::{StealPage, TimePage};
 
 /// The updates due before the vCPU enters the guest again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,14 +87,17 @@ impl Vcpu {
         let Some(address) = self.system_time.page() else { return };
         let tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(self.tsc_offset);
         let update = TimeUpdate { tsc_timestamp, ..snapshot };
-        let written = if address.0.is_multiple_of(8) {
-            put::<Aligned, _>(address, &update, stopped, memory)
-        } else {
-            put::<Split, _>(address, &update, stopped, memory)
-        };
         // The address was valid when it was registered. If the VMM has removed
         // that memory since, there is nothing to write.
-        self.snapshot = written.is_ok().then_some(snapshot);
+        self.snapshot = None;
+        let Ok(page) = memory.page::<TimePage>(address) else { return };
+        let mut writer = TimeWriter::new(page);
+        if stopped {
+            writer.write_stopped(&update);
+        } else {
+            writer.write(&update);
+        }
+        self.snapshot = Some(snapshot);
     }
 
     /// Adds the time stolen since the last update to its steal time page: the
@@ -119,36 +122,5 @@ impl Vcpu {
             // The flag is cleared before it runs again.
             self.due.steal = true;
         }
-    }
-}
-
-#[inline]
-fn put<M: Memory, G: GuestMemory>(
-    address: GuestAddress,
-    update: &TimeUpdate,
-    stopped: bool,
-    memory: &G,
-) -> Result<(), Misplaced>
-where
-    TimePage<M>: pvclock::shared::Page + 'static,
-{
-    let mut writer = TimeWriter::new(memory.page::<TimePage<M>>(address)?);
-    if stopped {
-        writer.write_stopped(update);
-    } else {
-        writer.write(update);
-    }
-    Ok(())
-}
-
-/// Checks that a guest's time page lies in its memory.
-pub(crate) fn check_time_page(
-    address: GuestAddress,
-    memory: &impl GuestMemory,
-) -> Result<(), Misplaced> {
-    if address.0.is_multiple_of(8) {
-        memory.page::<TimePage<Aligned>>(address).map(|_| ())
-    } else {
-        memory.page::<TimePage<Split>>(address).map(|_| ())
     }
 }

@@ -8,11 +8,12 @@ use host::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
     HV_VP_INDEX,
 };
+use host::pages::ReferencePage;
 use host::{
     Event, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PlainMemory, Settings, VcpuId,
 };
 use proptest::prelude::*;
-use pvclock::hyperv::{ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale};
+use pvclock::hyperv::{ReferenceInfo, ReferenceReader, ReferenceScale};
 use pvclock::{Hertz, Nanos, ReadError};
 
 const HYPERV: Settings = Settings::new(Kind::HyperV, HOST_TSC);
@@ -93,7 +94,6 @@ fn wild_values_are_refused() {
     };
     let (control, emulation) = (HV_REENLIGHTENMENT_CONTROL, HV_TSC_EMULATION_CONTROL);
     let refused = [
-        (HV_REFERENCE_TSC, page | 2, reserved(HV_REFERENCE_TSC, page | 2, 0xffe)),
         (HV_REFERENCE_TSC, !0xffe, outside),
         (control, 1 << 17, reserved(control, 1 << 17, 0xfffe_ff00)),
         (emulation, 2, reserved(emulation, 2, !1)),
@@ -105,6 +105,47 @@ fn wild_values_are_refused() {
         assert_eq!(rig.write(0, msr, value, at(SECOND)), Err(why), "{msr:#x} {value:#x}");
     }
     assert_eq!(rig.read(0, HV_REFERENCE_TSC, at(SECOND)), Ok(0));
+}
+
+/// Hyper-V as a guest keeps the page's values: tsc_page_update_unsafe,
+/// arch/x86/kvm/hyperv.c.
+#[test]
+fn a_page_of_a_guest_that_wants_emulation_stays_until_it_writes_its_msr() {
+    let mut rig = Rig::hyperv(HYPERV, 2, at(SECOND));
+    let opts_in = [(HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee), (HV_TSC_EMULATION_CONTROL, 1)];
+    for (msr, value) in opts_in {
+        rig.write(0, msr, value, at(SECOND)).unwrap();
+    }
+    let before = info(&rig);
+    let events = [
+        Event::HostClocksource { is_tsc: false },
+        Event::HostClocksource { is_tsc: true },
+        Event::HostResumed,
+        Event::ClockSet { clock: Nanos(0) },
+        Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 1 << 40 },
+        Event::TscOffsetChanged { vcpu: VcpuId(1), tsc_offset: 0 },
+    ];
+    for (second, event) in (2..).zip(events) {
+        rig.event(event, at(second * SECOND));
+        assert_eq!(info(&rig), before, "{event:?}");
+        let read = guest_reads(&rig, 0, at(second * SECOND)).unwrap();
+        assert_eq!(rig.read(0, HV_TIME_REF_COUNT, at(second * SECOND)), Ok(read), "{event:?}");
+    }
+    let page = PlainMemory::reference(0).0 | 1;
+    rig.write(0, HV_REFERENCE_TSC, page, at(9 * SECOND)).unwrap();
+    assert_eq!(info(&rig).unwrap().sequence, before.unwrap().sequence + 1);
+}
+
+/// TLFS: bits 1 to 11 are to be preserved.
+#[test]
+fn the_page_register_keeps_its_reserved_bits() {
+    let mut rig = Rig::new(HYPERV, 1, at(SECOND));
+    rig.write(0, HV_GUEST_OS_ID, 7, at(SECOND)).unwrap();
+    let value = PlainMemory::reference(0).0 | 0xfff;
+    rig.write(0, HV_REFERENCE_TSC, value, at(SECOND)).unwrap();
+    assert_eq!(rig.read(0, HV_REFERENCE_TSC, at(SECOND)), Ok(value));
+    let page: &ReferencePage = rig.memory.page(PlainMemory::reference(0)).unwrap();
+    assert!(ReferenceReader::new(page).info().is_ok());
 }
 
 #[test]

@@ -7,12 +7,13 @@ use common::{HOST_TSC, REAL_AT_BOOT, Rig, SECOND, at, info};
 use host::msr::{
     HV_REFERENCE_TSC, KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK,
 };
+use host::pages::{StealPage, TimePage, WallClockPage};
 use host::{
     Event, GuestClock, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PerVcpu, PlainMemory,
     Settings, VcpuId,
 };
-use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
-use pvclock::steal_time::{StealPage, StealReader};
+use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
+use pvclock::steal_time::StealReader;
 use pvclock::{Hertz, Nanos};
 
 const KVM: Settings = Settings::new(Kind::Kvm, HOST_TSC);

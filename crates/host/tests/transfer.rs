@@ -7,14 +7,15 @@ use host::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL,
     HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY, KVM_STEAL_TIME,
 };
+use host::pages::{ReferencePage, StealPage, TimePage};
 use host::{
     Event, GuestClock, GuestMemory, HostClocks, Kind, LogEvent, Policy, Reenlightenment,
     RestoreError, Restored, Saved, Settings, SettingsError, TscRatio, VcpuId,
 };
 use proptest::prelude::*;
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
-use pvclock::kvm_clock::{TimePage, TimeReader};
-use pvclock::steal_time::{StealPage, StealReader};
+use pvclock::hyperv::ReferenceReader;
+use pvclock::kvm_clock::TimeReader;
+use pvclock::steal_time::StealReader;
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
 use units::UnixTime;
 
@@ -236,6 +237,13 @@ fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
     assert_eq!(restored.interrupt, Some(Reenlightenment { vector: 0xee, vcpu: VcpuId(0) }));
     assert_eq!(restored.advertised_tsc, HOST_TSC);
     let now = later(to, 1, rate);
+    let page = |rig: &Rig| {
+        let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
+        ReferenceReader::new(page).info().unwrap()
+    };
+    assert_eq!(page(&rig).sequence, 1, "as it was saved");
+    rig.event(Event::HostResumed, now);
+    assert_eq!(page(&rig).sequence, 1, "emulation has not ended");
     let tsc = |rig: &Rig, at| rig.host.guest_tsc(VcpuId(0), at).unwrap();
     assert_eq!(tsc(&rig, now) - tsc(&rig, to), HOST_TSC.0, "the old rate");
     assert!(hyperv_reads(&rig, now).unwrap().abs_diff(40_000_000) <= 4);
@@ -245,10 +253,37 @@ fn a_hyperv_guest_has_the_old_rate_emulated_until_it_acknowledges() {
     rig.write(0, HV_TSC_EMULATION_STATUS, 0, now).unwrap();
     assert!(!rig.host.traps_tsc());
     assert_eq!(tsc(&rig, now), before, "it goes on");
+    assert_eq!(page(&rig).sequence, 2, "written for the new rate");
     let then = later(now, 1, rate);
     assert_eq!(tsc(&rig, then) - tsc(&rig, now), rate.0, "the new rate");
     assert!(hyperv_reads(&rig, then).unwrap().abs_diff(50_000_000) <= 6);
     assert_eq!(rig.read(0, HV_TSC_EMULATION_STATUS, then), Ok(0));
+}
+
+/// On a host of the same rate: bytes and sequence stay, and the counter gives
+/// the page's time.
+#[test]
+fn a_page_of_a_guest_that_wants_emulation_is_restored_as_it_was() {
+    for policy in [Policy::Advance, Policy::Freeze] {
+        let mut rig = Rig::hyperv(HYPERV, 1, at(0));
+        rig.write(0, HV_REENLIGHTENMENT_CONTROL, 1 << 16 | 0xee, at(0)).unwrap();
+        rig.write(0, HV_TSC_EMULATION_CONTROL, 1, at(0)).unwrap();
+        let page = |rig: &Rig| {
+            let page: &ReferencePage = rig.memory.page(host::PlainMemory::reference(0)).unwrap();
+            ReferenceReader::new(page).info()
+        };
+        let saved = page(&rig);
+        let to = elsewhere(3 * SECOND, HOST_TSC);
+        let (mut rig, restored) = moved(rig, HYPERV, policy, at(SECOND), to);
+        assert_eq!(restored.interrupt, None);
+        rig.enter_all(to);
+        assert_eq!(page(&rig), saved, "{policy:?}");
+        let now = later(to, 1, HOST_TSC);
+        let read = hyperv_reads(&rig, now).unwrap();
+        let expected = 20_000_000 + if policy == Policy::Advance { 20_000_000 } else { 0 };
+        assert!(read.abs_diff(expected) <= 4, "{policy:?}: {read}");
+        assert_eq!(rig.read(0, HV_TIME_REF_COUNT, now), Ok(read), "{policy:?}");
+    }
 }
 
 #[test]

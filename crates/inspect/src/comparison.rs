@@ -17,6 +17,7 @@ mod pace;
 mod pair;
 mod reference;
 mod reference_names;
+mod rtc;
 mod scale;
 pub mod selected;
 mod session;

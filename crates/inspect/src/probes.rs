@@ -6,6 +6,7 @@
 
 pub(crate) mod acpi;
 pub(crate) mod adjtimex;
+pub(crate) mod chrony_config;
 pub(crate) mod container;
 pub(crate) mod cpuid;
 pub(crate) mod kernel_log;

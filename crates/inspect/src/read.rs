@@ -19,16 +19,18 @@ pub use kernel::unpack;
 pub fn read(tree: &Tree) -> Facts {
     let log = KernelLog::default();
     let clocksources = clocksource::clocksources(tree);
+    let kernel = kernel::kernel(tree, &log);
+    let system = system::system(tree, &log);
     Facts {
-        cpu: cpu::cpu(tree),
-        kernel: kernel::kernel(tree, &log),
+        cpu: cpu::cpu(tree, &kernel, &system),
+        kernel,
         steering: steering::steering(tree),
         rtc: hardware::real_time_clock(tree),
         phcs: hardware::phcs(tree),
         vmclock: hardware::vmclock(tree),
         pvclock_page: hardware::pvclock_page(tree, &clocksources),
         kvm_host: hardware::kvm_host(tree),
-        system: system::system(tree, &log),
+        system,
         load: system::load(tree),
         clocksources,
     }

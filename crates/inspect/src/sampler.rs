@@ -5,10 +5,11 @@
 //! | four pairs of clocks, each up to four times | each sample | vDSO calls and counter reads |
 //! | clock source, VMClock, adjtimex, thread, kernel log, notifications | each sample | a system call each |
 //! | kvm-clock page | each sample | a copy of 32 bytes through the kernel |
-//! | RTC | 0.7 s | some 20 exits to the host |
-//! | activity of the CPUs | 0.9 s | the kernel adds up each interrupt of each CPU |
+//! | RTC | 0.7 s where nothing else shows a pause of all counters, else 30 s | some 20 exits to the host |
+//! | activity of the CPUs | 0.9 s, and so long that it takes at most an 8000th of a CPU | the kernel adds up each interrupt of each CPU |
 
 mod kernel_log;
+mod pace;
 mod probe;
 mod scheduling;
 
@@ -31,7 +32,9 @@ use crate::live::{self, CurrentClocksource, LivePage};
 use crate::privilege;
 use crate::vmclock_device;
 use linux::vmclock::VmClockDevice;
-use probe::{Probe, each_sample, periodic};
+use pace::Pace;
+use probe::Period::{self, EachSample};
+use probe::{Probe, probe};
 use scheduling::{CpuActivity, ThreadSchedule};
 use sources::Rtc;
 
@@ -44,6 +47,10 @@ const TRIES: u32 = 4;
 /// The RTC shows whole seconds, and reading it costs exits to the host: less
 /// often than each sample, but still within a second of a disruption.
 const RTC_PERIOD_NS: u64 = 700_000_000;
+
+/// Where other clocks show a pause, the RTC is read as it happens, and before
+/// that often enough to be compared.
+const RTC_BASELINE_NS: u64 = 30_000_000_000;
 
 const ACTIVITY_PERIOD_NS: u64 = 900_000_000;
 
@@ -79,6 +86,7 @@ pub struct Sampler {
     clock_set: Fact<ClockSet>,
     continued: Arc<AtomicBool>,
     pinned: Option<(u32, Pinned)>,
+    pace: Pace,
 }
 
 impl Sampler {
@@ -97,6 +105,7 @@ impl Sampler {
             clock_set: privilege::fact("timerfd", ClockSet::new()),
             continued,
             pinned: cpus::pin(cpu).ok().map(|pinned| (cpu, pinned)),
+            pace: Pace::default(),
         }
     }
 
@@ -110,9 +119,13 @@ impl Sampler {
         self.clock_set.known().map(AsFd::as_fd)
     }
 
-    /// Reads all probes that are due; with `all`, the others too.
+    /// Reads all probes that are due; with `all`, or where this sample is late,
+    /// the others too: they show why.
     pub fn sample(&mut self, all: bool) -> Sample {
+        self.stay_on_one_cpu();
         let mut sample = self.clocks();
+        sample.cpu = self.cpu();
+        let all = self.pace.is_late(sample.monotonic_ns) || all;
         for probe in &mut self.probes {
             probe.sample(all, &mut sample);
         }
@@ -124,6 +137,15 @@ impl Sampler {
         };
         sample.was_stopped = self.continued.swap(false, Ordering::Relaxed);
         sample
+    }
+
+    /// The kernel moves a thread off a CPU that is taken offline, and lets it go
+    /// anywhere from then on (select_fallback_rq, kernel/sched/core.c).
+    fn stay_on_one_cpu(&mut self) {
+        let Ok(here) = u32::try_from(rustix::thread::sched_getcpu()) else { return };
+        if self.cpu().is_some_and(|cpu| cpu != here) {
+            self.pinned = cpus::pin(here).ok().map(|pinned| (here, pinned));
+        }
     }
 
     /// The clocks, and nothing else read yet.
@@ -154,25 +176,36 @@ impl Sampler {
 fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
     let generations = privilege::fact("the kernel's uevents", Generations::new());
     vec![
-        each_sample(CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
-        each_sample(Fact::Known(()), |()| live::adjtimex(), |to| &mut to.adjtimex),
-        each_sample(LivePage::find(), |page| page.read(), |to| &mut to.page),
-        each_sample(
+        probe(EachSample, CurrentClocksource::open(), |file| file.name(), |to| &mut to.source),
+        probe(EachSample, Fact::Known(()), |()| live::adjtimex(), |to| &mut to.adjtimex),
+        probe(EachSample, LivePage::find(), |page| page.read(), |to| &mut to.page),
+        probe(
+            EachSample,
             vmclock_device::open(&paths.vmclock),
             |it| vmclock_device::fact(it),
             |to| &mut to.vmclock,
         ),
-        periodic(RTC_PERIOD_NS, Rtc::find(), read_rtc, |to| &mut to.rtc),
-        periodic(
-            ACTIVITY_PERIOD_NS,
+        probe(rtc_period(cpus::has_hypervisor()), Rtc::find(), read_rtc, |to| &mut to.rtc),
+        probe(
+            Period::by_cost(ACTIVITY_PERIOD_NS),
             CpuActivity::open(),
             |file| file.read().map(Some),
             |to| &mut to.activity,
         ),
-        each_sample(ThreadSchedule::open(), |file| file.read(), |to| &mut to.thread),
-        each_sample(GrowingLog::open(&paths.kernel_log), GrowingLog::new_lines, |to| &mut to.log),
-        each_sample(generations, |it| Fact::Known(it.is_new()), |to| &mut to.new_generation),
+        probe(EachSample, ThreadSchedule::open(), |file| file.read(), |to| &mut to.thread),
+        probe(EachSample, GrowingLog::open(&paths.kernel_log), GrowingLog::new_lines, |to| {
+            &mut to.log
+        }),
+        probe(EachSample, generations, |it| Fact::Known(it.is_new()), |to| &mut to.new_generation),
     ]
+}
+
+/// Where KVM keeps a page, a pause shows in it; and what is no virtual machine
+/// is not paused.
+fn rtc_period(has_hypervisor: bool) -> Period {
+    let with_ns = RTC_BASELINE_NS;
+    let without_ns = if has_hypervisor { RTC_PERIOD_NS } else { RTC_BASELINE_NS };
+    Period::ByPage { with_ns, without_ns }
 }
 
 fn read_rtc(rtc: &mut Rtc) -> Fact<Option<Bracket>> {
@@ -206,6 +239,8 @@ fn bracket(
 
 #[cfg(test)]
 mod tests {
+    use pvclock::kvm_clock::TimeInfo;
+
     use super::*;
 
     #[test]
@@ -218,6 +253,34 @@ mod tests {
         }
         assert_eq!(second.tsc.is_some(), second.raw.is_some());
         assert!(second.adjtimex.known().is_some());
+    }
+
+    #[test]
+    fn a_thread_that_was_moved_stays_where_it_is() {
+        let allowed = cpus::allowed().unwrap();
+        let mut sampler = Sampler::new(&ProbePaths::default());
+        let first = sampler.sample(false).cpu;
+        let other = allowed.into_iter().find(|cpu| Some(*cpu) != first);
+        let (Some(_), Some(other)) = (first, other) else {
+            return crate::skipped("needs two CPUs, and to choose among them");
+        };
+        // As the kernel does when it takes the first one offline.
+        let moved = cpus::pin(other).unwrap();
+        assert_eq!(sampler.sample(false).cpu, Some(other));
+        assert_eq!(sampler.sample(false).cpu, Some(other));
+        drop(sampler);
+        drop(moved);
+    }
+
+    #[test]
+    fn the_rtc_is_read_often_where_nothing_else_shows_a_pause() {
+        let info = TimeInfo::from_bytes(&[0; 32]);
+        let period = |has_page, has_hypervisor| {
+            let page = if has_page { Fact::Known(info) } else { Sample::at(0).page };
+            rtc_period(has_hypervisor).ns(&Sample { page, ..Sample::at(0) })
+        };
+        assert_eq!(period(false, true), RTC_PERIOD_NS);
+        assert_eq!([period(true, true), period(false, false)], [RTC_BASELINE_NS; 2]);
     }
 
     #[test]

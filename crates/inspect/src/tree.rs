@@ -145,6 +145,15 @@ impl Tree {
         self.note(path, Some(keep), read)
     }
 
+    /// When this tree was captured by that machine's clock, s since 1970, where
+    /// it is a capture that says.
+    pub fn captured_unix_s(&self) -> Option<u64> {
+        match &self.index {
+            Index::Manifest(manifest) => Some(manifest.taken_unix_s).filter(|s| *s != 0),
+            _ => None,
+        }
+    }
+
     /// The names in a folder, sorted.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
         let mut names = self.with_reason(path, self.files.names(path));

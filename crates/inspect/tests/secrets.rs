@@ -27,6 +27,11 @@ const FILES: &[(&str, &str)] = &[
     ("etc/hostname", "S3CRET\n"),
     ("etc/machine-id", "S3CRET\n"),
     ("etc/chrony/chrony.keys", "S3CRET\n"),
+    (
+        "etc/chrony/chrony.conf",
+        "pool S3CRET iburst\nserver 192.0.2.7 key 1 # S3CRET\nkeyfile /S3CRET\nmailonchange S3CRET 1\n\
+         refclock SOCK /S3CRET\nconfdir /etc/S3CRET\nmakestep 1 3\n",
+    ),
     ("etc/os-release", "PRETTY_NAME=\"Y\"\nID=y\nBUG_REPORT_URL=S3CRET\n"),
     ("sys/class/dmi/id/product_serial", "S3CRET\n"),
     ("sys/class/dmi/id/product_uuid", "S3CRET\n"),

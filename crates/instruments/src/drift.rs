@@ -4,8 +4,9 @@
 //! their difference, within a network's round trip or the few nanoseconds
 //! between two reads. The stages:
 //!
-//! 1. [`series`]: readings become bounds on clock − reference; where one
-//!    contradicts those before it, a step is found and cut out.
+//! 1. [`series`]: readings become bounds on clock − reference. One that
+//!    contradicts those before it and after it is an outlier and dropped;
+//!    where all that follow contradict, a step is found and cut out.
 //! 2. [`filter`]: a block keeps its quickest request and its quickest reply; all
 //!    others waited in a queue and are dropped.
 //! 3. [`theil_sen`]: the blocks' slope is the frequency error, a median of
@@ -21,6 +22,7 @@ pub mod agreement;
 pub mod allan;
 pub mod budget;
 pub mod filter;
+mod lasting;
 pub mod reading;
 pub mod result;
 pub mod series;
@@ -30,5 +32,7 @@ pub use reading::{Nesting, Reading, Span};
 pub use result::{Drift, Frequency, Offset, RateChange, Step};
 pub use series::{Refused, Series};
 
+#[cfg(test)]
+mod promises;
 #[cfg(test)]
 mod simulated;

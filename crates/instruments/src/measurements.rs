@@ -4,6 +4,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// An RDTSC above this was emulated by the hypervisor: the instruction takes
+/// 6–25 ns, an exit to the host 500 ns and more.
+pub const TRAPPED_RDTSC_NS: f64 = 250.0;
+
 /// All that was measured on a machine in one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurements {
@@ -19,11 +23,19 @@ pub struct Measurements {
     pub order: Vec<Order>,
     /// The TSC's rate against the kernel's raw clock.
     pub tsc_rate: Option<TscRate>,
+    /// CPU time that the host stole meanwhile, where that was looked at.
+    #[serde(default)]
+    pub stolen: Option<StolenShare>,
     /// What could not be measured.
     pub not_measured: Vec<NotMeasured>,
 }
 
 impl Measurements {
+    /// The cost of `call`, where it was measured.
+    pub fn cost(&self, call: &str) -> Option<&CallCost> {
+        self.costs.iter().find(|cost| cost.call == call)
+    }
+
     /// Notes that `what` could not be measured, and why; once, however often
     /// it was tried.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Into<String>) {
@@ -194,6 +206,15 @@ pub struct TscRate {
     pub hz: f64,
     /// The truth, as the reference has it, is within ± this, ppm.
     pub bound_ppm: f64,
+    /// Length of the measurement, s.
+    pub over_s: f64,
+}
+
+/// CPU time stolen by the host during a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StolenShare {
+    /// Part of all CPUs' time, 0 to 1; the kernel counts it in steps of 10 ms.
+    pub share: f64,
     /// Length of the measurement, s.
     pub over_s: f64,
 }

@@ -1,11 +1,12 @@
 //! What the keeper wants done, and why.
 
-use disruptions::Kind;
+use disruptions::Kinds;
 use schemars::JsonSchema;
 use serde::Serialize;
 use units::OffsetBound;
 
 use crate::source::SourceKind;
+use crate::system_clock::ClockError;
 
 /// Something for the driver to do. Sources are named by their index in the
 /// list that the keeper was made with.
@@ -25,6 +26,9 @@ pub enum Action {
         /// chronyd has to drop its measurements first and take new ones.
         restart: bool,
     },
+    /// Report the clock's error to the kernel: it was measured just now. No
+    /// reply is expected.
+    SetError(ClockError),
     /// Send chronyd this as a sample of a reference clock.
     FeedChronyd(OffsetBound),
     /// Log that the offset is not corrected, and why.
@@ -43,7 +47,8 @@ pub struct Correction {
     pub bound_ns: u64,
     /// The selected source.
     pub source: usize,
-    /// How many sources agree with it, itself included, of how many.
+    /// How many independent sources agree with it, itself included, of how
+    /// many. The host counts once, however many clocks it offers.
     pub agreeing: (usize, usize),
     /// What made the clock wrong, where that is known.
     pub cause: Option<Cause>,
@@ -58,7 +63,7 @@ pub enum Cause {
     /// The host reported that it resumed the machine.
     HostResumed,
     /// A disruption was detected.
-    Disruption(Kind),
+    Disruption(Kinds),
     /// A source of this kind moved against the clock, and nothing else showed
     /// it: a pause that stopped every clock of this machine.
     SourceMoved(SourceKind),
@@ -68,7 +73,8 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// It is beyond the largest step.
+    /// It is beyond the largest step, and neither a disruption nor a second
+    /// source accounts for it.
     BeyondMaxStep {
         /// The largest step, ns.
         max_step_ns: u64,
@@ -80,11 +86,23 @@ pub enum Refusal {
     },
     /// The source reported it once; a second sample has to confirm it.
     Unconfirmed,
-    /// The sources contradict each other, and none is of a better kind.
+    /// The sources contradict each other, and no majority agrees.
     Contradiction,
-    /// The source is the RTC. A better one was selected since the last
-    /// disruption and is unreachable now.
-    WorseSource,
+    /// Too few of the configured sources agree: the others could outvote
+    /// them. No disruption accounts for the offset.
+    TooFewAgree {
+        /// So many have to agree.
+        needed: usize,
+        /// Of so many that are independent of each other.
+        configured: usize,
+    },
+    /// It is one server's word, and nothing else accounts for the offset.
+    LoneServer {
+        /// The largest correction by one server, ns.
+        most_ns: u64,
+    },
+    /// Another process set the clock while it was right: that is not undone.
+    SetByAnother,
     /// The clock may not be set back, and is too far ahead to be slewed.
     TooFarAhead {
         /// The slew would take this long, s.
@@ -102,6 +120,13 @@ impl Refusal {
 
     /// Whether it holds until something changes, and is reported once.
     pub(crate) fn is_lasting(&self) -> bool {
-        matches!(self, Self::WorseSource | Self::TooFarAhead { .. } | Self::LeftToChronyd)
+        matches!(
+            self,
+            Self::SetByAnother
+                | Self::TooFewAgree { .. }
+                | Self::LoneServer { .. }
+                | Self::TooFarAhead { .. }
+                | Self::LeftToChronyd
+        )
     }
 }

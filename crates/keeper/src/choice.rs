@@ -1,19 +1,21 @@
-//! Which source to select.
+//! Which voices agree, and which of their sources to select.
 //!
-//! 1. The interval on which a majority of sources agrees is taken as true
+//! 1. Sources of one voice count once: the host's page, its PTP clock and its
+//!    RTC are one clock. The best of them speaks; where two that both show the
+//!    time contradict each other, none does.
+//! 2. The interval on which a majority of the voices agrees is taken as true
 //!    time; the others are falsetickers (Marzullo's algorithm, RFC 5905 section
-//!    11.2.1).
-//! 2. Of the survivors the best kind is selected; several of that kind are
-//!    combined where their bounds overlap.
-//! 3. Without a majority the best kind is selected: the host's page against one
-//!    NTP server. Two servers that contradict each other select none.
+//!    11.2.1). Without a majority nothing is selected.
+//! 3. Of the survivors the best kind is selected, and the offset is where the
+//!    bounds of all of them overlap: a falseticker with a wide bound among them
+//!    cannot move it out of the others' bounds.
 
 use instruments::drift::agreement::{Agreement, agreement};
 use instruments::steps::Interval;
 use units::OffsetBound;
 
 use crate::offset::Offset;
-use crate::source::SourceKind;
+use crate::source::{SourceKind, Voice};
 
 /// A source that was measured since the last disruption.
 #[derive(Debug, Clone, Copy)]
@@ -25,12 +27,18 @@ pub(crate) struct Candidate {
     pub(crate) is_fresh: bool,
 }
 
+impl Candidate {
+    fn voice(&self) -> Voice {
+        self.kind.voice(self.source)
+    }
+}
+
 /// What was selected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Choice {
     /// No source was measured, or not in this sample.
     Nothing,
-    /// The sources contradict each other; this is one of them.
+    /// The voices contradict each other; this is one of them.
     Contradiction(Selected),
     /// This one.
     Of(Selected),
@@ -39,61 +47,63 @@ pub(crate) enum Choice {
 /// The selected source, and the combined offset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Selected {
-    /// The one of the tightest bound.
+    /// The one of the best kind, and of those the one of the tightest bound.
     pub(crate) source: usize,
     pub(crate) kind: SourceKind,
     pub(crate) offset: OffsetBound,
     /// How many were measured in this sample.
     pub(crate) fresh: usize,
-    /// How many agree, of how many.
+    /// How many voices agree, of how many with an offset.
     pub(crate) agreeing: (usize, usize),
 }
 
 /// Selects among the candidates at `now_ns`.
 pub(crate) fn choose(candidates: &[Candidate], now_ns: u64) -> Choice {
-    let majority = members(candidates, now_ns);
-    let best = |among: &[Candidate]| among.iter().map(|one| one.kind).min();
-    let agreed = majority.as_deref().unwrap_or(candidates);
-    let Some(kind) = best(agreed) else { return Choice::Nothing };
-    let of_kind: Vec<Candidate> = agreed.iter().filter(|one| one.kind == kind).copied().collect();
-    // Without a majority of all, those of one kind may have one of their own.
-    let agreed_of_kind = match majority {
-        Some(_) => Some(of_kind.clone()),
-        None => members(&of_kind, now_ns),
+    let voices = voices(candidates, now_ns);
+    let bounds: Vec<Interval> = voices.iter().map(|one| one.offset.interval_at(now_ns)).collect();
+    let (agreed, is_majority): (Vec<Candidate>, bool) = match agreement(&bounds) {
+        Agreement::Majority(is_member) => {
+            let members = voices.iter().zip(is_member).filter(|(_, is_member)| *is_member);
+            (members.map(|(one, _)| *one).collect(), true)
+        }
+        Agreement::None => (voices.clone(), false),
     };
-    let total = candidates.len();
-    match agreed_of_kind {
-        Some(together) => {
-            let agreeing = (majority.map_or(together.len(), |all| all.len()), total);
-            selected(&together, agreeing, now_ns).map_or(Choice::Nothing, Choice::Of)
-        }
-        None => {
-            selected(&of_kind, (1, total), now_ns).map_or(Choice::Nothing, Choice::Contradiction)
-        }
+    let agreeing = if is_majority { agreed.len() } else { 1 };
+    match selected(&agreed, (agreeing, voices.len()), now_ns) {
+        None => Choice::Nothing,
+        Some(selected) if is_majority => Choice::Of(selected),
+        Some(selected) => Choice::Contradiction(selected),
     }
 }
 
-/// Those that belong to a majority; none where there is no majority.
-fn members(candidates: &[Candidate], now_ns: u64) -> Option<Vec<Candidate>> {
-    let bounds: Vec<Interval> =
-        candidates.iter().map(|one| one.offset.interval_at(now_ns)).collect();
-    match agreement(&bounds) {
-        Agreement::None => None,
-        Agreement::Majority(is_member) => {
-            let pairs = candidates.iter().zip(is_member);
-            Some(pairs.filter(|(_, is_member)| *is_member).map(|(one, _)| *one).collect())
+/// One candidate for each voice.
+fn voices(candidates: &[Candidate], now_ns: u64) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    let host = candidates.iter().filter(|one| one.voice() == Voice::Host);
+    if let Some(best) = host.clone().min_by_key(|one| one.kind) {
+        let shows_time = |one: &&Candidate| one.kind != SourceKind::Rtc;
+        let overlaps = |one: &Candidate| {
+            let (a, b) = (best.offset.interval_at(now_ns), one.offset.interval_at(now_ns));
+            a.low <= b.high && b.low <= a.high
+        };
+        if host.filter(shows_time).all(overlaps) {
+            all.push(*best);
         }
     }
+    all.extend(candidates.iter().filter(|one| one.voice() != Voice::Host));
+    all
 }
 
 /// The combined offset of those measured in this sample.
 fn selected(together: &[Candidate], agreeing: (usize, usize), now_ns: u64) -> Option<Selected> {
+    let kind = together.iter().map(|one| one.kind).min()?;
     let fresh = || together.iter().filter(|one| one.is_fresh);
-    let tightest = fresh().min_by_key(|one| one.offset.bound_at(now_ns))?;
+    let of_kind = fresh().filter(|one| one.kind == kind);
+    let best = of_kind.min_by_key(|one| one.offset.bound_at(now_ns))?;
     Some(Selected {
-        source: tightest.source,
-        kind: tightest.kind,
-        offset: overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(tightest.offset),
+        source: best.source,
+        kind: best.kind,
+        offset: overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(best.offset),
         fresh: fresh().count(),
         agreeing,
     })
@@ -138,10 +148,10 @@ mod tests {
 
     #[test]
     fn the_best_kind_of_those_that_agree() {
-        let of = [(Rtc, 0, 500_000_000), (Ntp, 3 * MS, 5_000_000), (VmClock, MS, 1000)];
+        let of = [(Ntp, 3 * MS, 5_000_000), (Rtc, 0, 500_000_000), (VmClock, MS, 1000)];
         assert_eq!(source(choice(&of)), 2);
-        assert_eq!(source(choice(&of[..2])), 1);
-        assert_eq!(source(choice(&of[..1])), 0);
+        assert_eq!(source(choice(&of[..2])), 0);
+        assert_eq!(source(choice(&of[1..2])), 0);
         assert_eq!(choice(&[]), Choice::Nothing);
     }
 
@@ -155,19 +165,40 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_of_servers_outvotes_a_wrong_host() {
-        let of = [(Phc, 9_000 * MS, 1000), (Ntp, 0, 1_000_000), (Ntp, 0, 2_000_000)];
-        assert_eq!(source(choice(&of)), 1);
+    fn a_wrong_host_is_outvoted_however_many_faces_it_shows() {
+        let wrong = 9_000 * MS;
+        let servers = [(Ntp, 0, 1_000_000), (Ntp, 0, 2_000_000)];
+        for faces in [
+            &[(VmClock, wrong, 1000)][..],
+            &[(VmClock, wrong, 1000), (Phc, wrong, 1000)],
+            &[(VmClock, wrong, 1000), (Phc, wrong, 1000), (Rtc, wrong, 500_000_000)],
+        ] {
+            let Choice::Of(selected) = choice(&[faces, &servers].concat()) else { panic!() };
+            assert_eq!((selected.kind, selected.agreeing), (Ntp, (2, 3)));
+        }
     }
 
     #[test]
-    fn without_a_majority_the_better_kind_is_selected_or_none() {
-        assert_eq!(source(choice(&[(Ntp, 9_000 * MS, 1000), (Phc, 0, 1000)])), 1);
-        let two = choice(&[(Ntp, 9_000 * MS, 1000), (Ntp, 0, 2000)]);
-        assert!(matches!(two, Choice::Contradiction(Selected { source: 0, .. })), "{two:?}");
-        // The RTC does not decide between servers.
-        let three = choice(&[(Ntp, 9_000 * MS, 1000), (Ntp, 0, 2000), (Rtc, 20_000 * MS, 1000)]);
-        assert!(matches!(three, Choice::Contradiction(_)), "{three:?}");
+    fn a_host_that_contradicts_itself_has_no_vote() {
+        // Its PTP clock counts TAI.
+        let host = [(VmClock, 0, 1000), (Phc, 37_000 * MS, 1000)];
+        assert_eq!(choice(&host), Choice::Nothing);
+        assert_eq!(source(choice(&[host[0], host[1], (Ntp, 0, 1000)])), 2);
+        // The RTC shows how long the machine was away, to a second.
+        assert_eq!(source(choice(&[(VmClock, 0, 1000), (Rtc, 2_000 * MS, 500_000_000)])), 0);
+    }
+
+    #[test]
+    fn without_a_majority_nothing_is_selected() {
+        for two in [
+            [(Ntp, 9_000 * MS, 1000), (Phc, 0, 1000)],
+            [(Ntp, 9_000 * MS, 1000), (Ntp, 0, 2000)],
+            [(Ntp, 9_000 * MS, 1000), (Rtc, 0, 2000)],
+        ] {
+            assert!(matches!(choice(&two), Choice::Contradiction(_)), "{two:?}");
+        }
+        let four = [(Ntp, 0, 10), (Ntp, 0, 10), (Ntp, MS, 10), (Ntp, MS, 10)];
+        assert!(matches!(choice(&four), Choice::Contradiction(_)));
     }
 
     #[test]

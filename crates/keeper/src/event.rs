@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::{Disruption, Kind, Stamped};
+use disruptions::{Disruption, Stamped};
 use facts::steering::TimeKeeperKind;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -93,10 +93,22 @@ pub struct Started {
     pub policy: Policy,
     /// The sources, the best kind first.
     pub sources: Vec<String>,
+    /// Those of the sources that spread leap seconds over hours.
+    pub smearing: Vec<Smearing>,
     /// Sources that were probed for and are not used.
     pub not_used: Vec<NotUsed>,
     /// Other daemons that run and may set the clock.
     pub other_daemons: Vec<TimeKeeperKind>,
+}
+
+/// A source that is up to half a second off UTC around a leap second, which it
+/// spreads over hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Smearing {
+    /// Its name.
+    pub source: String,
+    /// Whether it certainly does; if not, it may.
+    pub is_certain: bool,
 }
 
 /// A source that is not used.
@@ -175,8 +187,9 @@ pub struct Summary {
     pub ran_s: f64,
     /// Samples taken.
     pub samples: u64,
-    /// How often each kind of disruption was reported.
-    pub disruptions: BTreeMap<Kind, u64>,
+    /// How often each kind of disruption was reported, or each set of kinds
+    /// that fitted: `pause`, `snapshot-restored|migrated`.
+    pub disruptions: BTreeMap<String, u64>,
     /// Requests to sources.
     pub requests: u64,
     /// Usable replies.

@@ -6,14 +6,18 @@
 //! sources are polled at once. After a step they are polled again, to verify
 //! it.
 //!
-//! Within a sample, local sources come first. Where the host's clock among
-//! them shows that the clock is off, it is corrected before servers reply,
-//! unless servers outvoted that host the last time.
+//! Within a sample, local sources come first. Where a disruption accounts for
+//! what the host's clock among them shows, the clock is corrected before
+//! servers reply. What else may move the clock, and how far, is in
+//! docs/design/keep.md; the code of that table is `judge`'s `reason`.
 
 mod chronyd;
+mod explained;
 mod judge;
 mod phase;
 mod polled;
+
+use std::collections::VecDeque;
 
 use disruptions::{Disruption, Kind};
 use units::OffsetBound;
@@ -26,6 +30,7 @@ use crate::rate_limit::RateLimit;
 use crate::slewing::Slewing;
 use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
+use explained::Explained;
 use phase::{Phase, Stage};
 use polled::{Polled, SECOND_NS};
 
@@ -42,8 +47,8 @@ pub struct Keeper {
     requests: RateLimit,
     phase: Phase,
     stage: Stage,
-    /// The best kind of source selected since the last disruption.
-    selected: Option<SourceKind>,
+    /// What the disruptions since the clock was right account for.
+    explained: Explained,
     slewing: Option<Slewing>,
     /// A step of ours that the next sample will detect: by how much, and when.
     own_step: Option<(i64, u64)>,
@@ -51,7 +56,9 @@ pub struct Keeper {
     /// What the driver carries out now.
     pending: Option<Action>,
     /// What it carries out next.
-    queued: Option<Action>,
+    queued: VecDeque<Action>,
+    /// When the clock's error was last reported to the kernel.
+    reported_ns: u64,
     /// The last refusal, and when.
     refused: Option<(Refusal, u64)>,
 }
@@ -68,12 +75,13 @@ impl Keeper {
             sources: sources.iter().copied().map(Polled::new).collect(),
             phase: Phase::Disturbed(Cause::Start),
             stage: Stage::Done,
-            selected: None,
+            explained: Explained::default(),
             slewing: None,
             own_step: None,
             chronyd: Chronyd::default(),
             pending: None,
-            queued: None,
+            queued: VecDeque::new(),
+            reported_ns: 0,
             refused: None,
         }
     }
@@ -84,9 +92,15 @@ impl Keeper {
         self.sources.iter_mut().for_each(Polled::begin);
         for disruption in disruptions {
             // A leap second leaves the clock right, and old offsets wrong.
-            if disruption.kind.may_be_wrong() || disruption.kind == Kind::LeapSecond {
+            if disruption.kinds.only() == Some(Kind::ClockSet)
+                && matches!(self.phase, Phase::Settled)
+            {
+                self.set_by_another(now_ns);
+            } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
+            {
                 self.chronyd.disturbed(disruption.at_monotonic_ns);
-                self.disturb(now_ns, Cause::Disruption(disruption.kind), None);
+                self.explained.add(disruption);
+                self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
         }
         for source in self.sources.iter_mut().filter(|source| source.due_ns <= now_ns) {
@@ -108,7 +122,7 @@ impl Keeper {
     /// pending correction is cancelled. Corrections are relative; made on top
     /// of that setting this one would put the clock wrong.
     pub fn was_set(&mut self, now_ns: u64) {
-        self.queued = None;
+        self.queued.clear();
         if let Some(Action::Step(_)) = self.pending.take() {
             self.steps.give_back();
         }
@@ -116,13 +130,13 @@ impl Keeper {
         if let Some(slewing) = &mut self.slewing {
             slewing.by_ns = 0;
         }
-        self.suspect(now_ns, Cause::Disruption(Kind::ClockSet));
+        self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
     /// something by itself.
     pub fn next(&mut self, now_ns: u64) -> Option<Action> {
-        if let Some(action) = self.queued.take() {
+        if let Some(action) = self.queued.pop_front() {
             return self.begun(action);
         }
         loop {
@@ -175,6 +189,8 @@ impl Keeper {
     /// by itself. `None`: it gave none that can be used.
     pub fn measured(&mut self, index: usize, now_ns: u64, offset: Option<OffsetBound>) {
         let (oldest_ns, poll_ns) = (self.oldest_ns(now_ns), self.policy.poll_ns);
+        let shows_time = |source: &Polled| source.kind != SourceKind::Rtc;
+        let is_right = matches!(self.phase, Phase::Settled) || !self.sources.iter().any(shows_time);
         let Some(source) = self.sources.get_mut(index) else { return };
         if source.kind.is_local() {
             self.stage = Stage::Local;
@@ -185,9 +201,22 @@ impl Keeper {
             source.failed(now_ns, poll_ns);
             return;
         };
+        let offset = match source.kind {
+            SourceKind::Rtc => match source.moved(offset, is_right) {
+                Some(moved) => moved,
+                None => return source.agrees(now_ns, poll_ns),
+            },
+            _ => offset,
+        };
         let is_first_sample = source.offset.is_none_or(|last| last.at_monotonic_ns < oldest_ns);
         let cause = Cause::SourceMoved(source.kind);
+        // The RTC has an offset only where it moved: the first is news, unless
+        // a disruption is known already.
+        let is_news = source.kind == SourceKind::Rtc
+            && source.offset.is_none()
+            && matches!(self.phase, Phase::Settled | Phase::Disturbed(Cause::Start));
         let has_moved = source.replied(offset, now_ns, poll_ns)
+            || is_news
             || is_first_sample && self.contradicts_earlier(index, &offset, oldest_ns);
         if has_moved && !self.chronyd.is_stepping(now_ns) {
             self.disturb(now_ns, cause, Some(index));
@@ -223,6 +252,7 @@ impl Keeper {
             }
             Some(Action::Step(by)) if is_made => {
                 self.moved_by(by.source);
+                self.explained.moved(by.by_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 self.slewing = None;
                 self.own_step = Some((by.by_ns, now_ns));
@@ -244,12 +274,23 @@ impl Keeper {
     /// The clock is, or will be, where that source has it: to be verified.
     fn moved_by(&mut self, source: usize) {
         self.phase = Phase::Corrected(self.phase.cause());
-        self.select(source);
+        if self.sources[source].kind != SourceKind::Rtc {
+            self.sources.iter_mut().for_each(Polled::unlearn);
+        }
+    }
+
+    /// Another process set a clock that was right. That is not undone; whether
+    /// it is right still is measured.
+    fn set_by_another(&mut self, now_ns: u64) {
+        self.chronyd.disturbed(now_ns);
+        self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
+        self.sources.iter_mut().for_each(Polled::unlearn);
+        self.phase = Phase::SetByAnother;
     }
 
     /// Nothing measured before counts any more, but for the offset of `moved`.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
-        (self.phase, self.selected) = (Phase::Disturbed(cause), None);
+        self.phase = Phase::Disturbed(cause);
         for (index, source) in self.sources.iter_mut().enumerate() {
             if Some(index) != moved {
                 source.forget(now_ns);
@@ -261,7 +302,7 @@ impl Keeper {
     /// Whether a disruption is the step that [`Keeper::corrected`] reported.
     /// Call it once for each, before [`Keeper::sample`] is given the rest.
     pub fn is_own_step(&mut self, disruption: &Disruption) -> bool {
-        if !matches!(disruption.kind, Kind::ClockSet | Kind::LeapSecond) {
+        if !matches!(disruption.kinds.only(), Some(Kind::ClockSet | Kind::LeapSecond)) {
             return false;
         }
         if self.chronyd.may_have_stepped(disruption.at_monotonic_ns) {
@@ -297,8 +338,8 @@ impl Keeper {
         self.sources.iter().enumerate().filter_map(candidate).collect()
     }
 
-    /// Corrects by the host's clock where servers are to be polled: one that
-    /// is unreachable costs a second.
+    /// Corrects by the host's clock what a disruption accounts for, where
+    /// servers are to be polled: one that is unreachable costs a second.
     fn decide_by_host(&mut self, now_ns: u64) -> Option<Action> {
         let is_server_wanted = self.sources.iter().any(|source| source.is_wanted);
         if !is_server_wanted || self.stage != Stage::Local {
@@ -306,12 +347,10 @@ impl Keeper {
         }
         self.stage = Stage::Servers;
         let Choice::Of(selected) = choose(&self.candidates(now_ns), now_ns) else { return None };
-        let may = selected.kind.is_local()
-            && selected.kind.needs_no_second()
-            && !self.sources[selected.source].is_outvoted;
+        let may = selected.kind.is_local() && selected.kind.needs_no_second();
         let is_off = !selected.offset.is_within(self.policy.tolerance_ns);
-        // It would be refused for good; the servers may explain it.
-        (may && is_off && !self.is_beyond(&selected)).then(|| self.judge(now_ns, &selected))?
+        (may && is_off && self.is_accounted_for(&selected.offset, now_ns))
+            .then(|| self.judge(now_ns, &selected))?
     }
 
     fn decide(&mut self, now_ns: u64) -> Option<Action> {
@@ -323,14 +362,11 @@ impl Keeper {
                 self.refuse(now_ns, correction, Refusal::Contradiction)
             }
             Choice::Of(selected) => {
-                for one in &candidates {
-                    self.sources[one.source].is_outvoted = one.kind < selected.kind;
-                }
                 let action = self.judge(now_ns, &selected);
-                if self.stage != Stage::Done || !self.is_to_be_fed(&selected) {
+                if self.stage != Stage::Done || !self.is_to_be_fed(&selected, now_ns) {
                     return action;
                 }
-                self.queued = action;
+                self.queued.extend(action);
                 Some(Action::FeedChronyd(selected.offset))
             }
         }

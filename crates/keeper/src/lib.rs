@@ -21,4 +21,4 @@ pub use keeper::Keeper;
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;
-pub use system_clock::SystemClock;
+pub use system_clock::{ClockError, SystemClock};

@@ -10,7 +10,8 @@ pub struct Policy {
     pub step_threshold_ns: u64,
     /// Offsets up to this are ignored, ns.
     pub tolerance_ns: u64,
-    /// Offsets beyond this are refused, ns.
+    /// The largest offset corrected by one voice alone that nothing else
+    /// explains, ns: neither a disruption of that size nor other sources.
     pub max_step_ns: u64,
     /// Minimum interval between steps after a burst, and between slews, ns.
     pub min_interval_ns: u64,
@@ -51,9 +52,7 @@ impl Default for Policy {
         Self {
             step_threshold_ns: 100 * MS,
             tolerance_ns: MS,
-            // A year: snapshots are restored after months, but a source that
-            // is off by decades is broken.
-            max_step_ns: 366 * 86_400 * S,
+            max_step_ns: 3600 * S,
             min_interval_ns: 30 * S,
             burst: 3,
             never_backward: false,

@@ -6,29 +6,52 @@ use serde::Serialize;
 /// The kinds of sources, the best first.
 ///
 /// The host's own clocks come first: read in this machine, within
-/// microseconds, and right at the moment the machine resumes. Where they and
-/// others contradict each other, see [`crate::Keeper`].
+/// microseconds, and right at the moment the machine resumes. What each may do
+/// to the clock is in docs/design/keep.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SourceKind {
     /// The host's VMClock page, while it is marked as synchronised.
     VmClock,
-    /// A PTP hardware clock; with `ptp_kvm` the host's clock by pairing.
+    /// A PTP clock that the host offers: its own clock by pairing (`ptp_kvm`),
+    /// Hyper-V's, VMware's.
     Phc,
+    /// The PTP clock of a network card, which ptp4l sets.
+    NetworkCard,
     /// A time that the host sent over a socket.
     HostValue,
     /// An NTP server.
     Ntp,
     /// The battery-backed clock, which a virtual machine's host emulates.
+    ///
+    /// It may be wrong by hours and is never taken for the time of day: by how
+    /// much it moved against the clock is how long the machine was away.
     Rtc,
+}
+
+/// Who reports a time. Sources of one voice are right or wrong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// The host, by whichever of its faces: page, PTP clock, socket, RTC.
+    Host,
+    /// A server or a network card: the source's index.
+    Own(usize),
 }
 
 impl SourceKind {
     /// Whether it is read in this machine, and so cheap enough for each
     /// sample.
     pub fn is_local(self) -> bool {
-        matches!(self, Self::VmClock | Self::Phc | Self::Rtc)
+        matches!(self, Self::VmClock | Self::Phc | Self::NetworkCard | Self::Rtc)
+    }
+
+    /// The voice of the source with this index.
+    pub(crate) fn voice(self, index: usize) -> Voice {
+        match self {
+            Self::VmClock | Self::Phc | Self::HostValue | Self::Rtc => Voice::Host,
+            Self::NetworkCard | Self::Ntp => Voice::Own(index),
+        }
     }
 
     /// Whether it sends its time by itself, and cannot be polled.
@@ -41,9 +64,9 @@ impl SourceKind {
         !self.is_local() && !self.is_pushed()
     }
 
-    /// Whether one sample is enough to step by: the host's clock, with no
-    /// network between in which a packet can be late, old or forged.
+    /// Whether one sample is enough to step by: a clock read with no network
+    /// between in which a packet can be late, old or forged.
     pub(crate) fn needs_no_second(self) -> bool {
-        matches!(self, Self::VmClock | Self::Phc | Self::HostValue)
+        matches!(self, Self::VmClock | Self::Phc | Self::NetworkCard | Self::HostValue)
     }
 }

@@ -2,6 +2,15 @@
 
 use pvclock::Nanos;
 
+/// What is known of a clock's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockError {
+    /// It is off by no more than this, ns.
+    pub max_ns: u64,
+    /// It is probably off by this, ns.
+    pub estimated_ns: u64,
+}
+
 /// A time of day that can be corrected: the kernel's, or a model of it.
 pub trait SystemClock {
     /// Why a correction failed.
@@ -27,4 +36,11 @@ pub trait SystemClock {
     /// # Errors
     /// Not permitted, or too much.
     fn slew(&mut self, by_ns: i64) -> Result<(), Self::Error>;
+
+    /// Has the kernel report the clock as synchronised, and its error
+    /// (ADJ_MAXERROR, ADJ_ESTERROR, without STA_UNSYNC).
+    ///
+    /// # Errors
+    /// Not permitted.
+    fn set_error(&mut self, error: ClockError) -> Result<(), Self::Error>;
 }

@@ -30,7 +30,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 fn sources() -> impl Strategy<Value = Vec<Source>> {
     let local = |kind| (100u64..100_000).prop_map(move |bound| vec![Source::honest(kind, bound)]);
-    let servers = prop::collection::vec(10_000u64..20_000_000, 1..4).prop_map(|bounds| {
+    let servers = prop::collection::vec(10_000u64..20_000_000, 2..4).prop_map(|bounds| {
         bounds.into_iter().map(|bound| Source::honest(SourceKind::Ntp, bound)).collect::<Vec<_>>()
     });
     let rtc = Just(vec![Source::honest(SourceKind::Rtc, S / 2)]);

@@ -8,13 +8,22 @@
 //! 4. KVM_KVMCLOCK_CTRL, so that the guest learns that it was stopped: the flag
 //!    lives in the page, and one raised before the save may not be in it;
 //! 5. the vCPUs run. Setting the clock later makes some guests hang for minutes
-//!    (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
+//!    (cloud-hypervisor issue 7930).
+//!
+//! The kernel's document sets the clock before the offsets
+//! (Documentation/virt/kvm/devices/vcpu.rst, 4.1). Both orders work: an offset
+//! set later has KVM compute its pages again from the same clock.
 
 use host::{ClockPlan, HostClocks, Policy, RestoreError, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Nanos;
 
-use crate::{Error, HostTsc, RestoredTsc, SavedTsc, announce_stop, restore_clock, save_clock};
+use crate::{
+    Error, HostTsc, RestoredTsc, SavedTsc, announce_stop, host_clock, restore_clock, save_clock,
+};
+
+/// Two pages, each cut to whole ns when it is written and when it is read.
+const ROUNDING_NS: u64 = 4;
 
 /// The clocks of a VM that KVM keeps, saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +45,11 @@ pub struct RestoredClock {
     pub clock: Nanos,
     /// Each vCPU's TSC.
     pub tscs: Vec<RestoredTsc>,
+    /// From when on the clocks go on: `away` ends here.
+    pub since: HostClocks,
+    /// How far the guest's clock may be from the plan, but for errors of the
+    /// hosts' real time: the time that setting it took, and rounding.
+    pub bound: Nanos,
 }
 
 impl ClockState {
@@ -60,7 +74,7 @@ pub fn save(vm: &VmFd, vcpus: &[&VcpuFd], host: HostTsc) -> Result<ClockState, E
 }
 
 /// Restores all clocks in the order that works, as planned for `now`, a recent
-/// [`host_clock::read`](crate::host_clock::read), and raises GUEST_STOPPED. The
+/// [`crate::host_clock::read`], and raises GUEST_STOPPED. The
 /// vCPUs must not have run since their registers were restored, and the guest's
 /// system-time MSR must be among those: KVM writes the page again at the next
 /// entry.
@@ -83,9 +97,19 @@ pub fn restore(
     let tscs = (0..).map(VcpuId).zip(vcpus).zip(&saved.tscs);
     let tscs = tscs.map(|((id, vcpu), tsc)| tsc.restore(vcpu, id, host, &plan, now));
     let tscs = tscs.collect::<Result<_, _>>()?;
-    let clock = restore_clock(vm, saved.clock, saved.taken.real, policy)?;
+    let before = host_clock::boot();
+    // With `Freeze` KVM adds nothing: what has passed since `now` passed for the
+    // TSCs, and must for the clock.
+    let passed = match policy {
+        Policy::Advance => 0,
+        Policy::Freeze => before.0.saturating_sub(now.boot.0),
+    };
+    let frozen = Nanos(saved.clock.0.saturating_add(passed));
+    let clock = restore_clock(vm, frozen, saved.taken.real, policy)?;
+    let took = host_clock::boot().0.saturating_sub(before.0);
+    let bound = Nanos(took.saturating_add(ROUNDING_NS));
     for vcpu in vcpus {
         announce_stop(vcpu)?;
     }
-    Ok(RestoredClock { away: plan.away, clock, tscs })
+    Ok(RestoredClock { away: plan.away, clock, tscs, since: now, bound })
 }

@@ -8,18 +8,19 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::pages::{ReferencePage, TimePage};
 use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, VcpuId};
 use instruments::measurements::Spread;
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
-use pvclock::kvm_clock::{TimePage, TimeReader};
-use pvclock::shared::Split;
+use pvclock::hyperv::ReferenceReader;
+use pvclock::kvm_clock::TimeReader;
 use pvclock::{Nanos, Ticks};
-use vmm::{Backend, GuestRam, Machine, MachineError, host_clock, kvm};
+use vmm::{Backend, GuestRam, Machine, MachineError, host_clock};
 
 use crate::bench::Bench;
 use crate::pages::reenter;
 use crate::results::{Agreement, Check, Findings, Verdict};
 use crate::run::Found;
+use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
 
 /// Where our page is: after all that the guest uses.
@@ -63,6 +64,10 @@ const HYPERV: Page = Page {
 };
 
 impl Page {
+    fn name(&self) -> String {
+        format!("{}: KVM's page against Parachron's", self.name)
+    }
+
     fn limit_ns(&self, seconds: f64) -> f64 {
         self.limit_ns.0 + self.limit_ns.1 * seconds
     }
@@ -74,54 +79,51 @@ impl Page {
             let units = ReferenceReader::new(page).units_100ns(&|| tsc).ok()?;
             return Some(i128::from(units) * NANOS_PER_UNIT);
         }
-        let page: &TimePage<Split> = ram.page(at).ok()?;
+        let page: &TimePage = ram.page(at).ok()?;
         Some(TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?.0.into())
     }
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
-    let (mut pairs, mut lacking) = (Vec::new(), Vec::new());
-    for page in [KVM_CLOCK, HYPERV] {
-        match Pair::start(bench, page) {
-            Ok(pair) => pairs.push(pair),
-            Err(LabError::Machine(MachineError::Unsupported { what })) => {
-                lacking.push((page, what))
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let mut pairs = [KVM_CLOCK, HYPERV].map(|page| (page, Pair::start(bench, page)));
     for sample in 0..SAMPLES {
         progress.step("both pages", f64::from(sample) / f64::from(SAMPLES));
         std::thread::sleep(bench.settings.drift / SAMPLES);
-        for pair in &mut pairs {
-            if sample % SAMPLES_A_PAGE == 0 {
-                pair.rewrite()?;
+        for (_, slot) in &mut pairs {
+            let Ok(pair) = slot else { continue };
+            let is_due = sample % SAMPLES_A_PAGE == 0;
+            match if is_due { pair.rewrite() } else { Ok(()) } {
+                Ok(()) => pair.sample(),
+                Err(error) => *slot = Err(error),
             }
-            pair.sample();
         }
     }
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    for pair in pairs {
-        let page = pair.page;
-        let row = pair.end()?;
-        let worst_ns = row.worst_ns();
-        let limit_ns = page.limit_ns(row.seconds);
-        let found = format!("{:.3} µs", worst_ns / 1e3);
-        checks.push(check(page, limit_ns, found, Verdict::of(worst_ns <= limit_ns)));
-        rows.push(row);
-    }
-    for (page, what) in lacking {
-        let verdict = Verdict::NotMeasured(format!("this KVM has no {what}"));
-        let limit_ns = page.limit_ns(bench.settings.drift.as_secs_f64());
-        checks.push(check(page, limit_ns, String::new(), verdict));
+    for (page, pair) in pairs {
+        match pair.and_then(Pair::end) {
+            Ok(row) => {
+                let (worst_ns, limit_ns) = (row.worst_ns(), page.limit_ns(row.seconds));
+                let found = format!("{:.3} µs", worst_ns / 1e3);
+                let verdict = Verdict::of(worst_ns <= limit_ns);
+                checks.push(Check {
+                    name: page.name(),
+                    expected: expected(limit_ns),
+                    found,
+                    verdict,
+                });
+                rows.push(row);
+            }
+            Err(error) => {
+                let limit_ns = page.limit_ns(bench.settings.drift.as_secs_f64());
+                checks.push(not_run(page.name(), expected(limit_ns), &error));
+            }
+        }
     }
     Ok((Findings::Agreement(rows), checks))
 }
 
-fn check(page: Page, limit_ns: f64, found: String, verdict: Verdict) -> Check {
-    let name = format!("{}: KVM's page against Parachron's", page.name);
-    let expected = format!("at most {:.0} µs difference", limit_ns / 1e3);
-    Check { name, expected, found, verdict }
+fn expected(limit_ns: f64) -> String {
+    format!("at most {:.0} µs difference", limit_ns / 1e3)
 }
 
 /// The kernel's page and ours, of one machine.
@@ -141,7 +143,7 @@ impl Pair {
         let machine = Machine::start(&settings)?;
         // The guest's start registers the kernel's page.
         machine.discover(0)?;
-        let tsc_offset = machine.call_vcpu(0, |fd| kvm::tsc_offset(fd))??;
+        let tsc_offset = machine.tsc_offset(0)?;
         let host = own_provider(bench, &machine, page, tsc_offset)?;
         let started = Instant::now();
         Ok(Self { page, machine, host, tsc_offset, differences_ns: Vec::new(), started })
@@ -149,9 +151,8 @@ impl Pair {
 
     /// Makes both hosts rewrite their page.
     fn rewrite(&mut self) -> Result<(), LabError> {
-        let tsc_offset = self.tsc_offset;
         // The same offset again makes KVM recompute its master clock.
-        self.machine.call_vcpu(0, move |fd| kvm::set_tsc_offset(fd, tsc_offset))??;
+        self.machine.set_tsc_offset(0, self.tsc_offset)?;
         reenter(&self.machine, 0)?;
         self.host.handle(Event::HostResumed, host_clock::read(), self.machine.ram());
         Ok(())

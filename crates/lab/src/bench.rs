@@ -22,6 +22,8 @@ pub(crate) struct Bench<'a> {
 pub(crate) enum Provider {
     /// The kernel's KVM.
     Kernel,
+    /// The kernel's KVM, with Hyper-V's clock.
+    KernelHyperV,
     /// Our provider of this kind.
     Own(Kind),
 }
@@ -29,7 +31,7 @@ pub(crate) enum Provider {
 impl Provider {
     pub(crate) fn backend(self) -> results::Backend {
         match self {
-            Self::Kernel => results::Backend::Kernel,
+            Self::Kernel | Self::KernelHyperV => results::Backend::Kernel,
             Self::Own(_) => results::Backend::Own,
         }
     }
@@ -38,6 +40,7 @@ impl Provider {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::KernelHyperV => "kernel's Hyper-V",
             Self::Own(kind) => kind.name(),
         }
     }
@@ -46,6 +49,7 @@ impl Provider {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kernel => Kind::Kvm.name(),
+            Self::KernelHyperV => Kind::HyperV.name(),
             Self::Own(kind) => kind.name(),
         }
     }
@@ -63,7 +67,7 @@ impl Bench<'_> {
     /// true one.
     pub(crate) fn advertised_over_true(&self, provider: Provider) -> f64 {
         match provider {
-            Provider::Kernel => 1.0,
+            Provider::Kernel | Provider::KernelHyperV => 1.0,
             Provider::Own(_) => {
                 self.settings.advertised(self.host_tsc).0 as f64 / self.host_tsc.0 as f64
             }
@@ -74,6 +78,7 @@ impl Bench<'_> {
     pub(crate) fn machine(&self, provider: Provider, vcpus: usize) -> vmm::Settings {
         let backend = match provider {
             Provider::Kernel => vmm::Backend::Kernel,
+            Provider::KernelHyperV => vmm::Backend::KernelHyperV,
             Provider::Own(kind) => vmm::Backend::Own(self.host_settings(kind)),
         };
         vmm::Settings { vcpus, timeout: self.settings.timeout, ..vmm::Settings::new(backend) }

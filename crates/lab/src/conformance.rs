@@ -22,6 +22,7 @@ use crate::in_process::time::Simulated;
 use crate::in_process::vm::InProcessVm;
 use crate::results::{Check, Findings};
 use crate::run::Found;
+use crate::sample::not_read;
 use crate::settings::{Progress, Result};
 use subject::Subject;
 
@@ -87,14 +88,25 @@ const HYPERV: &[Test] = &[
     any("MSRs of others", absent::others_of_hyperv),
 ];
 
+/// The kernel's Hyper-V clock, where KVM has it.
+const KERNEL_HYPERV: &[Test] = &[
+    any("discovery", discovery::discovered),
+    any("announced", hyperv::announced),
+    any("page", hyperv::page),
+    any("counter against TSC", hyperv::counter_against_tsc),
+    any("counter against page", hyperv::counter_against_page),
+    on_machine("monotonic on all vCPUs", machine::hyperv_monotonic),
+];
+
 const NOTHING: &[Test] = &[
     any("discovery", discovery::discovered),
     any("announced", absent::announced),
     any("MSRs", absent::all),
 ];
 
-const PROVIDERS: [Provider; 6] = [
+const PROVIDERS: [Provider; 7] = [
     Provider::Kernel,
+    Provider::KernelHyperV,
     Provider::Own(Kind::Kvm),
     Provider::Own(Kind::HyperV),
     Provider::Own(Kind::None),
@@ -105,6 +117,7 @@ const PROVIDERS: [Provider; 6] = [
 fn tests(provider: Provider) -> impl Iterator<Item = &'static Test> {
     let groups: &[&[Test]] = match provider {
         Provider::Kernel => &[KVM],
+        Provider::KernelHyperV => &[KERNEL_HYPERV],
         Provider::Own(Kind::Kvm) => &[KVM, OWN_KVM],
         Provider::Own(Kind::HyperV) => &[HYPERV],
         Provider::Own(_) => &[NOTHING],
@@ -131,7 +144,14 @@ fn checks(subject: Subject<'_>, step: &mut dyn FnMut(&str, f64)) -> Vec<Check> {
 }
 
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
-    all(&PROVIDERS, progress, |provider, step| Ok(checks(Subject::on_kvm(bench, provider)?, step)))
+    all(&PROVIDERS, progress, |provider, step| {
+        Ok(match Subject::on_kvm(bench, provider) {
+            Ok(subject) => checks(subject, step),
+            Err(error) => {
+                vec![not_read(provider.label().to_owned(), "the guest starts".to_owned(), &error)]
+            }
+        })
+    })
 }
 
 /// Without a virtual machine: our providers only.

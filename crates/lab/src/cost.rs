@@ -41,32 +41,46 @@ pub(crate) const fn effort(source: Source) -> Option<Effort> {
     }
 }
 
+const READABLE: &str = "readable";
+
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
     let mut rows = Vec::new();
     let mut checks = Vec::new();
     let providers = providers(bench.settings);
     for (index, provider) in providers.iter().enumerate() {
-        let machine = bench.start(*provider, 1)?;
-        let sources = sources(bench.settings, &machine.discover(VCPU)?);
-        for (place, source) in sources.iter().enumerate() {
-            let Some(effort) = effort(*source) else { continue };
-            let done =
-                (index as f64 + place as f64 / sources.len() as f64) / providers.len() as f64;
-            progress.step(&format!("{}: {}", provider.label(), source.name()), done);
-            match measure(&machine, *source, effort) {
-                Ok(rounds) => {
-                    rows.extend(cost_of(*provider, *source, effort, &rounds, bench.host_tsc));
-                }
-                Err(error) => checks.push(not_read(
-                    format!("{}: {}", provider.label(), source.name()),
-                    "readable".to_owned(),
-                    &error,
-                )),
-            }
+        let mut step = |what: &str, done| {
+            progress.step(what, (index as f64 + done) / providers.len() as f64);
+        };
+        if let Err(error) = of_provider(bench, *provider, &mut rows, &mut checks, &mut step) {
+            checks.push(not_read(provider.label().to_owned(), READABLE.to_owned(), &error));
         }
     }
     checks.extend(rows.iter().filter(|row| row.source == Source::KvmClock.name()).map(kvm_clock));
     Ok((Findings::Cost(rows), checks))
+}
+
+/// Every clock of one machine.
+fn of_provider(
+    bench: &Bench<'_>,
+    provider: Provider,
+    rows: &mut Vec<Cost>,
+    checks: &mut Vec<Check>,
+    step: &mut dyn FnMut(&str, f64),
+) -> Result<(), MachineError> {
+    let machine = bench.start(provider, 1)?;
+    let sources = sources(bench.settings, &machine.discover(VCPU)?);
+    for (place, source) in sources.iter().enumerate() {
+        let Some(effort) = effort(*source) else { continue };
+        let name = format!("{}: {}", provider.label(), source.name());
+        step(&name, place as f64 / sources.len() as f64);
+        match measure(&machine, *source, effort) {
+            Ok(rounds) => {
+                rows.extend(cost_of(provider, *source, effort, &rounds, bench.host_tsc));
+            }
+            Err(error) => checks.push(not_read(name, READABLE.to_owned(), &error)),
+        }
+    }
+    Ok(())
 }
 
 /// Cycles of each round: of bare RDTSC, and of the clock.

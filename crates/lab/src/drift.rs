@@ -6,6 +6,7 @@ mod theory;
 
 use std::time::Duration;
 
+use pvclock::Nanos;
 use vmm::host_clock;
 
 use crate::bench::{Bench, Provider};
@@ -50,7 +51,8 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     for subject in &subjects {
         let factor = bench.advertised_over_true(subject.provider);
         for series in &subject.series {
-            let (row, check) = judge(subject.provider, &subject.found, series, factor);
+            let waited = subject.waited();
+            let (row, check) = judge(subject.provider, &subject.found, series, factor, waited);
             rows.extend(row);
             checks.push(check);
         }
@@ -117,6 +119,7 @@ pub(crate) fn judge(
     guest: &guest::discovery::Found,
     series: &Series,
     advertised_over_true: f64,
+    waited: Option<Nanos>,
 ) -> (Option<Drift>, Check) {
     let source = series.source;
     let theory_ppm = theory::drift_ppm(source, guest.frequency_from, advertised_over_true);
@@ -137,12 +140,13 @@ pub(crate) fn judge(
         };
         return (None, check);
     };
-    let (drift_ppm, uncertainty_ppm) = (measured.drift_ppm(), measured.uncertainty_ppm());
+    let drift_ppm = measured.drift_ppm();
+    let uncertainty_ppm = measured.uncertainty_ppm() + theory::frequency_bound_ppm(source, guest);
     let check = Check {
         name,
         expected: expected(theory_ppm),
         found: format!("{drift_ppm:+.1} ppm, ± {uncertainty_ppm:.1} ppm"),
-        verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm),
+        verdict: verdict(drift_ppm - theory_ppm, uncertainty_ppm, waited),
     };
     let row = Drift {
         backend: provider.backend(),

@@ -2,6 +2,7 @@
 //! read it and publish what they read, in turn.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use guest::layout::Pages;
 use guest::monotonic::Order;
@@ -17,6 +18,7 @@ use crate::bench::{Bench, Provider, started};
 use crate::pages::{reenter_all, time_info};
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
+use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
 
 /// Reads of one vCPU in one request: well below a second even if all vCPUs share
@@ -30,6 +32,8 @@ const INTERLEAVED_MIN: u64 = 1_000;
 /// The error in what the host knows of a TSC's offset, as on machines whose CPUs'
 /// TSCs are not synchronised.
 const TSC_ERROR: Nanos = Nanos(10_000);
+
+const EXPECTED: &str = "never backward";
 
 /// How the pages are set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +81,13 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (index, run) in RUNS.iter().enumerate() {
         let part = |done: f64| (index as f64 + done) / RUNS.len() as f64;
-        let row = run.measure(bench, &mut |done| progress.step(&run.name(), part(done)))?;
-        checks.extend(run.check(&row));
-        rows.push(row);
+        match run.measure(bench, &mut |done| progress.step(&run.name(), part(done))) {
+            Ok(row) => {
+                checks.extend(run.check(&row));
+                rows.push(row);
+            }
+            Err(error) => checks.push(not_run(run.name(), EXPECTED.to_owned(), &error)),
+        }
     }
     Ok((Findings::Monotonic(rows), checks))
 }
@@ -112,7 +120,7 @@ impl Run {
             &machine,
             self.source,
             self.guarded,
-            bench.settings.monotonic_reads,
+            Amount { reads: bench.settings.monotonic_reads, time: bench.settings.monotonic_time },
             progress,
         )?;
         Ok(Monotonic {
@@ -172,7 +180,7 @@ impl Run {
         };
         Some(Check {
             name: self.name(),
-            expected: "never backward".to_owned(),
+            expected: EXPECTED.to_owned(),
             found: format!(
                 "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
                 row.backward, row.reads, row.worst_ns, row.interleaved
@@ -192,19 +200,29 @@ pub(crate) fn never_backward(backward: u64, interleaved: u64) -> Verdict {
     ))
 }
 
-/// `reads` by all vCPUs together, batch by batch.
+/// How much is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amount {
+    /// By all vCPUs together.
+    pub(crate) reads: u64,
+    /// Less, if this time is over and those made suffice for a verdict.
+    pub(crate) time: Option<Duration>,
+}
+
+/// Reads on all vCPUs, batch by batch.
 pub(crate) fn read_in_turn(
     machine: &Machine,
     source: Source,
     guarded: bool,
-    reads: u64,
+    amount: Amount,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Order, LabError> {
+    let started = Instant::now();
     let vcpus = machine.vcpus();
     let participants = vcpus as u64;
     let shared = machine.ram().shared();
     shared.last_time_ns.store(0, Ordering::Release);
-    let of_each = reads.div_ceil(participants);
+    let of_each = amount.reads.div_ceil(participants);
     let mut total = Order::default();
     let mut done = 0;
     while done < of_each {
@@ -215,12 +233,13 @@ pub(crate) fn read_in_turn(
         (0..vcpus).try_for_each(|vcpu| machine.send_request(vcpu, request))?;
         for vcpu in 0..vcpus {
             let order = Order::decode(&machine.wait_for_reply(vcpu, request)?);
-            total.reads += order.reads;
-            total.backward += order.backward;
-            total.worst_ns = total.worst_ns.max(order.worst_ns);
-            total.meetings += order.meetings;
+            total = total.and(order);
         }
         done += reads;
+        let is_late = amount.time.is_some_and(|time| started.elapsed() > time);
+        if is_late && total.meetings >= INTERLEAVED_MIN {
+            break;
+        }
     }
     Ok(total)
 }

@@ -63,26 +63,41 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     let providers = providers(bench.settings);
     for (index, provider) in providers.iter().enumerate() {
-        let machine = bench.start(*provider, 1)?;
-        let _pinned = on_own_cpus(&machine)?;
-        let found = machine.discover(VCPU)?;
-        let start = Start::of(&machine, bench.host_tsc)?;
-        for source in sources(bench.settings, &found) {
-            let Some(step_ns) = step_ns(source) else { continue };
-            let name = format!("{}: {}", provider.label(), source.name());
-            progress.step(&name, index as f64 / providers.len() as f64);
-            let factor = bench.advertised_over_true(*provider);
-            let drift_ppm = drift_ppm(source, found.frequency_from, factor);
-            match read(&machine, source, bench.host_tsc, start) {
-                Ok(mut readings) => {
-                    checks.extend(judge(&name, &readings, step_ns, drift_ppm));
-                    rows.extend(row(*provider, source, &mut readings, step_ns));
-                }
-                Err(error) => checks.push(not_read(name, expected(drift_ppm), &error)),
-            }
+        let mut step = |what: &str| progress.step(what, index as f64 / providers.len() as f64);
+        if let Err(error) = of_provider(bench, *provider, &mut rows, &mut checks, &mut step) {
+            checks.push(not_read(provider.label().to_owned(), expected(0.0), &error));
         }
     }
     Ok((Findings::Offset(rows), checks))
+}
+
+/// Every clock of one machine whose time the host knows.
+fn of_provider(
+    bench: &Bench<'_>,
+    provider: Provider,
+    rows: &mut Vec<Offset>,
+    checks: &mut Vec<Check>,
+    step: &mut dyn FnMut(&str),
+) -> Result<(), MachineError> {
+    let machine = bench.start(provider, 1)?;
+    let _pinned = on_own_cpus(&machine)?;
+    let found = machine.discover(VCPU)?;
+    let start = Start::of(&machine, bench.host_tsc)?;
+    for source in sources(bench.settings, &found) {
+        let Some(step_ns) = step_ns(source) else { continue };
+        let name = format!("{}: {}", provider.label(), source.name());
+        step(&name);
+        let factor = bench.advertised_over_true(provider);
+        let drift_ppm = drift_ppm(source, found.frequency_from, factor);
+        match read(&machine, source, bench.host_tsc, start) {
+            Ok(mut readings) => {
+                checks.extend(judge(&name, &readings, step_ns, drift_ppm));
+                rows.extend(row(provider, source, &mut readings, step_ns));
+            }
+            Err(error) => checks.push(not_read(name, expected(drift_ppm), &error)),
+        }
+    }
+    Ok(())
 }
 
 /// Pins this thread and the vCPU to one CPU each, if there are two: on one CPU
@@ -156,10 +171,7 @@ fn shown_at(machine: &Machine, tscs: [u64; 2], rate: Hertz) -> Result<[u64; 2], 
     if let Some(shown) = ours {
         return Ok(shown);
     }
-    let clock = machine
-        .vm()
-        .get_clock()
-        .map_err(|error| MachineError::Kvm { call: "KVM_GET_CLOCK", error })?;
+    let clock = machine.kernel_clock()?;
     if clock.flags & KVM_CLOCK_HOST_TSC == 0 {
         return Err(MachineError::Unsupported {
             what: "KVM_CLOCK_HOST_TSC (Linux 5.16, TSC-based)",

@@ -2,9 +2,10 @@
 
 use guest::layout::Pages;
 use guest::request::Request;
+use host::pages::TimePage;
 use host::{GuestAddress, GuestMemory};
-use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
-use pvclock::shared::{Page, Split};
+use pvclock::kvm_clock::{TimeInfo, TimeReader};
+use pvclock::shared::Page;
 use vmm::{GuestRam, Machine};
 
 use crate::settings::LabError;
@@ -15,7 +16,7 @@ pub(crate) const EXIT: Request = Request::PortWrite { port: 0x80, value: 0 };
 
 /// The content of a vCPU's time page.
 pub(crate) fn time_info(ram: &GuestRam, vcpu: usize) -> Result<TimeInfo, LabError> {
-    let page: &TimePage<Split> = page(ram, Pages::time_address(vcpu));
+    let page: &TimePage = page(ram, Pages::time_address(vcpu));
     TimeReader::new(page).info().map_err(|error| LabError::Page { vcpu, error })
 }
 

@@ -3,124 +3,176 @@
 use guest::request::Request;
 use guest::source::Source;
 use host::{Kind, Policy};
-use vmm::{Machine, MachineError, RestoredClock, host_clock};
+use instruments::rate::Pair;
+use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME};
+use vmm::{Machine, MachineError, Saved};
 
 use crate::bench::{Bench, Provider};
-use crate::results::{Check, Findings, Restore, Verdict};
+use crate::results::{Backend, Check, Findings, Restore, Verdict};
 use crate::run::Found;
+use crate::sample::{VCPU, boot_ns, not_run, tightest, width_ns};
 use crate::settings::{LabError, Progress};
+use crate::tsc_offsets::TscOffsets;
 
 const SOURCES: [Source; 2] = [Source::KvmClock, Source::Tsc];
 const POLICIES: [Policy; 2] = [Policy::Advance, Policy::Freeze];
 const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(Kind::Kvm)];
 
-/// Between the last reading before and the first after, the machine is dropped
-/// and created again: a few ms, more on a busy host.
-const TOLERANCE_S: f64 = 0.1;
+/// Two readings of the host's clocks and TSC, each of both at once.
+const CLOCK_NS: f64 = 1_000.0;
+/// The rate that the guest is given against the host's clock, while it runs.
+const CLOCK_PPM: f64 = 50.0;
 
 /// How often GUEST_STOPPED is read: it must be set once.
 const READS: u32 = 3;
 
-/// A guest's clocks and the host's at one moment, in s.
-#[derive(Debug, Clone, Copy)]
-struct ClockSample {
-    host_s: f64,
-    guest_s: [f64; SOURCES.len()],
-}
-
 pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
-    let (mut rows, mut checks) = (Vec::new(), Vec::new());
     let runs = PROVIDERS.iter().flat_map(|provider| POLICIES.map(|policy| (*provider, policy)));
-    let count = PROVIDERS.len() * POLICIES.len();
-    for (index, (provider, policy)) in runs.enumerate() {
-        let what = format!("{}, {}", provider.label(), name(policy));
-        progress.step(&what, index as f64 / count as f64);
-        one(bench, provider, policy, &mut rows, &mut checks)?;
+    let runs: Vec<_> = runs.collect();
+    let part = |index: usize| index as f64 / (2 * runs.len()) as f64;
+    // All are away at the same time.
+    let mut away = Vec::new();
+    for (index, &(provider, policy)) in runs.iter().enumerate() {
+        let title = format!("{}, {}", provider.label(), name(policy));
+        progress.step(&format!("{title}: saving"), part(index));
+        away.push((provider, policy, title, Away::save(bench, provider)));
+    }
+    std::thread::sleep(bench.settings.downtime);
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for (index, (provider, policy, title, saved)) in away.into_iter().enumerate() {
+        progress.step(&format!("{title}: restoring"), part(runs.len() + index));
+        let back = saved.and_then(|saved| saved.restore(provider, policy, &title));
+        match back {
+            Ok((seen, checked)) => {
+                rows.extend(seen);
+                checks.extend(checked);
+            }
+            Err(error) => checks.push(not_run(title, "restored".to_owned(), &error)),
+        }
     }
     Ok((Findings::Restore(rows), checks))
 }
 
-fn one(
-    bench: &Bench<'_>,
-    provider: Provider,
-    policy: Policy,
-    rows: &mut Vec<Restore>,
-    checks: &mut Vec<Check>,
-) -> Result<(), LabError> {
-    let machine = bench.start(provider, 1)?;
-    let before = sample(&machine)?;
-    let saved = machine.save()?;
-    let stopped_s = host_s();
-    drop(machine);
-    std::thread::sleep(bench.settings.downtime);
-    let resumed_s = host_s();
-    let (machine, clock) = Machine::restore(&saved, policy)?;
-    let mut guest_stopped = 0;
-    for _ in 0..READS {
-        let [set, ..] = machine.request(0, Request::TakeGuestStopped)?;
-        guest_stopped += u32::from(set != 0);
-    }
-    let after = sample(&machine)?;
-    let title = format!("{}, {}", provider.label(), name(policy));
-    checks.push(Check {
-        name: format!("{title}: GUEST_STOPPED"),
-        expected: "seen exactly once".into(),
-        found: format!("{guest_stopped} of {READS} reads"),
-        verdict: Verdict::of(guest_stopped == 1),
-    });
-    let passed_s = after.host_s - before.host_s;
-    for (index, source) in SOURCES.into_iter().enumerate() {
-        let row = Restore {
-            backend: provider.backend(),
-            policy: name(policy).into(),
-            source: source.name().into(),
-            downtime_s: resumed_s - stopped_s,
-            seen_s: after.guest_s[index] - before.guest_s[index],
-            expected_s: match policy {
-                Policy::Advance => passed_s,
-                Policy::Freeze => passed_s - (resumed_s - stopped_s),
-            },
-            guest_stopped,
-        };
-        checks.push(check(&title, &row, source, &clock));
-        rows.push(row);
-    }
-    Ok(())
+/// A saved machine.
+struct Away {
+    saved: Saved,
+    /// Its clocks just before.
+    before: [Pair; SOURCES.len()],
+    /// How long a reading of the kernel's clock takes.
+    reading_ns: u64,
 }
 
-fn check(title: &str, row: &Restore, source: Source, clock: &RestoredClock) -> Check {
-    let error_s = row.seen_s - row.expected_s;
-    let ignored = clock.tscs.iter().find(|tsc| tsc.offset != tsc.wanted);
-    let verdict = match ignored {
-        Some(tsc) if source == Source::Tsc && error_s.abs() > TOLERANCE_S => {
-            Verdict::NotMeasured(format!(
-                "this KVM ignores a TSC offset: {} was set, {} is in use",
-                tsc.wanted.cast_signed(),
-                tsc.offset.cast_signed()
-            ))
+impl Away {
+    fn save(bench: &Bench<'_>, provider: Provider) -> Result<Self, LabError> {
+        let machine = bench.start(provider, 1)?;
+        machine.discover(VCPU)?;
+        let before = sample(&machine)?;
+        let reading_ns = match provider {
+            Provider::Kernel | Provider::KernelHyperV => reading_ns(&machine)?,
+            Provider::Own(_) => 0,
+        };
+        Ok(Self { saved: machine.save()?, before, reading_ns })
+    }
+
+    /// Restores it, and compares each clock with the plan:
+    ///
+    /// ```text
+    /// expected = taken − before + away + after − since
+    /// away     = real time at since − real time at taken     Advance; Freeze: 0
+    /// ```
+    ///
+    /// Read 2 ms before the save (taken) and 3 ms after the restore (since), 5 s
+    /// later: 5.005 s by advance, 0.005 s by freeze.
+    fn restore(
+        self,
+        provider: Provider,
+        policy: Policy,
+        title: &str,
+    ) -> Result<(Vec<Restore>, Vec<Check>), LabError> {
+        let (machine, clock) = Machine::restore(&self.saved, policy)?;
+        let mut guest_stopped = 0;
+        for _ in 0..READS {
+            let [set, ..] = machine.request(VCPU, Request::TakeGuestStopped)?;
+            guest_stopped += u32::from(set != 0);
         }
-        _ => Verdict::of(error_s.abs() <= TOLERANCE_S),
+        let after = sample(&machine)?;
+        let mut checks = vec![Check {
+            name: format!("{title}: GUEST_STOPPED"),
+            expected: "seen exactly once".into(),
+            found: format!("{guest_stopped} of {READS} reads"),
+            verdict: Verdict::of(guest_stopped == 1),
+        }];
+        let offsets = TscOffsets::probe()?;
+        let (taken, since) = (self.saved.taken(), clock.since);
+        let away_ns = match policy {
+            Policy::Advance => since.real.0.0.wrapping_sub(taken.real.0.0).cast_signed() as f64,
+            Policy::Freeze => 0.0,
+        };
+        let mut rows = Vec::new();
+        for ((source, before), after) in SOURCES.into_iter().zip(self.before).zip(after) {
+            let ran_ns = since_ns(taken.boot.0, before) - since_ns(since.boot.0, after);
+            let widths_ns = (width_ns(before) + width_ns(after)) as f64 / 2.0;
+            let bound_ns = clock.bound.0 as f64 + self.reading_ns as f64 + widths_ns + CLOCK_NS;
+            let row = Restore {
+                backend: provider.backend(),
+                policy: name(policy).into(),
+                source: source.name().into(),
+                downtime_s: since.boot.0.saturating_sub(taken.boot.0) as f64 / 1e9,
+                seen_s: after.tsc.wrapping_sub(before.tsc).cast_signed() as f64 / 1e9,
+                expected_s: (ran_ns + away_ns) / 1e9,
+                bound_s: (bound_ns + ran_ns * CLOCK_PPM / 1e6) / 1e9,
+                guest_stopped,
+            };
+            checks.push(check(title, &row, source, offsets));
+            rows.push(row);
+        }
+        Ok((rows, checks))
+    }
+}
+
+/// A moment less the middle of a reading, ns.
+fn since_ns(moment: u64, reading: Pair) -> f64 {
+    moment.wrapping_sub(reading.before_ns).cast_signed() as f64 - width_ns(reading) as f64 / 2.0
+}
+
+fn check(title: &str, row: &Restore, source: Source, offsets: TscOffsets) -> Check {
+    let holds = row.error_s().abs() <= row.bound_s;
+    // A provider outside KVM cannot follow offsets that KVM changes by itself.
+    let depends =
+        source == Source::Tsc || row.backend == Backend::Own && offsets == TscOffsets::Moved;
+    let verdict = match offsets.why() {
+        Some(why) if depends && !holds => Verdict::NotMeasured(why.to_owned()),
+        _ => Verdict::of(holds),
     };
     Check {
         name: format!("{title}: {}", row.source),
-        expected: format!("{:.3} s pass in the guest, ± {TOLERANCE_S} s", row.expected_s),
-        found: format!("{:.3} s", row.seen_s),
+        expected: format!(
+            "{:.6} s pass in the guest, ± {:.1} µs",
+            row.expected_s,
+            row.bound_s * 1e6
+        ),
+        found: format!("{:.6} s, {:+.1} µs off", row.seen_s, row.error_s() * 1e6),
         verdict,
     }
 }
 
-fn sample(machine: &Machine) -> Result<ClockSample, MachineError> {
-    let mut guest_s = [0.0; SOURCES.len()];
-    let before = host_s();
-    for (guest_s, source) in guest_s.iter_mut().zip(SOURCES) {
-        let [_, nanos, ..] = machine.request(0, Request::Read(source))?;
-        *guest_s = nanos as f64 / 1e9;
-    }
-    Ok(ClockSample { host_s: f64::midpoint(before, host_s()), guest_s })
+fn sample(machine: &Machine) -> Result<[Pair; SOURCES.len()], MachineError> {
+    let [kvm_clock, tsc] = SOURCES.map(|source| tightest(machine, source));
+    Ok([kvm_clock?, tsc?])
 }
 
-fn host_s() -> f64 {
-    host_clock::read().boot.0 as f64 / 1e9
+/// How long KVM_GET_CLOCK takes where it does not say at which moment it read
+/// the clock: before Linux 5.16, and on hosts whose clock is not TSC-based.
+fn reading_ns(machine: &Machine) -> Result<u64, MachineError> {
+    let mut longest = 0;
+    for _ in 0..READS {
+        let before = boot_ns();
+        let clock = machine.kernel_clock()?;
+        let took = boot_ns().saturating_sub(before);
+        let both = KVM_CLOCK_REALTIME | KVM_CLOCK_HOST_TSC;
+        longest = longest.max(if clock.flags & both == both { 0 } else { took });
+    }
+    Ok(longest)
 }
 
 fn name(policy: Policy) -> &'static str {

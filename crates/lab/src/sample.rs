@@ -17,7 +17,7 @@ use vmm::{Machine, MachineError, host_clock};
 
 use crate::bench::Provider;
 use crate::results::{Check, Verdict};
-use crate::settings::Settings;
+use crate::settings::{LabError, Settings};
 
 /// The vCPU that is sampled.
 pub(crate) const VCPU: usize = 0;
@@ -130,6 +130,18 @@ pub(crate) fn not_read(name: String, expected: String, error: &MachineError) -> 
         _ => Verdict::NotMeasured(why.clone()),
     };
     Check { name, expected, found: why, verdict }
+}
+
+/// The check of a part that could not be run, as [`not_read`]: the other parts
+/// of its experiment go on.
+pub(crate) fn not_run(name: String, expected: String, error: &LabError) -> Check {
+    match error {
+        LabError::Machine(error) => not_read(name, expected, error),
+        other => {
+            let why = other.to_string();
+            Check { name, expected, found: String::new(), verdict: Verdict::NotMeasured(why) }
+        }
+    }
 }
 
 /// Sleeps until CLOCK_BOOTTIME reaches `boot`, ns.

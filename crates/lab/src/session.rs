@@ -61,7 +61,7 @@ impl Experiment {
         let seconds = Duration::from_secs;
         match self {
             Self::Drift | Self::Agreement => settings.drift,
-            Self::Restore => settings.downtime * 4,
+            Self::Restore => settings.downtime,
             Self::Monotonic => seconds(1 + settings.monotonic_reads / 2_000_000),
             Self::Updates => seconds(6),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),

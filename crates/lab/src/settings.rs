@@ -73,6 +73,10 @@ pub struct Settings {
     pub downtime: Duration,
     /// Reads of the monotonic test, of all vCPUs together.
     pub monotonic_reads: u64,
+    /// How long each of its rows may take where a busy host makes reads slow: after
+    /// that it ends, if the reads made suffice for a verdict. `None`: as long as
+    /// the reads take.
+    pub monotonic_time: Option<Duration>,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
 }
@@ -87,6 +91,7 @@ impl Default for Settings {
             drift: Duration::from_secs(10),
             downtime: Duration::from_secs(2),
             monotonic_reads: 10_000_000,
+            monotonic_time: Some(Duration::from_secs(1)),
             timeout: Duration::from_secs(10),
         }
     }

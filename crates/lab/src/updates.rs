@@ -13,8 +13,10 @@ use crate::bench::{Bench, Provider};
 use crate::pages::{reenter_all, step_ns};
 use crate::results::{Check, Findings, Update, Verdict};
 use crate::run::Found;
+use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
-use causes::{Caused, Done};
+use crate::tsc_offsets::TscOffsets;
+use causes::{Caused, Done, Stability};
 use events::{EVENTS, Event, Growth, STEP_NS, STEP_PPM};
 use subject::Subject;
 
@@ -31,14 +33,38 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let providers = [Provider::Kernel, Provider::Own(Kind::Kvm)];
     let steps = (providers.len() * EVENTS.len()) as f64;
     for (round, provider) in providers.into_iter().enumerate() {
-        let mut subject = Subject::start(bench, provider)?;
+        let mut subject = None;
         for (index, event) in EVENTS.iter().enumerate() {
             let done = (round * EVENTS.len() + index) as f64 / steps;
-            progress.step(&format!("{}: {}", provider.label(), event.name), done);
-            checks.push(subject.show(event, &mut rows)?);
+            let name = format!("{}: {}", provider.label(), event.name);
+            progress.step(&name, done);
+            match shown(&mut subject, bench, provider, event, &mut rows) {
+                Ok(check) => checks.push(check),
+                Err(error) => {
+                    checks.push(not_run(name, event.expected(), &error));
+                    if subject.take().is_none() {
+                        // No machine: the other events would wait for one as well.
+                        break;
+                    }
+                }
+            }
         }
     }
     Ok((Findings::Updates(rows), checks))
+}
+
+/// Causes an event on the machine of those before it, or on a new one.
+fn shown(
+    subject: &mut Option<Subject>,
+    bench: &Bench<'_>,
+    provider: Provider,
+    event: &Event,
+    rows: &mut Vec<Update>,
+) -> Result<Check, LabError> {
+    match subject {
+        Some(subject) => subject.show(event, rows),
+        None => subject.insert(Subject::start(bench, provider)?).show(event, rows),
+    }
 }
 
 impl Subject {
@@ -51,7 +77,7 @@ impl Subject {
         }
         let before = self.infos()?;
         let caused = match self.provider {
-            Provider::Kernel => (event.kernel)(self)?,
+            Provider::Kernel | Provider::KernelHyperV => (event.kernel)(self)?,
             Provider::Own(_) => (event.own)(self)?,
         };
         let (after, verdict, note, not_caused) = match caused {
@@ -60,7 +86,17 @@ impl Subject {
             }
             Caused::Done(done) => {
                 let after = self.wait(event, &before)?;
-                let verdict = done.judge(event, &before, &after);
+                let verdict = match done.shortfall(event, &before, &after, self.has_master_clock) {
+                    None => Verdict::Passed,
+                    Some(Shortfall::Page) => Verdict::Failed,
+                    // A step is computed from a TSC that goes on.
+                    Some(Shortfall::Step) => match TscOffsets::probe()? {
+                        moved @ TscOffsets::Moved => {
+                            Verdict::NotMeasured(moved.why().unwrap_or_default().to_owned())
+                        }
+                        TscOffsets::Kept | TscOffsets::Ignored => Verdict::Failed,
+                    },
+                };
                 (after, verdict, done.note, None)
             }
         };
@@ -103,25 +139,49 @@ impl Subject {
     }
 }
 
+/// What an event failed to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shortfall {
+    /// Whether a page was written, or its flags.
+    Page,
+    /// By how much its time stepped, and nothing else.
+    Step,
+}
+
 impl Done {
-    fn judge(&self, event: &Event, before: &[TimeInfo], after: &[TimeInfo]) -> Verdict {
-        Verdict::of(
-            self.missing.is_none()
-                && before.iter().zip(after).enumerate().all(|(vcpu, (old, new))| {
-                    let grew = new.version != old.version;
-                    let growth_holds = match event.growth(old) {
-                        Growth::Grows => grew,
-                        Growth::Stays => !grew,
-                        Growth::Either => true,
-                    };
-                    let stable = self.stable.unwrap_or(old.flags.contains(Flags::TSC_STABLE));
-                    let flags_hold = new.flags.contains(Flags::TSC_STABLE) == stable
-                        && new.flags.contains(Flags::GUEST_STOPPED) == event.stops;
-                    let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
-                    let bound = step_bound(old, new);
-                    growth_holds && flags_hold && (-bound - self.less_ns..=bound).contains(&more)
-                }),
-        )
+    fn shortfall(
+        &self,
+        event: &Event,
+        before: &[TimeInfo],
+        after: &[TimeInfo],
+        has_master_clock: bool,
+    ) -> Option<Shortfall> {
+        let pages = || before.iter().zip(after);
+        let written = pages().all(|(old, new)| {
+            let grew = new.version != old.version;
+            let growth_holds = match event.growth(old) {
+                Growth::Grows => grew,
+                Growth::Stays => !grew,
+                Growth::Either => true,
+            };
+            let [was, is] = [old, new].map(|page| page.flags.contains(Flags::TSC_STABLE));
+            let stable_holds = match self.stable {
+                Stability::Same => is == was,
+                Stability::Possible(possible) => is == (possible && has_master_clock),
+                Stability::Either => !is || has_master_clock,
+            };
+            let stopped_holds = new.flags.contains(Flags::GUEST_STOPPED) == event.stops;
+            growth_holds && stable_holds && stopped_holds
+        });
+        if self.missing.is_some() || !written {
+            return Some(Shortfall::Page);
+        }
+        let stepped = pages().enumerate().all(|(vcpu, (old, new))| {
+            let more = step_ns(old, new) - self.step_ns.get(vcpu).copied().unwrap_or(0);
+            let bound = step_bound(old, new);
+            (-bound - self.less_ns..=bound).contains(&more)
+        });
+        (!stepped).then_some(Shortfall::Step)
     }
 }
 
@@ -144,4 +204,30 @@ fn describe(changes: &[(&TimeInfo, &TimeInfo)], note: Option<&str>) -> String {
         )
     });
     pages.chain(note.map(str::to_owned)).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pvclock::{Hertz, Nanos, Scale};
+
+    const TSC: u64 = 1_000_000_000;
+
+    fn page(version: u32, system_time: u64, flags: u8) -> TimeInfo {
+        let scale = Scale::from_hertz(Hertz(TSC)).unwrap();
+        let flags = Flags(flags);
+        TimeInfo { version, tsc_timestamp: TSC, system_time: Nanos(system_time), scale, flags }
+    }
+
+    #[test]
+    fn a_wrong_page_is_told_from_a_wrong_step() {
+        let event = &EVENTS[0];
+        assert_eq!(event.pages, events::Pages::All);
+        let short = |after| Done::default().shortfall(event, &[page(2, 0, 1)], &[after], true);
+        assert_eq!(short(page(4, 10_000, 1)), None);
+        assert_eq!(short(page(4, 10_001, 1)), Some(Shortfall::Step));
+        for wrong in [page(2, 0, 1), page(4, 10_001, 0), page(4, 0, 3)] {
+            assert_eq!(short(wrong), Some(Shortfall::Page), "{wrong:?}");
+        }
+    }
 }

@@ -85,6 +85,26 @@ pub fn slew(by_us: i64) -> io::Result<()> {
     call(slew_request(by_us)).map(drop)
 }
 
+/// ADJ_MAXERROR, ADJ_ESTERROR, and STA_UNSYNC cleared: what a daemon that has
+/// just measured the clock reports of it. The kernel adds 500 µs to the largest
+/// error each second, and at 16 s sets STA_UNSYNC again (`second_overflow`,
+/// kernel/time/ntp.c). The other bits of the status stay.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn set_error(max_error_us: i64, estimated_error_us: i64) -> io::Result<()> {
+    let status = read()?.status;
+    call(error_request(max_error_us, estimated_error_us, status)).map(drop)
+}
+
+pub(crate) fn error_request(max_error_us: i64, estimated_error_us: i64, status: i32) -> timex {
+    let mut request = nothing();
+    request.modes = libc::ADJ_MAXERROR | libc::ADJ_ESTERROR | libc::ADJ_STATUS;
+    (request.maxerror, request.esterror) = (max_error_us, estimated_error_us);
+    request.status = status & !libc::STA_UNSYNC;
+    request
+}
+
 pub(crate) fn offset_request(by_us: i64) -> timex {
     let mut request = nothing();
     request.modes = libc::ADJ_SETOFFSET;

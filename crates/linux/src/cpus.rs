@@ -47,6 +47,11 @@ pub fn model() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
+/// Whether this is a virtual machine, by CPUID: leaf 1, ECX bit 31.
+pub fn has_hypervisor() -> bool {
+    raw_cpuid::CpuId::new().get_feature_info().is_some_and(|features| features.has_hypervisor())
+}
+
 /// This thread stays on one CPU until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread is free again as soon as this is dropped"]

@@ -5,10 +5,12 @@ pub mod clock;
 pub mod clock_set;
 #[cfg(target_arch = "x86_64")]
 pub mod counter;
+#[cfg(target_arch = "x86_64")]
+pub mod cpuid;
 pub mod cpus;
+pub mod file_lock;
 pub mod generations;
 pub mod journal;
-pub mod name_lock;
 pub mod phc;
 pub mod pvclock_page;
 pub mod reread;

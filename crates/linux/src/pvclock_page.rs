@@ -17,6 +17,7 @@
 //!    `pvclock`'s readers are made for.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -62,6 +63,8 @@ pub fn in_place() -> io::Result<&'static TimePage> {
 pub struct Copier {
     reader: OwnedFd,
     writer: OwnedFd,
+    /// What was read last, whole.
+    last: Cell<Option<[u8; SIZE]>>,
 }
 
 impl Copier {
@@ -71,7 +74,7 @@ impl Copier {
     /// Too many open files.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        Ok(Self { reader, writer })
+        Ok(Self { reader, writer, last: Cell::new(None) })
     }
 
     /// The bytes of the page at `address`, not torn by the host's writes.
@@ -80,13 +83,16 @@ impl Copier {
     /// `EFAULT`: the kernel has not filled in the page, as kvm-clock was never
     /// its clock source.
     pub fn read(&self, address: usize) -> io::Result<[u8; SIZE]> {
-        let mut last = self.copy(address)?;
+        // A copy that is as the last whole one was is whole: the host writes
+        // rarely, and then another version.
+        let mut last = self.last.take();
         for _ in 0..TRIES {
             let next = self.copy(address)?;
-            if next == last && next[0] & 1 == 0 {
+            if last == Some(next) && next[0] & 1 == 0 {
+                self.last.set(last);
                 return Ok(next);
             }
-            last = next;
+            last = Some(next);
         }
         Err(io::Error::other("it changed during every copy"))
     }

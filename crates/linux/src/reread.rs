@@ -19,12 +19,20 @@ impl Reread {
     }
 
     /// Fills `bytes` from the start of the file, and returns how many there
-    /// were. The kernel generates the text again for each read from 0.
+    /// were. The kernel generates the text again for each read from 0, and
+    /// copies as much of it as fits: for files that it shows by one call, as
+    /// those of sysfs, `stat` and `schedstat` (`single_open`, fs/seq_file.c). So
+    /// no second read has to find the end.
     ///
     /// # Errors
     /// Those of read.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        read_from_start(&self.0, bytes)
+        loop {
+            match self.0.read_at(bytes, 0) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
     }
 }
 
@@ -39,4 +47,18 @@ pub(crate) fn read_from_start(file: &File, bytes: &mut [u8]) -> io::Result<usize
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_read_has_all_of_a_file_that_the_kernel_shows_by_one_call() {
+        let mut bytes = vec![0; 256 << 10];
+        let length = Reread::open(Path::new("/proc/stat")).unwrap().read(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes[..length]);
+        assert!(text.starts_with("cpu ") && text.contains("\nsoftirq "), "{text}");
+        assert!(text.ends_with('\n'), "{text}");
+    }
 }

@@ -10,7 +10,10 @@
 //!
 //! A step also resets the kernel's discipline: `TK_CLEAR_NTP` in
 //! `timekeeping_inject_offset` has `ntp_clear` drop a pending slew, set
-//! STA_UNSYNC and set both error estimates to 16 s.
+//! STA_UNSYNC and set both error estimates to 16 s. Whoever has measured the
+//! clock since says so with [`KernelClock::set_error`]: timedatectl, the kernel
+//! that writes the RTC each eleven minutes and programs that ask for the error
+//! go by it.
 
 use std::io;
 
@@ -46,6 +49,9 @@ pub enum SetError {
         /// The slew requested.
         by_ns: i64,
     },
+    /// The kernel refused the clock's error.
+    #[error("adjtimex (error estimates): {0}")]
+    NotReported(io::Error),
     /// The kernel refused.
     #[error("adjtimex ({what} by {by_ns} ns): {error}")]
     Refused {
@@ -98,6 +104,24 @@ impl KernelClock {
     pub fn slew(&mut self, by_ns: i64) -> Result<(), SetError> {
         adjtimex::slew(slew_us(by_ns)?).map_err(|error| refused("slew", by_ns, error))
     }
+
+    /// Has the kernel report the clock as synchronised, within `max_error_ns`.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn set_error(
+        &mut self,
+        max_error_ns: u64,
+        estimated_error_ns: u64,
+    ) -> Result<(), SetError> {
+        adjtimex::set_error(up_to_us(max_error_ns), up_to_us(estimated_error_ns))
+            .map_err(SetError::NotReported)
+    }
+}
+
+/// Rounded up: an error is not reported smaller than it is.
+fn up_to_us(ns: u64) -> i64 {
+    i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX)
 }
 
 fn refused(what: &'static str, by_ns: i64, error: io::Error) -> SetError {
@@ -130,15 +154,23 @@ pub fn may_set() -> Result<(), NoPermission> {
     permitted(&std::fs::read_to_string(STATUS).map_err(NoPermission::Unreadable)?, own)
 }
 
+/// Whether a process has CAP_SYS_TIME in effect, by its `/proc/PID/status`;
+/// `None` where that does not show it.
+pub fn has_capability(status: &str) -> Option<bool> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(effective & (1 << CAP_SYS_TIME) != 0)
+}
+
 /// By `/proc/self/status`, in the first user namespace or another.
 fn permitted(status: &str, in_own_user_namespace: bool) -> Result<(), NoPermission> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(effective) = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()) else {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "not hexadecimal digits");
-        return Err(NoPermission::Unreadable(error));
-    };
-    if effective & (1 << CAP_SYS_TIME) == 0 {
-        return Err(NoPermission::NoCapability);
+    match has_capability(status) {
+        Some(true) => {}
+        Some(false) => return Err(NoPermission::NoCapability),
+        None => {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "not hexadecimal digits");
+            return Err(NoPermission::Unreadable(error));
+        }
     }
     if in_own_user_namespace {
         return Err(NoPermission::UserNamespace);

@@ -25,11 +25,17 @@ unsafe impl Page for kvm_clock::TimePage<Split> {}
 // SAFETY: as above.
 unsafe impl Page for kvm_clock::WallClockPage<Aligned> {}
 // SAFETY: as above.
+unsafe impl Page for kvm_clock::WallClockPage<Split> {}
+// SAFETY: as above.
 unsafe impl Page for hyperv::ReferencePage<Aligned> {}
+// SAFETY: as above.
+unsafe impl Page for hyperv::ReferencePage<Split> {}
 // SAFETY: as above.
 unsafe impl Page for vmclock::VmClockPage<Aligned> {}
 // SAFETY: as above.
 unsafe impl Page for steal_time::StealPage<Aligned> {}
+// SAFETY: as above.
+unsafe impl Page for steal_time::StealPage<Split> {}
 
 /// The page at `address`.
 ///

@@ -10,3 +10,4 @@ pub use damage::Damage;
 pub use record::Record;
 pub use recorder::read::{is_unfinished, read};
 pub use recorder::{Error, Joined, Recorder};
+pub use text::BadLines;

@@ -6,12 +6,19 @@
 //! earlier runs too. So wherever a run is killed, the partial file alone counts
 //! if it exists, and else the Parquet file: no comparison is lost, and none is
 //! read twice.
+//!
+//! Lines are handed to the system at once and not synced: what a killed program
+//! wrote is there, and a power failure costs the last half minute or so (Linux
+//! writes data after `vm.dirty_expire_centisecs`), which may be left as a line
+//! of zeros. Such a line is left out and counted. A Parquet file is synced
+//! before it takes its name.
 
 pub mod read;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -19,7 +26,7 @@ use rustix::fs::FlockOperation;
 use crate::damage::Damage;
 use crate::parquet;
 use crate::record::Record;
-use crate::text::{self, Form, ReadError};
+use crate::text::{self, BadLines, Form, ReadError};
 
 /// Why a file of comparisons cannot be created, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +100,8 @@ pub struct Joined {
     pub path: PathBuf,
     /// Bytes of a last line that was cut, which are left out.
     pub cut_bytes: u64,
+    /// Whole lines that are no comparisons, and are left out.
+    pub bad: BadLines,
 }
 
 /// Writes comparisons.
@@ -153,21 +162,29 @@ impl Recorder {
         let is_parquet = Kind::of(path).is_ok_and(|kind| kind == Kind::Parquet);
         let lines_path = if is_parquet { partial(path) } else { path.to_owned() };
         let mut taken = Taken { take, count: 0, refused: None };
-        if is_parquet && !lines_path.exists() {
-            let lines = unpack(path, &lines_path, &mut taken)?;
-            let is_empty = taken.count == 0;
-            let joined = Joined { path: path.into(), cut_bytes: 0 };
-            let recorder = Self { path: path.into(), lines_path, lines, form: Form::Csv, is_empty };
-            return Ok((recorder, joined));
-        }
-        let file = OpenOptions::new().read(true).write(true).open(&lines_path);
-        let mut lines = file.map_err(reading(&lines_path))?;
-        lock(&lines, &lines_path)?;
+        let mut lines = loop {
+            if is_parquet && !lines_path.exists() {
+                let lines = unpack(path, &lines_path, &mut taken)?;
+                let is_empty = taken.count == 0;
+                let bad = BadLines::default();
+                let joined = Joined { path: path.into(), cut_bytes: 0, bad };
+                let form = Form::Csv;
+                return Ok((Self { path: path.into(), lines_path, lines, form, is_empty }, joined));
+            }
+            let lines = OpenOptions::new().read(true).write(true).open(&lines_path);
+            let lines = lines.map_err(reading(&lines_path))?;
+            lock(&lines, &lines_path)?;
+            // A run that finished before the lock was had has removed it.
+            if is_at(&lines, &lines_path) {
+                break lines;
+            }
+        };
         let whole = taken.read_lines(&lines, &lines_path, Kind::of(path).ok())?;
         // The next comparison begins a line.
         lines.set_len(whole.bytes).map_err(writing(&lines_path))?;
         lines.seek(SeekFrom::End(0)).map_err(writing(&lines_path))?;
-        let joined = Joined { path: lines_path.clone(), cut_bytes: whole.cut_bytes };
+        let (cut_bytes, bad) = (whole.cut_bytes, whole.bad);
+        let joined = Joined { path: lines_path.clone(), cut_bytes, bad };
         let is_empty = taken.count == 0;
         let mut recorder =
             Self { path: path.into(), lines_path, lines, form: whole.form, is_empty };
@@ -242,6 +259,12 @@ fn lock(file: &File, path: &Path) -> Result<(), Error> {
     }
 }
 
+/// Whether an open file is still the one of that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (open.dev(), open.ino()) == (named.dev(), named.ino())
+}
+
 /// Gives the comparisons of earlier runs to `take` until it rejects one.
 struct Taken<T> {
     take: T,
@@ -298,7 +321,8 @@ fn begun(mut file: &File, kind: Option<Kind>) -> io::Result<Option<text::Whole>>
         }),
     };
     let cut_bytes = found.len() as u64;
-    Ok(form.map(|form| text::Whole { form, bytes: 0, cut_bytes }))
+    let bad = BadLines::default();
+    Ok(form.map(|form| text::Whole { form, bytes: 0, cut_bytes, bad }))
 }
 
 fn read_lines(

@@ -89,7 +89,22 @@ pub struct Whole {
     pub bytes: u64,
     /// Bytes after it, of a line that was cut.
     pub cut_bytes: u64,
+    /// Whole lines that are no comparisons, and are left out.
+    pub bad: BadLines,
 }
+
+/// Lines that are no comparisons: zeros, for the most part, where the power
+/// failed before the system had written them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BadLines {
+    /// How many.
+    pub count: u64,
+    /// The number of the first, from 1 on; 0 where there is none.
+    pub first: u64,
+}
+
+/// More bad lines than this are no accident.
+const MOST_BAD: u64 = 10;
 
 /// Why nothing more was read.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +120,7 @@ pub enum ReadError {
 /// Reads all comparisons of a file, one by one.
 ///
 /// # Errors
-/// It is no file of comparisons, or a whole line is none.
+/// It is no file of comparisons: most of its lines, or more than a few, are none.
 pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<Whole, ReadError> {
     let mut line = Vec::new();
     let (mut bytes, mut cut_bytes) = (0, 0);
@@ -132,15 +147,33 @@ pub fn read(mut from: impl BufRead, mut take: impl FnMut(Record)) -> Result<Whol
         }
     }
     let mut number = if form == Form::Csv { 2 } else { 1 };
+    let (mut good, mut bad, mut first_bad) = (0, BadLines::default(), None);
     while next(&mut line)? {
         number += 1;
-        let record = std::str::from_utf8(&line).ok().and_then(|line| form.record(line));
-        take(record.ok_or_else(|| Damage::Line { number, found: beginning(&line) })?);
+        match std::str::from_utf8(&line).ok().and_then(|line| form.record(line)) {
+            Some(record) => {
+                good += 1;
+                take(record);
+            }
+            None => {
+                bad.count += 1;
+                first_bad.get_or_insert_with(|| (number, beginning(&line)));
+            }
+        }
+        if bad.count > MOST_BAD {
+            break;
+        }
+    }
+    if let Some((number, found)) = first_bad {
+        bad.first = number;
+        if bad.count > MOST_BAD || bad.count >= good {
+            return Err(Damage::Line { number, found }.into());
+        }
     }
     if cut_bytes == LONGEST_LINE {
         return Err(Damage::Line { number: number + 1, found: beginning(&line) }.into());
     }
-    Ok(Whole { form, bytes, cut_bytes })
+    Ok(Whole { form, bytes, cut_bytes, bad })
 }
 
 fn form_of(mark: &[u8]) -> Result<Form, Damage> {

@@ -5,7 +5,7 @@ mod error;
 pub mod host;
 pub mod ntp;
 pub mod phc;
-mod rtc;
+pub mod rtc;
 mod source;
 pub mod unique;
 mod vmclock;

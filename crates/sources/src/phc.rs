@@ -11,15 +11,15 @@ mod spec;
 
 use std::path::{Path, PathBuf};
 
+use facts::hardware::PhcDriver;
 use facts::{Fact, Unknown};
 use linux::phc::{Phc, PhcReading};
 use units::{OffsetBound, TimeInterval, TimeReading};
 
-use crate::SourceError;
 use crate::source::{SourceStatus, now, offset};
-use scale::counts_utc;
+use crate::{SourceError, VmClockSource};
 
-pub use scale::{Apparent, PhcScale, UnknownScale, kernels_tai_s};
+pub use scale::{Apparent, PhcScale, Smear, UnknownScale, kernels_tai_s};
 pub use spec::{PhcSpec, is_same_device};
 
 /// Where the kernel shows each device's name.
@@ -81,6 +81,10 @@ impl PhcSource {
         SourceStatus {
             method: Some(self.phc.method().name().to_owned()),
             driver: Some(self.clock_name.clone()).filter(|name| !name.is_empty()),
+            leap_smear: self.smear().map(|smear| match smear {
+                Smear::Certain => "certain".to_owned(),
+                Smear::Possible => "possible".to_owned(),
+            }),
             ahead_of_utc_s: match self.ahead {
                 Ahead::ByScale => self.ahead_of_utc_s().ok(),
                 Ahead::Fixed(ahead_s) => ahead_s,
@@ -94,7 +98,38 @@ impl PhcSource {
     /// # Errors
     /// That is not known.
     pub fn ahead_of_utc_s(&self) -> Result<i32, UnknownScale> {
+        if self.scale == PhcScale::ByName && scale::is_vmclock(&self.clock_name) {
+            let page = Path::new("/dev").join(&self.clock_name);
+            let offset = match VmClockSource::open(&page) {
+                Fact::Known(mut page) => Some(page.offset()),
+                Fact::Unknown(_) => None,
+            };
+            return self.vmclocks_ahead_s(offset);
+        }
         self.scale.ahead_of_utc_s(&self.clock_name, kernels_tai_s)
+    }
+
+    /// Whether it spreads leap seconds.
+    pub fn smear(&self) -> Option<Smear> {
+        scale::smear(&self.clock_name)
+    }
+
+    /// How far a VMClock's device is ahead of the UTC of its own page, whose
+    /// offset from CLOCK_REALTIME is given, or else of CLOCK_REALTIME: never by
+    /// the name, which two kernels give to two scales.
+    fn vmclocks_ahead_s(
+        &self,
+        page: Option<Result<OffsetBound, SourceError>>,
+    ) -> Result<i32, UnknownScale> {
+        let tells_none = |why: SourceError| UnknownScale::PageTellsNone(why.to_string());
+        let pages_ns = page.transpose().map_err(tells_none)?.map_or(0, |page| page.offset_ns);
+        let Ok((device_ns, _)) = self.apparent() else { return Err(UnknownScale::AtNeither) };
+        let tai_s = kernels_tai_s();
+        match Apparent::of(device_ns.saturating_sub(pages_ns), &tai_s) {
+            Apparent::Utc => Ok(0),
+            Apparent::Tai => PhcScale::tai(&tai_s).ahead_of_utc_s("", || tai_s),
+            _ => Err(UnknownScale::AtNeither),
+        }
     }
 
     /// How far it is ahead of CLOCK_REALTIME, whatever it counts, ns, and what
@@ -158,7 +193,7 @@ pub fn device_reader(path: &Path) -> Result<impl Fn() -> Option<(u64, u64)> + us
     Ok(move || Some(phc.read().ok()?.device_ns))
 }
 
-/// The devices whose names state that they show UTC: hosts' clocks, for the
+/// The devices that tell the time of day by their names: hosts' clocks, for the
 /// most part.
 pub fn hosts_clocks() -> Vec<PathBuf> {
     hosts_clocks_below(Path::new(CLASS))
@@ -168,7 +203,9 @@ fn hosts_clocks_below(class: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(class).into_iter().flatten().flatten();
     let mut devices: Vec<PathBuf> = entries
         .map(|entry| Path::new("/dev").join(entry.file_name()))
-        .filter(|device| clock_name(class, device).is_some_and(|name| counts_utc(&name)))
+        .filter(|device| {
+            clock_name(class, device).is_some_and(|name| PhcDriver::of(&name).is_hosts())
+        })
         .collect();
     devices.sort();
     devices

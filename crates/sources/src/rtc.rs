@@ -1,18 +1,19 @@
-//! The real-time clock, as the kernel's sysfs shows it: whole seconds.
+//! The real-time clock, as the kernel's sysfs shows it: whole seconds, or their
+//! changes.
+
+mod edge;
 
 use std::path::{Path, PathBuf};
 
-use facts::hardware::{RtcConvention, parse_convention};
 use facts::{Fact, Unknown};
 use units::{TimeInterval, TimeReading};
 
 use crate::SourceError;
 
+pub use edge::{Edge, Seconds, next_edge};
+
 /// Where the kernel lists them.
 const CLASS: &str = "/sys/class/rtc";
-
-/// Where hwclock and installers note what the RTC keeps.
-const ADJTIME: &str = "/etc/adjtime";
 
 /// A real-time clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,21 +22,12 @@ pub struct Rtc {
 }
 
 impl Rtc {
-    /// `rtc0`.
+    /// `rtc0`, whatever it keeps: UTC, local time or a date years off.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
     pub fn find() -> Fact<Self> {
         Self::below(Path::new(CLASS), "rtc0")
-    }
-
-    /// `rtc0`, unless it keeps local time, which is not the same hour all
-    /// year.
-    pub fn find_utc() -> Fact<Self> {
-        let convention = std::fs::read_to_string(ADJTIME).ok();
-        if let Some(Fact::Known(RtcConvention::Local)) = convention.as_deref().map(parse_convention)
-        {
-            let why = "the RTC keeps local time, by /etc/adjtime";
-            return Fact::Unknown(Unknown::not_applicable(why));
-        }
-        Self::find()
     }
 
     fn below(class: &Path, device: &str) -> Fact<Self> {
@@ -64,6 +56,21 @@ impl Rtc {
         let before = stamp();
         let seconds = self.seconds()?;
         Ok(reading(before, seconds, stamp()))
+    }
+}
+
+/// Timed by CLOCK_MONOTONIC_RAW.
+impl Seconds for Rtc {
+    fn seconds(&self) -> Option<u64> {
+        Rtc::seconds(self).ok()
+    }
+
+    fn now_ns(&self) -> u64 {
+        linux::clock::Clock::MonotonicRaw.read_ns().unwrap_or_default()
+    }
+
+    fn wait(&self, ns: u64) {
+        std::thread::sleep(std::time::Duration::from_nanos(ns));
     }
 }
 

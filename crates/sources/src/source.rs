@@ -44,6 +44,9 @@ pub struct SourceStatus {
     /// How far a PTP hardware clock is ahead of UTC, s, which is subtracted: 0
     /// for one that counts UTC; null where that is not known.
     pub ahead_of_utc_s: Option<i32>,
+    /// Whether a PTP hardware clock spreads leap seconds over hours by its name:
+    /// `certain` or `possible`.
+    pub leap_smear: Option<String>,
     /// chronyd's own figures, as of the last comparison.
     pub chrony: Option<ChronyTracking>,
 }

@@ -8,10 +8,10 @@ use linux::vmclock::VmClockDevice;
 use pvclock::ReadError;
 use pvclock::counter::{Counter, Tsc};
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
-use units::{TimeInterval, TimeReading};
+use units::{OffsetBound, TimeInterval, TimeReading};
 
 use crate::SourceError;
-use crate::source::SourceStatus;
+use crate::source::{SourceStatus, now, offset};
 
 /// Tries to find the page unchanged around a reading: a host writes it once a
 /// second or less, and a reading takes microseconds.
@@ -40,6 +40,19 @@ pub enum VmClockError {
         device: String,
         /// What prevents it.
         error: ReadError,
+    },
+    /// The page is there for its markers alone: QEMU's and Firecracker's.
+    #[error(
+        "{device}: the page tells no time (counter_id {counter_id:#04x}, clock_status \
+         {clock_status}): this host announces snapshots and migrations by it, no more"
+    )]
+    TellsNoTime {
+        /// The device.
+        device: String,
+        /// Which counter its time would be of; 0xff is none.
+        counter_id: u8,
+        /// Its status; 0 is unknown.
+        clock_status: u8,
     },
     /// The page does not give UTC.
     #[error("{device}: {why}")]
@@ -98,6 +111,14 @@ impl VmClockSource {
         Ok(self.read_by(&Tsc, stamp)?)
     }
 
+    /// Its time minus CLOCK_REALTIME, now.
+    ///
+    /// # Errors
+    /// As [`VmClockSource::read`], or none that can be compared.
+    pub fn offset(&mut self) -> Result<OffsetBound, SourceError> {
+        offset(self.read(now)?, || format!("vmclock {}", self.name))
+    }
+
     /// As [`VmClockSource::read`], by any counter.
     pub(crate) fn read_by<S>(
         &mut self,
@@ -135,8 +156,14 @@ impl VmClockSource {
 
     fn utc(&self, info: VmClockInfo, count: u64) -> Result<Utc, VmClockError> {
         let device = || self.name.clone();
-        let time = info.time_at(count);
-        let time = time.map_err(|error| VmClockError::Page { device: device(), error })?;
+        let time = info.time_at(count).map_err(|error| match error {
+            ReadError::SwitchedOff { .. } => VmClockError::TellsNoTime {
+                device: device(),
+                counter_id: info.counter_id.0,
+                clock_status: info.clock_status.0,
+            },
+            error => VmClockError::Page { device: device(), error },
+        })?;
         time.utc().map_err(|why| VmClockError::NoUtc { device: device(), why })
     }
 }

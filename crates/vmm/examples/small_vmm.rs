@@ -12,6 +12,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use host::pages::TimePage;
 use host::{Event, GuestAddress, GuestClock, GuestMemory, Kind, Misplaced, Settings, VcpuId};
 use kvm_bindings::{
     KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, kvm_enable_cap,
@@ -21,8 +22,8 @@ use kvm_ioctls::{
     Kvm, MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VcpuExit, VcpuFd, VmFd,
 };
 use pvclock::counter::Tsc;
-use pvclock::kvm_clock::{TimePage, TimeReader};
-use pvclock::shared::{Page, Split, page_at};
+use pvclock::kvm_clock::TimeReader;
+use pvclock::shared::{Page, page_at};
 use vm_memory::{Bytes as _, GuestMemoryBackend as _, GuestMemoryMmap};
 use vmm::{host_clock, kvm};
 
@@ -132,7 +133,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             VcpuExit::IoOut(..) if printed_at <= started.elapsed() => {
                 printed_at += Duration::from_millis(100);
-                let page: &TimePage<Split> = memory.page(PAGE)?;
+                let page: &TimePage = memory.page(PAGE)?;
                 let reader = TimeReader::new(page);
                 // The guest's TSC is ours plus its offset.
                 let guest_tsc = || pvclock::counter::Counter::read(&Tsc).wrapping_add(tsc_offset);

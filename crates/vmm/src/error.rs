@@ -138,4 +138,14 @@ impl MachineError {
     pub(crate) fn kvm(call: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Self {
         move |error| Self::Kvm { call, error }
     }
+
+    /// The kernel's error number, if a call to KVM failed.
+    pub(crate) fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Kvm { error, .. } | Self::Clock(kvm::Error::Call { error, .. }) => {
+                Some(error.errno())
+            }
+            _ => None,
+        }
+    }
 }

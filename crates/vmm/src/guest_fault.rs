@@ -57,6 +57,11 @@ pub enum Cause {
         /// The kernel's error number.
         errno: i32,
     },
+    /// It wrote its TSC, and KVM did not take the new value.
+    TscNotSet {
+        /// The kernel's error number; 0 if the error was no system call's.
+        errno: i32,
+    },
     /// An exit that this machine does not handle.
     UnknownExit {
         /// KVM's exit reason.
@@ -99,6 +104,10 @@ impl fmt::Display for GuestFault {
             }
             Cause::RunFailed { errno } => {
                 write!(f, "KVM_RUN: {}", std::io::Error::from_raw_os_error(errno))?;
+            }
+            Cause::TscNotSet { errno } => {
+                let error = std::io::Error::from_raw_os_error(errno);
+                write!(f, "it wrote its TSC, and KVM did not take the value: {error}")?;
             }
             Cause::UnknownExit { reason } => write!(f, "unknown exit (KVM exit reason {reason})")?,
         }

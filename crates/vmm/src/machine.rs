@@ -1,6 +1,7 @@
 //! The machine: vCPUs on their threads, with shared memory and devices.
 
 mod control;
+mod kernel;
 mod requests;
 mod saved;
 
@@ -181,11 +182,6 @@ impl Machine {
     /// Guest memory.
     pub fn ram(&self) -> &GuestRam {
         &self.shared.ram
-    }
-
-    /// KVM's VM: for KVM_GET_CLOCK and similar calls.
-    pub fn vm(&self) -> &VmFd {
-        &self.vm
     }
 
     /// When it was created.

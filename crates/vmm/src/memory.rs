@@ -4,8 +4,9 @@
 //! 1. The mapping lives as long as [`GuestRam`], and vm-memory has checked
 //!    that a slice lies wholly inside it.
 //! 2. This process accesses memory that the guest shares only by atomic words of
-//!    one size for each address: [`SharedArea`] at its own address, clock pages
-//!    as the types that the provider's writers take.
+//!    one size for each address: [`SharedArea`] at its own address, by 64-bit
+//!    words, and all else as pages of 32-bit words ([`host::pages`]). A page that
+//!    reaches into the shared area, where a guest may ask for one, is refused.
 #![allow(unsafe_code)]
 
 use guest::layout::{self, Pages};
@@ -111,7 +112,12 @@ impl GuestRam {
 impl GuestMemory for GuestRam {
     fn page<P: Page>(&self, address: host::GuestAddress) -> Result<&P, Misplaced> {
         let (address, length) = (address.0, size_of::<P>());
-        let at = self.pointer(address, length).ok_or(Misplaced::Outside { address, length })?;
+        let outside = Misplaced::Outside { address, length };
+        let at = self.pointer(address, length).ok_or(outside)?;
+        let shared = layout::SHARED..layout::SHARED + size_of::<SharedArea>() as u64;
+        if address < shared.end && shared.start < address + length as u64 {
+            return Err(outside);
+        }
         // SAFETY: inside the mapping (invariant 1), atomics of one size
         // (invariant 2); alignment is checked by it.
         unsafe { shared::page_at(at) }
@@ -122,13 +128,12 @@ impl GuestMemory for GuestRam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pvclock::kvm_clock::TimePage;
-    use pvclock::shared::Split;
+    use host::pages::TimePage;
 
     #[test]
     fn pages_are_inside_or_refused() {
         let ram = GuestRam::new(layout::MEMORY_MIN).unwrap();
-        let page = |address| ram.page::<TimePage<Split>>(host::GuestAddress(address));
+        let page = |address| ram.page::<TimePage>(host::GuestAddress(address));
         assert!(page(0).is_ok());
         assert!(page(layout::MEMORY_MIN - 32).is_ok());
         for address in [layout::MEMORY_MIN - 31, layout::MEMORY_MIN, u64::MAX, u64::MAX - 31] {
@@ -137,6 +142,16 @@ mod tests {
                 "{address:#x}: {:?}",
                 page(address)
             );
+        }
+        let shared_end = layout::SHARED + size_of::<SharedArea>() as u64;
+        for (address, is_ok) in [
+            (layout::SHARED - 32, true),
+            (layout::SHARED - 28, false),
+            (layout::SHARED + 4, false),
+            (shared_end - 4, false),
+            (shared_end, true),
+        ] {
+            assert_eq!(page(address).is_ok(), is_ok, "{address:#x}");
         }
         assert!(matches!(page(2), Err(Misplaced::Unaligned { address: 2, alignment: 4 })));
     }

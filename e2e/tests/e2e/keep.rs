@@ -68,8 +68,8 @@ fn ahead(offset_s: f64) -> NtpServer {
 }
 
 fn keep_would_step(program: &Program) {
-    let server = ahead(2.0);
-    let (said, lines) = kept(program, &[&server], &["--duration", "2s"]);
+    let servers = [ahead(2.0), ahead(2.0)];
+    let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "2s"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
     keeps_to(program, "keep", &said.out);
     let steps = of(&lines, "corrected");
@@ -84,8 +84,8 @@ fn keep_would_step(program: &Program) {
     assert!(moved >= step["by_ns"].as_i64().unwrap(), "{step}");
     // With that done, the clock would be right.
     assert_eq!(of(&lines, "synchronised").len(), 1, "{}", said.out);
-    // Twice before it, and once to verify it.
-    assert_eq!(server.stop(), 3);
+    // Each once before it, as the other confirms it, and once to verify it.
+    assert_eq!(servers.map(NtpServer::stop), [2, 2]);
     // A dry run takes off what it would have done; a second step by what was
     // measured before the first would show here, and be the opposite of it.
     assert_eq!(of(&lines, "summary")[0]["steps"], 1, "{}", said.out);
@@ -93,8 +93,8 @@ fn keep_would_step(program: &Program) {
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "3s", "--poll", "1s"]);
     let steps = of(&lines, "corrected").into_iter().filter(|line| line["how"] == "step");
     assert_eq!(steps.count(), 1, "{}", said.out);
-    let server = ahead(2.0);
-    let more = ["--ntp", &server.name(), "--timeout", "1s", "--duration", "3s"];
+    let names = servers.each_ref().map(NtpServer::name);
+    let more = ["--ntp", &names[0], "--ntp", &names[1], "--timeout", "1s", "--duration", "3s"];
     let text = program.run(&dry(&more));
     assert!(text.out.contains("dry run: nothing is"), "{}", text.out);
     assert!(text.out.contains("step: would correct by +"), "{}", text.out);
@@ -113,8 +113,9 @@ fn keep_would_slew(program: &Program) {
 
 fn keep_follows_a_step(program: &Program) {
     let step = Some((Duration::from_secs(2), 5.0));
-    let server = NtpServer::start(Behaviour { step, ..Behaviour::default() });
-    let (said, lines) = kept(program, &[&server], &["--duration", "6s", "--poll", "1s"]);
+    let servers = [(); 2].map(|()| NtpServer::start(Behaviour { step, ..Behaviour::default() }));
+    let more = ["--duration", "6s", "--poll", "1s"];
+    let (said, lines) = kept(program, &servers.each_ref(), &more);
     let steps = of(&lines, "corrected");
     assert_eq!(steps.len(), 1, "{}", said.out);
     assert!(is_by(steps[0], 5.0), "{}", steps[0]);
@@ -138,7 +139,11 @@ fn keep_corrects_nothing_between_two(program: &Program) {
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
     assert_eq!(of(&lines, "refused")[0]["why"], "contradiction", "{}", said.out);
-    // Years off: refused, even if no other server contradicts.
+    // One server alone corrects a second, and nothing that is years off.
+    let server = ahead(2.0);
+    let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
+    assert!(of(&lines, "corrected").is_empty(), "{}", said.out);
+    assert_eq!(of(&lines, "refused")[0]["why"]["lone-server"]["most_ns"], 1_000_000_000);
     let server = ahead(20.0 * 366.0 * 86_400.0);
     let (said, lines) = kept(program, &[&server], &["--duration", "1s"]);
     assert!(of(&lines, "corrected").is_empty(), "{}", said.out);

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "lab_refuses_invalid_options", needs: &[], run: refuses_invalid_options },
     Case { name: "lab_prints_the_same_figure_in_every_format", needs: &[], run: every_format },
     Case { name: "lab_tables_fit_80_columns", needs: &[Need::Kvm], run: tables_fit },
+    Case { name: "lab_boots_soon_in_little_memory", needs: &[Need::Kvm], run: boots_soon },
     Case { name: "lab_guest_image_is_not_overwritten", needs: &[], run: not_overwritten },
     Case {
         name: "lab_guest_image_boots_under_qemu",
@@ -118,14 +119,52 @@ fn refuses_invalid_options(program: &Program) {
 
 fn tables_fit(program: &Program) {
     let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
-    let output = program.run(&[&["lab"], &quick[..]].concat());
-    // A busy machine may fail a check; here the experiments only have to run.
-    assert!(matches!(output.code, Some(0 | 1)), "{}{}", output.out, output.err);
+    let mut output = program.run(&[&["lab"], &quick[..]].concat());
+    if output.code == Some(1) {
+        println!("retried, as the host may be busy: {}", output.out);
+        output = program.run(&[&["lab"], &quick[..]].concat());
+    }
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{}", output.out);
     let wide: Vec<&str> = output.out.lines().filter(|line| line.chars().count() > 80).collect();
     assert!(wide.is_empty(), "{wide:#?}");
     for word in ["Virtual machines on /dev/kvm", "\nSummary\n", "first report"] {
         assert!(output.out.contains(word), "{word}: {}", output.out);
     }
+}
+
+/// A machine's start to its guest's first report, and the most memory that was in
+/// use.
+fn boots_soon(program: &Program) {
+    const BOOT_MS: f64 = 300.0;
+    const RESIDENT_KB: u64 = 64 * 1024;
+    let booted = || {
+        let mut lab = Command::new(program.path())
+            .args(["lab", "cost", "--provider", "kvm", "--format", "json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let status = format!("/proc/{}/status", lab.id());
+        let mut resident_kb = 0;
+        while lab.try_wait().expect("our own child").is_none() {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let most = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let most = most.and_then(|most| most.trim().trim_end_matches(" kB").parse().ok());
+            resident_kb = resident_kb.max(most.unwrap_or(0));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let output = lab.wait_with_output().expect("our own child");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (report["boot_ms"].as_f64().expect("a figure"), resident_kb)
+    };
+    let (mut boot_ms, resident_kb) = booted();
+    if boot_ms > BOOT_MS {
+        println!("retried, as the host may be busy: {boot_ms} ms");
+        boot_ms = booted().0;
+    }
+    assert!(boot_ms > 0.0 && boot_ms <= BOOT_MS, "{boot_ms} ms");
+    assert!((1..=RESIDENT_KB).contains(&resident_kb), "{resident_kb} kB");
 }
 
 fn not_overwritten(program: &Program) {

@@ -110,7 +110,7 @@ fn lab_stops_a_guest_that_never_ends(_: &Program) {
             }
         }
         // Its registers can still be read.
-        machine.call_vcpu(0, |vcpu| vcpu.get_regs()).expect("its thread").expect("its registers");
+        machine.registers(0).expect("its registers");
         let began = Instant::now();
         drop(machine);
         assert!(began.elapsed() < TIMEOUT, "took {:?}", began.elapsed());
@@ -224,7 +224,7 @@ fn lab_survives_extreme_timers(_: &Program) {
             let is_expected = matches!(slept, Ok(_) | Err(MachineError::TimedOut { .. }));
             assert!(is_expected, "{cycles} cycles on {backend:?}: {slept:?}");
         }
-        assert!(machine.call_vcpu(0, |vcpu| vcpu.get_regs()).is_ok(), "its thread replies");
+        assert!(machine.registers(0).is_ok(), "its thread replies");
     }
 }
 
@@ -243,7 +243,7 @@ fn lab_survives_pages_over_the_guest_itself(_: &Program) {
                 // The host survives whatever the guest then does.
                 let _ = machine.request(0, Request::WriteMsr { msr, value });
             }
-            assert!(machine.call_vcpu(0, |vcpu| vcpu.get_regs()).is_ok(), "its thread replies");
+            assert!(machine.registers(0).is_ok(), "its thread replies");
         }
         start(backend);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use e2e::{Case, Need, Program};
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::vmclock::PAGE;
 
@@ -133,7 +133,7 @@ fn reports_a_restore(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 2);
     let disruption = watch.disruption();
-    assert_eq!(disruption["kind"], "snapshot-restored", "{disruption:#}");
+    assert_eq!(disruption["kinds"], json!(["snapshot-restored"]), "{disruption:#}");
     assert_eq!(evidence(&disruption), ["vm-clock-marker", "vm-clock-generation"], "{disruption:#}");
     assert_eq!(watch.end().1["snapshot-restored"], 1);
 }
@@ -142,7 +142,7 @@ fn reports_a_migration(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 1);
     let disruption = watch.disruption();
-    assert_eq!(disruption["kind"], "migrated", "{disruption:#}");
+    assert_eq!(disruption["kinds"], json!(["migrated"]), "{disruption:#}");
     assert_eq!(evidence(&disruption), ["vm-clock-marker"], "{disruption:#}");
 }
 
@@ -153,7 +153,7 @@ fn reads_new_lines_of_the_log(program: &Program) {
                  5,3,3,-;random: crng reseeded due to virtual machine fork\n";
     watch.log.write_all(lines.as_bytes()).expect("a file of ours");
     let disruption = watch.disruption();
-    assert_eq!(disruption["kind"], "snapshot-restored", "{disruption:#}");
+    assert_eq!(disruption["kinds"], json!(["snapshot-restored"]), "{disruption:#}");
     assert_eq!(evidence(&disruption), ["log"], "{disruption:#}");
 }
 
@@ -195,7 +195,7 @@ fn reports_a_switch(program: &Program) {
     fs::write(CURRENT, other).expect("root may switch");
     let disruption = watch.line();
     drop(first);
-    assert_eq!(disruption["kind"], "source-switched", "{disruption:#}");
+    assert_eq!(disruption["kinds"], json!(["source-switched"]), "{disruption:#}");
     assert_eq!(disruption["evidence"][0]["after"], other, "{disruption:#}");
 }
 
@@ -230,7 +230,7 @@ fn fails_on_the_given_kinds(program: &Program) {
     for (kind, code) in [("snapshot-restored,pause", 1), ("pause", 0)] {
         let mut watch = Watch::begin(program, &["--duration", "60s", "--fail-on", kind]);
         watch.write_page(2, 2);
-        assert_eq!(watch.disruption()["kind"], "snapshot-restored");
+        assert_eq!(watch.disruption()["kinds"], json!(["snapshot-restored"]));
         assert_eq!(watch.end().0, Some(code), "{kind}");
     }
 }

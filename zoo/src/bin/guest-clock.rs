@@ -15,7 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
-const USAGE: &str = "usage: print INTERVAL_MS | step SECONDS | frequency PPM | leap insert|none";
+const USAGE: &str =
+    "usage: print INTERVAL_MS | step SECONDS | frequency PPM | leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -47,6 +48,7 @@ fn run(words: &[&str]) -> Result<(), String> {
             change(|clock| clock.set_frequency(ppm).map(drop))
         }
         ["leap", "insert"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap61)),
+        ["leap", "delete"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap59)),
         ["leap", "none"] => change(|clock| clock.set_leap_seconds(LeapIndicator::NoWarning)),
         _ => Err(USAGE.to_owned()),
     }
@@ -112,7 +114,7 @@ mod tests {
         for words in words {
             assert!(run(words).unwrap_err().contains("not changed"), "{words:?}");
         }
-        for words in [&["step", "inf"][..], &["step"], &["leap", "delete"], &["print", "soon"]] {
+        for words in [&["step", "inf"][..], &["step"], &["leap", "skip"], &["print", "soon"]] {
             assert!(!run(words).unwrap_err().contains("not changed"), "{words:?}");
         }
     }

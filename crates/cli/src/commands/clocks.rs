@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use inspect::clock_call::Call;
 use inspect::measure::{Plan, Session};
 use inspect::tree::Tree;
 
@@ -43,7 +44,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let report = match &args.root {
         Some(folder) => ClocksReport::new(&inspect::read(&captured(folder)?), None, args.all),
         None => {
-            let mut session = Session::new(Plan::monotonic(MEASURING));
+            let mut plan = Plan::monotonic(MEASURING);
+            plan.calls.push(Call::Rdtsc);
+            let mut session = Session::new(plan);
             session.round(1, &|_| ());
             let measured = session.finish();
             ClocksReport::new(&inspect::read(&Tree::live()), Some(&measured), args.all)

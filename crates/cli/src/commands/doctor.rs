@@ -1,20 +1,27 @@
 //! `parachron doctor`: what is wrong with a machine's clocks, and what to do.
 
 mod csv;
+mod fleet;
 mod markdown;
 mod rule_list;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::ArgAction;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doctor::finding::{Diagnosis, Severity};
-use doctor::report::DoctorReport;
+use doctor::fleet::FleetReport;
+use doctor::report::{DoctorReport, Origin};
+use doctor::rules::RULES;
+use doctor::selection::RuleSelection;
 use inspect::measure;
 use inspect::tree::Tree;
 use instruments::measurements::Measurements;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::commands::capture::captured;
 use crate::error::CliError;
@@ -30,9 +37,18 @@ const MEASURING: Duration = Duration::from_millis(1500);
 /// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine a captured folder instead of this machine
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
+    /// Examine captured folders instead of this machine; of several, a summary
+    /// by finding
+    #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
+    root: Vec<PathBuf>,
+
+    /// Apply this rule only; repeatable
+    #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
+    only: Vec<String>,
+
+    /// Leave out this rule; repeatable
+    #[arg(long, value_name = "RULE", value_parser = rule_names(), hide_possible_values = true)]
+    ignore: Vec<String>,
 
     /// Also list the rules that found nothing, and those that could not run
     #[arg(long, short)]
@@ -51,7 +67,10 @@ pub(crate) struct Args {
     no_measure: bool,
 
     /// List all rules with what they check, and exit
-    #[arg(long, conflicts_with_all = ["root", "verbose", "fail_on", "no_measure"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["root", "only", "ignore", "verbose", "fail_on", "no_measure"]
+    )]
     rules: bool,
 }
 
@@ -61,24 +80,69 @@ fn severities() -> impl TypedValueParser<Value = Severity> {
         .map(|name| if name == "error" { Severity::Error } else { Severity::Warning })
 }
 
+/// The rules that `--only` and `--ignore` name; of another name, clap tells the
+/// nearest.
+fn rule_names() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(RULES.iter().map(|rule| rule.name))
+}
+
+/// The JSON of one machine, or of several.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, to be printed")]
+pub(crate) enum Output {
+    /// One machine.
+    One(DoctorReport),
+    /// Several `--root`.
+    Fleet(FleetReport),
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.rules {
         return rule_list::print(args.format);
     }
-    let report = match &args.root {
-        Some(folder) => DoctorReport::new(inspect::read(&captured(folder)?), None),
+    let selection = RuleSelection { only: args.only.clone(), ignore: args.ignore.clone() };
+    if let [_, _, ..] = args.root.as_slice() {
+        return fleet::run(args, &selection);
+    }
+    let report = match args.root.first() {
+        Some(folder) => examined(folder, &selection)?,
         None => {
             let measurements = (!args.no_measure).then(measure_here);
-            DoctorReport::new(inspect::read(&Tree::live()), measurements)
+            DoctorReport::by(inspect::read(&Tree::live()), measurements, &selection).from(Origin {
+                host: Some(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+                ..now()
+            })
         }
     };
+    let code = exit_code([&report.diagnosis], args.fail_on);
     match args.format {
         Format::Text => output::text(&text::render(&report, args.verbose, output::colours()))?,
         Format::Markdown => output::text(&markdown::render(&report, args.verbose))?,
         Format::Csv => output::text(&csv::render(&report.diagnosis, args.verbose))?,
-        Format::Json => output::json(&report)?,
+        Format::Json => output::json(&Output::One(report))?,
     }
-    Ok(exit_code(&report.diagnosis, args.fail_on))
+    Ok(code)
+}
+
+/// A captured folder's report.
+fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
+    let tree = captured(folder)?;
+    Ok(DoctorReport::by(inspect::read(&tree), None, selection).from(Origin {
+        root: Some(folder.display().to_string()),
+        captured_unix_s: tree.captured_unix_s(),
+        ..now()
+    }))
+}
+
+/// This program, now.
+fn now() -> Origin {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Origin {
+        examined_unix_s: since.map_or(0, |since| since.as_secs()),
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Origin::default()
+    }
 }
 
 fn measure_here() -> Measurements {
@@ -86,9 +150,13 @@ fn measure_here() -> Measurements {
     measure::quick(MEASURING, &|what| progress.doing(what))
 }
 
-fn exit_code(diagnosis: &Diagnosis, fail_on: Option<Severity>) -> ExitCode {
+fn exit_code<'d>(
+    diagnoses: impl IntoIterator<Item = &'d Diagnosis>,
+    fail_on: Option<Severity>,
+) -> ExitCode {
     // Worst first.
-    let worst = diagnosis.findings.first().map(|worst| worst.severity);
+    let worst_of = |one: &Diagnosis| one.findings.first().map(|worst| worst.severity);
+    let worst = diagnoses.into_iter().filter_map(worst_of).max();
     if fail_on.is_some_and(|limit| worst >= Some(limit)) {
         ExitCode::from(FOUND)
     } else {

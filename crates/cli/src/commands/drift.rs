@@ -167,7 +167,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let facts = inspect::read(&Tree::live());
     let (references, note) = references(args)?;
     let only = if let [only] = &references[..] { only.is_clock() } else { None };
-    let clocks = Clocks::find(&args.clock, only, &facts);
+    let mut clocks = Clocks::find(&args.clock, only, &facts);
+    if !args.stopwatch && !args.duration.is_zero() {
+        clocks = clocks.for_run(args.duration);
+    }
     let budget = Budget {
         max_ppm: args.max_ppm,
         max_offset_ns: args.max_offset.map(|limit| limit.as_secs_f64() * 1e9),
@@ -240,9 +243,14 @@ fn show(args: &Args, run: &Run, budget: Budget) -> Result<ExitCode, CliError> {
         Format::Text | Format::Markdown => output::text(&text::render(&report, args.format)),
     };
     drawn.and(printed)?;
-    if !report.disturbed.is_empty() {
+    if let [first, others @ ..] = &report.disturbed[..] {
+        // The report has them all.
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(" And {more} more, as reported."),
+        };
         return Err(CliError::Failed {
-            cause: report.disturbed.join(" "),
+            cause: format!("{first}{more}"),
             remedy:
                 "measure again, with another reference or several (three show which is wrong); \
                      `parachron watch` shows what sets a clock"

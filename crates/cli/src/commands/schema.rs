@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use doctor::report::DoctorReport;
 use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
@@ -11,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
+use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
@@ -49,7 +49,7 @@ enum Documented {
 impl Documented {
     fn schema(self) -> Schema {
         match self {
-            Self::Doctor => schema_of::<DoctorReport>(),
+            Self::Doctor => schema_of::<Output>(),
             Self::Bench => schema_of::<BenchReport>(),
             Self::Capture => schema_of::<Manifest>(),
             Self::Clocks => schema_of::<ClocksReport>(),

@@ -59,11 +59,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = LineFormat::Text)]
     format: LineFormat,
 
-    /// Report only these kinds of disruption, and no single steps or updates
+    /// Report only what may be of these kinds, and no single steps or updates
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     kind: Vec<Kind>,
 
-    /// Exit with code 1 if one of these was reported
+    /// Exit with code 1 if what was reported may be of these kinds
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', value_parser = kinds())]
     fail_on: Vec<Kind>,
 
@@ -148,7 +148,9 @@ impl Args {
     fn selected(&self, mut lines: Vec<Line>) -> Vec<Line> {
         lines.retain(|line| match &line.event {
             _ if self.kind.is_empty() => true,
-            WatchEvent::Disruption(disruption) => self.kind.contains(&disruption.kind),
+            WatchEvent::Disruption(disruption) => {
+                self.kind.iter().any(|kind| disruption.kinds.contains(*kind))
+            }
             WatchEvent::Change(_) => false,
             WatchEvent::Started(_) | WatchEvent::Summary(_) => true,
         });
@@ -156,8 +158,7 @@ impl Args {
     }
 
     fn exit_code(&self, watched: &Watched) -> ExitCode {
-        let reported = &watched.summary().disruptions;
-        let failed = self.fail_on.iter().any(|kind| reported.contains_key(kind));
+        let failed = self.fail_on.iter().any(|kind| watched.kinds().contains(kind));
         if failed { ExitCode::from(FOUND) } else { ExitCode::SUCCESS }
     }
 }

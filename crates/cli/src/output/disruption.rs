@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use disruptions::steering::Move;
-use disruptions::{Disruption, Evidence, Kind, LateCause, Size};
+use disruptions::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 use instruments::figures::{count, exact_time, signed, time};
 
 use super::event_line::DAY_S;
 
 /// The label of its line.
-pub(crate) fn label(kind: Kind) -> &'static str {
+pub(crate) fn label(kinds: Kinds) -> &'static str {
+    let Some(kind) = kinds.only() else { return label_of_several(kinds) };
     match kind {
         Kind::Steered => "STEERED",
         Kind::ClockSet => "CLOCK SET",
@@ -27,18 +28,29 @@ pub(crate) fn label(kind: Kind) -> &'static str {
     }
 }
 
+/// What is certain of a machine of which several kinds fit.
+fn label_of_several(kinds: Kinds) -> &'static str {
+    if kinds.contains(Kind::Suspend) {
+        "SUSPEND"
+    } else if kinds.contains(Kind::Pause) {
+        "STOPPED"
+    } else {
+        "DISRUPTED"
+    }
+}
+
 /// What happened, what it did to the time of day, and the evidence, line by
 /// line.
 pub(crate) fn lines(disruption: &Disruption) -> Vec<String> {
     let mut lines = vec![sentence(disruption)];
-    lines.extend(behind(disruption).map(|behind| format!("the time of day is {behind}")));
+    lines.extend(behind(disruption).map(|behind| format!("it left the time of day {behind}")));
     lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
     lines
 }
 
 /// How often each kind was reported: `disruptions: clock-set 2, pause 1`.
-pub(crate) fn counts(of_kinds: &BTreeMap<Kind, u64>) -> String {
-    let each = of_kinds.iter().map(|(kind, times)| format!("{} {}", kind.name(), count(*times)));
+pub(crate) fn counts(of_kinds: &BTreeMap<String, u64>) -> String {
+    let each = of_kinds.iter().map(|(kinds, times)| format!("{kinds} {}", count(*times)));
     let each = each.collect::<Vec<_>>().join(", ");
     format!("disruptions: {}", if each.is_empty() { "none" } else { &each })
 }
@@ -56,7 +68,10 @@ fn sentence(disruption: &Disruption) -> String {
     let moved = size.map_or(String::new(), |size| format!(" by {}", plus_minus(size, true)));
     let lasted = size.map_or(String::new(), |size| format!(" for {}", plus_minus(size, false)));
     let stolen = size.map_or(String::new(), |size| format!(": {}", plus_minus(size, false)));
-    match disruption.kind {
+    let Some(kind) = disruption.kinds.only() else {
+        return several(disruption.kinds, &lasted);
+    };
+    match kind {
         Kind::Steered => format!("the clock was steered{moved}"),
         Kind::ClockSet => format!("the time of day was set{moved}"),
         Kind::LeapSecond => "a leap second passed".into(),
@@ -69,6 +84,35 @@ fn sentence(disruption: &Disruption) -> String {
         Kind::HostStepped => format!("the host stepped its page{moved}"),
         Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
         other => other.name().into(),
+    }
+}
+
+/// What happened, where several kinds fit.
+fn several(kinds: Kinds, lasted: &str) -> String {
+    if kinds.contains(Kind::LongSteal) {
+        return format!("nothing of this machine ran{lasted}: its host paused it, or ran others");
+    }
+    let rest: Vec<_> = kinds.iter().filter_map(passive).collect();
+    let (last, rest) = rest.split_last().unwrap_or((&"disrupted", &[]));
+    let ways =
+        if rest.is_empty() { (*last).into() } else { format!("{} or {last}", rest.join(", ")) };
+    if kinds.contains(Kind::Suspend) {
+        format!(
+            "the machine was suspended{lasted}: by itself, or by its host to restore or migrate it"
+        )
+    } else if kinds.contains(Kind::Pause) {
+        format!("this machine was stopped{lasted}: {ways}")
+    } else {
+        format!("this machine was {ways}")
+    }
+}
+
+fn passive(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Pause => Some("paused"),
+        Kind::SnapshotRestored => Some("restored from a snapshot"),
+        Kind::Migrated => Some("migrated to another host"),
+        _ => None,
     }
 }
 
@@ -147,6 +191,7 @@ fn observed(evidence: &Evidence) -> String {
 pub(crate) fn late_cause(cause: LateCause) -> &'static str {
     match cause {
         LateCause::Stolen => "the host ran others on the CPU",
+        LateCause::StolenOrStopped => "the host ran others on the CPU, or stopped the machine",
         LateCause::RunDelay => "other threads ran on the CPU",
         LateCause::ProcessStopped => "this process was stopped (SIGSTOP)",
         LateCause::ProcessNotRun => "the machine ran, this process did not",

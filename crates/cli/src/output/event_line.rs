@@ -3,8 +3,9 @@
 use super::printable;
 use super::table::{WIDTH, wrap};
 
-/// Columns of time and kind, before the message.
-const INDENT: usize = 25;
+/// Columns of time and kind, before the message: `LEAP SECOND` and
+/// `clocksource` are the longest.
+const INDENT: usize = 26;
 
 /// Columns of time and two spaces, before what continues a [`message_line`].
 const MESSAGE_INDENT: usize = 16;
@@ -15,7 +16,7 @@ pub(crate) const DAY_S: u64 = 86_400;
 /// A line with a column for its kind, and what does not fit on it below;
 /// without a line end at its end.
 pub(crate) fn event_line(at_unix_ns: Option<u64>, kind: &str, message: &[String]) -> String {
-    let begin = format!("{}  {kind:<10} ", time_of_day(at_unix_ns));
+    let begin = format!("{}  {kind:<11} ", time_of_day(at_unix_ns));
     begin + &indented(message, INDENT)
 }
 

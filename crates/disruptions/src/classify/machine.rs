@@ -2,9 +2,9 @@
 
 use instruments::steps::Interval;
 
-use super::{Context, Dated, from, is_log_of_source, raw_by_tsc, step, step_of};
+use super::{Context, Dated, from, is_log_of_source, late_by, raw_by_tsc, step, step_of};
 use crate::clock_name::{BOOTTIME, MONOTONIC, RAW, REALTIME};
-use crate::{Disruption, Evidence, Kind, LateCause, Size};
+use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 
 /// A host that steers its clock changes the rate of an emulated timer by less
 /// than this part; another host's TSC differs by more, or the page states its
@@ -17,6 +17,11 @@ const SAME_RATE: f64 = 20e-6;
 /// Sources that are a page in which the host states the TSC's rate.
 const PAGE_SOURCES: [&str; 2] = ["kvm-clock", "hyperv_clocksource_tsc_page"];
 
+/// Sources that count the timer's interrupts. A host too busy to deliver one
+/// loses it, so that their rate by the TSC is whatever it just delivers
+/// (kernel/time/jiffies.c).
+const TICK_SOURCES: [&str; 2] = ["refined-jiffies", "jiffies"];
+
 /// A host may step its page by this however young the stamp, ns: it reads its
 /// clock a few times in a row.
 const HOST_STEP_NS: f64 = 1e7;
@@ -28,26 +33,45 @@ const LATE_SHOWS_NS: f64 = 1e8;
 /// A pause longer than this shows in the RTC, ns: three times its resolution.
 const RTC_SHOWS_NS: f64 = 3e9;
 
+/// ns in a second: the resolution of the RTC.
+const S_NS: f64 = 1e9;
+
+/// The kernel's time of a suspend may be off by this, ns: two readings of the
+/// RTC in whole seconds, and what the firmware took between.
+const RTC_ERROR_NS: f64 = 1.5e9;
+
 /// What happened to the machine, if anything did.
 pub(super) fn classify(evidence: &[Dated], context: Context<'_>) -> Option<Disruption> {
     let figures = Figures::of(evidence, context);
-    let any = |test: &dyn Fn(&Evidence) -> bool| evidence.iter().any(|(_, it)| test(it));
-    let kind = if any(&is_copy) {
-        Kind::SnapshotRestored
-    } else if any(&is_sleep) {
-        Kind::Suspend
-    } else if any(&|it| is_another_host(it, context.source)) {
-        Kind::Migrated
-    } else {
-        figures.by_shift().or_else(|| figures.by_stop()).or_else(|| {
-            let disrupted = any(&is_disrupted) || figures.shift.is_some();
-            disrupted.then_some(Kind::CounterDisrupted)
-        })?
-    };
-    let mut disruption = from(kind, evidence, is_of_machine)?;
-    disruption.size = figures.size(kind);
-    disruption.behind = figures.behind();
+    let kinds = notified(evidence, context).or_else(|| figures.by_clocks(evidence, context))?;
+    let mut disruption = from(kinds, evidence, is_of_machine)?;
+    disruption.size = figures.size(kinds);
+    disruption.behind = figures.behind(kinds);
     Some(disruption)
+}
+
+/// What the host or the kernel reported, or the counter's rate shows.
+fn notified(evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
+    let any = |test: &dyn Fn(&Evidence) -> bool| evidence.iter().any(|(_, it)| test(it));
+    if any(&is_copy) {
+        return Some(Kind::SnapshotRestored.into());
+    }
+    let is_marked = any(&|it| matches!(it, Evidence::VmClockMarker { .. }));
+    if any(&is_end_of_suspend) {
+        return Some(Kind::Suspend.into());
+    }
+    if any(&|it| step_of(it, BOOTTIME, MONOTONIC).is_some()) {
+        // The kernel logs a suspend that it made itself; what a host makes its
+        // kernel do (drivers/xen/manage.c) it does not.
+        let by_host = context.log_is_read || context.source == Some("xen");
+        return Some(if by_host { Kinds::SUSPENDED_BY_HOST } else { Kind::Suspend.into() });
+    }
+    if is_marked && context.counts_generations {
+        // The host counts restored snapshots, and this is none.
+        return Some(Kind::Migrated.into());
+    }
+    let is_another_host = any(&|it| is_another_rate(it, context.source)) && !context.stayed();
+    (is_marked || is_another_host).then_some(Kinds::MOVED)
 }
 
 /// The figures in the evidence.
@@ -62,14 +86,20 @@ struct Figures {
     source_shifted: bool,
     /// How far the TSC advanced beyond the planned time between samples, ns.
     tsc_late_ns: f64,
+    /// When the sample was planned, after the one before, ns.
+    planned_ns: f64,
+    /// The kernel's source counts ticks, and may have lost some.
+    counts_ticks: bool,
     /// The page's step, and what of it the host's NTP explains, ns.
     page: Option<(f64, f64)>,
     guest_stopped: bool,
     /// How late the sample was, ns, while nothing ran.
     stopped_ns: Option<Interval>,
+    /// How late it was, ns, while nothing is known to have run.
+    late_ns: Option<Interval>,
     /// What the RTC gained on CLOCK_BOOTTIME, ns.
     rtc: Option<Interval>,
-    rtc_was_read: bool,
+    rtc_was_compared: bool,
     slept: Option<Interval>,
 }
 
@@ -97,80 +127,147 @@ impl Figures {
             shift: source.or(by_page).filter(|shift| !is_stop_error(shift)),
             source_shifted: source.is_some(),
             tsc_late_ns: tsc_late.unwrap_or(context.late_ns),
+            planned_ns: context.planned_ns,
+            counts_ticks: context.source.is_some_and(|name| TICK_SOURCES.contains(&name)),
             page,
             guest_stopped: evidence.iter().any(|(_, it)| *it == Evidence::GuestStopped),
-            stopped_ns: find(&machine_stopped),
+            stopped_ns: find(&|it| late_by(it, &[LateCause::MachineStopped])),
+            late_ns: find(&|it| late_by(it, &LateCause::MAYBE_STOPPED)),
             rtc,
-            rtc_was_read: context.rtc_was_read,
+            rtc_was_compared: context.rtc_was_compared,
             slept: step(evidence, BOOTTIME, MONOTONIC),
         }
     }
 
+    /// What the clocks show.
+    fn by_clocks(&self, evidence: &[Dated], context: Context<'_>) -> Option<Kinds> {
+        let kinds = self.by_shift().or_else(|| self.by_stop(evidence)).or_else(|| {
+            let is_disrupted = evidence.iter().any(|(_, it)| is_disrupted(it));
+            (is_disrupted || self.shift.is_some()).then(|| Kind::CounterDisrupted.into())
+        })?;
+        // The host reports a move, and reported none.
+        let left = if context.stayed() { kinds.without(Kinds::MOVED) } else { Some(kinds) };
+        Some(left.unwrap_or(Kind::CounterDisrupted.into()))
+    }
+
     /// What a shift between TSC and another clock means.
-    fn by_shift(&self) -> Option<Kind> {
+    fn by_shift(&self) -> Option<Kinds> {
         let shift_ns = self.shift?.middle();
         let size_ns = shift_ns.abs();
         let is_explained = self.page.is_some_and(|(_, explained_ns)| {
             size_ns <= explained_ns.max(HOST_STEP_NS) && !self.guest_stopped
         });
         // One of them stopped while the other ran for that long.
-        let limit_ns = if shift_ns < 0.0 { size_ns / 2.0 } else { -size_ns / 2.0 };
+        let limit_ns = if shift_ns < 0.0 { self.least_late_ns(size_ns) } else { -size_ns / 2.0 };
         let was_stopped = self.tsc_late_ns >= limit_ns;
-        if shift_ns < 0.0 && was_stopped && size_ns >= LATE_SHOWS_NS {
-            return Some(self.unless_rtc_contradicts(Kind::Pause));
+        let is_pause = shift_ns < 0.0 && was_stopped && size_ns >= LATE_SHOWS_NS;
+        if self.counts_ticks {
+            // What it seems to have gained is what it had lost before.
+            let lost = Kind::CounterDisrupted.into();
+            return Some(if is_pause { Kinds::STOPPED_OR_LOST } else { lost });
+        }
+        if is_pause {
+            return Some(self.unless_rtc_contradicts());
         }
         if is_explained {
-            return Some(Kind::HostStepped);
+            return Some(Kind::HostStepped.into());
         }
-        if was_stopped {
-            Some(self.unless_rtc_contradicts(Kind::Pause))
-        } else if shift_ns > 0.0 {
+        match (was_stopped, shift_ns > 0.0) {
+            (true, false) => Some(self.unless_rtc_contradicts()),
+            // A host that restores or migrates a guest sets its TSC.
+            (true, true) => Some(Kinds::STOOD),
             // The TSC went backward.
-            Some(self.jumped())
-        } else {
-            self.page.map(|_| Kind::HostStepped)
+            (false, true) => Some(self.jumped()),
+            (false, false) => self.page.map(|_| Kind::HostStepped.into()),
         }
     }
 
-    /// A long pause in which the source stopped shows in the RTC; where it does
-    /// not, it was no pause.
-    fn unless_rtc_contradicts(&self, kind: Kind) -> Kind {
+    /// How late a sample is at least after a pause. One that is due by a clock
+    /// that ran on is late by less than the pause: by what was left of it when
+    /// the sample was due.
+    fn least_late_ns(&self, pause_ns: f64) -> f64 {
+        let left_ns = if self.source_shifted { pause_ns } else { pause_ns - self.planned_ns };
+        left_ns.min(pause_ns / 2.0).max(LATE_SHOWS_NS / 2.0)
+    }
+
+    /// A pause in which the TSC ran, so that the host did not set it: neither a
+    /// restored snapshot nor a migration. A long one in which the source stopped
+    /// shows in the RTC; where it does not, it was no pause.
+    fn unless_rtc_contradicts(&self) -> Kinds {
         let stopped =
             self.source_shifted && self.shift.is_some_and(|it| it.middle() < -RTC_SHOWS_NS);
-        if stopped && self.rtc_was_read && self.rtc.is_none() { self.jumped() } else { kind }
+        let is_contradicted = stopped && self.rtc_was_compared && self.rtc.is_none();
+        if is_contradicted { self.jumped() } else { Kind::Pause.into() }
     }
 
     /// A counter that jumps while the host rewrites the page around it is
     /// another machine's.
-    fn jumped(&self) -> Kind {
-        if self.page.is_some() { Kind::Migrated } else { Kind::CounterDisrupted }
+    fn jumped(&self) -> Kinds {
+        if self.page.is_some() { Kinds::MOVED } else { Kind::CounterDisrupted.into() }
     }
 
     /// What a machine on which everything stopped shows.
-    fn by_stop(&self) -> Option<Kind> {
+    fn by_stop(&self, evidence: &[Dated]) -> Option<Kinds> {
+        let jumped = || evidence.iter().any(|(_, it)| is_unstable(it)) && self.late_ns.is_some();
         match (self.rtc.map(Interval::middle), self.stopped_ns) {
-            (Some(gained), _) if gained > 0.0 => Some(Kind::Pause),
+            (Some(gained), _) if gained > 0.0 => Some(Kinds::STOOD),
             // No time passed by the RTC: the counter jumped.
-            (Some(_), Some(_)) => Some(Kind::CounterDisrupted),
-            (None, Some(_)) => Some(Kind::Pause),
-            _ => self.guest_stopped.then_some(Kind::Pause),
+            (Some(_), Some(_)) => Some(Kind::CounterDisrupted.into()),
+            // All clocks ran on, but for the timer that the kernel compares
+            // the TSC with.
+            _ if jumped() => Some(Kinds::STOOD),
+            (None, Some(_)) => Some(Kind::Pause.into()),
+            _ => self.guest_stopped.then_some(Kinds::STOOD),
         }
     }
 
-    fn size(&self, kind: Kind) -> Option<Size> {
-        let unsigned = |it: Interval| if it.middle() < 0.0 { negated(it) } else { it };
-        let lasted = || self.shift.map(unsigned).or(self.rtc).or(self.stopped_ns);
-        match kind {
-            Kind::Suspend => self.slept,
-            Kind::Pause | Kind::SnapshotRestored => lasted(),
-            Kind::HostStepped => self.page.map(|(ns, _)| Interval { low: ns, high: ns }),
-            _ => self.shift,
+    fn size(&self, kinds: Kinds) -> Option<Size> {
+        if kinds.contains(Kind::Suspend) {
+            return self.suspended();
         }
-        .map(Size::from)
+        let unsigned = |it: Interval| if it.middle() < 0.0 { negated(it) } else { it };
+        let shift = self.shift.map(unsigned);
+        // The clocks that stopped did not stop for as long as the machine. A sample
+        // that is late for an unknown cause may be so on a busy host.
+        let longer =
+            self.stopped_ns.filter(|late| shift.is_some_and(|it| it.high < late.low - 5e7));
+        let size = match kinds.only() {
+            Some(Kind::HostStepped) => self.page.map(|(ns, _)| Interval { low: ns, high: ns }),
+            Some(Kind::Pause | Kind::SnapshotRestored) => {
+                longer.or(shift).or(self.rtc).or(self.late_ns)
+            }
+            None if kinds.contains(Kind::Pause) => longer.or(shift).or(self.rtc).or(self.late_ns),
+            _ => self.shift,
+        };
+        size.map(Size::from)
+    }
+
+    /// How long a suspend lasted: by a TSC that ran, else by what the kernel
+    /// added to its clocks, which it takes from the RTC in whole seconds.
+    fn suspended(&self) -> Option<Size> {
+        let stood = self.ran_over_suspend().map(negated);
+        let slept = || self.slept.map(|it| Interval { low: it.low - S_NS, high: it.high + S_NS });
+        stood.or_else(slept).map(Size::from)
+    }
+
+    /// The shift of a TSC that ran during a suspend: what it shows agrees with
+    /// the RTC. One that was reset, or stopped, does not.
+    fn ran_over_suspend(&self) -> Option<Interval> {
+        let (shift, slept) = (self.shift?, self.slept?);
+        let difference = -shift.middle() - slept.middle();
+        (self.source_shifted && difference.abs() <= RTC_ERROR_NS).then_some(shift)
     }
 
     /// By the RTC, or by whichever of TSC, source and page kept running.
-    fn behind(&self) -> Option<Size> {
+    fn behind(&self, kinds: Kinds) -> Option<Size> {
+        if kinds.contains(Kind::Suspend) {
+            // The kernel has added what it slept to the time of day already.
+            let (shift, slept) = (self.ran_over_suspend()?, self.slept?);
+            return Some(Size::from(Interval {
+                low: -shift.high - slept.high,
+                high: -shift.low - slept.low,
+            }));
+        }
         let lost = |shift| if self.source_shifted { negated(shift) } else { shift };
         let by_shift = self.shift.map(lost).filter(|lost| lost.middle() > 0.0);
         by_shift.filter(|lost| is_large(*lost)).or(self.rtc).map(Size::from)
@@ -194,20 +291,25 @@ fn is_copy(evidence: &Evidence) -> bool {
     }
 }
 
-fn is_sleep(evidence: &Evidence) -> bool {
-    match evidence {
-        Evidence::Log { line } => {
-            line.contains("suspend exit") || line.contains("hibernation exit")
-        }
-        other => step_of(other, BOOTTIME, MONOTONIC).is_some(),
-    }
+fn is_end_of_suspend(evidence: &Evidence) -> bool {
+    let Evidence::Log { line } = evidence else { return false };
+    line.contains("suspend exit") || line.contains("hibernation exit")
 }
 
-fn is_another_host(evidence: &Evidence, source: Option<&str>) -> bool {
+fn is_unstable(evidence: &Evidence) -> bool {
+    matches!(evidence, Evidence::Log { line } if line.contains("unstable"))
+}
+
+fn is_another_rate(evidence: &Evidence, source: Option<&str>) -> bool {
+    if source.is_some_and(|name| TICK_SOURCES.contains(&name)) {
+        return false;
+    }
     let is_page = source.is_some_and(|name| PAGE_SOURCES.contains(&name));
     let limit = if is_page { SAME_RATE } else { OTHER_RATE };
     match evidence {
-        Evidence::VmClockMarker { .. } | Evidence::PageRate { .. } => true,
+        Evidence::PageRate { before_hz, after_hz } => {
+            (*after_hz as f64 / *before_hz as f64 - 1.0).abs() >= SAME_RATE
+        }
         Evidence::Rate { .. } => changed_by(evidence).is_some_and(|part| part >= limit),
         _ => false,
     }
@@ -249,15 +351,4 @@ fn diverged(evidence: &Evidence) -> Option<Interval> {
 fn rtc_gained(evidence: &Evidence) -> Option<Interval> {
     let Evidence::Rtc { gained_s, bound_s } = evidence else { return None };
     Some(Interval { low: (gained_s - bound_s) * 1e9, high: (gained_s + bound_s) * 1e9 })
-}
-
-/// How long nothing ran: the stop began after the last sample, and no later
-/// than this one was due.
-fn machine_stopped(evidence: &Evidence) -> Option<Interval> {
-    match evidence {
-        Evidence::Late { gap_s, planned_s, cause: LateCause::MachineStopped } => {
-            Some(Interval { low: (gap_s - planned_s) * 1e9, high: gap_s * 1e9 })
-        }
-        _ => None,
-    }
 }

@@ -54,7 +54,7 @@ fn set_or_leap(
     };
     let supporting = evidence.iter().map(|(_, it)| it).filter(|it| supports(it));
     Disruption {
-        kind: if is_leap { Kind::LeapSecond } else { Kind::ClockSet },
+        kinds: if is_leap { Kind::LeapSecond } else { Kind::ClockSet }.into(),
         at_monotonic_ns: at_ns,
         size: Some(Size::from(left)),
         behind: is_leap.then_some(Size { ns: 0.0, bound_ns: 0.0 }),

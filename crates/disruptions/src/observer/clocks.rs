@@ -4,6 +4,7 @@ use facts::Sample;
 use facts::steering::Adjtimex;
 use instruments::steps::{ConstantOffset, LearntRate, Moved, Slewed};
 use instruments::steps::{Interval, Rates};
+use pvclock::Scale;
 use units::Bracket;
 
 use super::noticed::{Elapsed, Noticed};
@@ -28,6 +29,8 @@ const UNKNOWN_STEP_NS: f64 = 1000.0;
 /// diverged, ns; a smaller difference is a step once it is certain.
 const DIVERGED_NS: f64 = 1e6;
 
+const KVM_CLOCK: &str = "kvm-clock";
+
 /// Each pair of clocks.
 pub(super) struct Clocks {
     realtime: ConstantOffset,
@@ -36,6 +39,25 @@ pub(super) struct Clocks {
     raw: LearntRate,
     step_ns: f64,
     source: Option<String>,
+    reference: Reference,
+}
+
+/// What the TSC's rate by the raw clock depends on, besides the source.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Reference {
+    /// The CPU whose TSC is read: two may differ.
+    pub(super) cpu: Option<u32>,
+    /// The rate of the TSC by the kvm-clock page.
+    pub(super) scale: Option<Scale>,
+}
+
+impl Reference {
+    /// Whether a TSC that was compared by one is not comparable by the other:
+    /// the page's scale counts where the raw clock is the page's.
+    fn differs(self, other: Self, source: Option<&str>) -> bool {
+        let by_page = source == Some(KVM_CLOCK) && self.scale != other.scale;
+        self.cpu != other.cpu || by_page
+    }
 }
 
 impl Clocks {
@@ -47,6 +69,7 @@ impl Clocks {
             raw: LearntRate::new(UNKNOWN_STEP_NS),
             step_ns: UNKNOWN_STEP_NS,
             source: None,
+            reference: Reference::default(),
         }
     }
 
@@ -54,19 +77,24 @@ impl Clocks {
         self.raw.rates().map(|rates| 1e9 / rates.middle())
     }
 
-    pub(super) fn begin(&mut self, sample: &Sample) {
+    pub(super) fn begin(&mut self, sample: &Sample, reference: Reference) {
+        self.reference = reference;
         self.take_source(sample);
+        if let Some(bracket) = sample.raw {
+            push_moved(self.raw.observe(bracket, sample.monotonic_ns), &mut Noticed::default());
+        }
         self.observe_steps(sample, &mut Noticed::default());
     }
 
     pub(super) fn observe(
         &mut self,
         sample: &Sample,
-        last: &Sample,
+        (last, reference): (&Sample, Reference),
         elapsed: Elapsed,
         noticed: &mut Noticed,
     ) {
         let now = sample.source.known();
+        let before = std::mem::replace(&mut self.reference, reference);
         if now.is_some() && now != self.source.as_ref() {
             // Under another source the raw clock has another rate: it is
             // learnt again from the next sample on, since this one may belong
@@ -79,6 +107,9 @@ impl Clocks {
                 noticed.evidence(sample.monotonic_ns, source);
                 noticed.event(sample.monotonic_ns, Event::Clocksource { before, after });
             }
+        } else if before.differs(reference, self.source.as_deref()) {
+            push_moved(self.raw.finish(), noticed);
+            self.raw = self.unlearnt();
         } else if let Some(bracket) = sample.raw {
             self.observe_divergence((last.raw, bracket), sample.monotonic_ns, elapsed, noticed);
             push_moved(self.raw.observe(bracket, sample.monotonic_ns), noticed);
@@ -89,7 +120,16 @@ impl Clocks {
     fn take_source(&mut self, sample: &Sample) {
         self.source = sample.source.known().cloned();
         self.step_ns = sample.source_step_ns.unwrap_or(UNKNOWN_STEP_NS);
-        self.raw = LearntRate::new(self.step_ns);
+        self.raw = self.unlearnt();
+    }
+
+    /// Under kvm-clock the raw clock counts the page's time, at the page's rate.
+    fn unlearnt(&self) -> LearntRate {
+        let by_page = self.source.as_deref() == Some(KVM_CLOCK);
+        match self.reference.scale.filter(|_| by_page).and_then(Scale::to_hertz) {
+            Some(hertz) if hertz.0 > 0 => LearntRate::known(self.step_ns, 1e9 / hertz.0 as f64),
+            _ => LearntRate::new(self.step_ns),
+        }
     }
 
     /// Whether TSC and raw clock diverged since the last sample: known at once,

@@ -23,7 +23,9 @@ pub(super) struct Gathering {
     evidence: Vec<(u64, Evidence)>,
     /// The most that a sample was late meanwhile, ns.
     late_ns: f64,
-    rtc_was_read: bool,
+    /// When that one was planned, after the one before, ns.
+    planned_ns: f64,
+    rtc_was_compared: bool,
     /// CLOCK_MONOTONIC of the last classification.
     classified_ns: Option<u64>,
 }
@@ -50,11 +52,18 @@ impl Gathering {
     }
 
     /// What it amounts to, once enough was gathered.
-    pub(super) fn settle(&mut self, sample: &Sample, elapsed: Elapsed) -> Vec<Disruption> {
+    pub(super) fn settle(
+        &mut self,
+        sample: &Sample,
+        elapsed: Elapsed,
+        rtc_was_compared: bool,
+    ) -> Vec<Disruption> {
         let Some(since_ns) = self.since_ns else { return Vec::new() };
         let late_ns = elapsed.ns as f64 - elapsed.planned_ns as f64;
-        self.late_ns = if self.samples == 0 { late_ns } else { self.late_ns.max(late_ns) };
-        self.rtc_was_read |= sample.rtc.is_known_and(Option::is_some);
+        if self.samples == 0 || late_ns > self.late_ns {
+            (self.late_ns, self.planned_ns) = (late_ns, elapsed.planned_ns as f64);
+        }
+        self.rtc_was_compared |= rtc_was_compared;
         let waited_ns = sample.monotonic_ns.saturating_sub(since_ns);
         if self.samples < SAMPLES || waited_ns < FOR_NS {
             self.samples += 1;
@@ -70,11 +79,17 @@ impl Gathering {
         self.classified_ns = Some(sample.monotonic_ns);
         let mut evidence = std::mem::take(&mut self.evidence);
         evidence.sort_by_key(|(at_ns, _)| *at_ns);
+        let vmclock = sample.vmclock.known();
+        let is_marked = |it: &Evidence| matches!(it, Evidence::VmClockMarker { .. });
         let context = Context {
+            log_is_read: sample.log.known().is_some(),
+            marker_is_same: vmclock.is_some() && !evidence.iter().any(|(_, it)| is_marked(it)),
+            counts_generations: vmclock.is_some_and(|page| page.vm_generation.is_some()),
             monotonic_ns: sample.monotonic_ns,
             unix_ns: sample.unix_ns,
             late_ns: std::mem::take(&mut self.late_ns),
-            rtc_was_read: std::mem::take(&mut self.rtc_was_read),
+            planned_ns: std::mem::take(&mut self.planned_ns),
+            rtc_was_compared: std::mem::take(&mut self.rtc_was_compared),
             source: sample.source.known().map(String::as_str),
         };
         classify::classify(evidence, context)

@@ -6,11 +6,16 @@
 //!
 //! | question | read from | cause |
 //! | --- | --- | --- |
-//! | was time stolen from a CPU? | `/proc/stat` | stolen |
+//! | was time stolen from a CPU, and the machine at work? | `/proc/stat` | stolen |
+//! | was it stolen, and nothing ran? | `/proc/stat` | stolen or stopped |
 //! | was this process continued? | SIGCONT | process stopped |
 //! | was this thread runnable and not run? | `schedstat` | run delay |
 //! | did the machine switch threads and serve interrupts at its usual rate? | `/proc/stat` | process not run |
 //! | did it hardly do so, or was this thread woken just once? | both | machine stopped |
+//!
+//! Xen counts as stolen what a domain was paused for (xen_steal_clock,
+//! drivers/xen/time.c: RUNSTATE_offline); others do not, and a machine that just
+//! has to share its CPUs is run for some ms now and then.
 //!
 //! A thread that sleeps through a pause is woken once, by its own timer. One
 //! that is frozen or waits for the disk is woken more often than that.
@@ -37,6 +42,10 @@ const STOLEN_PART: f64 = 0.4;
 
 /// Fewer switches and interrupts than this show nothing.
 const FEW: f64 = 40.0;
+
+/// A machine that is resumed makes up for this many at once: overdue timers,
+/// and all that they wake.
+const CAUGHT_UP: f64 = 400.0;
 
 /// The slowest rate is raised by this part at each reading.
 const FORGETTING: f64 = 0.02;
@@ -148,8 +157,10 @@ impl Lateness {
         thread: Option<ThreadTimes>,
     ) -> LateCause {
         let half_ns = late_ns / 2;
+        let machine_ran = self.machine_ran(late_ns, progress);
         if progress.is_some_and(|it| it.most_stolen.stolen_ns >= half_ns) {
-            return LateCause::Stolen;
+            let is_stopped = machine_ran == Some(false);
+            return if is_stopped { LateCause::StolenOrStopped } else { LateCause::Stolen };
         }
         if sample.was_stopped {
             return LateCause::ProcessStopped;
@@ -158,19 +169,26 @@ impl Lateness {
             return LateCause::RunDelay;
         }
         let woken_once = thread.map(|thread| thread.turns <= 1);
-        match (self.machine_ran(late_ns, progress), woken_once) {
+        match (machine_ran, woken_once) {
             (Some(false), _) | (None, Some(true)) => LateCause::MachineStopped,
             (Some(true), Some(false) | None) => LateCause::ProcessNotRun,
             (Some(true), Some(true)) | (None, _) => LateCause::Unknown,
         }
     }
 
-    /// Whether the machine did at least half of what it does at its slowest;
-    /// `None` where that is too little to decide.
+    /// Whether the machine did, while the sample was late, at least half of what
+    /// it does at its slowest, and more than it makes up for; `None` where that is
+    /// too little to decide.
     fn machine_ran(&self, late_ns: u64, progress: Option<Progress>) -> Option<bool> {
-        let expected = self.slowest_per_s? * seconds(late_ns);
-        let did = progress?.switches_and_interrupts as f64;
-        (expected >= FEW).then_some(did >= expected / 2.0)
+        let (slowest_per_s, progress) = (self.slowest_per_s?, progress?);
+        let expected = slowest_per_s * seconds(late_ns);
+        // The counts were last read some time before the sample was due.
+        let in_time = slowest_per_s * seconds(progress.over_ns.saturating_sub(late_ns));
+        let did = progress.switches_and_interrupts as f64 - in_time;
+        if did < expected / 2.0 {
+            return (expected >= FEW).then_some(false);
+        }
+        (expected / 2.0 >= CAUGHT_UP).then_some(true)
     }
 }
 

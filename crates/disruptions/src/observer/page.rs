@@ -3,8 +3,8 @@
 use facts::Fact;
 use facts::Sample;
 use instruments::steps::page::{PageUpdate as Compared, compare};
-use pvclock::Hertz;
 use pvclock::kvm_clock::{Flags, TimeInfo};
+use pvclock::{Hertz, Scale};
 
 use super::noticed::Noticed;
 use crate::{Event, Evidence, PageUpdate, page_fact};
@@ -17,6 +17,10 @@ const NTP: f64 = 500e-6;
 /// The rounding of the scales and of a host that reads its clock twice, ns: a
 /// smaller step is none.
 const NO_STEP_NS: u64 = 1000;
+
+/// The same of a host without a master clock, which reads its clock anew for
+/// each update, and states a CPU's frequency some µs after it changed.
+const NO_STEP_WITHOUT_MASTER_NS: u64 = 100_000;
 
 /// What is known of the page.
 #[derive(Default)]
@@ -31,6 +35,11 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn version_and_update(&self) -> Option<(u32, Option<u64>)> {
         self.last.map(|page| (page.version, self.updated_ns))
+    }
+
+    /// The rate at which the page converts the TSC; `None` without a page.
+    pub(super) fn scale(&self) -> Option<Scale> {
+        self.last.map(|page| page.scale)
     }
 
     /// Whether the host reported that it had paused this guest.
@@ -81,24 +90,34 @@ fn push_evidence(
         noticed.evidence(at_ns, Evidence::PageReset);
     }
     let rates = (last.scale.to_hertz(), now.scale.to_hertz());
+    // A host whose TSC follows the CPU's frequency has no master clock, and
+    // states each frequency (kvmclock_cpufreq_notifier, arch/x86/kvm/x86.c).
+    let has_constant_tsc =
+        is_flagged(last, Flags::TSC_STABLE) || is_flagged(now, Flags::TSC_STABLE);
     if let (Some(Hertz(before_hz)), Some(Hertz(after_hz))) = rates
         && last.scale != now.scale
+        && has_constant_tsc
     {
         noticed.evidence(at_ns, Evidence::PageRate { before_hz, after_hz });
     }
+    let no_step_ns = if has_constant_tsc { NO_STEP_NS } else { NO_STEP_WITHOUT_MASTER_NS };
     if let Ok(step_ns) = update.step_ns
-        && step_ns.unsigned_abs() >= NO_STEP_NS
+        && step_ns.unsigned_abs() >= no_step_ns
     {
         let explained_ns = explained_ns(last, now);
         noticed.evidence(at_ns, Evidence::PageStep { step_ns, explained_ns });
     }
-    let stopped = |info: &TimeInfo| info.flags.contains(Flags::GUEST_STOPPED);
     // It stays set until the guest clears it, whatever updates come.
-    let was_stopped = stopped(now) && !stopped(last);
+    let was_stopped =
+        is_flagged(now, Flags::GUEST_STOPPED) && !is_flagged(last, Flags::GUEST_STOPPED);
     if was_stopped {
         noticed.evidence(at_ns, Evidence::GuestStopped);
     }
     was_stopped
+}
+
+fn is_flagged(info: &TimeInfo, flag: Flags) -> bool {
+    info.flags.contains(flag)
 }
 
 /// The most that the host's NTP corrects from one stamp to the next; nothing

@@ -43,24 +43,27 @@ struct Offset {
 }
 
 impl Rtc {
-    /// The next reading is not compared with the last one.
-    pub(super) fn forget(&mut self) {
-        self.last = None;
+    /// The next reading is not compared with one before this sample.
+    pub(super) fn forget_before(&mut self, sample: &Sample) {
+        if !sample.rtc.is_known_and(Option::is_some) {
+            self.last = None;
+        }
     }
 
+    /// Whether it was read, and compared with the reading before.
     pub(super) fn observe(
         &mut self,
         sample: &Sample,
         steered: Option<&Adjtimex>,
         noticed: &mut Noticed,
-    ) {
-        let Some(Some(bracket)) = sample.rtc.known() else { return };
+    ) -> bool {
+        let Some(Some(bracket)) = sample.rtc.known() else { return false };
         let now = Offset::of(*bracket, sample);
-        let Some(last) = self.last.replace(now) else { return };
+        let Some(last) = self.last.replace(now) else { return false };
         let (low, high) = last.at(now.boottime_ns, steered);
         let is_step = now.low > high || now.high < low;
         if !is_step || now.was_set_to_time_of_day(last) {
-            return;
+            return true;
         }
         let (least, most) = (now.low - high, now.high - low);
         noticed.evidence(
@@ -70,6 +73,7 @@ impl Rtc {
                 bound_s: (most - least) / 2.0 / 1e9,
             },
         );
+        true
     }
 }
 

@@ -28,6 +28,7 @@ fn page_info() -> TimeInfo {
 fn calm() -> Adjtimex {
     Adjtimex {
         offset_ns: 0,
+        miscast_offset_us: None,
         frequency_ppm: 0.0,
         max_error_us: 0,
         estimated_error_us: 0,
@@ -137,6 +138,23 @@ fn a_step_of_the_raw_clock_is_reported_with_the_time_it_happened() {
     // It is certain one sample later.
     assert_eq!(lines[0].at_monotonic_ns, 101 * S + 100_000_000);
     assert_step(lines, [RAW, TSC], 5000.0);
+}
+
+/// A pause right after the start: the page gives the TSC's rate, so that it
+/// need not be learnt over the pause.
+#[test]
+fn under_kvm_clock_a_step_before_the_second_sample_is_found() {
+    let (mut machine, mut observer) = (Machine::new(), Observer::new(INTERVAL));
+    machine.source = Fact::Known("kvm-clock".into());
+    machine.raw_offset_ns = S;
+    assert_eq!(observer.observe(machine.sample()), Observed::default());
+    machine.raw_offset_ns -= 300_000_000;
+    let Event::Step { step_ns, bound_ns, .. } = only_event(next(&mut machine, &mut observer))
+    else {
+        panic!("no step")
+    };
+    // 1 ppm of 0.1 s to either side, and two reads.
+    assert!((step_ns + 300e6).abs() <= bound_ns && bound_ns < 250.0, "{step_ns} ± {bound_ns}");
 }
 
 #[test]

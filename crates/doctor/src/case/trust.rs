@@ -2,18 +2,16 @@
 //! rule advises a switch to it.
 
 use facts::cpu::HypervisorKind;
+use facts::hardware::PvclockPage;
 use facts::kernel::LogEvent;
 use instruments::figures;
+use instruments::measurements::TRAPPED_RDTSC_NS;
 
 use super::Case;
 
 /// A TSC further than this from an independent reference runs at another rate
 /// than advertised; NTP can correct 500 ppm.
 pub(crate) const WRONG_RATE_PPM: f64 = 500.0;
-
-/// An RDTSC above this was emulated by the hypervisor: the instruction takes
-/// 6–25 ns, an exit to the host 500 ns and more.
-pub(crate) const TRAPPED_NS: f64 = 250.0;
 
 /// A larger offset between TSCs shows in an ordered read across CPUs.
 const SKEW_NS: f64 = 500.0;
@@ -90,16 +88,6 @@ pub(crate) fn marked_unstable(case: &Case<'_>) -> bool {
     .is_some()
 }
 
-/// Whether the kernel log reports a clock source unstable for another reason
-/// than a parameter.
-pub(crate) fn found_unstable(case: &Case<'_>) -> bool {
-    case.logged(|event| {
-        matches!(event, LogEvent::MarkedUnstable { because, .. } if !because.contains("boot parameter"))
-    })
-    .next()
-    .is_some()
-}
-
 /// Whether a log line's clock source is the TSC: `tsc`, `tsc-early`, `TSC`.
 pub(crate) fn is_tsc(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("tsc")
@@ -108,7 +96,7 @@ pub(crate) fn is_tsc(name: &str) -> bool {
 fn by_measurement(case: &Case<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     let Ok(measured) = case.measured() else { return reasons };
-    if let Some(cost) = case.cost("rdtsc").filter(|cost| cost.ns.min > TRAPPED_NS) {
+    if let Some(cost) = case.cost("rdtsc").filter(|cost| cost.ns.min > TRAPPED_RDTSC_NS) {
         reasons.push(format!(
             "reading it costs {}: the hypervisor emulates each read",
             figures::time(cost.ns.median)
@@ -145,4 +133,12 @@ pub(crate) fn kernel_tsc_hz(case: &Case<'_>) -> Option<u64> {
         }
     }
     assumed.filter(|hz| *hz > 0)
+}
+
+/// The TSC frequency of a kvm-clock page's scale
+/// (arch/x86/kernel/pvclock.c, `pvclock_tsc_khz`).
+pub(crate) fn page_hz(page: &PvclockPage) -> Option<f64> {
+    let shift = i32::from(page.tsc_shift);
+    (page.tsc_to_system_mul != 0 && (-31..=31).contains(&shift))
+        .then(|| 1e9 * 2f64.powi(32 - shift) / f64::from(page.tsc_to_system_mul))
 }

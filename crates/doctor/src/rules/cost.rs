@@ -1,12 +1,16 @@
 //! What reading the clock costs, and what it should cost.
 
+use facts::cpu::{HypervisorKind, Xen};
 use instruments::figures;
+use instruments::measurements::TRAPPED_RDTSC_NS;
 
-use crate::case::trust::TRAPPED_NS;
 use crate::case::{Case, cost_evidence};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+
+/// Why no instruction's cost says anything about the clock.
+const EMULATED: &str = "software emulates the whole CPU: see software-emulation";
 
 /// Sources that programs can read without the kernel (the vDSO's clock modes,
 /// arch/x86/include/asm/vdso/clocksource.h).
@@ -55,33 +59,73 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
 
 /// `tsc-trapped`
 pub(crate) fn trapped(case: &Case<'_>) -> Check {
-    case.measured()?;
-    let Some(cost) = case.cost("rdtsc") else {
-        return Err(Skipped::CouldNot("RDTSC was not measured".to_owned()));
-    };
-    if cost.ns.min <= TRAPPED_NS {
-        return Outcome::fine(cost_evidence(cost));
+    let cost = case.cost("rdtsc");
+    let xen_emulates = case.xen().is_some_and(Xen::emulates_tsc);
+    match cost {
+        Some(cost) if cost.ns.min <= TRAPPED_RDTSC_NS => return Outcome::fine(cost_evidence(cost)),
+        None if !xen_emulates => {
+            case.measured()?;
+            return Err(Skipped::CouldNot("RDTSC was not measured".to_owned()));
+        }
+        _ => {}
     }
-    let bare_metal = case.is_guest() == Some(false);
-    let (what, who) = if bare_metal {
-        ("Each TSC read traps into the kernel", "the kernel emulates it.")
-    } else {
-        (
-            "Each TSC read exits to the hypervisor",
+    if case.kind() == Some(HypervisorKind::Tcg) {
+        return Outcome::fine(EMULATED);
+    }
+    let (what, who, remedy) = trapper(case);
+    let mut finding = Finding::new(Severity::Error, what);
+    if let Some(cost) = cost {
+        finding = finding.evidence(cost_evidence(cost));
+    }
+    if let Some(tsc) = case.xen().and_then(|xen| xen.tsc) {
+        finding = finding.evidence(format!(
+            "Xen's CPUID leaf 3: TSC {}emulated, tsc_mode {}, host's TSC {}reliable",
+            if tsc.emulated { "" } else { "not " },
+            tsc.mode,
+            if tsc.host_reliable { "" } else { "not " },
+        ));
+    }
+    finding
+        .why(format!("The CPU executes RDTSC in 6–25 ns. Here {who}"))
+        .remedy(Remedy::advice(remedy))
+        .alone()
+}
+
+/// What is trapped, who emulates it and why, and the remedy.
+fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
+    let exits = "Each TSC read exits to the hypervisor";
+    match case.kind() {
+        Some(HypervisorKind::Xen) => (
+            exits,
+            "Xen emulates it: by default (tsc_mode 0) where it does not trust the host's TSC, or \
+             where the domain came from a host of another rate.",
+            if case.is_dom0() {
+                "Give Xen an invariant TSC: by the firmware's settings, or where Xen runs in a \
+                 virtual machine by its CPU model. tsc_mode is a setting of other domains only, \
+                 and clock source xen reads the TSC as well."
+            } else {
+                "Set tsc_mode=\"native\" in the domain's configuration, if its hosts have one \
+                 TSC rate (xl.cfg(5)). Clock source xen reads the TSC as well."
+            },
+        ),
+        Some(HypervisorKind::UserModeLinux) => (
+            "Each TSC read traps",
+            "the machine that User-mode Linux runs on emulates it.",
+            "See parachron doctor on that machine.",
+        ),
+        _ if case.is_guest() == Some(false) => (
+            "Each TSC read traps into the kernel",
+            "the kernel emulates it.",
+            "Find out what forbids RDTSC: prctl(PR_SET_TSC), or a tracer.",
+        ),
+        _ => (
+            exits,
             "the hypervisor emulates it, mostly because the host's TSC runs at another rate than \
              the one advertised to the guest.",
-        )
-    };
-    Finding::new(Severity::Error, what)
-        .evidence(cost_evidence(cost))
-        .why(format!("The CPU executes RDTSC in 6–25 ns. Here {who}"))
-        .remedy(Remedy::advice(if bare_metal {
-            "Find out what forbids RDTSC: prctl(PR_SET_TSC), or a tracer."
-        } else {
             "Configure the host not to emulate the TSC: hosts of one frequency, or TSC scaling; \
-             Xen: tsc_mode=\"native\"; VirtualBox: TSCMode RealTSCOffset."
-        }))
-        .alone()
+             VirtualBox: TSCMode RealTSCOffset.",
+        ),
+    }
 }
 
 /// What reading each source costs on machines of the last ten years, ns: the
@@ -105,13 +149,24 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
     let Some((_, low, high)) = NORMS_NS.into_iter().find(|(source, ..)| *source == current) else {
         return Err(Skipped::CouldNot(format!("the usual cost of {current} is not known")));
     };
+    if case.kind() == Some(HypervisorKind::Tcg) {
+        return Outcome::fine(EMULATED);
+    }
     // Other rules name those causes.
     let explained = (cost.path.is_kernel() && IN_PROGRAM.contains(&current))
-        || case.cost("rdtsc").is_some_and(|cost| cost.ns.min > TRAPPED_NS);
-    if cost.ns.median <= high || explained {
+        || case.cost("rdtsc").is_some_and(|cost| cost.ns.min > TRAPPED_RDTSC_NS);
+    let shown = figures::time(cost.ns.median);
+    if cost.ns.median <= high && !explained {
+        return Outcome::fine(format!("{shown} with {current}; usual: {low:.0}–{high:.0} ns"));
+    }
+    if explained {
         return Outcome::fine(format!(
-            "{} with {current}; usual: {low:.0}–{high:.0} ns",
-            figures::time(cost.ns.median)
+            "{shown} with {current}: each read enters the kernel or traps, see that rule"
+        ));
+    }
+    if case.kind() == Some(HypervisorKind::Tcg) {
+        return Outcome::fine(format!(
+            "{shown} with {current}: software emulates the whole CPU, see software-emulation"
         ));
     }
     let mut finding = Finding::new(
@@ -137,8 +192,14 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
 /// `clock-order`
 pub(crate) fn order(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
-    let (backward, steady): (Vec<_>, Vec<_>) =
-        measured.order.iter().partition(|order| order.backward > 0);
+    // Under another clock source the TSC is no clock of the system: the rule
+    // tsc-across-cpus reports what programs that read it would see.
+    let is_clock = |name: &str| !name.starts_with("TSC") || matches!(case.current(), Ok("tsc"));
+    let (backward, steady): (Vec<_>, Vec<_>) = measured
+        .order
+        .iter()
+        .filter(|order| is_clock(&order.clock))
+        .partition(|order| order.backward > 0);
     if measured.order.is_empty() {
         return Err(Skipped::CouldNot("no clock's order was measured".to_owned()));
     }

@@ -1,5 +1,7 @@
 //! The state of the discipline: frequency, offset, error bound.
 
+use facts::hardware::PhcDriver;
+use facts::steering::chrony_config::{DEFAULT_MAX_SLEW_RATE_PPM, MakeStep};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
 
@@ -7,6 +9,7 @@ use crate::case::{Case, adjtimex_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 use crate::remedies;
+use crate::rules::stepping;
 
 /// The largest correction of the kernel, and so of ntpd and timesyncd
 /// (include/linux/timex.h, MAXFREQ).
@@ -93,23 +96,71 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
         format!("The clock is {magnitude} off"),
     )
     .evidence(format!("{who}: {magnitude} left to correct"))
-    .why(
-        "The daemon slews it: at the kernel's 500 ppm one second takes 33 minutes. Until then \
-         timestamps of this machine and of others do not compare.",
-    );
-    if chrony {
-        finding
-            .remedy(
-                Remedy::command("Step it now.", "sudo chronyc makestep")
-                    .changes("the time of day, at once; programs see a jump"),
-            )
-            .remedy(remedies::makestep(case))
+    .why(format!(
+        "{} Until then timestamps of this machine and of others do not compare. CockroachDB ends \
+         itself at 400 ms, 80 % of its default limit.",
+        slewing(case, offset_s.abs())
+    ));
+    let finding = if chrony {
+        let finding = finding.remedy(
+            Remedy::command("Step it now.", "sudo chronyc makestep")
+                .changes("the time of day, at once; programs see a jump"),
+        );
+        let may_step = case.chrony_config().and_then(|config| config.makestep);
+        match may_step.is_some_and(MakeStep::at_any_time) || !stepping::pauses(case) {
+            true => finding,
+            false => finding.remedy(remedies::makestep(case)),
+        }
     } else {
         finding.remedy(Remedy::advice(
             "Restart the time daemon: it steps a large offset when it starts.",
         ))
+    };
+    // With hv_utils the clock goes that chronyd may follow.
+    let followed =
+        case.chrony_config().filter(|_| case.phc_followed().is_some()).is_some_and(|config| {
+            let mut phcs = config.phcs().filter_map(|line| case.phc_named(line));
+            phcs.any(|phc| phc.driver() == PhcDriver::HyperV)
+        });
+    if followed || case.running(&[TimeKeeperKind::HypervUtils]).is_empty() {
+        return finding.alone();
     }
-    .alone()
+    finding.remedy(remedies::unbind_hyperv_sync()).alone()
+}
+
+/// What the daemon does about an offset, and how long that takes.
+fn slewing(case: &Case<'_>, offset_s: f64) -> String {
+    let takes = |ppm: f64| figures::seconds(offset_s / (ppm * 1e-6));
+    let runs = |kind| !case.running(&[kind]).is_empty();
+    if runs(TimeKeeperKind::Chrony) {
+        let makestep = case.chrony_config().and_then(|config| config.makestep);
+        if let Some(step) =
+            makestep.filter(|step| step.at_any_time() && offset_s > step.threshold_s)
+        {
+            return format!(
+                "chronyd steps it at its next update (makestep {} {}).",
+                step.threshold_s, step.updates
+            );
+        }
+        let configured = case.chrony_config().and_then(|config| config.max_slew_rate_ppm);
+        let ppm = configured.filter(|ppm| *ppm > 0.0).unwrap_or(DEFAULT_MAX_SLEW_RATE_PPM);
+        return format!(
+            "chronyd slews it, by {} at the most ({}): this takes at least {}.",
+            figures::ppm(ppm).trim_start_matches('+'),
+            if configured.is_some() { "maxslewrate" } else { "its default maxslewrate" },
+            takes(ppm)
+        );
+    }
+    // The kernel slews no faster for a program that uses adjtime or the PLL.
+    let slow =
+        format!("at the kernel's {KERNEL_LIMIT_PPM} ppm this takes {}.", takes(KERNEL_LIMIT_PPM));
+    if runs(TimeKeeperKind::Ntpd) && offset_s > 0.128 {
+        "ntpd steps an offset above 128 ms when it has lasted for five minutes.".to_owned()
+    } else if runs(TimeKeeperKind::SystemdTimesyncd) && offset_s > 0.4 {
+        "systemd-timesyncd steps an offset above 0.4 s at its next poll.".to_owned()
+    } else {
+        format!("The daemon slews it: {slow}")
+    }
 }
 
 /// `error-bound`

@@ -22,8 +22,10 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
         Err(Skipped::DoesNotApply(_)) => ("none or legacy", "none".to_owned()),
         Err(could_not) => return Err(could_not),
     };
-    Finding::new(
-        Severity::Warning,
+    // Provider legacy is the remedy of tsc-frequency.
+    let chosen = provider == "none or legacy";
+    let finding = Finding::new(
+        if chosen { Severity::Note } else { Severity::Warning },
         format!(
             "VirtualBox runs this Linux guest with paravirtualisation provider {provider}, not kvm"
         ),
@@ -32,18 +34,24 @@ pub(crate) fn virtualbox(case: &Case<'_>) -> Check {
     .why(
         "Without provider kvm the guest has no kvm-clock and must measure the TSC itself. With it \
          context switches were 2.8 times as fast (UnixBench, 920 against 329).",
-    )
-    .remedy(
-        Remedy::command(
-            "On the host, with the VM off:",
-            "VBoxManage modifyvm NAME --paravirtprovider kvm",
-        )
-        .changes(
-            "the VM from its next start on; then check its clock against NTP: some versions \
+    );
+    finding
+        .remedy(
+            Remedy::command(
+                if chosen {
+                    "Unless provider kvm advertised a wrong TSC rate here (rule tsc-frequency): \
+                     on the host, with the VM off:"
+                } else {
+                    "On the host, with the VM off:"
+                },
+                "VBoxManage modifyvm NAME --paravirtprovider kvm",
+            )
+            .changes(
+                "the VM from its next start on; then check its clock against NTP: some versions \
              advertise a TSC rate up to 2 % wrong",
-        ),
-    )
-    .alone()
+            ),
+        )
+        .alone()
 }
 
 /// `hyperv-clock`

@@ -23,11 +23,14 @@ pub(crate) fn missing(case: &Case<'_>) -> Check {
     if hypervisor.kind != HypervisorKind::Kvm {
         return Err(Skipped::DoesNotApply(format!(
             "does not apply: the hypervisor is {}",
-            hypervisor.signature
+            case.hypervisor_name().unwrap_or_default()
         )));
     }
     if case.available()?.iter().any(|source| source == "kvm-clock") {
         return Outcome::fine("kvm-clock is available");
+    }
+    if case.flags().is_ok_and(|flags| flags.tdx_guest) {
+        return Outcome::fine("a TDX guest: the TDX module guarantees its TSC");
     }
     let finding = Finding::new(Severity::Warning, "This KVM guest has no kvm-clock")
         .evidence(format!("available_clocksource: {}", case.available()?.join(" ")));
@@ -71,6 +74,11 @@ fn with_cause(case: &Case<'_>, finding: Finding, features: Option<KvmFeatures>) 
         "The host offers it, but the kernel does not use it: check its log for the reason.",
         "sudo dmesg | grep -i kvm-clock",
     ))
+}
+
+/// Whether the host flags the TSC as stable in the kvm-clock page.
+pub(crate) fn is_stable(case: &Case<'_>) -> bool {
+    case.facts.pvclock_page.is_known_and(|page| page.flags & TSC_STABLE != 0)
 }
 
 /// `kvm-clock-not-stable`

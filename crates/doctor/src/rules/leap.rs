@@ -1,6 +1,10 @@
 //! Leap seconds: one to come, and whether the kernel has the TAI offset.
 
+use facts::hardware::PhcTime;
+use facts::kernel::LogEvent;
+use facts::steering::chrony_config::{self, RefClock};
 use facts::steering::{Adjtimex, TimeKeeperKind};
+use instruments::figures;
 
 use crate::case::{Case, why_not};
 use crate::finding::{Finding, Remedy, Severity};
@@ -18,6 +22,10 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
     // timex's TIME_OOP and TIME_WAIT: in it, and after it.
     if matches!(state.state, 3 | 4) {
         return Outcome::fine("the leap second has just passed");
+    }
+    let flagged = state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL);
+    if flagged && let Some(passed) = passed(case, state)? {
+        return Outcome::fine(passed);
     }
     let inserted = state.has(Adjtimex::STA_INS) || leap_status == "Insert second";
     let deleted = state.has(Adjtimex::STA_DEL) || leap_status == "Delete second";
@@ -59,6 +67,38 @@ pub(crate) fn armed(case: &Case<'_>) -> Check {
         .alone()
 }
 
+/// Of a leap second that STA_INS or STA_DEL announces: whether it has passed.
+/// The flag stays until a daemon clears it, and on a clock that is not
+/// synchronised adjtimex returns TIME_ERROR (5), which hides TIME_WAIT
+/// (kernel/time/ntp.c, `second_overflow` and `__do_adjtimex`).
+fn passed(case: &Case<'_>, state: &Adjtimex) -> Result<Option<String>, Skipped> {
+    const TIME_ERROR: i32 = 5;
+    if state.state != TIME_ERROR {
+        return Ok(None);
+    }
+    let Ok(_) = case.log() else {
+        return Err(Skipped::CouldNot(
+            "adjtimex announces a leap second, to come or past: the kernel log, which would show \
+             it, is not readable"
+                .to_owned(),
+        ));
+    };
+    // Of the other kind: another leap second, and this one is to come.
+    let verb = if state.has(Adjtimex::STA_INS) { "inserting" } else { "deleting" };
+    let lines = case.logged(|event| *event == LogEvent::LeapSecond);
+    let line = lines.filter(|line| line.text.contains(verb)).last();
+    Ok(line.filter(|line| case.is_recent(line)).map(|line| {
+        let since =
+            case.age_s(line).map_or_else(String::new, |s| format!(" {} ago", figures::seconds(s)));
+        let tai = if state.tai_s == 0 {
+            String::new()
+        } else {
+            format!("; TAI − UTC is now {} s", state.tai_s)
+        };
+        format!("it has passed{since}, and its flag is still set{tai}")
+    }))
+}
+
 /// `tai-offset`
 pub(crate) fn tai(case: &Case<'_>) -> Check {
     let Some(state) = case.facts.steering.adjtimex.known() else {
@@ -79,21 +119,43 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
     if case.running(&able).is_empty() {
         return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI shows UTC");
     }
+    if let Some(who) = smearing(case) {
+        return Outcome::fine(format!(
+            "not set: {who} smears leap seconds, and clients of such servers must not have a table \
+             of them (chrony.conf(5), leapseclist)"
+        ));
+    }
+    let [by_zone, listed] = remedies::tai_table(case);
     Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
         .evidence("adjtimex: tai 0 s; right since 2017: 37 s")
         .why(
             "It affects only programs that read CLOCK_TAI: PTP, some radio and media stacks, \
              time-based packet schedulers (ETF, TAPRIO).",
         )
-        .remedy(
-            remedies::chrony_line(
-                case,
-                "With chrony: name the table of leap seconds.",
-                "leapsectz right/UTC",
-            )
-            .changes("chrony's configuration; chronyd then sets the offset"),
-        )
+        .remedy(by_zone)
+        .remedy(listed)
         .alone()
+}
+
+/// Who smears leap seconds for this machine: a server or PTP clock of chronyd's,
+/// or where its configuration is not readable, the cloud whose own servers do.
+fn smearing(case: &Case<'_>) -> Option<String> {
+    let name =
+        case.facts.steering.chrony.known().map_or("", |tracking| tracking.reference.as_str());
+    if chrony_config::smears(name) {
+        return Some(name.to_owned());
+    }
+    if let Some(config) = case.chrony_config() {
+        let server = config.servers.iter().find(|one| one.smears).map(|one| one.name.clone());
+        return server.or_else(|| {
+            let smears = |line: &&RefClock| {
+                case.phc_named(line).is_some_and(|phc| case.phc_time(phc) == PhcTime::SmearedUtc)
+            };
+            config.phcs().find(smears).map(|line| line.parameter.clone())
+        });
+    }
+    let cloud = ["Amazon EC2", "Google"].into_iter().find(|cloud| case.is_vendor(cloud))?;
+    Some(format!("{cloud}'s time service"))
 }
 
 #[cfg(test)]

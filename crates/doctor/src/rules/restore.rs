@@ -21,6 +21,11 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
     // Other hypervisors have guest tools that set the clock.
     let restored_by_kvm = !restored.is_empty() && case.kind() == Some(HypervisorKind::Kvm);
     let Some(platform) = case.snapshots().or(restored_by_kvm.then_some("This platform")) else {
+        if let Some(device) = generation_device(case) {
+            return Outcome::fine(format!(
+                "no restore in the kernel log; the host can tell this machine of one ({device})"
+            ));
+        }
         // The evidence is in the kernel log and the ACPI tables.
         if case.is_guest() != Some(false) {
             case.log()?;
@@ -30,25 +35,60 @@ pub(crate) fn snapshots(case: &Case<'_>) -> Check {
         ));
     };
     let current = case.current()?;
-    let follows_host = case.host_phcs().next().is_some()
-        && !case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::LinuxPtp]).is_empty();
-    if follows_host {
-        return Outcome::fine(
-            "a time daemon runs and the host's clock is available (PTP): it corrects a restore",
-        );
-    }
     if current == "kvm-clock" {
         return Outcome::fine(format!(
             "kvm-clock, which stays right over a restore if the host sets it: {}",
             host_setting(platform)
         ));
     }
+    if let Some(corrected) = corrected_by_chrony(case)? {
+        return Outcome::fine(corrected);
+    }
+    // It clears STA_UNSYNC while a source shows that the clock is right.
+    let synchronised =
+        case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
+    if synchronised && !case.running(&[TimeKeeperKind::ParachronKeep]).is_empty() {
+        return Outcome::fine("parachron keep runs and has a source: it corrects a restore");
+    }
     if current != "tsc" {
         return Err(Skipped::CouldNot(format!(
             "the effect of a restore on {current} is not known"
         )));
     }
+    if !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty() && case.host_phcs().next().is_some() {
+        return Err(Skipped::CouldNot(
+            "linuxptp runs; its source, and whether it may step the clock, cannot be seen"
+                .to_owned(),
+        ));
+    }
     finding(case, platform, &restored).alone()
+}
+
+/// The ACPI device by which a host tells this machine of a restore or a move.
+pub(super) fn generation_device<'a>(case: &Case<'a>) -> Option<&'a str> {
+    case.facts.system.generation_devices.known()?.first().map(String::as_str)
+}
+
+/// Whether chronyd corrects a restore at once: it follows the host's clock
+/// and may step at any time. A PTP clock that is not its source corrects
+/// nothing, and `makestep 1 3`, as distributions have it, allows no step long
+/// after the start (chrony FAQ, "Does chronyd have to be restarted after…").
+fn corrected_by_chrony(case: &Case<'_>) -> Result<Option<String>, Skipped> {
+    let Some(clock) = case.phc_followed() else { return Ok(None) };
+    let Some(config) = case.chrony_config() else {
+        return Err(Skipped::CouldNot(format!(
+            "chronyd follows the host's clock ({clock}); whether it may step after a restore is \
+             not known: {}",
+            case.facts
+                .steering
+                .chrony_config
+                .unknown()
+                .map_or_else(String::new, ToString::to_string)
+        )));
+    };
+    Ok(config.makestep.filter(|step| step.at_any_time()).map(|_| {
+        format!("chronyd follows the host's clock ({clock}) and may step at any time: it corrects a restore")
+    }))
 }
 
 fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
@@ -66,12 +106,23 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     finding = finding.why(format!(
         "A restore sets the TSC back to its saved value, so a clock on tsc continues where it \
          stopped, unless a program in the guest then sets it. {platform} can only advance \
-         kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s."
+         kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s. (A \
+         host that cannot set its guests' TSC, as one without hardware virtualisation, leaves it \
+         as it is.) Certificates and leases are judged by the old time; a database that compares \
+         clocks, as CockroachDB with a limit of 500 ms, serves with it until the clock is set."
     ));
+    if let Some(clock) = case.phc_followed() {
+        finding = finding.evidence(format!(
+            "chronyd follows the host's clock ({clock}), but its makestep allows no step then"
+        ));
+    }
     if case.offers("kvm-clock") {
         finding = finding
             .remedy(remedies::switch_to(case, "kvm-clock"))
             .remedy(remedies::add_parameter(case, "clocksource=kvm-clock"))
+            .remedy(Remedy::advice(
+                "Then take the snapshots anew: one that was taken under tsc restores a guest on tsc.",
+            ))
             .remedy(
                 Remedy::advice(format!("On the host: {}.", host_setting(platform)))
                     .changes("kvm-clock advances over the pause; CLOCK_MONOTONIC jumps with it"),
@@ -87,7 +138,10 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
 
 fn host_setting(platform: &str) -> &'static str {
     match platform {
-        "Firecracker" => "load snapshots with clock_realtime true (host Linux 5.16 or later)",
+        "Firecracker" => {
+            "load snapshots with clock_realtime true (Firecracker 1.16 or later, host Linux 5.16 or \
+             later)"
+        }
         _ => "restore with KVM_SET_CLOCK and its realtime flag (host Linux 5.16 or later)",
     }
 }
@@ -96,9 +150,11 @@ fn host_setting(platform: &str) -> &'static str {
 /// VMClock page informs programs but sets no clock.
 fn with_phc(case: &Case<'_>, finding: Finding) -> Finding {
     if let Some(phc) = case.host_phcs().next() {
-        return finding
-            .remedy(remedies::follow_host(case, &phc.device))
-            .remedy(remedies::makestep(case));
+        let finding = match case.phc_followed() {
+            Some(_) => finding,
+            None => finding.remedy(remedies::follow_host(case, phc)),
+        };
+        return finding.remedy(remedies::makestep(case));
     }
     finding.remedy(if case.configured("PTP_1588_CLOCK_KVM") == Some(false) {
         Remedy::advice(
@@ -128,16 +184,18 @@ pub(crate) fn pauses(case: &Case<'_>) -> Check {
             ),
         });
     };
+    if let Some(age_s) = case.age_s(last).filter(|_| !case.is_recent(last)) {
+        return Outcome::fine(format!(
+            "none in the last 24 h; restored from a snapshot {} ago by its clock",
+            figures::seconds(age_s)
+        ));
+    }
     let synchronised =
         case.facts.steering.adjtimex.is_known_and(|state| !state.has(Adjtimex::STA_UNSYNC));
-    let since = match (last.at_s, case.facts.load.uptime_s.known()) {
-        (Some(at_s), Some(uptime_s)) => {
-            let ago = figures::seconds((uptime_s - at_s).max(0.0));
-            let last = if restored.len() > 1 { "the last " } else { "" };
-            format!(", {last}{ago} ago by its clock")
-        }
-        _ => String::new(),
-    };
+    let since = case.age_s(last).map_or_else(String::new, |age_s| {
+        let last = if restored.len() > 1 { "the last " } else { "" };
+        format!(", {last}{} ago by its clock", figures::seconds(age_s))
+    });
     let times = match restored.len() {
         1 => "once".to_owned(),
         n => format!("{n} times"),

@@ -1,37 +1,108 @@
 //! CPU time stolen by the host, and stalls.
 
-use facts::kernel::LogEvent;
+use facts::cpu::HypervisorKind;
+use facts::kernel::{LogEvent, LogLine};
 use instruments::figures;
 
 use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome, Skipped};
 
+/// Of CPU time, a share from which stolen time is worth knowing.
+const NOTABLE: f64 = 0.02;
+/// From which it disturbs.
+const HIGH: f64 = 0.05;
+
 /// `steal-time`
 pub(crate) fn steal(case: &Case<'_>) -> Check {
     if case.is_guest() == Some(false) {
         return Err(Skipped::DoesNotApply("does not apply: no hypervisor".to_owned()));
     }
-    let steal = &case.facts.load.steal_since_boot;
-    let Some(&steal) = steal.known() else { return Err(why_not(steal)) };
-    let percent = steal * 100.0;
-    const HIGH_PERCENT: f64 = 5.0;
-    const NOTABLE_PERCENT: f64 = 2.0;
-    if percent < NOTABLE_PERCENT {
-        return Outcome::fine(format!("{percent:.2} % of CPU time stolen since boot"));
+    let since_boot = &case.facts.load.steal_since_boot;
+    let now = case.measured().ok().and_then(|measured| measured.stolen);
+    let Some(&since_boot) = since_boot.known() else { return Err(why_not(since_boot)) };
+    if since_boot == 0.0
+        && let Some(why) = not_reported(case)
+    {
+        return Err(Skipped::DoesNotApply(format!("not reported here: {why}")));
     }
-    let severity = if percent >= HIGH_PERCENT { Severity::Warning } else { Severity::Note };
-    Finding::new(severity, format!("The host stole {percent:.1} % of this machine's CPU time"))
-        .evidence(format!("/proc/stat: steal {percent:.1} % of all CPU time since boot"))
-        .why(
-            "While the host runs other guests this machine stalls without notice: timers fire late, \
-             clock reads are late, and timeouts expire early.",
-        )
-        .remedy(Remedy::advice(
-            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest; in a cloud, use \
-             an instance type that is not burstable.",
+    let share = now.map_or(0.0, |now| now.share).max(since_boot);
+    if share < NOTABLE {
+        return Outcome::fine(match now {
+            Some(now) => format!(
+                "{:.1} % of CPU time stolen in {}, {:.2} % since boot",
+                now.share * 100.0,
+                figures::seconds(now.over_s),
+                since_boot * 100.0
+            ),
+            None => format!("{:.2} % of CPU time stolen since boot", since_boot * 100.0),
+        });
+    }
+    // A share since boot alone may be an hour's of last month.
+    let severity = match now {
+        Some(now) if now.share >= HIGH => Severity::Warning,
+        // The first figure of a boot may hold time from before it: Xen counts
+        // a vCPU that is not yet started as stolen from (xen_steal_clock), KVM
+        // all that its thread has ever waited (record_steal_time).
+        None if since_boot >= HIGH && !case.just_booted() => Severity::Warning,
+        _ => Severity::Note,
+    };
+    let mut finding = Finding::new(
+        severity,
+        match now.filter(|now| now.share >= NOTABLE) {
+            Some(now) => {
+                format!("The host steals {:.1} % of this machine's CPU time", now.share * 100.0)
+            }
+            None => {
+                format!("The host stole {:.1} % of this machine's CPU time", since_boot * 100.0)
+            }
+        },
+    );
+    if let Some(now) = now {
+        finding = finding.evidence(format!(
+            "/proc/stat: steal {:.1} % of all CPU time in {} just now",
+            now.share * 100.0,
+            figures::seconds(now.over_s)
+        ));
+    }
+    let cloud = ["Amazon", "Google", "Microsoft"].iter().any(|vendor| case.is_vendor(vendor));
+    finding
+        .evidence(format!(
+            "/proc/stat: steal {:.1} % of all CPU time since boot",
+            since_boot * 100.0
         ))
+        .why(if case.kind() == Some(HypervisorKind::Xen) {
+            "Xen counts as stolen what a vCPU waited for a CPU, Xen's own work included, and what \
+             it was paused or not yet started: with no other guest too. Meanwhile timers fire \
+             late, clock reads are late, and timeouts expire early."
+        } else {
+            "While the host runs other guests this machine stalls without notice: timers fire \
+             late, clock reads are late, and timeouts expire early."
+        })
+        .remedy(Remedy::advice(if case.is_dom0() {
+            "Give dom0 CPUs of its own: dom0_max_vcpus=N dom0_vcpus_pin on Xen's command line, and \
+             keep the other guests off those CPUs."
+        } else if cloud {
+            "Use an instance type that is not burstable, or a larger one."
+        } else {
+            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest."
+        }))
         .alone()
+}
+
+/// Why this hypervisor's guests count no stolen time, where that is known:
+/// Linux has a steal clock from KVM, Xen and VMware only, if the host offers it
+/// (arch/x86/kernel/kvm.c, arch/x86/xen/time.c, arch/x86/kernel/cpu/vmware.c).
+fn not_reported(case: &Case<'_>) -> Option<&'static str> {
+    match case.kind()? {
+        HypervisorKind::HyperV => Some("Hyper-V tells its guests of no stolen time"),
+        HypervisorKind::VirtualBox => Some("VirtualBox tells its guests of no stolen time"),
+        HypervisorKind::Kvm => {
+            let features = case.facts.cpu.hypervisor.known()?.kvm_features.as_ref()?;
+            (!features.steal_time).then_some("this KVM host does not offer KVM_FEATURE_STEAL_TIME")
+        }
+        _ => None,
+    }
 }
 
 /// `stalls`
@@ -40,14 +111,21 @@ pub(crate) fn stalls(case: &Case<'_>) -> Check {
     // Less is an ordinary interrupt storm or a busy host; a tenth of a second
     // is a pause.
     const PAUSE_NS: u64 = 100_000_000;
-    let stalls: Vec<_> = case
+    let all: Vec<_> = case
         .logged(|event| match event {
             LogEvent::Stall => true,
             LogEvent::HrtimerLate { took_ns } => *took_ns >= PAUSE_NS,
             _ => false,
         })
         .collect();
+    let stalls: Vec<&LogLine> = all.iter().copied().filter(|line| case.is_recent(line)).collect();
     let Some(first) = stalls.first() else {
+        if let Some(age_s) = all.last().and_then(|line| case.age_s(line)) {
+            return Outcome::fine(format!(
+                "none in the last 24 h; the last one {} ago",
+                figures::seconds(age_s)
+            ));
+        }
         let longest = case
             .logged(|event| matches!(event, LogEvent::HrtimerLate { .. }))
             .filter_map(|line| match line.event {

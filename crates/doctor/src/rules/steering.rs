@@ -10,6 +10,7 @@ use crate::remedies;
 use crate::text;
 
 /// Daemons that discipline the system clock by a network or a reference clock.
+/// Keep waits while another of them runs, so it is not among those that fight.
 const DAEMONS: [TimeKeeperKind; 5] = [
     TimeKeeperKind::Chrony,
     TimeKeeperKind::Ntpd,
@@ -49,7 +50,8 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
     let Some(keepers) = case.facts.steering.keepers.known() else {
         return Err(why_not(&case.facts.steering.keepers));
     };
-    let running = case.running(&DAEMONS);
+    let mut running = case.running(&DAEMONS);
+    running.extend(case.running(&[TimeKeeperKind::ParachronKeep]));
     let Some(daemon) = running.first() else {
         // Guest tools and PTP do not clear STA_UNSYNC.
         let others = case.running(&[TimeKeeperKind::LinuxPtp, TimeKeeperKind::VirtualBoxService]);
@@ -113,7 +115,7 @@ impl Finding {
     /// Where the host's clock is available, it is the best source.
     fn remedies_by_phc(self, case: &Case<'_>) -> Self {
         let Some(phc) = case.host_phcs().next() else { return self };
-        self.remedy(remedies::follow_host(case, &phc.device))
+        self.remedy(remedies::follow_host(case, phc))
     }
 
     /// VMware Tools set the clock if configured to, and do not report it.
@@ -153,17 +155,19 @@ fn searching(
         TimeKeeperKind::SystemdTimesyncd => "timedatectl timesync-status",
         TimeKeeperKind::NtpdRs => "ntp-ctl status",
         TimeKeeperKind::Openntpd => "ntpctl -s all",
+        TimeKeeperKind::ParachronKeep => "journalctl -u parachron-keep -n 20",
         _ => "ntpq -p",
+    };
+    let check = match daemon {
+        TimeKeeperKind::ParachronKeep => {
+            "Its log names each source that it does not use or reach, and why. An RTC alone shows \
+             no time of day."
+        }
+        _ => "Check which servers it polls; UDP port 123 to them must be open.",
     };
     finding
         .why("Until it reaches a server the clock runs free, and nothing else reports it.")
-        .remedy(
-            Remedy::command(
-                "Check which servers it polls; UDP port 123 to them must be open.",
-                command,
-            )
-            .changes(remedies::READ_ONLY),
-        )
+        .remedy(Remedy::command(check, command).changes(remedies::READ_ONLY))
 }
 
 /// `one-daemon`

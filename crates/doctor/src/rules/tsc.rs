@@ -1,11 +1,12 @@
 //! The TSC as a counter: its rate, and whether all CPUs agree on it.
 
-use facts::hardware::PvclockPage;
+use facts::cpu::HypervisorKind;
 use facts::kernel::LogEvent;
 use instruments::figures;
 
 use crate::case::trust::{
-    NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, rate_error_ppm, stops_unless_flagged,
+    NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, page_hz, rate_error_ppm,
+    stops_unless_flagged,
 };
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
@@ -18,6 +19,9 @@ pub(crate) fn not_constant(case: &Case<'_>) -> Check {
     let flags = case.flags()?;
     if !flags.tsc {
         return Err(Skipped::DoesNotApply("this CPU has no TSC".to_owned()));
+    }
+    if case.xen().and_then(|xen| xen.tsc).is_some_and(|tsc| tsc.emulated) {
+        return Outcome::fine("Xen emulates it, at a constant rate");
     }
     let in_use = matches!(case.current(), Ok("tsc"));
     let is_host = case.facts.kvm_host.known().is_some();
@@ -55,13 +59,30 @@ fn not_guaranteed(case: &Case<'_>, mut finding: Finding) -> Finding {
         "The host does not guarantee the rate of this counter. After a migration, or where the \
          host's CPUs change their frequency, time measured by it is wrong.",
     );
-    if case.offers("kvm-clock") {
-        finding = finding.remedy(remedies::switch_to(case, "kvm-clock"));
+    let page = ["kvm-clock", "xen"].into_iter().find(|page| case.offers(page));
+    if let Some(page) = page {
+        finding = finding.remedy(remedies::switch_to(case, page));
     }
-    finding.remedy(Remedy::advice(
-        "On the host: advertise an invariant TSC, if its CPUs have one (QEMU: -cpu host,+invtsc; \
-         libvirt: <feature policy='require' name='invtsc'/>).",
-    ))
+    finding.remedy(Remedy::advice(match case.kind() {
+        Some(HypervisorKind::Tcg) => {
+            "Emulation (TCG) has no invariant TSC: start QEMU with -accel kvm -cpu host,+invtsc."
+        }
+        Some(HypervisorKind::Xen) if case.is_dom0() => {
+            "Xen passes the flag on to its control domain where the processor has it: this one \
+             does not, or Xen runs in a virtual machine itself."
+        }
+        Some(HypervisorKind::Xen) => {
+            "On the host: nomigrate=1 in the domain's configuration advertises an invariant TSC \
+             (xl.cfg(5)); the domain can then not be migrated or saved."
+        }
+        Some(HypervisorKind::Kvm) | None => {
+            "On the host: advertise an invariant TSC, if its CPUs have one (QEMU: -cpu \
+             host,+invtsc; libvirt: <feature policy='require' name='invtsc'/>). QEMU then \
+             refuses to migrate and save the guest unless the TSC's frequency is set too \
+             (tsc-frequency=; libvirt: <timer name='tsc' frequency=…/>)."
+        }
+        _ => "On the host: advertise an invariant TSC, if its CPUs have one.",
+    }))
 }
 
 fn stops(case: &Case<'_>, finding: Finding) -> Finding {
@@ -226,14 +247,6 @@ fn frequencies(case: &Case<'_>, kernel_hz: f64) -> Vec<Frequency> {
     .collect()
 }
 
-/// The TSC frequency of a kvm-clock page's scale
-/// (arch/x86/kernel/pvclock.c, `pvclock_tsc_khz`).
-fn page_hz(page: &PvclockPage) -> Option<f64> {
-    let shift = i32::from(page.tsc_shift);
-    (page.tsc_to_system_mul != 0 && (-31..=31).contains(&shift))
-        .then(|| 1e9 * 2f64.powi(32 - shift) / f64::from(page.tsc_to_system_mul))
-}
-
 /// `tsc-across-cpus`
 pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     let measured = case.measured()?;
@@ -242,6 +255,8 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     }
     // An ordered read takes some 20 ns: a program cannot see less than this.
     const VISIBLE_NS: f64 = 100.0;
+    // A wider bound shows nothing of what programs see.
+    const USEFUL_NS: f64 = 1000.0;
     let disagreeing: Vec<_> = measured
         .skews
         .iter()
@@ -254,6 +269,12 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
             return Err(Skipped::CouldNot("no pair of CPUs was compared".to_owned()));
         }
         let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
+        if bound > USEFUL_NS {
+            return Err(Skipped::CouldNot(format!(
+                "the offsets are known to ±{} only: the machine is busy, or each TSC read is slow",
+                figures::time(bound)
+            )));
+        }
         return Outcome::fine(format!(
             "{} compared: no offset beyond the bound, ±{}",
             text::count(measured.skews.len(), "pair of CPUs", "pairs of CPUs"),
@@ -261,8 +282,15 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
         ));
     };
     let in_use = matches!(case.current(), Ok("tsc"));
+    // Each vCPU has a page with its own TSC's values.
+    let corrected = case.current() == Ok("kvm-clock") && !crate::rules::kvm::is_stable(case);
+    let severity = match (in_use, corrected) {
+        (true, _) => Severity::Error,
+        (false, true) => Severity::Note,
+        (false, false) => Severity::Warning,
+    };
     let mut finding = Finding::new(
-        if in_use { Severity::Error } else { Severity::Warning },
+        severity,
         format!("The CPUs' TSCs disagree by up to {}", figures::time(worst.offset_ns.abs())),
     );
     for skew in disagreeing.iter().take(4) {
@@ -276,11 +304,16 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
         ));
     }
     finding
-        .why(
-            "A thread that migrates between these CPUs, or two that compare their timestamps, can see \
-             time go backward by as much.",
-        )
-        .remedy(Remedy::advice(if case.is_guest() == Some(true) {
+        .why(if corrected {
+            "kvm-clock allows for it: each vCPU has a page of its own. Programs that read the TSC \
+             themselves can see it go backward by as much between these CPUs."
+        } else {
+            "A thread that migrates between these CPUs, or two that compare their timestamps, can \
+             see time go backward by as much."
+        })
+        .remedy(Remedy::advice(if case.current() == Ok("kvm-clock") {
+            "Make the VMM set one TSC offset for all vCPUs."
+        } else if case.is_guest() == Some(true) {
             "Use kvm-clock, and make the VMM set one TSC offset for all vCPUs."
         } else {
             "Update the firmware; do not force tsc meanwhile."
@@ -295,6 +328,8 @@ pub(crate) fn firmware(case: &Case<'_>) -> Check {
         .logged(|event| *event == LogEvent::TscFault)
         // Logged where the fast calibration failed before a slower one succeeded.
         .filter(|line| !line.text.contains("Fast TSC calibration failed"))
+        // A guess that the kernel adds to each verdict of its watchdog.
+        .filter(|line| !line.text.contains("TSC found unstable after boot"))
         .collect();
     let Some(first) = faults.first() else {
         return Outcome::fine("the kernel log reports no fault in the TSC's setup");

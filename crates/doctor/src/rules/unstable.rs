@@ -3,13 +3,16 @@
 //! The kernel's watchdog compares the TSC with another clock every half
 //! second and marks it unstable for good when the two differ too much in one
 //! interval (kernel/time/clocksource.c). That shows that they differed, not
-//! which was wrong: a busy host that delays one of the two reads, or a
-//! reference that wraps, can condemn a TSC without fault. The figures in the
-//! log mostly show the cause.
+//! which was wrong: up to Linux 7.0 a late check whose reference wraps, or a
+//! late read, can condemn a TSC without fault; the watchdog as rewritten for
+//! 7.1 drops late checks. The figures in the log mostly show the cause.
 
+mod advice;
 mod cause;
+mod counter;
 mod explanation;
 mod interval;
+mod rate;
 
 use facts::kernel::{LogEvent, LogLine};
 
@@ -17,8 +20,10 @@ use self::cause::Cause;
 use self::interval::Interval;
 use crate::case::trust::is_tsc;
 use crate::case::{Case, log_evidence};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
+use crate::text;
+use instruments::figures;
 
 /// `tsc-marked-unstable`
 pub(crate) fn marked(case: &Case<'_>) -> Check {
@@ -36,6 +41,10 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     }
     let interval = Interval::after(case, log, at);
     let cause = Cause::of(case, log, at, because, interval.as_ref());
+    // The kernel assumes it of each such CPU model; the page stands in for it.
+    if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
+        return Outcome::fine("normal without constant_tsc; the hypervisor's page is the clock");
+    }
     let mut finding = Finding::new(
         severity(case),
         format!("The kernel marked the TSC unstable: {}", explanation::in_short(&cause)),
@@ -43,8 +52,8 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     for line in evidence(log, at) {
         finding = finding.evidence(line);
     }
-    if let Some(interval) = &interval {
-        finding = finding.evidence(interval.sum());
+    for line in interval.iter().flat_map(Interval::sums) {
+        finding = finding.evidence(line);
     }
     for line in cause.context(case, log, at) {
         finding = finding.evidence(line);
@@ -53,10 +62,71 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
         "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
         explanation::why(&cause)
     ));
-    for remedy in explanation::remedies(&cause, case) {
+    for remedy in advice::remedies(&cause, case) {
         finding = finding.remedy(remedy);
     }
     finding.alone()
+}
+
+/// `watchdog-late`
+pub(crate) fn late(case: &Case<'_>) -> Check {
+    let log = case.log()?;
+    let delays = |line: &&LogLine| matches!(line.event, LogEvent::WatchdogDelayed { .. });
+    let late: Vec<_> = log.iter().filter(delays).collect();
+    let (Some(first), Some(last)) = (late.first(), late.last()) else {
+        return Outcome::fine("the watchdog of the clock sources read them in time");
+    };
+    let worst = late.iter().filter_map(|line| match line.event {
+        LogEvent::WatchdogDelayed { delay_ns } => delay_ns,
+        _ => None,
+    });
+    // One check writes up to two lines.
+    const CHECKS_APART_S: f64 = 0.25;
+    let follows = |two: &&[&LogLine]| {
+        two[0].at_s.zip(two[1].at_s).is_some_and(|(one, next)| next - one < CHECKS_APART_S)
+    };
+    let checks = late.len() - late.windows(2).filter(follows).count();
+    let mut what = format!(
+        "The kernel's check of the clock source was late or skipped {}",
+        text::count(checks, "time", "times")
+    );
+    if let Some(worst_ns) = worst.max() {
+        what = format!("{what}, by up to {}", figures::time(worst_ns as f64));
+    }
+    let mut finding = Finding::new(Severity::Note, what).evidence(log_evidence(first));
+    if late.len() > 1 {
+        finding = finding.evidence(log_evidence(last));
+    }
+    let guest = case.is_guest() == Some(true);
+    finding
+        .why(if guest {
+            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
+             long, as the host was busy or emulates that clock slowly. The check is \
+             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
+        } else {
+            "The watchdog reads the TSC between two reads of a slower clock; here those took too \
+             long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The check is \
+             skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
+        })
+        .remedy(Remedy::advice(if guest {
+            "On the host: give the guest CPUs of its own, or a clock that the kernel need not \
+             check (kvm-clock; an invariant TSC of known frequency)."
+        } else {
+            "Nothing to do while the TSC stays in use; otherwise see tsc-marked-unstable."
+        }))
+        .alone()
+}
+
+/// Whether the kernel marked the TSC unstable for a reason that speaks against
+/// it: neither a parameter nor a check that failed by itself.
+pub(crate) fn condemned(case: &Case<'_>) -> bool {
+    let Ok(log) = case.log() else { return false };
+    verdict_line(log).is_some_and(|at| {
+        let because = because(&log[at]);
+        let interval = Interval::after(case, log, at);
+        !because.contains("boot parameter")
+            && !Cause::of(case, log, at, because, interval.as_ref()).acquits()
+    })
 }
 
 /// The line that marked the TSC unstable: of several, one with a cause.

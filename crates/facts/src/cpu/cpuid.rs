@@ -107,7 +107,12 @@ pub fn parse_hypervisor(text: &str) -> Fact<Hypervisor> {
         let (base, ..) = found.iter().find(|(_, kind, _)| *kind == wanted)?;
         Some(leaves.get(&(base + leaf))?.eax)
     };
-    let (kind, signature) = match found.first() {
+    // Linux takes the highest of the interfaces that it knows: KVM's and Xen's
+    // lie above Hyper-V's where both are offered
+    // (arch/x86/kernel/cpu/hypervisor.c, `detect_hypervisor_vendor`).
+    let known =
+        |(_, kind, _): &&(u32, HypervisorKind, String)| *kind != HypervisorKind::Unrecognised;
+    let (kind, signature) = match found.iter().rev().find(known).or(found.first()) {
         Some((_, kind, signature)) => (*kind, signature.clone()),
         None => (HypervisorKind::Unrecognised, String::new()),
     };
@@ -116,6 +121,7 @@ pub fn parse_hypervisor(text: &str) -> Fact<Hypervisor> {
         kind,
         kvm_features: features(HypervisorKind::Kvm, 1).map(kvm_features),
         hyperv: features(HypervisorKind::HyperV, 3).map(hyperv_features),
+        xen: None,
     })
 }
 
@@ -175,16 +181,16 @@ pub fn parse_tsc_hz(text: &str) -> Fact<u64> {
     }
 }
 
-/// Leaf base+0x10, EAX in kHz: VMware's, taken over by KVM and others. On
-/// Hyper-V and Xen that leaf is something else.
+/// Leaf base+0x10, EAX in kHz: VMware's, taken over by KVM and others; Xen's is
+/// leaf base+3, ECX. On Hyper-V both are something else.
 fn from_hypervisor(leaves: &Leaves) -> Option<u64> {
     bases().filter_map(|base| Some((base, leaves.get(&base)?))).find_map(|(base, top)| {
-        let other = matches!(
-            kind(&top.signature()),
-            HypervisorKind::HyperV | HypervisorKind::Xen | HypervisorKind::Unrecognised
-        );
-        let leaf = base + 0x10;
-        let khz = leaves.get(&leaf).filter(|_| !other && leaf <= top.eax)?.eax;
+        let of = |leaf| leaves.get(&leaf).filter(|_| leaf <= top.eax);
+        let khz = match kind(&top.signature()) {
+            HypervisorKind::HyperV | HypervisorKind::Unrecognised => return None,
+            HypervisorKind::Xen => of(base + 3)?.ecx,
+            _ => of(base + 0x10)?.eax,
+        };
         (khz != 0).then(|| u64::from(khz) * 1000)
     })
 }

@@ -1,7 +1,7 @@
 //! The event that a line of the kernel's log reports about clocks.
 //!
 //! The forms are those of kernel/time/clocksource.c from 2.6 to 7.2 (its
-//! watchdog was rewritten for 7.2), arch/x86/kernel/{tsc,tsc_sync}.c,
+//! watchdog was rewritten for 7.1, commit 763aacf86f1b), arch/x86/kernel/{tsc,tsc_sync}.c,
 //! kernel/time/{hrtimer,ntp}.c, drivers/char/random.c and kernel/power.
 
 use super::LogEvent;
@@ -71,7 +71,7 @@ fn about_clocks(text: &str) -> bool {
 }
 
 /// `Marking clocksource 'tsc' as unstable because the skew is too large:`,
-/// `Marking clocksource tsc unstable due to frequency skew` (7.2),
+/// `Marking clocksource tsc unstable due to frequency skew` (7.1),
 /// `tsc: Marking TSC unstable due to clocksource watchdog` and
 /// `Clocksource tsc unstable (delta = -250013288 ns)` (before 4.0).
 fn marked(text: &str, body: &str) -> Option<LogEvent> {
@@ -110,7 +110,7 @@ fn watchdog(body: &str) -> Option<LogEvent> {
         let (clock, watchdog) = (after(body, "cs_nsec: "), after(body, "wd_nsec: "));
         return Some(LogEvent::WatchdogDelayed { delay_ns: clock.max(watchdog) });
     }
-    skew(body).or_else(|| interval(body)).or_else(|| interval_since_7_2(body))
+    skew(body).or_else(|| interval(body)).or_else(|| interval_since_7_1(body))
 }
 
 /// `Clocksource 'tsc' skewed 1723424 ns (1 ms) over watchdog 'hpet' interval
@@ -138,7 +138,7 @@ fn interval(body: &str) -> Option<LogEvent> {
 }
 
 /// `Watchdog               kvm-clock interval:        503995129ns`
-fn interval_since_7_2(body: &str) -> Option<LogEvent> {
+fn interval_since_7_1(body: &str) -> Option<LogEvent> {
     let (head, rest) = body.split_once(" interval:")?;
     let (kind, name) = head.split_once(' ')?;
     let watchdog = kind == "Watchdog";

@@ -35,7 +35,7 @@ impl GuestClock {
         if reference {
             // The first vCPU that enters after a restore writes it for all.
             self.vcpus.values_mut().for_each(|vcpu| vcpu.due.reference = false);
-            self.publish_reference(memory);
+            self.publish_restored_reference(memory);
         }
     }
 

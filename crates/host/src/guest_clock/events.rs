@@ -8,7 +8,7 @@ use crate::vcpu::Vcpu;
 use crate::{Event, GuestMemory, HostClocks, LogEvent, VcpuId};
 
 /// How long after one page all are written: KVMCLOCK_UPDATE_DELAY,
-/// arch/x86/kvm/x86.c.
+/// arch/x86/kvm/x86.c, before Linux 6.19.
 const ALL_AFTER: Nanos = Nanos(100_000_000);
 
 impl GuestClock {

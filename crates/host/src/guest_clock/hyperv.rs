@@ -8,8 +8,13 @@
 //! it. It sets up *re-enlightenment*: an interrupt vector, and the request to
 //! emulate the old rate until it writes 0 to the emulation status. Where the
 //! VMM cannot trap RDTSC, the page is switched off until then instead.
+//!
+//! Such a guest expects that its page does not change until then, whatever
+//! happens to the host's clocks: Hyper-V, as a guest, keeps the page's values in
+//! its own timers (tsc_page_update_unsafe, arch/x86/kvm/hyperv.c). So a valid page
+//! is written again only when the guest writes its MSR or acknowledges.
 
-use pvclock::hyperv::{ReferencePage, ReferenceScale, ReferenceWriter};
+use pvclock::hyperv::{ReferenceReader, ReferenceScale, ReferenceWriter};
 
 use super::GuestClock;
 use crate::hyperv::{HyperV, NANOS_PER_UNIT, ReferenceSnapshot};
@@ -18,6 +23,7 @@ use crate::msr::{
     HV_TIME_REF_COUNT, HV_TSC_EMULATION_CONTROL, HV_TSC_EMULATION_STATUS, HV_TSC_FREQUENCY,
     HV_VP_INDEX, PageMsr,
 };
+use crate::pages::ReferencePage;
 use crate::tsc::Source;
 use crate::{GuestMemory, HostClocks, LogEvent, MsrError, TscMode, VcpuId};
 
@@ -83,13 +89,14 @@ impl GuestClock {
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         let register = PageMsr(value);
-        if let Some(address) = register.page() {
+        if let Some(address) = HyperV::page(register) {
             memory.page::<ReferencePage>(address).map_err(|why| MsrError::Misplaced {
                 msr: HV_REFERENCE_TSC,
                 value,
                 why,
             })?;
         }
+        self.release_reference(now);
         self.hyperv.reference = register;
         self.recompute(now, memory);
         Ok(())
@@ -103,25 +110,64 @@ impl GuestClock {
         }
     }
 
-    /// Writes the page from the common snapshot, or switches it off where the
-    /// TSC cannot be used, or not yet.
-    pub(super) fn publish_reference(&mut self, memory: &impl GuestMemory) {
+    /// The guest itself has the page written: it need not stay as it is.
+    fn release_reference(&mut self, now: HostClocks) {
+        self.latest_read = self.latest_readable(now);
         self.hyperv.forget_snapshot();
-        let Some(address) = self.hyperv.reference.page() else { return };
+    }
+
+    /// The first write after a restore: a page that must stay as it is, is in the
+    /// restored memory.
+    pub(super) fn publish_restored_reference(&mut self, memory: &impl GuestMemory) {
+        if self.hyperv.wants_emulation()
+            && !self.reference_waits()
+            && let Some(address) = HyperV::page(self.hyperv.reference)
+            && let Ok(page) = memory.page::<ReferencePage>(address)
+            && let Ok(info) = ReferenceReader::new(page).info()
+        {
+            let snapshot = ReferenceSnapshot::of_page(&info, self.tsc_offset_of_first());
+            self.hyperv.snapshot = Some(snapshot);
+        }
+        self.publish_reference(memory);
+    }
+
+    /// Writes the page from the common snapshot, or switches it off where the
+    /// TSC cannot be used, or not yet. A valid page of a guest that wants
+    /// emulation stays.
+    pub(super) fn publish_reference(&mut self, memory: &impl GuestMemory) {
+        let waits = self.reference_waits();
+        let offset = self.tsc_offset_of_first();
+        if self.hyperv.wants_emulation()
+            && !waits
+            && let Some(snapshot) = &mut self.hyperv.snapshot
+        {
+            snapshot.tsc_offset = offset;
+            return;
+        }
+        self.hyperv.forget_snapshot();
+        let Some(address) = HyperV::page(self.hyperv.reference) else { return };
         let Ok(page) = memory.page::<ReferencePage>(address) else { return };
         let mut writer = ReferenceWriter::resume(page, self.hyperv.sequence);
-        let waits = self.hyperv.unacknowledged.is_some() && !self.emulates_for_guest();
         let scale = ReferenceScale::from_hertz(self.settings.advertised_tsc);
         let (false, Ok(common), Ok(scale)) = (waits, &self.master, scale) else {
             writer.switch_off();
             return;
         };
-        let offset = self.vcpus.values().next().map_or(0, |vcpu| vcpu.tsc_offset);
         let units = common.system_time.0 / NANOS_PER_UNIT;
         let snapshot = ReferenceSnapshot::through(common.tsc_timestamp, offset, units, scale);
         writer.write(snapshot.scale, snapshot.offset_100ns);
         self.hyperv.sequence = writer.sequence();
         self.hyperv.snapshot = Some(snapshot);
+    }
+
+    /// Whether the page is off until the guest acknowledges a rate that nothing
+    /// emulates.
+    fn reference_waits(&self) -> bool {
+        self.hyperv.unacknowledged.is_some() && !self.emulates_for_guest()
+    }
+
+    fn tsc_offset_of_first(&self) -> u64 {
+        self.vcpus.values().next().map_or(0, |vcpu| vcpu.tsc_offset)
     }
 
     /// Whether the old rate is emulated until the guest acknowledges.
@@ -134,6 +180,7 @@ impl GuestClock {
     /// The guest knows the new rate: the TSC runs at it from now on.
     fn acknowledged(&mut self, now: HostClocks, memory: &impl GuestMemory) {
         let Some(rate) = self.hyperv.unacknowledged else { return };
+        self.release_reference(now);
         if self.emulates_for_guest() {
             let emulated = self.source.base(now);
             self.source = Source::unscaled(self.settings.host_tsc);

@@ -1,15 +1,15 @@
 //! kvm-clock's MSRs.
 
 use pvclock::Nanos;
-use pvclock::kvm_clock::{WallClock, WallClockPage, WallClockWriter};
-use pvclock::steal_time::StealPage;
+use pvclock::kvm_clock::{WallClock, WallClockWriter};
 
 use super::GuestClock;
 use crate::msr::{
     KVM_STEAL_TIME, KVM_SYSTEM_TIME, KVM_SYSTEM_TIME_OLD, KVM_WALL_CLOCK, KVM_WALL_CLOCK_OLD,
     PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
-use crate::vcpu::{Vcpu, check_time_page};
+use crate::pages::{StealPage, TimePage, WallClockPage};
+use crate::vcpu::Vcpu;
 use crate::{GuestAddress, GuestMemory, HostClocks, Misplaced, MsrError, VcpuId};
 
 impl GuestClock {
@@ -70,7 +70,7 @@ impl GuestClock {
         memory: &impl GuestMemory,
     ) -> Result<(), MsrError> {
         let (register, vcpu) = self.register_page(id, msr, value, TIME_ALIGNMENT, |address| {
-            check_time_page(address, memory)
+            memory.page::<TimePage>(address).map(|_| ())
         })?;
         vcpu.system_time = register;
         vcpu.time_is_due();

@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use host::msr::{HV_GUEST_OS_ID, HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::pages::TimePage;
 use host::{
     Event, GuestAddress, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Settings, VcpuId,
 };
-use pvclock::kvm_clock::{TimeInfo, TimePage, TimeReader};
-use pvclock::shared::{Aligned, Split};
+use pvclock::kvm_clock::{TimeInfo, TimeReader};
 use pvclock::{Hertz, Nanos, ReadError, Ticks};
 use units::UnixTime;
 
@@ -127,9 +127,5 @@ impl Rig {
 
 /// A time page's contents, wherever it is.
 pub(crate) fn info(memory: &PlainMemory, address: GuestAddress) -> Result<TimeInfo, ReadError> {
-    if address.0.is_multiple_of(8) {
-        TimeReader::new(memory.page::<TimePage<Aligned>>(address).unwrap()).info()
-    } else {
-        TimeReader::new(memory.page::<TimePage<Split>>(address).unwrap()).info()
-    }
+    TimeReader::new(memory.page::<TimePage>(address).unwrap()).info()
 }

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
 
 use facts::kernel::LogEvent;
 use facts::{Fact, Facts};
@@ -16,6 +18,7 @@ use sources::phc::device_reader;
 use units::TimeReading;
 
 use super::clock_name::ClockName;
+use super::rtc::{self, RtcAtEdges};
 use crate::mapped_page;
 
 /// What clock `phc` is.
@@ -42,7 +45,7 @@ fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
         ClockName::Monotonic => system(Clock::Monotonic),
         ClockName::Boottime => system(Clock::Boottime),
         ClockName::Realtime => system(Clock::Realtime),
-        ClockName::Rtc => known(Rtc::find()).map(rtc),
+        ClockName::Rtc => Err("is read at its changes of second".into()),
         ClockName::Phc => {
             let read = device_reader(Path::new(FIRST_PHC)).map_err(|why| why.to_string())?;
             Ok(Box::new(move || read().map(|(before, after)| Span { before, after })))
@@ -61,16 +64,6 @@ fn tsc(hz: u64) -> Reader {
     Box::new(move || {
         let ns = u128::from(Tsc.read_ordered()) * 1_000_000_000 / u128::from(hz);
         Some(Span::at(u64::try_from(ns).ok()?))
-    })
-}
-
-fn rtc(rtc: Rtc) -> Reader {
-    Box::new(move || {
-        let second = rtc.read_s().known().copied()?;
-        Some(Span {
-            before: second.checked_mul(1_000_000_000)?,
-            after: second.checked_add(1)?.checked_mul(1_000_000_000)?,
-        })
     })
 }
 
@@ -153,28 +146,51 @@ pub struct Clocks {
     pub missing: Vec<NotMeasured>,
     /// What the TSC is taken for, where it is one of them.
     pub tsc: Option<TscFrequency>,
+    /// The RTC, where it is one of them.
+    pub(super) rtc: Option<Rc<RtcAtEdges>>,
 }
 
 impl Clocks {
     /// Those of `wanted`; when none is, all that are there but `reference`,
     /// which would be compared with itself.
     pub fn find(wanted: &[ClockName], reference: Option<ClockName>, facts: &Facts) -> Self {
-        let (mut readers, mut missing) = (Vec::new(), Vec::new());
+        let (mut readers, mut missing) = (Vec::<(ClockName, Reader)>::new(), Vec::new());
+        let mut rtc = None;
         for name in ClockName::all() {
             if wanted.contains(&name) || wanted.is_empty() && reference != Some(name) {
-                match reader(name, facts) {
+                let read = match name {
+                    ClockName::Rtc => known(Rtc::find()).map(|found| {
+                        let found = Rc::new(RtcAtEdges::new(found));
+                        let its = rtc.insert(found).clone();
+                        Box::new(move || its.read()) as Reader
+                    }),
+                    _ => reader(name, facts),
+                };
+                match read {
                     Ok(reader) => readers.push((name, reader)),
                     Err(why) => missing.push(NotMeasured { what: name, why }),
                 }
             }
         }
         let has_tsc = readers.iter().any(|(name, _)| *name == ClockName::Tsc);
-        Self { readers, missing, tsc: nominal_tsc(facts).filter(|_| has_tsc) }
+        Self { readers, missing, tsc: nominal_tsc(facts).filter(|_| has_tsc), rtc }
     }
 
     /// These, whatever they read.
     pub fn of(readers: Vec<(ClockName, Reader)>) -> Self {
-        Self { readers, missing: Vec::new(), tsc: None }
+        Self { readers, missing: Vec::new(), tsc: None, rtc: None }
+    }
+
+    /// Those that a run of that length can measure: the RTC moves once a second.
+    #[must_use]
+    pub fn for_run(mut self, length: Duration) -> Self {
+        if length < rtc::LEAST && self.rtc.take().is_some() {
+            self.readers.retain(|(name, _)| *name != ClockName::Rtc);
+            let least_s = rtc::LEAST.as_secs();
+            let why = format!("it moves once a second: measure for {least_s} s or longer");
+            self.missing.push(NotMeasured { what: ClockName::Rtc, why });
+        }
+        self
     }
 
     /// Their names, in order.
@@ -200,7 +216,13 @@ impl Clocks {
 
     /// What each clock shows now, of those that can be read.
     pub fn now(&self) -> Vec<(ClockName, Span)> {
-        let shown = self.names().into_iter().zip(self.stamps()());
+        let raw_ns = Clock::MonotonicRaw.read_ns();
+        let mut stamp = self.stamps()();
+        let rtc = self.readers.iter().position(|(name, _)| *name == ClockName::Rtc);
+        if let (Some(index), Some(rtc), Some(raw_ns)) = (rtc, &self.rtc, raw_ns) {
+            stamp[index] = rtc.at_after(raw_ns);
+        }
+        let shown = self.names().into_iter().zip(stamp);
         shown.filter_map(|(clock, shown)| Some((clock, shown?))).collect()
     }
 

@@ -65,6 +65,18 @@ pub enum Note {
         /// What it seems to count.
         seems: Seems,
     },
+    /// The RTC's frequency is known too poorly to tell a good RTC from a bad one:
+    /// its seconds are seldom, and a run of seconds has few.
+    TooShort {
+        /// What it was compared with.
+        reference: String,
+        /// How long, s.
+        over_s: f64,
+        /// Half of its frequency's interval, ppm.
+        within_ppm: f64,
+        /// How long a run it takes, in whole minutes.
+        needed_min: u64,
+    },
     /// The PTP hardware clock that is measured seems to count TAI.
     ClockScale {
         /// What it was compared with.
@@ -160,6 +172,23 @@ pub(super) fn disturbances(references: &[ReferenceReport], pairs: &[PairReport])
         }
     }
     notes
+}
+
+/// More than most RTCs' crystals are off by, ppm.
+const POOR_RTC_PPM: f64 = 100.0;
+
+/// The RTC, where the run was too short for it. Its interval is what the bounds
+/// of its seconds allow, which narrows as the run gets longer: ± 300 ppm of 20 s
+/// are ± 100 ppm of a minute.
+pub(super) fn too_short(pairs: &[PairReport]) -> impl Iterator<Item = Note> + use<'_> {
+    pairs.iter().filter(|pair| pair.clock == ClockName::Rtc).filter_map(|pair| {
+        let (low, high) = pair.drift.frequency?.interval_ppm?;
+        let (over_s, within_ppm) = (pair.drift.span_s, (high - low) / 2.0);
+        let needed_min = (over_s * within_ppm / POOR_RTC_PPM / 60.0).ceil().max(2.0) as u64;
+        let reference = pair.reference.clone();
+        let note = Note::TooShort { reference, over_s, within_ppm, needed_min };
+        (within_ppm > POOR_RTC_PPM).then_some(note)
+    })
 }
 
 /// Whether this clock stepped so against another reference too: then it was

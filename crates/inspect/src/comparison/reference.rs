@@ -32,6 +32,8 @@ pub struct Reference {
     pub gives_utc: bool,
     /// When to compare next.
     pub due: Instant,
+    /// The RTC's change of second that it was last compared with.
+    pub(super) rtc_seen: u64,
     interval: Duration,
     tried: u64,
     made: u64,
@@ -58,6 +60,7 @@ impl Reference {
             name,
             kind,
             due: Instant::now(),
+            rtc_seen: 0,
             interval,
             tried: 0,
             made: 0,

@@ -128,7 +128,9 @@ fn phc(spec: &PhcSpec, pace: Pace) -> Result<Reference, SelectError> {
     match phc.ahead_of_utc_s() {
         Ok(ahead_s) => Ok(Reference::phc(phc, Some(ahead_s), pace)),
         // Its frequency means something, whatever it counts.
-        Err(UnknownScale::NotNamed) => Ok(Reference::phc(phc, None, pace)),
+        Err(UnknownScale::NotNamed | UnknownScale::NoTimeOfDay | UnknownScale::AtNeither) => {
+            Ok(Reference::phc(phc, None, pace))
+        }
         Err(why) => Err(SelectError::Scale(Box::new(phc), why)),
     }
 }

@@ -10,7 +10,7 @@ use sources::phc::kernels_tai_s;
 
 use super::clock_name::ClockName;
 use super::clocks::{Clocks, Compared, NotMeasured};
-use super::notes::{Note, StoodStill, disturbances, judge_references};
+use super::notes::{Note, StoodStill, disturbances, judge_references, too_short};
 use super::outcome::{Outcome, Unchecked};
 use super::pair::{Pair, PairReport};
 use super::reference::Reference;
@@ -84,6 +84,14 @@ impl Session {
         let due = self.references.iter().enumerate().filter(|(_, one)| !one.is_stopped());
         let next = due.map(|(index, one)| (index, one.due)).min_by_key(|(_, at)| *at);
         let Some((index, at)) = next.filter(|_| Instant::now() < end) else { return Ok(None) };
+        if let Some(rtc) = self.clocks.rtc.clone()
+            && let Some(edge_at) = rtc.due().filter(|edge_at| *edge_at < at.min(end))
+        {
+            match wait.until(edge_at)? {
+                Wake::Deadline => rtc.catch(),
+                _ => return Ok(None),
+            }
+        }
         match wait.until(at.min(end))? {
             Wake::Deadline if at <= end => Ok(self.compare(index)),
             _ => Ok(None),
@@ -94,6 +102,9 @@ impl Session {
     pub fn compare(&mut self, index: usize) -> Option<Round> {
         let others_wait = self.references.len() > 1;
         let reference = self.references.get_mut(index)?;
+        if let Some(rtc) = &self.clocks.rtc {
+            reference.rtc_seen = rtc.show(reference.rtc_seen);
+        }
         let compared = reference.compare(&self.clocks, others_wait);
         let failed_at_first = reference.failed_at_first();
         let reference = reference.name().to_owned();
@@ -154,6 +165,7 @@ impl Session {
         let mut references: Vec<_> = self.references.iter().map(Reference::report).collect();
         let mut notes = Vec::from_iter(judge_references(&mut references, &mut pairs));
         notes.extend(scale::notes(&pairs, &kernels_tai_s()));
+        notes.extend(too_short(&pairs));
         let mut disturbances = disturbances(&references, &pairs);
         disturbances.extend(stood_still.into_iter().map(Note::StoodStill));
         for pair in &self.pairs {
@@ -168,12 +180,19 @@ impl Session {
         Ok(Outcome {
             references,
             tsc_frequency: self.clocks.tsc.filter(|_| self.has_compared),
-            not_measured: self.clocks.missing.clone(),
+            not_measured: self.clocks.missing.iter().cloned().chain(self.still_rtc()).collect(),
             unchecked: Unchecked::of(&pairs, budget),
             pairs,
             notes,
             disturbances,
         })
+    }
+
+    /// The RTC, where its seconds did not change.
+    fn still_rtc(&self) -> Option<NotMeasured> {
+        let is_still = self.clocks.rtc.as_ref().is_some_and(|rtc| rtc.is_given_up());
+        let why = "its seconds do not change, or it cannot be read".to_owned();
+        is_still.then_some(NotMeasured { what: ClockName::Rtc, why })
     }
 
     /// References that showed the same time throughout, each once.

@@ -1,4 +1,4 @@
-//! The vendor's name in ACPI's tables.
+//! The vendor's name in ACPI's tables, and devices that tell of a restore.
 
 use super::kernel_log::KernelLog;
 use crate::tree::Files;
@@ -27,6 +27,11 @@ pub(crate) fn oem(files: &Files, log: &KernelLog) -> Fact<String> {
             None => Fact::Unknown(why),
         },
     }
+}
+
+/// The devices among ACPI's that tell of a restore or a move, one a line.
+pub(crate) fn generation_devices(files: &Files) -> Fact<String> {
+    files.names("/sys/bus/acpi/devices").map(|all| facts::system::generation_devices(&all))
 }
 
 /// `ACPI: RSDP 0x00000000000E0000 000024 (v02 FIRECK)`

@@ -9,14 +9,15 @@ use facts::cpu::cpuid::{Registers, announces, bases};
 /// A reader of one leaf's sub-leaf 0.
 type Read<'a> = dyn Fn(u32) -> Registers + 'a;
 
-/// The leaves that concern clocks.
-pub(crate) fn leaves() -> Fact<String> {
+/// The leaves that concern clocks; `is_pv` for a paravirtual guest of Xen.
+pub(crate) fn leaves(is_pv: bool) -> Fact<String> {
     // The kernel's view, as root: under Xen's paravirtual mode the instruction
     // shows the bare processor, without Xen's leaves.
     match File::open("/dev/cpu/0/cpuid") {
         Ok(device) if at(&device, 0).is_some() => {
             Fact::Known(text(&|leaf| at(&device, leaf).unwrap_or_default()))
         }
+        _ if is_pv => Fact::Known(text(&of_xen)),
         _ => Fact::Known(text(&instruction)),
     }
 }
@@ -31,6 +32,11 @@ fn at(device: &File, leaf: u32) -> Option<Registers> {
 
 fn instruction(leaf: u32) -> Registers {
     let r = raw_cpuid::native_cpuid::cpuid_count(leaf, 0);
+    Registers { eax: r.eax, ebx: r.ebx, ecx: r.ecx, edx: r.edx }
+}
+
+fn of_xen(leaf: u32) -> Registers {
+    let r = linux::cpuid::as_xen_shows(leaf);
     Registers { eax: r.eax, ebx: r.ebx, ecx: r.ecx, edx: r.edx }
 }
 

@@ -1,11 +1,15 @@
 //! Which programs that set the clock are installed, and which run.
 
+use std::collections::BTreeMap;
+
 use crate::tree::Files;
 use facts::steering::TimeKeeperKind::{self, *};
 use facts::{Fact, Unknown};
+use linux::system_clock::has_capability;
 
 /// A time keeper is installed if any of these files exists, and runs if a
-/// process has any of these names, of which the kernel keeps 15 characters.
+/// process that may set the clock has any of these names, of which the kernel
+/// keeps 15 characters.
 type Signs = (TimeKeeperKind, &'static [&'static str], &'static [&'static str]);
 
 const SIGNS: &[Signs] = &[
@@ -29,9 +33,34 @@ const NTPD: &[&str] = &["/usr/sbin/ntpd", "/usr/bin/ntpd", "/sbin/ntpd"];
 /// Bound to the VMBus, hv_utils handles the host's time synchronisation.
 const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
 
+/// Programs that show others adjtimex's offset, by the names of their
+/// processes: Debian's package calls it prometheus-node-exporter.
+const OFFSET_READERS: [(&str, &str); 2] =
+    [("node_exporter", "node_exporter"), ("prometheus-node", "node_exporter")];
+
+/// Our own process.
+const PARACHRON: &str = "parachron";
+
+/// More than `/proc/PID/status` has, and than a command line of `keep` needs.
+const STATUS_BYTES: u64 = 64 << 10;
+const COMMAND_BYTES: u64 = 64 << 10;
+
+/// The lines of [`facts::steering::parse_offset_readers`].
+pub(crate) fn offset_readers(files: &Files) -> Fact<String> {
+    match files.processes() {
+        Fact::Unknown(_) if !files.is_live() => {
+            Fact::Unknown(Unknown::not_there("parachron/offset-readers"))
+        }
+        processes => processes.map(|processes| {
+            let running = OFFSET_READERS.iter().filter(|(name, _)| processes.contains_key(*name));
+            running.map(|(_, program)| format!("{program}\n")).collect()
+        }),
+    }
+}
+
 /// The lines of [`facts::steering::parse_keepers`].
 pub(crate) fn find(files: &Files) -> Fact<String> {
-    let processes = match files.process_names() {
+    let processes = match files.processes() {
         Fact::Known(processes) => processes,
         Fact::Unknown(_) if !files.is_live() => {
             return Fact::Unknown(Unknown::not_there("parachron/time-keepers"));
@@ -49,6 +78,10 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
         return Fact::Unknown(Unknown::NeedsRoot { what: "other users' processes".to_owned() });
     }
     let any = |paths: &[&str]| paths.iter().any(|path| files.exists(path));
+    let runs = |names: &[&str]| {
+        let ids = names.iter().flat_map(|name| ids(&processes, name));
+        ids.into_iter().any(|id| may_set_the_clock(files, *id))
+    };
     let mut text = String::new();
     let mut put = |kind: TimeKeeperKind, installed: bool, running: bool| {
         if installed || running {
@@ -58,14 +91,46 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
         }
     };
     for (kind, files, names) in SIGNS {
-        put(*kind, any(files), names.iter().any(|name| processes.contains(*name)));
+        put(*kind, any(files), runs(names));
     }
-    let (openntpd, ntpd_runs) = (any(OPENNTPD), processes.contains("ntpd"));
+    let (openntpd, ntpd_runs) = (any(OPENNTPD), runs(&["ntpd"]));
     put(Openntpd, openntpd, openntpd && ntpd_runs);
     put(Ntpd, !openntpd && any(NTPD), !openntpd && ntpd_runs);
     let hv_utils = files.exists(HV_UTILS);
     put(HypervUtils, hv_utils, hv_utils);
+    let keeps = |id: &u32| keeps_the_clock(files, *id) && may_set_the_clock(files, *id);
+    put(ParachronKeep, false, ids(&processes, PARACHRON).iter().any(keeps));
     Fact::Known(text)
+}
+
+fn ids<'p>(processes: &'p BTreeMap<String, Vec<u32>>, name: &str) -> &'p [u32] {
+    processes.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Whether it has the right to: anybody can give a process a daemon's name, and
+/// in a container a daemon runs without it. Where that is not shown, as in a
+/// tree made by hand, the name counts.
+fn may_set_the_clock(files: &Files, process: u32) -> bool {
+    let Fact::Known(status) = files.bytes(&format!("/proc/{process}/status"), STATUS_BYTES) else {
+        return !files.is_live();
+    };
+    let status = String::from_utf8_lossy(&status);
+    has_capability(&status).unwrap_or(true)
+}
+
+/// Whether a process of ours is `keep` and corrects the clock by itself: a dry
+/// run does not, and with `--chrony` chronyd does.
+fn keeps_the_clock(files: &Files, process: u32) -> bool {
+    // Keep itself wants to know of others.
+    if files.is_live() && process == std::process::id() {
+        return false;
+    }
+    let Fact::Known(line) = files.bytes(&format!("/proc/{process}/cmdline"), COMMAND_BYTES) else {
+        return false;
+    };
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let is_keep = words.next() == Some(b"keep");
+    is_keep && !words.any(|word| word == b"--dry-run" || word.starts_with(b"--chrony"))
 }
 
 /// In its own namespace, a container sees none of the host's daemons
@@ -76,3 +141,6 @@ fn is_first_pid_namespace() -> bool {
         Err(_) => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 
 use facts::clocksource::Clocksources;
 use facts::hardware::{
-    ADJTIME, KvmHost, Phc, PvclockPage, Rtc, RtcDevice, VmClock, parse_convention, parse_kvm_host,
-    parse_pvclock_page, parse_vmclock, reduce_clock_name,
+    ADJTIME, KvmHost, Phc, PvclockPage, Rtc, RtcDevice, VmClock, link_of, parse_convention,
+    parse_kvm_host, parse_pvclock_page, parse_vmclock, reduce_clock_name,
 };
 use facts::parse;
 use facts::{Fact, Unknown};
@@ -53,6 +53,8 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
         names.truncate(MAX_DEVICES);
         let readable = tree.probe("ptp-readable", || ptp::readable(&names));
         let readable = readable.known().cloned().unwrap_or_default();
+        let links = tree.probe("ptp-links", || ptp::links(&names));
+        let links = links.known().cloned().unwrap_or_default();
         names
             .into_iter()
             .map(|name| Phc {
@@ -65,6 +67,7 @@ pub(super) fn phcs(tree: &Tree) -> Fact<Vec<Phc>> {
                     .known()
                     .map(|text| text.trim().to_owned())
                     .unwrap_or_default(),
+                link: link_of(&links, &name),
                 readable: readable.lines().any(|line| line.trim() == name),
                 device: format!("/dev/{name}"),
             })

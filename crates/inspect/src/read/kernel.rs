@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use facts::kernel::version::{VERSION, parse_built, reduce_built};
 use facts::kernel::{Kernel, RELEASE, command_line, configuration, log};
 use facts::{Fact, Unknown, parse};
 use flate2::read::GzDecoder;
@@ -25,6 +26,9 @@ pub(super) fn kernel(tree: &Tree, log: &KernelLog) -> Kernel {
         .and_then(|text| log::parse(&text));
     Kernel {
         release,
+        built_s: tree
+            .reduced(VERSION, "the date of its build", reduce_built)
+            .and_then(|text| parse_built(&text)),
         command_line: tree
             .reduced("/proc/cmdline", "words about time", command_line::reduce)
             .and_then(|text| command_line::parse(&text)),

@@ -1,11 +1,12 @@
 //! The clock's discipline.
 
 use facts::steering::{
-    Steering, TimeKeeperKind, parse_adjtimex, parse_keepers, parse_tracking, reduce_tracking,
+    Steering, TimeKeeperKind, chrony_config, parse_adjtimex, parse_keepers, parse_offset_readers,
+    parse_tracking, reduce_tracking,
 };
 use facts::{Fact, Unknown};
 
-use crate::probes::{adjtimex, time_keepers};
+use crate::probes::{self, adjtimex, time_keepers};
 use crate::tree::Tree;
 use sources::chronyd_client::{ChronydClient, tracking};
 
@@ -33,5 +34,19 @@ pub(super) fn steering(tree: &Tree) -> Steering {
         adjtimex: tree.probe("adjtimex", adjtimex::state).and_then(|text| parse_adjtimex(&text)),
         keepers,
         chrony,
+        chrony_config: tree
+            .digest(
+                "chrony-config",
+                "directives about sources and steps, no servers' names",
+                probes::chrony_config::find,
+            )
+            .and_then(|text| chrony_config::parse(&text)),
+        offset_readers: tree
+            .digest(
+                "offset-readers",
+                "monitoring of the clock among the programs",
+                time_keepers::offset_readers,
+            )
+            .and_then(|text| parse_offset_readers(&text)),
     }
 }

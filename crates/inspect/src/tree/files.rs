@@ -6,7 +6,7 @@
 //! (`openat2(2)`, `RESOLVE_IN_ROOT`), only regular files are opened, and no
 //! more than the stated bytes are read.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
@@ -104,19 +104,20 @@ impl Files {
         }
     }
 
-    /// The names of the processes, as far as the kernel keeps them (15
+    /// The processes by their names, as far as the kernel keeps these (15
     /// characters); not there when `/proc` shows none.
-    pub fn process_names(&self) -> Fact<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
+    pub fn processes(&self) -> Fact<BTreeMap<String, Vec<u32>>> {
+        let mut names: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         let walked =
             self.open_any("/proc", OFlags::RDONLY | OFlags::DIRECTORY).and_then(|folder| {
                 for entry in Dir::read_from(&folder)?.take(MAX_PROCESSES) {
                     let entry = entry?;
-                    let pid = entry.file_name().to_string_lossy();
-                    if pid.bytes().all(|byte| byte.is_ascii_digit())
+                    let pid = entry.file_name().to_string_lossy().parse();
+                    if let Ok(pid) = pid
                         && let Fact::Known(name) = self.bytes(&format!("/proc/{pid}/comm"), 64)
                     {
-                        names.insert(String::from_utf8_lossy(&name).trim().to_owned());
+                        let name = String::from_utf8_lossy(&name).trim().to_owned();
+                        names.entry(name).or_default().push(pid);
                     }
                 }
                 Ok(())

@@ -80,17 +80,57 @@ pub fn tightest(stretch: &[Bounded], all: usize) -> Vec<Point> {
 }
 
 /// Each block's best bounds, by a slope in ns/s that is about right.
-pub fn blocks(stretch: &[Bounded], all: usize, slope: f64) -> Vec<Block> {
-    cut(stretch, all).filter_map(|block| best(block, slope)).collect()
+///
+/// `common_ns` is what no reading's bounds are narrower by: the least there
+/// and back of a network, 500 µs for example. Every right reading holds all of
+/// that, so one that reaches only into it is wrong, though it contradicts none.
+pub fn blocks(stretch: &[Bounded], all: usize, slope: f64, common_ns: f64) -> Vec<Block> {
+    cut(stretch, all).filter_map(|block| best(block, slope, common_ns)).collect()
 }
 
-fn best(block: &[Bounded], slope: f64) -> Option<Block> {
+/// The share of the common part that a right reading holds: the rest is for
+/// the slope's error.
+const HELD: f64 = 0.9;
+
+fn best(block: &[Bounded], slope: f64, common_ns: f64) -> Option<Block> {
     let at_s = block.first()?.at_s / 2.0 + block.last()?.at_s / 2.0;
-    let moved = || block.iter().map(|reading| reading.moved(at_s, slope)).enumerate();
-    let (low_at, low) = moved().max_by(|(_, a), (_, b)| a.low_ns.total_cmp(&b.low_ns))?;
-    let (high_at, high) = moved().min_by(|(_, a), (_, b)| a.high_ns.total_cmp(&b.high_ns))?;
+    let moved: Vec<Bounded> = block.iter().map(|reading| reading.moved(at_s, slope)).collect();
+    let narrowed = |by_ns: f64| {
+        let narrow = |one: &Bounded| (one.low_ns + by_ns, one.high_ns - by_ns);
+        moved.iter().map(narrow).collect::<Vec<_>>()
+    };
+    let most = |bounds: Vec<(f64, f64)>| {
+        let (count, at) = most_agree(&bounds)?;
+        let agrees = bounds.iter().map(|(low, high)| *low <= at && at <= *high).collect();
+        (2 * count > bounds.len()).then_some::<Vec<bool>>(agrees)
+    };
+    // Where the way became shorter, there is less in common.
+    let agrees = most(narrowed(common_ns * HELD / 2.0)).or_else(|| most(narrowed(0.0)));
+    let agree = || {
+        let all = moved.iter().enumerate();
+        all.filter(|(index, _)| agrees.as_ref().is_none_or(|agrees| agrees[*index]))
+    };
+    let (low_at, low) = agree().max_by(|(_, a), (_, b)| a.low_ns.total_cmp(&b.low_ns))?;
+    let (high_at, high) = agree().min_by(|(_, a), (_, b)| a.high_ns.total_cmp(&b.high_ns))?;
     let best = Bounded { at_s, low_ns: low.low_ns, high_ns: high.high_ns };
     Some(Block { best, kept: if low_at == high_at { 1 } else { 2 } })
+}
+
+/// A value that most of the bounds allow, and how many do, as Marzullo's
+/// algorithm finds it (RFC 5905, section 11.2.1).
+fn most_agree(bounds: &[(f64, f64)]) -> Option<(usize, f64)> {
+    // Where most allow a value, one of them begins to: lower bounds first.
+    let begins = bounds.iter().map(|one| (one.0, true));
+    let mut ends: Vec<_> = begins.chain(bounds.iter().map(|one| (one.1, false))).collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+    let (mut allow, mut most) = (0_usize, None);
+    for (at, is_begin) in ends {
+        allow = if is_begin { allow + 1 } else { allow.saturating_sub(1) };
+        if is_begin && most.is_none_or(|(count, _)| allow > count) {
+            most = Some((allow, at));
+        }
+    }
+    most
 }
 
 #[cfg(test)]
@@ -102,9 +142,19 @@ mod tests {
         let at = |at_s: f64, low_ns: f64, high_ns: f64| Bounded { at_s, low_ns, high_ns };
         // The truth is 100 ns at 0 s and drifts by 10 ns/s.
         let readings = [at(0.0, 60.0, 101.0), at(1.0, 109.0, 400.0), at(2.0, 0.0, 190.0)];
-        let block = best(&readings, 10.0).unwrap();
+        let block = best(&readings, 10.0, 0.0).unwrap();
         assert_eq!(block.best, at(1.0, 109.0, 111.0));
         assert_eq!(block.kept, 2);
+    }
+
+    #[test]
+    fn a_wrong_reading_bounds_nothing() {
+        let at = |at_s: f64, low_ns: f64, high_ns: f64| Bounded { at_s, low_ns, high_ns };
+        for wrong in [at(1.0, 130.0, 150.0), at(1.0, 10.0, 30.0)] {
+            let readings = [at(0.0, 60.0, 101.0), wrong, at(2.0, 90.0, 160.0), at(3.0, 0.0, 99.0)];
+            let block = best(&readings, 0.0, 0.0).unwrap();
+            assert_eq!(block, Block { best: at(1.5, 90.0, 99.0), kept: 2 });
+        }
     }
 
     #[test]
@@ -113,10 +163,10 @@ mod tests {
             (0..n).map(|i| Bounded { at_s: i as f64, low_ns: 0.0, high_ns: 1.0 }).collect()
         };
         assert_eq!(tightest(&readings(7), 7).len(), 7);
-        assert_eq!(blocks(&readings(600), 600, 0.0).len(), BLOCKS);
+        assert_eq!(blocks(&readings(600), 600, 0.0, 0.0).len(), BLOCKS);
         // A third of all gets a third of the blocks.
-        assert_eq!(blocks(&readings(200), 600, 0.0).len(), BLOCKS / 3);
-        assert!(blocks(&[], 10, 0.0).is_empty());
+        assert_eq!(blocks(&readings(200), 600, 0.0, 0.0).len(), BLOCKS / 3);
+        assert!(blocks(&[], 10, 0.0, 0.0).is_empty());
         for n in [1, 5, 47, 48, 49, 601] {
             assert_eq!(cut(&readings(n), n).map(<[Bounded]>::len).sum::<usize>(), n);
         }

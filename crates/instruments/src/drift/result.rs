@@ -18,8 +18,11 @@ pub struct Drift {
     /// Comparisons made.
     pub readings: usize,
     /// Those that the estimate rests on: the quickest there and back of each
-    /// block. All others were dropped as delayed.
+    /// block. All others were dropped, as delayed or as outliers.
     pub kept: usize,
+    /// Those that contradict the comparisons before and after them: wrong
+    /// answers, which are dropped.
+    pub outliers: usize,
     /// Time from the first to the last, s.
     pub span_s: f64,
     /// The least delay (distance of the bounds), ns.

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use super::Reading;
 use super::allan;
 use super::filter::{self, Bounded};
+use super::lasting::{self, Found, Lasting};
 use super::result::{Drift, Frequency, Offset, RateChange, Step, late_ns};
 use super::theil_sen::{self, Point};
-use super::{Nesting, Reading};
-use crate::steps::{LearntRate, Moved};
 
 /// Readings after a change of frequency that are enough to go by them alone.
 const ENOUGH: usize = 16;
@@ -17,6 +17,14 @@ const WIDTHS: usize = 32;
 
 /// Wide readings in a row that are left out of the search for steps.
 const WIDE_IN_A_ROW: usize = 3;
+
+/// A clock that shows steps at least so long, ns, is coarse. What it hides of
+/// the time is the same again and again where it is read in step with it, as
+/// timers are with jiffies: no statistics take that out.
+const COARSE_NS: f64 = 2e4;
+
+/// What clocks are read in, ns.
+const LEAST_NS: f64 = 1.0;
 
 /// Rounds in which the slope and what it was taken out of improve each other.
 const ROUNDS: usize = 3;
@@ -54,7 +62,14 @@ pub struct Series {
     rate_changes: Vec<RateChange>,
     /// First reading of the newest frequency.
     since: usize,
-    learnt: Option<(LearntRate, Nesting)>,
+    lasting: Lasting,
+    /// Readings in a row from before the start, and those dropped as outliers.
+    before_start: usize,
+    dropped: usize,
+    /// Readings whose bounds are apart for the most part by the clock's own steps.
+    coarse: usize,
+    /// Readings that contradict those before them and after them, in order.
+    outliers: Vec<usize>,
     /// The newest widths of bounds, ns, and how many in a row were wide.
     widths: VecDeque<f64>,
     wide_in_a_row: usize,
@@ -77,23 +92,29 @@ impl Series {
         }
         let at_ns = reading.at_ns();
         let origin = *self.origin.get_or_insert(Origin { reference_ns: at_ns, offset_ns: low });
-        let Some(elapsed_ns) = at_ns.checked_sub(origin.reference_ns) else {
+        let elapsed_ns = i128::from(at_ns) - i128::from(origin.reference_ns);
+        // The first readings may be the wrong ones, or else one or two here.
+        if elapsed_ns < 0 && self.readings.len() >= lasting::START {
+            self.before_start += 1;
+            if self.before_start < lasting::LASTING {
+                self.dropped += 1;
+                return Ok(());
+            }
             return Err(Refused::BeforeStart { by_ns: origin.reference_ns - at_ns });
-        };
-        self.readings.push(Bounded {
+        }
+        self.before_start = 0;
+        let inner_ns = 2.0 * reading.inner_step_ns();
+        self.coarse += usize::from(inner_ns >= COARSE_NS && 2.0 * inner_ns >= (high - low) as f64);
+        let bounded = Bounded {
             at_s: elapsed_ns as f64 / 1e9,
             low_ns: (low - origin.offset_ns) as f64,
             high_ns: (high - origin.offset_ns) as f64,
-        });
+        };
+        self.readings.push(bounded);
         let index = self.readings.len() - 1;
-        if self.hides_a_step((high - low) as f64) {
-            return Ok(());
-        }
-        let (learnt, _) = self
-            .learnt
-            .get_or_insert_with(|| (LearntRate::new(reading.inner_step_ns()), reading.nesting));
-        for moved in learnt.observe(reading.bracket(), index as u64) {
-            self.note(moved);
+        if !self.hides_a_step((high - low) as f64) {
+            let found = self.lasting.observe(bounded, index);
+            self.note(found);
         }
         Ok(())
     }
@@ -124,15 +145,13 @@ impl Series {
         if !self.readings.is_empty() {
             self.cut(self.readings.len());
         }
-        self.learnt = None;
+        self.lasting = Lasting::default();
     }
 
-    /// No reading follows: reports undecided steps as they are.
+    /// No reading follows: decides what is undecided.
     pub fn finish(&mut self) {
-        let moved = self.learnt.as_mut().map(|(learnt, _)| learnt.finish()).unwrap_or_default();
-        for moved in moved {
-            self.note(moved);
-        }
+        let found = self.lasting.finish();
+        self.note(found);
     }
 
     /// Bounds on clock − reference, from the first reading's lower bound on.
@@ -155,28 +174,34 @@ impl Series {
         &self.cuts
     }
 
-    fn note(&mut self, moved: Moved) {
-        let outside = self.learnt.as_ref().is_some_and(|(_, at)| *at == Nesting::ClockOutside);
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-        match moved {
-            Moved::Step { at_ns: at, step } => {
-                let at = place(at);
-                let Some(reading) = self.readings.get(at) else { return };
-                // Steps are of the inner clock: here that is the reference.
-                let ns = if outside { -step.middle() } else { step.middle() };
-                self.steps.push(Step { at_s: reading.at_s, ns, bound_ns: step.bound() });
-                self.cut(at);
-            }
-            Moved::Rate { at_ns: at, before, after } => {
-                let at = place(at);
-                let Some(reading) = self.readings.get(at) else { return };
-                let ppm = |rate: f64| (if outside { 1.0 / rate } else { rate } - 1.0) * 1e6;
-                self.rate_changes.push(RateChange {
-                    at_s: reading.at_s,
-                    before_ppm: ppm(before),
-                    after_ppm: ppm(after),
-                });
-                self.since = at;
+    /// Readings that contradict those before them and those after them, by
+    /// their places in [`Series::readings`], in order.
+    pub fn outliers(&self) -> &[usize] {
+        &self.outliers
+    }
+
+    /// The readings that are no outliers.
+    fn right(&self) -> impl DoubleEndedIterator<Item = &Bounded> {
+        let all = self.readings.iter().enumerate();
+        all.filter(|(at, _)| self.outliers.binary_search(at).is_err()).map(|(_, one)| one)
+    }
+
+    fn note(&mut self, found: Vec<Found>) {
+        let readings = &self.readings;
+        let at_s = |at: usize| readings.get(at).map_or(0.0, |reading| reading.at_s);
+        for one in found {
+            match one {
+                Found::Outlier(at) => self.outliers.push(at),
+                Found::Step(at, size) => {
+                    let (ns, bound_ns) = (size.middle(), size.bound());
+                    self.steps.push(Step { at_s: at_s(at), ns, bound_ns });
+                    self.cuts.push(at);
+                }
+                Found::Rate { at, before, after } => {
+                    let (before_ppm, after_ppm) = (before / 1e3, after / 1e3);
+                    self.rate_changes.push(RateChange { at_s: at_s(at), before_ppm, after_ppm });
+                    self.since = at;
+                }
             }
         }
     }
@@ -188,25 +213,34 @@ impl Series {
     }
 
     /// The stretches between steps, from reading `from` on.
-    fn stretches(&self, from: usize) -> Vec<&[Bounded]> {
+    fn stretches(&self, from: usize) -> Vec<Vec<Bounded>> {
         let mut ends: Vec<usize> = self.cuts.iter().copied().filter(|cut| *cut > from).collect();
         ends.push(self.readings.len());
         let mut begin = from;
         let mut stretches = Vec::new();
         for end in ends {
-            stretches.extend(self.readings.get(begin..end).filter(|part| !part.is_empty()));
+            let part = (begin..end).filter(|at| self.outliers.binary_search(at).is_err());
+            stretches.push(part.filter_map(|at| self.readings.get(at).copied()).collect());
             begin = end;
         }
+        stretches.retain(|part: &Vec<Bounded>| !part.is_empty());
         stretches
+    }
+
+    /// The blocks that the frequency is fitted to, stretch by stretch.
+    pub fn fitted(&self) -> Vec<Vec<filter::Block>> {
+        let from = if self.readings.len() - self.since >= ENOUGH { self.since } else { 0 };
+        fit(&self.stretches(from), 2 * self.coarse > self.readings.len()).1
     }
 
     /// What all readings so far come to; none without any.
     pub fn drift(&self) -> Option<Drift> {
         let origin = self.origin?;
-        let (first, last) = (self.readings.first()?, self.readings.last()?);
+        let (first, last) = (self.right().next()?, self.right().next_back()?);
         let from = if self.readings.len() - self.since >= ENOUGH { self.since } else { 0 };
         let stretches = self.stretches(from);
-        let (frequency, blocks) = fit(&stretches);
+        let (frequency, parts) = fit(&stretches, 2 * self.coarse > self.readings.len());
+        let blocks = parts.concat();
         let mut delays: Vec<f64> = self.readings.iter().map(Bounded::width_ns).collect();
         delays.sort_by(f64::total_cmp);
         let carried = |block: &filter::Block, at_s| carry(block.best, at_s, frequency);
@@ -222,8 +256,9 @@ impl Series {
         let phase: Vec<Point> =
             prompt.map(Bounded::middle).map(|(at_s, ns)| (at_s, ns / 1e9)).collect();
         Some(Drift {
-            readings: self.readings.len(),
+            readings: self.readings.len() + self.dropped,
             kept: blocks.iter().map(|block| block.kept).sum(),
+            outliers: self.outliers.len() + self.dropped,
             span_s: last.at_s - first.at_s,
             least_delay_ns,
             median_delay_ns,
@@ -248,17 +283,24 @@ fn carry(best: Bounded, at_s: f64, frequency: Option<Frequency>) -> Bounded {
 
 /// The frequency, and the blocks it was fitted to: a first slope through the
 /// tightest readings, then better ones through blocks that the last one's
-/// drift was taken out of.
-fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
+/// drift was taken out of. The interval of coarse clocks is that of their bounds.
+fn fit(
+    stretches: &[Vec<Bounded>],
+    is_coarse: bool,
+) -> (Option<Frequency>, Vec<Vec<filter::Block>>) {
     let all = stretches.iter().map(|stretch| stretch.len()).sum();
     let tightest: Vec<Vec<Point>> =
         stretches.iter().map(|stretch| filter::tightest(stretch, all)).collect();
     let mut slope = theil_sen::slope(&tightest);
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Vec<filter::Block>> = Vec::new();
     for _ in 0..ROUNDS {
         let about = slope.map_or(0.0, |slope| slope.estimate);
-        let parts: Vec<Vec<filter::Block>> =
-            stretches.iter().map(|stretch| filter::blocks(stretch, all, about)).collect();
+        let mut widths: Vec<f64> =
+            blocks.iter().flatten().map(|block| block.best.width_ns()).collect();
+        widths.sort_by(f64::total_cmp);
+        let common_ns = theil_sen::median(&widths).unwrap_or(0.0).max(0.0);
+        let part = |stretch: &Vec<Bounded>| filter::blocks(stretch, all, about, common_ns);
+        let parts: Vec<Vec<filter::Block>> = stretches.iter().map(part).collect();
         let points: Vec<Vec<Point>> = parts
             .iter()
             .map(|part| part.iter().map(|block| block.best.middle()).collect())
@@ -266,9 +308,13 @@ fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
         slope = theil_sen::slope(&points).or(slope);
         let longest = parts.iter().max_by_key(|part| part.len());
         if let (Some(slope), Some(part)) = (&mut slope, longest) {
-            slope.interval = slope.interval.or_else(|| slope_bounds(part));
+            slope.interval = slope.interval.filter(|_| !is_coarse).or_else(|| slope_bounds(part));
+            slope.interval = slope.interval.map(|interval| untied(interval, part));
         }
-        blocks = parts.concat();
+        blocks = parts;
+    }
+    if let (Some(slope), true) = (&mut slope, is_coarse) {
+        slope.interval = coarse_bounds(stretches);
     }
     (slope.map(Frequency::of_slope), blocks)
 }
@@ -276,11 +322,37 @@ fn fit(stretches: &[&[Bounded]]) -> (Option<Frequency>, Vec<filter::Block>) {
 /// Between which slopes anything through the bounds of the first and the last
 /// block runs: what is known where too few blocks leave Sen's interval open.
 fn slope_bounds(blocks: &[filter::Block]) -> Option<(f64, f64)> {
-    let (first, last) = (blocks.first()?.best, blocks.last()?.best);
-    let length_s = Some(last.at_s - first.at_s).filter(|length| *length > 0.0)?;
-    let low = (last.low_ns - first.high_ns) / length_s;
-    let high = (last.high_ns - first.low_ns) / length_s;
-    Some((low.min(high), low.max(high)))
+    let slopes = lasting::slope(blocks.first()?.best, blocks.last()?.best)?;
+    Some((slopes.low.min(slopes.high), slopes.low.max(slopes.high)))
+}
+
+/// Readings at either end of a stretch whose bounds decide about its slope.
+const ENDS: usize = 24;
+
+/// Between which slopes anything through the bounds of all stretches' ends
+/// runs, whatever their clock hides.
+fn coarse_bounds(stretches: &[Vec<Bounded>]) -> Option<(f64, f64)> {
+    let slopes = |stretch: &Vec<Bounded>| {
+        let half = ENDS.min(stretch.len() / 2);
+        let (begin, end) = (&stretch[..half], &stretch[stretch.len() - half..]);
+        let pairs = begin.iter().flat_map(|from| end.iter().map(|to| (*from, *to)));
+        pairs.filter_map(|(from, to)| lasting::slope(from, to)).collect::<Vec<_>>()
+    };
+    let all = stretches.iter().flat_map(slopes).map(|one| (one.low, one.high));
+    all.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).filter(|(low, high)| low <= high)
+}
+
+/// An interval of slopes that are all the same, as they are of points on whole
+/// nanoseconds or whole ticks: wide enough for what such points hide.
+fn untied((low, high): (f64, f64), blocks: &[filter::Block]) -> (f64, f64) {
+    let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return (low, high) };
+    let length_s = last.best.at_s - first.best.at_s;
+    if (high - low) * length_s >= LEAST_NS || length_s <= 0.0 {
+        return (low, high);
+    }
+    let widths = blocks.iter().map(|block| block.best.width_ns());
+    let hidden = widths.fold(f64::INFINITY, f64::min).max(LEAST_NS) / length_s;
+    (low - hidden, high + hidden)
 }
 
 #[cfg(test)]

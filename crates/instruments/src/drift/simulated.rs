@@ -51,11 +51,25 @@ pub(super) struct Server {
     pub(super) step: Option<(f64, f64)>,
     /// The share of requests without a reply.
     pub(super) loss: f64,
+    /// Wrong answers: by so much, ns, with this chance of a first one and that
+    /// of another right after it.
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// Wrong answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wrong {
+    /// Up to so far off, ns, either way, and a tenth of it at least.
+    pub(super) up_to_ns: f64,
+    /// The chance of one.
+    pub(super) chance: f64,
+    /// How many in a row.
+    pub(super) in_a_row: u32,
 }
 
 impl Server {
     pub(super) fn new(ppm: f64, jitter: Jitter) -> Self {
-        Self { ppm, least_ns: (200_000.0, 300_000.0), jitter, step: None, loss: 0.0 }
+        Self { ppm, least_ns: (200_000.0, 300_000.0), jitter, step: None, loss: 0.0, wrong: None }
     }
 
     fn time_at(&self, true_ns: f64) -> u64 {
@@ -68,6 +82,9 @@ impl Server {
     /// each `interval_s` for `length_s`.
     pub(super) fn poll(&self, seed: u64, interval_s: f64, length_s: f64) -> Vec<Reading> {
         let mut random = Random(seed);
+        // Of its own, so that a server that lies is the clean one but for its lies.
+        let mut lies = Random(!seed);
+        let (mut left, mut off_ns) = (0, 0.0);
         let mut readings = Vec::new();
         for request in 0..(length_s / interval_s) as usize {
             let sent = request as f64 * interval_s * 1e9;
@@ -77,13 +94,65 @@ impl Server {
             if random.unit() < self.loss {
                 continue;
             }
+            if let (0, Some(wrong)) = (left, self.wrong.filter(|one| lies.unit() < one.chance)) {
+                let sign = if lies.unit() < 0.5 { -1.0 } else { 1.0 };
+                (left, off_ns) =
+                    (wrong.in_a_row, sign * wrong.up_to_ns * (0.1 + 0.9 * lies.unit()));
+            }
+            let off_ns = if left > 0 { off_ns } else { 0.0 };
+            left = u32::saturating_sub(left, 1);
             let clock = |true_ns: f64| 5_000_000_000 + true_ns.round() as u64;
+            let shown = |true_ns: f64| self.time_at(true_ns).saturating_add_signed(off_ns as i64);
             readings.push(Reading {
                 clock: Span { before: clock(sent), after: clock(back) },
-                reference: Span { before: self.time_at(received), after: self.time_at(replied) },
+                reference: Span { before: shown(received), after: shown(replied) },
                 nesting: Nesting::ClockOutside,
             });
         }
         readings
     }
+}
+
+/// Another clock of the machine, read around ours: a hardware clock's device,
+/// or one that shows whole steps of `granule_ns`.
+pub(super) fn around(
+    seed: u64,
+    ppm: f64,
+    bracket_ns: f64,
+    granule_ns: u64,
+    s: f64,
+) -> Vec<Reading> {
+    let mut random = Random(seed);
+    let reading = |request: u32| {
+        let at = f64::from(request) * 1e8 + 1e6 * random.unit();
+        let (there, back) = (bracket_ns * random.unit(), bracket_ns * random.unit());
+        let reference = |true_ns: f64| 7_000_000_000 + true_ns.round() as u64;
+        let shown = 9_000_000_000 + (at * (1.0 + ppm / 1e6)) as u64;
+        let shown = shown - shown % granule_ns;
+        Reading {
+            clock: Span { before: shown, after: shown + (granule_ns - 1) },
+            reference: Span { before: reference(at - there), after: reference(at + back) },
+            nesting: Nesting::ReferenceOutside,
+        }
+    };
+    (0..(s * 10.0) as u32).map(reading).collect()
+}
+
+/// A clock of whole seconds, seen to change between two looks at it.
+pub(super) fn at_edges(seed: u64, ppm: f64, between_looks_ns: f64, seconds: u64) -> Vec<Reading> {
+    let mut random = Random(seed);
+    let reading = |second: u64| {
+        let edge = (second as f64 * 1e9 + 3e8) / (1.0 + ppm / 1e6);
+        let before = edge - between_looks_ns * random.unit();
+        let reference = |true_ns: f64| 7_000_000_000 + true_ns.round() as u64;
+        Reading {
+            clock: Span::at(1_795_000_000_000_000_000 + second * 1_000_000_000),
+            reference: Span {
+                before: reference(before),
+                after: reference(before + between_looks_ns * 1.1),
+            },
+            nesting: Nesting::ReferenceOutside,
+        }
+    };
+    (0..seconds).map(reading).collect()
 }

@@ -85,7 +85,14 @@ impl LearntRate {
         Self { inner_step, last: None, rates: None, stretch: None, suspects: Vec::new() }
     }
 
-    /// The rate, once two brackets were seen.
+    /// The same, of a rate that is known before: then a step in the first
+    /// interval is found too, and does not pass for the rate.
+    pub fn known(inner_step: f64, rate: f64) -> Self {
+        let rates = Rates::new(rate, rate).widened(WANDER);
+        Self { rates: Some((rates, 0)), ..Self::new(inner_step) }
+    }
+
+    /// The rate, once two brackets were seen or it was known before.
     pub fn rates(&self) -> Option<Rates> {
         self.rates.map(|(rates, _)| rates)
     }
@@ -94,6 +101,9 @@ impl LearntRate {
     pub fn observe(&mut self, bracket: Bracket, at_ns: u64) -> Vec<Moved> {
         let Some(last) = self.last.replace(bracket) else {
             self.stretch = Some(Stretch::at(bracket));
+            if let Some((_, at)) = &mut self.rates {
+                *at = bracket.inner;
+            }
             return Vec::new();
         };
         let Some(rates) = self.rates() else {

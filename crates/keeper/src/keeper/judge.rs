@@ -2,6 +2,7 @@
 
 use units::OffsetBound;
 
+use super::explained::Explained;
 use super::polled::SECOND_NS;
 use super::{Keeper, Phase, Stage};
 use crate::action::{Action, Cause, Correction, Refusal};
@@ -9,7 +10,8 @@ use crate::choice::Selected;
 use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::slewing::{MOST_AT_ONCE_NS, SLEW_PPM};
-use crate::source::SourceKind;
+use crate::source::{SourceKind, Voice};
+use crate::system_clock::ClockError;
 
 /// The same refusal is reported again after this.
 const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
@@ -18,34 +20,41 @@ const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
 /// slewed.
 const SLEWED_A_DAY_NS: u64 = 86_400 * SLEW_PPM * 1000;
 
+/// How often the clock's error is reported to the kernel, which adds 500 µs a
+/// second to it: at most 8 ms.
+const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
+
+/// What one server may correct by its word alone: it is not authenticated.
+const LONE_SERVER_NS: u64 = SECOND_NS;
+
+/// No snapshot is older than a year; a source that is off by decades is broken.
+const LONGEST_AWAY_NS: u64 = 366 * 86_400 * SECOND_NS;
+
 impl Keeper {
     pub(super) fn judge(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
         let correction = self.correction(selected);
         let offset = selected.offset;
-        let is_worse =
-            selected.kind == SourceKind::Rtc && self.selected.is_some_and(|it| it != selected.kind);
         if offset.is_within(self.policy.tolerance_ns) {
-            // The RTC, right to a second, cannot verify a better one's step.
-            return if is_worse {
-                self.continue_round(now_ns)
-            } else {
-                self.settle(now_ns, &offset, correction)
-            };
+            // Too few show neither that it is wrong nor that it is right; and
+            // the RTC shows no time at all.
+            let is_shown =
+                selected.kind != SourceKind::Rtc && selected.agreeing.0 >= self.needed().0;
+            return is_shown.then(|| self.settle(now_ns, selected))?;
         }
-        if self.is_beyond(selected) {
-            let max_step_ns = self.policy.max_step_ns;
-            return self.refuse(now_ns, correction, Refusal::BeyondMaxStep { max_step_ns });
-        }
-        let is_stepping = self.chronyd.is_stepping(now_ns);
-        if is_worse && !is_stepping {
-            if now_ns < self.chronyd.next_round_ns() {
-                // The better one is not unreachable: it is polled then.
+        // chronyd steps by its own sources, whatever shows that a step is due.
+        let is_own = self.policy.corrector == Corrector::Kernel;
+        if let Err(why) = self.reason(selected, now_ns)
+            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
+        {
+            // Replies of a minute ago may agree with what is true no more.
+            if matches!(why, Refusal::TooFewAgree { .. }) && self.poll_stale() {
+                self.stage = Stage::Servers;
                 return None;
             }
-            return self.refuse(now_ns, correction, Refusal::WorseSource);
+            return self.refuse(now_ns, correction, why);
         }
         // A clock that chronyd is moving is not measured twice at one place.
-        if !self.is_confirmed(selected) && !is_stepping {
+        if !self.is_confirmed(selected) && !self.chronyd.is_stepping(now_ns) {
             let source = &mut self.sources[selected.source];
             source.want();
             if source.is_wanted {
@@ -55,16 +64,85 @@ impl Keeper {
             source.due_ns = source.due_ns.min(now_ns.saturating_add(SECOND_NS));
             return self.refuse(now_ns, correction, Refusal::Unconfirmed);
         }
-        self.correct(now_ns, &offset, correction)
+        self.correct(now_ns, selected, correction)
+    }
+
+    /// Whether there is reason enough to move the clock by this offset: the
+    /// table of docs/design/keep.md, from top to bottom.
+    pub(super) fn reason(&self, selected: &Selected, now_ns: u64) -> Result<(), Refusal> {
+        let (offset, agreeing) = (&selected.offset, selected.agreeing.0);
+        let size_ns = offset.offset_ns.unsigned_abs();
+        if matches!(self.phase, Phase::SetByAnother) {
+            return Err(Refusal::SetByAnother);
+        }
+        let is_alone = agreeing < 2;
+        let is_server = selected.kind == SourceKind::Ntp;
+        // A machine without an RTC starts in 1970.
+        let is_cold_start = self.phase.cause() == Some(Cause::Start)
+            && offset.offset_ns > 0
+            && !(is_alone && is_server);
+        if size_ns > LONGEST_AWAY_NS && !is_cold_start {
+            return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
+        }
+        if self.is_accounted_for(offset, now_ns) {
+            return Ok(());
+        }
+        let (needed, configured) = self.needed();
+        if agreeing.min(selected.fresh) < needed {
+            return Err(Refusal::TooFewAgree { needed, configured });
+        }
+        if !is_alone {
+            return Ok(());
+        }
+        if is_server && size_ns > LONE_SERVER_NS {
+            return Err(Refusal::LoneServer { most_ns: LONE_SERVER_NS });
+        }
+        let was_disrupted = match self.phase.cause() {
+            Some(Cause::HostResumed | Cause::Disruption(_)) => true,
+            // Clocks that go on while the machine stands still.
+            Some(Cause::SourceMoved(kind)) => kind.is_local(),
+            _ => false,
+        };
+        if size_ns > self.policy.max_step_ns && !was_disrupted && !is_cold_start {
+            let max_step_ns = self.policy.max_step_ns;
+            return Err(Refusal::BeyondMaxStep { max_step_ns });
+        }
+        Ok(())
+    }
+
+    /// Whether the disruptions since the clock was right account for it.
+    pub(super) fn is_accounted_for(&self, offset: &OffsetBound, now_ns: u64) -> bool {
+        let left_ns = self.policy.tolerance_ns.saturating_add(offset.bound_ns.saturating_mul(2));
+        self.explained.accounts_for(offset, left_ns, now_ns)
+    }
+
+    /// Polls again what was not measured in this sample; whether there is any.
+    fn poll_stale(&mut self) -> bool {
+        let stale = self.sources.iter_mut().filter(|source| !source.is_fresh);
+        stale.fold(false, |any, source| {
+            source.want();
+            any || source.is_wanted
+        })
+    }
+
+    /// How many independent sources have to agree so that one of them at least
+    /// is right, if fewer than half of all that are configured are wrong; and
+    /// how many are configured.
+    fn needed(&self) -> (usize, usize) {
+        let voices = || self.sources.iter().enumerate().map(|(at, source)| source.kind.voice(at));
+        let has_host = voices().any(|voice| voice == Voice::Host);
+        let configured =
+            voices().filter(|voice| *voice != Voice::Host).count() + usize::from(has_host);
+        (configured.saturating_sub(1) / 2 + 1, configured)
     }
 
     /// Corrects an offset that is real and too large.
-    fn correct(&mut self, now_ns: u64, offset: &OffsetBound, by: Correction) -> Option<Action> {
+    fn correct(&mut self, now_ns: u64, selected: &Selected, by: Correction) -> Option<Action> {
         let is_back = by.by_ns < 0 && self.policy.never_backward;
         let is_step = by.by_ns.unsigned_abs() > self.policy.step_threshold_ns;
         match self.policy.corrector {
             Corrector::Kernel if is_step && !is_back => self.step(now_ns, by, Action::Step),
-            Corrector::Kernel => self.slew(now_ns, offset, by),
+            Corrector::Kernel => self.slew(now_ns, selected, by),
             // chronyd slews by itself.
             Corrector::Chronyd { .. } if !is_step => {
                 self.chronyd.done();
@@ -76,31 +154,38 @@ impl Keeper {
     }
 
     /// The clock is right.
-    fn settle(&mut self, now_ns: u64, offset: &OffsetBound, by: Correction) -> Option<Action> {
+    fn settle(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
+        let (offset, by) = (selected.offset, self.correction(selected));
         let was_settled = matches!(self.phase, Phase::Settled);
         (self.phase, self.refused) = (Phase::Settled, None);
+        self.explained = Explained::default();
         self.chronyd.done();
-        self.select(by.source);
-        let settled = (!was_settled).then_some(Action::Synchronised(by));
-        let Some(left_ns) = self.slewing.map(|slewing| slewing.left_ns(now_ns)) else {
-            return settled;
-        };
-        let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..*offset };
-        if left_ns == 0 || at_end.is_within(self.policy.tolerance_ns) {
-            return settled;
+        let error = self.report_error(now_ns, selected, !was_settled);
+        self.queued.extend(error);
+        let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
+        let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
+        if left_ns != 0 && !at_end.is_within(self.policy.tolerance_ns) {
+            // A slew that would put it wrong again ends here.
+            self.queued.push_front(Action::Slew(Correction { by_ns: 0, ..by }));
         }
-        // A slew that would put it wrong again ends here.
-        self.queued = settled;
-        Some(Action::Slew(Correction { by_ns: 0, ..by }))
+        if !was_settled {
+            self.queued.push_back(Action::Synchronised(by));
+        }
+        self.queued.pop_front()
     }
 
-    /// Whether the offset is beyond the largest step. A machine without an RTC
-    /// starts in 1970, which its host, or two sources that agree, may correct.
-    pub(super) fn is_beyond(&self, selected: &Selected) -> bool {
-        let by_ns = selected.offset.offset_ns;
-        let is_sure = selected.kind.needs_no_second() || selected.agreeing.0 >= 2;
-        let is_start = self.phase.cause() == Some(Cause::Start) && by_ns > 0 && is_sure;
-        by_ns.unsigned_abs() > self.policy.max_step_ns && !is_start
+    /// The clock's error, for the kernel: where that is new, or was last
+    /// reported some time ago. It is for whoever corrects the clock to report.
+    fn report_error(&mut self, now_ns: u64, by: &Selected, is_new: bool) -> Option<Action> {
+        let is_due = is_new || now_ns.saturating_sub(self.reported_ns) >= REPORT_INTERVAL_NS;
+        let is_measured = by.fresh >= self.needed().0;
+        if self.policy.corrector != Corrector::Kernel || !is_due || !is_measured {
+            return None;
+        }
+        self.reported_ns = now_ns;
+        let estimated_ns = by.offset.offset_ns.unsigned_abs();
+        let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
+        Some(Action::SetError(ClockError { max_ns, estimated_ns }))
     }
 
     /// Whether two samples show it, or one of a source that needs one.
@@ -111,20 +196,13 @@ impl Keeper {
     }
 
     /// Whether chronyd is fed this offset: it may select what it is fed.
-    pub(super) fn is_to_be_fed(&self, selected: &Selected) -> bool {
+    pub(super) fn is_to_be_fed(&self, selected: &Selected, now_ns: u64) -> bool {
         matches!(self.policy.corrector, Corrector::Chronyd { feed: true, .. })
             && selected.kind != SourceKind::Rtc
             && selected.offset.bound_ns <= self.policy.step_threshold_ns
-            && !self.is_beyond(selected)
+            && (selected.offset.is_within(self.policy.tolerance_ns)
+                || self.reason(selected, now_ns).is_ok())
             && self.is_confirmed(selected)
-    }
-
-    /// Notes the kind of a source that the clock was corrected or verified by.
-    /// The RTC drifts as this clock does: it shows what a disruption did, and
-    /// must not undo what a better one did that has become unreachable.
-    pub(super) fn select(&mut self, source: usize) {
-        let kind = self.sources[source].kind;
-        self.selected = Some(self.selected.map_or(kind, |best| best.min(kind)));
     }
 
     fn step(
@@ -162,7 +240,8 @@ impl Keeper {
         Some(Action::Makestep { by, restart: false })
     }
 
-    fn slew(&mut self, now_ns: u64, offset: &OffsetBound, by: Correction) -> Option<Action> {
+    fn slew(&mut self, now_ns: u64, selected: &Selected, by: Correction) -> Option<Action> {
+        let offset = selected.offset;
         let size_ns = by.by_ns.unsigned_abs();
         if size_ns > SLEWED_A_DAY_NS {
             let takes_s = size_ns / (SLEW_PPM * 1000);
@@ -171,7 +250,7 @@ impl Keeper {
         if let Some(slewing) = self.slewing {
             let left_ns = slewing.left_ns(now_ns);
             let beyond = offset.offset_ns.saturating_sub(left_ns);
-            let at_end = OffsetBound { offset_ns: beyond, ..*offset };
+            let at_end = OffsetBound { offset_ns: beyond, ..offset };
             let since_ns = now_ns.saturating_sub(slewing.since_ns);
             if since_ns < self.policy.min_interval_ns
                 || slewing.is_long(by.by_ns, now_ns)
@@ -180,6 +259,8 @@ impl Keeper {
                 return None;
             }
         }
+        let error = self.report_error(now_ns, selected, true);
+        self.queued.extend(error);
         let by_ns = by.by_ns.clamp(-MOST_AT_ONCE_NS, MOST_AT_ONCE_NS);
         Some(Action::Slew(Correction { by_ns, ..by }))
     }

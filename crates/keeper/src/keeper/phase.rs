@@ -5,14 +5,17 @@
 //! | disturbed, by a cause | start, disruption, host, a source that moved | synchronised | corrected or refused |
 //! | corrected | a step, by the kernel or chronyd | synchronised | corrected or refused |
 //! | settled | an offset within the tolerance or twice its bound | nothing | corrected or refused |
+//! | set by another | a set of the clock while it was settled | settled | refused: it is not undone |
 //!
 //! Within a sample:
 //!
 //! | stage | decides by | goes on to |
 //! | --- | --- | --- |
-//! | local | the host's clock alone, where servers are to be polled | servers |
+//! | local | the host's clock, where a disruption accounts for what it shows | servers |
 //! | servers | all sources | done, or polls once more to confirm |
 //! | done | nothing, until a source is measured | local or servers |
+
+use disruptions::Kind;
 
 use crate::action::Cause;
 
@@ -25,6 +28,9 @@ pub(super) enum Phase {
     Corrected(Option<Cause>),
     /// It was measured, and was right.
     Settled,
+    /// It was right, and another process set it: on purpose, as far as can be
+    /// known.
+    SetByAnother,
 }
 
 impl Phase {
@@ -33,6 +39,7 @@ impl Phase {
             Self::Disturbed(cause) => Some(cause),
             Self::Corrected(cause) => cause,
             Self::Settled => None,
+            Self::SetByAnother => Some(Cause::Disruption(Kind::ClockSet.into())),
         }
     }
 }
@@ -40,7 +47,7 @@ impl Phase {
 /// How far this sample's decision is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The host's clock may be decided by alone.
+    /// The host's clock may correct what a disruption accounts for.
     Local,
     /// All sources are decided by.
     Servers,

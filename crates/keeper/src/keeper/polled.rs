@@ -10,6 +10,10 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// Polls of one source in one sample: one, and one to confirm.
 const POLLS_PER_SAMPLE: u32 = 2;
 
+/// By how much local time moves in spring: an hour, half of one on Lord Howe
+/// Island. An absence of just that is not told from it.
+const SUMMER_TIME_NS: [i64; 2] = [3600 * SECOND_NS as i64, 1800 * SECOND_NS as i64];
+
 #[derive(Debug)]
 pub(super) struct Polled {
     pub(super) kind: SourceKind,
@@ -24,9 +28,10 @@ pub(super) struct Polled {
     /// Offsets in a row that agree.
     pub(super) in_a_row: u32,
     failures: u32,
-    /// Worse kinds agreed against it in the last decision.
-    pub(super) is_outvoted: bool,
-    /// The last one since time was disturbed.
+    /// The RTC's offset while the clock was right, or undisturbed at least.
+    reference: Option<OffsetBound>,
+    /// The last one since time was disturbed. The RTC's is by how much it has
+    /// moved since `reference`.
     pub(super) offset: Option<OffsetBound>,
 }
 
@@ -40,7 +45,7 @@ impl Polled {
             is_fresh: false,
             in_a_row: 0,
             failures: 0,
-            is_outvoted: false,
+            reference: None,
             offset: None,
         }
     }
@@ -52,9 +57,9 @@ impl Polled {
 
     /// Its offset does not count any more: poll it from `due_ns` on.
     pub(super) fn forget(&mut self, due_ns: u64) {
-        let (polls, is_outvoted) = (self.polls, self.is_outvoted);
+        let (polls, reference) = (self.polls, self.reference);
         let due_ns = if self.kind.is_local() { 0 } else { due_ns };
-        *self = Self { due_ns, polls, is_outvoted, ..Self::new(self.kind) };
+        *self = Self { due_ns, polls, reference, ..Self::new(self.kind) };
     }
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to
@@ -64,6 +69,35 @@ impl Polled {
         if let Some(offset) = &mut self.offset {
             offset.offset_ns = offset.offset_ns.saturating_sub(by_ns);
         }
+    }
+
+    /// The clock was set by something other than the time that the RTC showed
+    /// the machine to be away: its offset has to be learnt again.
+    pub(super) fn unlearn(&mut self) {
+        if self.kind == SourceKind::Rtc {
+            (self.reference, self.offset) = (None, None);
+        }
+    }
+
+    /// By how much the RTC has moved against the clock since it was learnt.
+    /// `None` where that is nothing: it agrees, it was not learnt yet, it went
+    /// back, as one that was set or that stopped does and no machine that was
+    /// away, or it went forward by what summer time does. Its offset is learnt,
+    /// and learnt again, while the clock is right as far as is known.
+    pub(super) fn moved(&mut self, shown: OffsetBound, is_right: bool) -> Option<OffsetBound> {
+        let known = self.reference.filter(|reference| {
+            !shown.agrees_with(reference)
+                && shown.offset_ns > reference.offset_ns
+                && !is_summer_time(&shown, reference)
+        });
+        let Some(reference) = known else {
+            let keeps = self.reference.filter(|reference| shown.agrees_with(reference));
+            self.reference = if is_right { Some(shown) } else { keeps };
+            return None;
+        };
+        let bound_ns = shown.bound_ns.saturating_add(reference.bound_at(shown.at_monotonic_ns));
+        let offset_ns = shown.offset_ns.saturating_sub(reference.offset_ns);
+        Some(OffsetBound { offset_ns, bound_ns, ..shown })
     }
 
     /// Polls it in the next sample.
@@ -90,6 +124,12 @@ impl Polled {
         has_moved
     }
 
+    /// It replied, and shows nothing: an RTC that did not move.
+    pub(super) fn agrees(&mut self, now_ns: u64, poll_ns: u64) {
+        (self.failures, self.in_a_row, self.offset) = (0, 0, None);
+        self.wait(now_ns, poll_ns);
+    }
+
     /// It gave no usable offset: poll it again soon, then less and less often,
     /// as a network may need some seconds.
     pub(super) fn failed(&mut self, now_ns: u64, poll_ns: u64) {
@@ -104,5 +144,46 @@ impl Polled {
         self.is_wanted = false;
         let wait_ns = if self.kind.is_local() { 0 } else { wait_ns };
         self.due_ns = now_ns.saturating_add(wait_ns);
+    }
+}
+
+/// Whether an RTC in local time may have been set to summer time meanwhile.
+fn is_summer_time(shown: &OffsetBound, before: &OffsetBound) -> bool {
+    let set =
+        |by_ns: i64| OffsetBound { offset_ns: before.offset_ns.saturating_add(by_ns), ..*before };
+    SUMMER_TIME_NS.into_iter().any(|by_ns| shown.agrees_with(&set(by_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rtc(offset_s: i64, at_s: u64) -> OffsetBound {
+        let offset_ns = offset_s * SECOND_NS as i64;
+        OffsetBound { offset_ns, bound_ns: SECOND_NS / 2, at_monotonic_ns: at_s * SECOND_NS }
+    }
+
+    /// Two hours ahead of UTC, and somebody sets it.
+    #[test]
+    fn an_rtc_that_is_set_to_summer_time_was_not_away() {
+        for (by_s, moved_s) in [
+            (60, Some(60)),
+            (3600, None),
+            (3601, None),
+            (1800, None),
+            (3610, Some(3610)),
+            (-3600, None),
+        ] {
+            let mut source = Polled::new(SourceKind::Rtc);
+            assert_eq!(source.moved(rtc(7200, 0), true), None);
+            let moved = source.moved(rtc(7200 + by_s, 10), true);
+            let moved_s = moved_s.map(|s| s * SECOND_NS as i64);
+            assert_eq!(moved.map(|offset| offset.offset_ns), moved_s, "{by_s}");
+            // And what comes after counts from there.
+            if moved.is_none() {
+                let next = source.moved(rtc(7200 + by_s + 60, 20), true);
+                assert_eq!(next.map(|offset| offset.offset_ns), Some(60 * SECOND_NS as i64));
+            }
+        }
     }
 }

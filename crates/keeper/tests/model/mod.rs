@@ -3,7 +3,7 @@
 //! truth within their bounds.
 
 use disruptions::{Disruption, Kind, Size};
-use keeper::{Action, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
+use keeper::{Action, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
 use pvclock::Nanos;
 use units::OffsetBound;
 
@@ -31,6 +31,8 @@ pub(crate) struct ModelClock {
     pub(crate) may_set: bool,
     pub(crate) steps: Vec<(u64, i64)>,
     pub(crate) slews: u64,
+    /// The largest error reported to the kernel, and what it was.
+    pub(crate) max_errors: Vec<(u64, u64)>,
 }
 
 impl ModelClock {
@@ -44,6 +46,7 @@ impl ModelClock {
             may_set: true,
             steps: Vec::new(),
             slews: 0,
+            max_errors: Vec::new(),
         }
     }
 
@@ -118,6 +121,14 @@ impl SystemClock for ModelClock {
         self.slews += 1;
         Ok(())
     }
+
+    fn set_error(&mut self, error: ClockError) -> Result<(), Errno> {
+        if !self.may_set {
+            return Err(Errno::Eperm);
+        }
+        self.max_errors.push((error.max_ns, self.error_ns().unsigned_abs()));
+        Ok(())
+    }
 }
 
 /// A source that knows the truth within its bound, or lies.
@@ -141,6 +152,8 @@ pub(crate) struct Machine {
     pub(crate) clock: ModelClock,
     pub(crate) sources: Vec<Source>,
     pub(crate) attempts: u64,
+    /// Of each correction: the clock's error before, and when it is complete.
+    pub(crate) corrections: Vec<(i64, i64)>,
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     keeper: Keeper,
@@ -154,6 +167,7 @@ impl Machine {
             clock: ModelClock::new(drift_ppm),
             sources: sources.to_vec(),
             attempts: 0,
+            corrections: Vec::new(),
             set_before_correction_ns: None,
             keeper: Keeper::new(policy, &kinds),
             noise: seed | 1,
@@ -164,10 +178,10 @@ impl Machine {
     /// marker in the VMClock page.
     pub(crate) fn seen(&self, for_ns: u64) -> Disruption {
         Disruption {
-            kind: Kind::Pause,
+            kinds: Kind::Pause.into(),
             at_monotonic_ns: self.clock.monotonic_ns,
             size: Some(Size { ns: for_ns as f64, bound_ns: 0.0 }),
-            behind: None,
+            behind: Some(Size { ns: for_ns as f64, bound_ns: 0.0 }),
             evidence: Vec::new(),
         }
     }
@@ -184,6 +198,10 @@ impl Machine {
                 self.keeper.was_set(self.clock.monotonic_ns);
                 continue;
             }
+            if let Action::Step(by) | Action::Slew(by) = &action {
+                let before = self.clock.error_ns();
+                self.corrections.push((before, before + by.by_ns));
+            }
             let is_done = match action {
                 Action::Measure(sources) => {
                     let offsets = sources.iter().map(|&index| self.measure(index));
@@ -195,6 +213,10 @@ impl Machine {
                 }
                 Action::Step(by) => self.clock.step(by.by_ns).is_ok(),
                 Action::Slew(by) => self.clock.slew(by.by_ns).is_ok(),
+                Action::SetError(error) => {
+                    let _ = self.clock.set_error(error);
+                    continue;
+                }
                 Action::Refuse(..) | Action::Synchronised(_) => continue,
                 Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")

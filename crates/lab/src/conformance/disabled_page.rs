@@ -3,16 +3,15 @@
 use guest::layout::Pages;
 use guest::source::Source;
 use host::msr::{HV_REFERENCE_TSC, KVM_SYSTEM_TIME};
+use host::pages::{ReferencePage, TimePage};
 use host::{Event, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::Nanos;
-use pvclock::hyperv::{ReferencePage, ReferenceReader};
-use pvclock::kvm_clock::{TimePage, TimeReader};
-use pvclock::shared::Split;
-use vmm::{Machine, MachineError};
+use pvclock::hyperv::ReferenceReader;
+use pvclock::kvm_clock::TimeReader;
+use vmm::Machine;
 
 use super::hyperv::{counted_since, describe};
-use super::setting::kernel_clock;
 use super::subject::Subject;
 use crate::settings::Result;
 
@@ -44,13 +43,9 @@ fn cause_updates(subject: &Subject<'_>) -> Result {
 }
 
 fn cause_kernel_updates(machine: &Machine) -> Result {
-    let clock = kernel_clock(machine)?.clock;
-    let failed = |error| MachineError::Kvm { call: "KVM_SET_CLOCK", error };
-    machine.vm().set_clock(&kvm_clock_data { clock, ..Default::default() }).map_err(failed)?;
-    machine.call_vcpu(0, |vcpu| {
-        let offset = vmm::kvm::tsc_offset(vcpu)?;
-        vmm::kvm::set_tsc_offset(vcpu, offset)
-    })??;
+    let clock = machine.kernel_clock()?.clock;
+    machine.set_kernel_clock(&kvm_clock_data { clock, ..Default::default() })?;
+    machine.set_tsc_offset(0, machine.tsc_offset(0)?)?;
     Ok(())
 }
 
@@ -90,7 +85,7 @@ fn moved_page(subject: &Subject<'_>) -> Result {
     subject.reenter(0)?;
     cause_updates(subject)?;
     let after = subject.time_info(0)?;
-    let page: &TimePage<Split> = subject.page(elsewhere);
+    let page: &TimePage = subject.page(elsewhere);
     let new = TimeReader::new(page).info();
     let written = new.is_ok_and(|info| info.version != 0 && info.scale == before.scale);
     let new = new.map_or_else(|error| error.to_string(), |info| info.version.to_string());

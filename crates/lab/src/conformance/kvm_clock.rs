@@ -4,13 +4,12 @@ use guest::layout::Pages;
 use guest::request::Request;
 use guest::source::Source;
 use host::msr::{KVM_SYSTEM_TIME, KVM_WALL_CLOCK};
+use host::pages::{TimePage, WallClockPage};
 use host::{Event, VcpuId};
 use kvm_bindings::KVM_CLOCK_TSC_STABLE;
-use pvclock::kvm_clock::{Flags, TimePage, TimeReader, WallClockPage, WallClockReader};
-use pvclock::shared::Split;
+use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use pvclock::{Nanos, Ticks};
 
-use super::setting::kernel_clock;
 use super::subject::Subject;
 use crate::settings::Result;
 
@@ -57,7 +56,7 @@ pub(super) fn page(subject: &Subject<'_>) -> Result {
         (subject.with_provider(|clock, _, _| clock.master_clock()), subject.machine());
     let of_host = match (of_host, machine) {
         (Some(master_clock), _) => master_clock,
-        (None, Some(machine)) => kernel_clock(machine)?.flags & KVM_CLOCK_TSC_STABLE != 0,
+        (None, Some(machine)) => machine.kernel_clock()?.flags & KVM_CLOCK_TSC_STABLE != 0,
         (None, None) => false,
     };
     let of_page = subject.time_info(0)?.flags.contains(Flags::TSC_STABLE);
@@ -81,7 +80,7 @@ pub(super) fn page_against_host(subject: &Subject<'_>) -> Result {
         subject.pass(BETWEEN);
         subject.reenter(0)?;
         let difference = subject.with_provider(|clock, now, _| {
-            let page: &TimePage<Split> = subject.page(Pages::time_address(0));
+            let page: &TimePage = subject.page(Pages::time_address(0));
             let tsc = now.tsc.0.wrapping_add(clock.tsc_offset(VcpuId(0)).unwrap_or(0));
             let by_page = TimeReader::new(page).nanos_at(Ticks(tsc)).ok()?;
             Some(by_page.0.abs_diff(clock.time(VcpuId(0), now).0))

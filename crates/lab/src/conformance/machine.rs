@@ -2,13 +2,14 @@
 
 use guest::layout::Pages;
 use guest::source::Source;
+use host::pages::StealPage;
 use pvclock::Nanos;
 use pvclock::kvm_clock::Flags;
-use pvclock::steal_time::{StealPage, StealReader};
+use pvclock::steal_time::StealReader;
 use vmm::{Machine, run_delay};
 
 use super::subject::Subject;
-use crate::monotonic::{never_backward, read_in_turn};
+use crate::monotonic::{Amount, never_backward, read_in_turn};
 use crate::settings::Result;
 
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
@@ -24,7 +25,7 @@ pub(super) fn steal_time(subject: &Subject<'_>, machine: &Machine) -> Result {
         let read = StealReader::new(page).read();
         // After the page, as it only grows; the page counts from when the
         // guest registered it.
-        let waited = machine.call_vcpu(vcpu, |_| run_delay::of_this_thread())?;
+        let waited = machine.run_delay(vcpu)?;
         let (expected, most) = match waited {
             Some(most) => ("written, complete, at most its thread's run delay", most),
             None => ("written and complete: this kernel has no schedstat", Nanos(u64::MAX)),
@@ -56,8 +57,16 @@ fn in_turn(subject: &Subject<'_>, machine: &Machine, source: Source) -> Result {
         subject.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
         return Ok(());
     }
-    let reads = READS.min(subject.bench.settings.monotonic_reads);
-    let order = read_in_turn(machine, source, false, reads, &mut |_| {})?;
+    if source == Source::HyperVPage
+        && let Some(why) = super::hyperv::off_on_this_host(subject)
+    {
+        subject.not_measured(&name, expected, why);
+        return Ok(());
+    }
+    let settings = subject.bench.settings;
+    let reads = READS.min(settings.monotonic_reads);
+    let amount = Amount { reads, time: settings.monotonic_time };
+    let order = read_in_turn(machine, source, false, amount, &mut |_| {})?;
     let found = format!(
         "{} of {} reads backward, by at most {} ns; {} after another vCPU's",
         order.backward, order.reads, order.worst_ns, order.meetings

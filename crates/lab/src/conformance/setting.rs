@@ -2,9 +2,9 @@
 
 use guest::source::Source;
 use host::Event;
-use kvm_bindings::{KVM_CAP_ADJUST_CLOCK, KVM_CLOCK_REALTIME, kvm_clock_data};
+use kvm_bindings::{KVM_CLOCK_REALTIME, kvm_clock_data};
 use pvclock::Nanos;
-use vmm::{Machine, MachineError};
+use vmm::Machine;
 
 use super::subject::Subject;
 use crate::settings::Result;
@@ -17,21 +17,10 @@ const PASSED_S: [i64; 2] = [180, -180];
 /// Setting the clock and reading it take less than this.
 const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 
-/// KVM_GET_CLOCK.
-pub(super) fn kernel_clock(machine: &Machine) -> Result<kvm_clock_data> {
-    let failed = |error| MachineError::Kvm { call: "KVM_GET_CLOCK", error };
-    Ok(machine.vm().get_clock().map_err(failed)?)
-}
-
-fn set_kernel(machine: &Machine, clock: &kvm_clock_data) -> Result {
-    let failed = |error| MachineError::Kvm { call: "KVM_SET_CLOCK", error };
-    Ok(machine.vm().set_clock(clock).map_err(failed)?)
-}
-
 /// The guest's clock by its host.
 fn host_ns(subject: &Subject<'_>) -> Result<u64> {
     match (subject.provider_ns(), subject.machine()) {
-        (None, Some(machine)) => Ok(kernel_clock(machine)?.clock),
+        (None, Some(machine)) => Ok(machine.kernel_clock()?.clock),
         (ns, _) => Ok(ns.unwrap_or(0)),
     }
 }
@@ -61,7 +50,7 @@ pub(super) fn clock(subject: &Subject<'_>) -> Result {
         let clock = set_s * NANOS_PER_SECOND;
         match subject.machine() {
             Some(machine) if !subject.is_own() => {
-                set_kernel(machine, &kvm_clock_data { clock, ..Default::default() })?;
+                machine.set_kernel_clock(&kvm_clock_data { clock, ..Default::default() })?;
             }
             _ => subject.host_event(Event::ClockSet { clock: Nanos(clock) }),
         }
@@ -77,10 +66,9 @@ pub(super) fn by_real_time(subject: &Subject<'_>, machine: &Machine) -> Result {
         // `restore` tests our provider's policies for this.
         return Ok(());
     }
-    let flags = machine.vm().check_extension_raw(KVM_CAP_ADJUST_CLOCK.into());
     for passed_s in PASSED_S {
         let name = format!("clock set by real time {passed_s} s ago");
-        if flags.cast_unsigned() & KVM_CLOCK_REALTIME == 0 {
+        if machine.kernel_clock_flags() & KVM_CLOCK_REALTIME == 0 {
             let why = "this KVM has no KVM_CLOCK_REALTIME (Linux 5.16)";
             subject.not_measured(&name, "the clock advances by that time", why);
             continue;
@@ -88,7 +76,7 @@ pub(super) fn by_real_time(subject: &Subject<'_>, machine: &Machine) -> Result {
         let passed_ns = passed_s * NANOS_PER_SECOND.cast_signed();
         let realtime = subject.host_clocks().real.0.0.wrapping_add_signed(-passed_ns);
         let flags = KVM_CLOCK_REALTIME;
-        set_kernel(machine, &kvm_clock_data { flags, realtime, ..Default::default() })?;
+        machine.set_kernel_clock(&kvm_clock_data { flags, realtime, ..Default::default() })?;
         check(subject, &name, passed_ns.max(0).cast_unsigned())?;
     }
     Ok(())

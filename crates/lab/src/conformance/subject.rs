@@ -184,7 +184,7 @@ impl<'b> Subject<'b> {
     }
 
     pub(super) fn is_own(&self) -> bool {
-        self.provider != Provider::Kernel
+        matches!(self.provider, Provider::Own(_))
     }
 
     pub(super) fn read(&self, vcpu: usize, source: Source) -> Result<Sample, LabError> {
@@ -256,7 +256,7 @@ impl<'b> Subject<'b> {
     /// The TSC frequency advertised to the guest.
     pub(super) fn advertised_hz(&self) -> u64 {
         match self.provider {
-            Provider::Kernel => self.bench.host_tsc.0,
+            Provider::Kernel | Provider::KernelHyperV => self.bench.host_tsc.0,
             Provider::Own(kind) => self.bench.host_settings(kind).advertised_tsc.0,
         }
     }
@@ -288,6 +288,7 @@ impl<'b> Subject<'b> {
     pub(super) fn kind(&self) -> Kind {
         match self.provider {
             Provider::Kernel => Kind::Kvm,
+            Provider::KernelHyperV => Kind::HyperV,
             Provider::Own(kind) => kind,
         }
     }

@@ -4,8 +4,8 @@ use guest::discovery::Found;
 use guest::request::{Outcome, Request};
 use guest::source::Source;
 use instruments::rate::Pair;
-use pvclock::Hertz;
-use vmm::{Machine, MachineError, kvm};
+use pvclock::{Hertz, Nanos};
+use vmm::{Machine, MachineError};
 
 use crate::bench::{Bench, Provider};
 use crate::sample::{VCPU, of_edge, sources, tightest, width_ns};
@@ -36,12 +36,17 @@ impl Subject {
     pub(super) fn start(bench: &Bench<'_>, provider: Provider) -> Result<Self, MachineError> {
         let machine = bench.start(provider, 1)?;
         let found = machine.discover(VCPU)?;
-        let tsc_offset = machine.call_vcpu(VCPU, |fd| kvm::tsc_offset(fd))??;
+        let tsc_offset = machine.tsc_offset(VCPU)?;
         let series = sources(bench.settings, &found)
             .into_iter()
             .map(|source| Series { source, readings: Vec::new(), error: None })
             .collect();
         Ok(Self { provider, found, series, machine, tsc_offset, rate: bench.host_tsc })
+    }
+
+    /// How long its vCPU has waited for a CPU, where the host's kernel counts that.
+    pub(super) fn waited(&self) -> Option<Nanos> {
+        self.machine.run_delay(VCPU).ok().flatten()
     }
 
     /// Reads all clocks that can be read at any time.

@@ -1,15 +1,15 @@
 //! How fast a clock should run, and whether it does.
 
-use guest::discovery::FrequencyFrom;
+use guest::discovery::{Found, FrequencyFrom};
 use guest::source::Source;
 use instruments::measurements::TscRate;
 use instruments::rate::{Pair, rate};
+use pvclock::Nanos;
 
 use crate::results::Verdict;
 
-/// How far a clock's drift may be from theory. It covers the guest's own
-/// measurement of its TSC, if nothing advertises the frequency, and the host's
-/// other oscillator if its clocksource is not the TSC (rarely over 50 ppm).
+/// How far a clock's drift may be from theory. It covers the host's other
+/// oscillator if its clocksource is not the TSC (rarely over 50 ppm).
 pub(super) const TOLERANCE_PPM: f64 = 200.0;
 
 /// Of readings this certain the longest run is chosen, not the most certain.
@@ -35,6 +35,12 @@ pub(crate) fn drift_ppm(
         Source::AcpiPm | Source::Hpet | Source::Pit | Source::Rtc => false,
     };
     if is_scaled { (1.0 / advertised_over_true - 1.0) * PPM } else { 0.0 }
+}
+
+/// How far a clock may be off because the guest measured its TSC's frequency
+/// itself.
+pub(super) fn frequency_bound_ppm(source: Source, guest: &Found) -> f64 {
+    if source == Source::Tsc { guest.tsc_bound.0 as f64 / guest.tsc.0 as f64 * PPM } else { 0.0 }
 }
 
 /// The smallest step of a source, ns, rounded up: how late a reading may be.
@@ -101,16 +107,20 @@ pub(super) fn counted_s(host_s: f64, drift_ppm: f64) -> f64 {
 }
 
 /// With an uncertainty above the tolerance only an error beyond the sum of both
-/// fails.
-pub(super) fn verdict(error_ppm: f64, uncertainty_ppm: f64) -> Verdict {
+/// fails. `waited`: how long the vCPU waited for a CPU, if that is known.
+pub(super) fn verdict(error_ppm: f64, uncertainty_ppm: f64, waited: Option<Nanos>) -> Verdict {
     let error_ppm = error_ppm.abs();
     if uncertainty_ppm <= TOLERANCE_PPM {
         Verdict::of(error_ppm <= TOLERANCE_PPM)
     } else if error_ppm > TOLERANCE_PPM + uncertainty_ppm {
         Verdict::Failed
     } else {
+        let waited = waited.map_or(String::new(), |waited| {
+            let milliseconds = waited.0 / 1_000_000;
+            format!("; its vCPU waited {milliseconds} ms for a CPU of the host")
+        });
         Verdict::NotMeasured(format!(
-            "uncertainty {uncertainty_ppm:.0} ppm, above {TOLERANCE_PPM} ppm"
+            "uncertainty {uncertainty_ppm:.0} ppm, above {TOLERANCE_PPM} ppm{waited}"
         ))
     }
 }
@@ -170,10 +180,13 @@ mod tests {
 
     #[test]
     fn an_uncertain_drift_neither_passes_nor_fails() {
-        assert_eq!(verdict(-199.0, 5.0), Verdict::Passed);
-        assert_eq!(verdict(201.0, 5.0), Verdict::Failed);
-        assert!(matches!(verdict(201.0, 250.0), Verdict::NotMeasured(_)));
-        assert!(matches!(verdict(1.0, 250.0), Verdict::NotMeasured(_)));
-        assert_eq!(verdict(-451.0, 250.0), Verdict::Failed);
+        let waited = Some(Nanos(1_234_567_890));
+        assert_eq!(verdict(-199.0, 5.0, waited), Verdict::Passed);
+        assert_eq!(verdict(201.0, 5.0, waited), Verdict::Failed);
+        assert_eq!(verdict(-451.0, 250.0, waited), Verdict::Failed);
+        let why = |ms: &str| format!("uncertainty 250 ppm, above 200 ppm{ms}");
+        assert_eq!(verdict(1.0, 250.0, None), Verdict::NotMeasured(why("")));
+        let waits = why("; its vCPU waited 1234 ms for a CPU of the host");
+        assert_eq!(verdict(201.0, 250.0, waited), Verdict::NotMeasured(waits));
     }
 }

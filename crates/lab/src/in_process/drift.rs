@@ -34,7 +34,7 @@ pub(super) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
         let found = GuestCode::start(&vm).discover()?;
         for source in sources(bench.settings, &found) {
             let series = sample(bench, kind, source)?;
-            let (row, check) = judge(Provider::Own(kind), &found, &series, factor);
+            let (row, check) = judge(Provider::Own(kind), &found, &series, factor, None);
             rows.extend(row);
             checks.push(check);
         }

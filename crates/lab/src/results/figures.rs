@@ -117,6 +117,7 @@ impl Figures {
         self.add("downtime", "s", row.downtime_s);
         self.add("seen", "s", row.seen_s);
         self.add("expected", "s", row.expected_s);
+        self.add("bound", "s", row.bound_s);
         self.add("GUEST_STOPPED", "1", row.guest_stopped.into());
     }
 

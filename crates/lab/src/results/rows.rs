@@ -170,6 +170,9 @@ pub struct Restore {
     pub seen_s: f64,
     /// How far it should have, s.
     pub expected_s: f64,
+    /// By how much the two may differ: the computed step and the width of both
+    /// readings, s.
+    pub bound_s: f64,
     /// How often the guest saw GUEST_STOPPED.
     pub guest_stopped: u32,
 }

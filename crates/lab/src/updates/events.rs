@@ -3,7 +3,8 @@
 use pvclock::kvm_clock::{Flags, TimeInfo};
 
 use super::causes::{
-    self, Caused, OFFSET_CYCLES, SET_NS, kernel_clock, not, own_clock, own_clocksource, own_offset,
+    self, Caused, OFFSET_CYCLES, SET_NS, Stability, kernel_clock, not, own_clock, own_clocksource,
+    own_offset,
 };
 use super::subject::Subject;
 use crate::settings::LabError;
@@ -33,7 +34,8 @@ pub(super) enum Pages {
     All,
     /// All, but none under a master clock.
     AllWithoutMasterClock,
-    /// None.
+    /// None under a master clock; without one, those of vCPUs that change their
+    /// pCPU meanwhile (kvm_arch_vcpu_load, arch/x86/kvm/x86.c).
     None,
     /// Kernels differ.
     Any,
@@ -84,7 +86,8 @@ impl Event {
                 Growth::Stays
             }
             Pages::AllWithoutMasterClock => Growth::Grows,
-            Pages::None => Growth::Stays,
+            Pages::None if before.flags.contains(Flags::TSC_STABLE) => Growth::Stays,
+            Pages::None => Growth::Either,
             Pages::Any => Growth::Either,
         }
     }
@@ -93,7 +96,7 @@ impl Event {
         let pages = match self.pages {
             Pages::All => "all pages written",
             Pages::AllWithoutMasterClock => "all pages written, or none with a master clock",
-            Pages::None => "no page written",
+            Pages::None => "no page written, or any without a master clock",
             Pages::Any => "pages written or not",
         };
         let stopped = if self.stops { ", with GUEST_STOPPED" } else { "" };
@@ -108,7 +111,7 @@ const NO_SUSPEND: Cause = |_| not("the lab does not suspend this machine");
 const NO_FREQUENCY: Cause = |_| not("KVM_SET_TSC_KHZ works only before a vCPU first runs");
 const NO_CHANGE: Cause = |_| not("the lab does not change this machine's clocksource or CPUs");
 const NO_PERIOD: Cause =
-    |_| not("the lab does not wait for it: every 300 s, on kernels before 6.18");
+    |_| not("the lab does not wait for it: every 300 s, on kernels before 6.19");
 const NO_OTHER_TSC: Cause = |_| not("KVM gives a new vCPU the TSC offset of the others");
 
 const OFFSET_BACK: u64 = OFFSET_CYCLES.wrapping_neg();
@@ -117,11 +120,15 @@ const SET_BACK: u64 = SET_NS.wrapping_neg();
 /// In this order: each begins with what the one before left, and what cannot be
 /// undone comes last.
 pub(super) const EVENTS: &[Event] = &[
-    all("system time MSR written again", |on| causes::msr(on, KVM_SYSTEM_TIME, None)),
+    all("system time MSR written again", |on| causes::msr(on, KVM_SYSTEM_TIME, Stability::Same)),
     both("vCPU moved to another pCPU", causes::moved, Pages::AllWithoutMasterClock),
-    all("system time by the old MSR", |on| causes::msr(on, KVM_SYSTEM_TIME_OLD, Some(false))),
+    all("system time by the old MSR", |on| {
+        causes::msr(on, KVM_SYSTEM_TIME_OLD, Stability::Possible(false))
+    }),
     both("vCPU moved, no master clock", causes::moved, Pages::AllWithoutMasterClock),
-    all("system time by the new MSR", |on| causes::msr(on, KVM_SYSTEM_TIME, Some(true))),
+    all("system time by the new MSR", |on| {
+        causes::msr(on, KVM_SYSTEM_TIME, Stability::Possible(true))
+    }),
     each("TSC offset changed", causes::kernel_offset, |on| own_offset(on, OFFSET_CYCLES)),
     each("TSC offset changed back", causes::kernel_offset_back, |on| own_offset(on, OFFSET_BACK)),
     each("clock set 5 s forward", |on| kernel_clock(on, SET_NS), |on| own_clock(on, SET_NS)),

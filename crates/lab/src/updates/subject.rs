@@ -8,7 +8,7 @@ use crate::bench::{Bench, Provider, started};
 use crate::pages::time_info;
 use crate::settings::LabError;
 
-/// The period of kernels before 6.18 (KVMCLOCK_SYNC_PERIOD).
+/// The period of kernels before 6.19 (KVMCLOCK_SYNC_PERIOD).
 const SYNC_PERIOD: Nanos = Nanos(300_000_000_000);
 
 /// A machine and its pages.
@@ -17,6 +17,8 @@ pub(super) struct Subject {
     pub(super) provider: Provider,
     /// Physical CPUs we may use.
     pub(super) cpus: Vec<u32>,
+    /// Whether this host makes a master clock at all.
+    pub(super) has_master_clock: bool,
 }
 
 impl Subject {
@@ -28,7 +30,10 @@ impl Subject {
             provider.sync_period = Some(SYNC_PERIOD);
         }
         let machine = started(&settings)?;
-        Ok(Self { machine, provider, cpus })
+        let mut subject = Self { machine, provider, cpus, has_master_clock: false };
+        crate::pages::reenter_all(&subject.machine)?;
+        subject.has_master_clock = subject.is_stable()?;
+        Ok(subject)
     }
 
     pub(super) fn infos(&self) -> Result<Vec<TimeInfo>, LabError> {

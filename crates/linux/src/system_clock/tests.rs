@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::adjtimex::{offset_request, slew_request};
+use crate::adjtimex::{error_request, offset_request, slew_request};
 
 #[test]
 fn a_step_back_has_its_microseconds_forward() {
@@ -26,6 +26,14 @@ fn a_slew_is_to_the_nearest_microsecond() {
         let request = slew_request(slew_us(by_ns).unwrap());
         assert_eq!((request.modes, request.offset), (0x8001, us), "{by_ns}");
     }
+}
+
+#[test]
+fn an_error_clears_the_bit_of_an_unsynchronised_clock_alone() {
+    // STA_PLL and STA_UNSYNC.
+    let request = error_request(up_to_us(1_000_001), up_to_us(0), 0x41);
+    assert_eq!((request.modes, request.status), (0x1c, 0x01));
+    assert_eq!((request.maxerror, request.esterror), (1001, 0));
 }
 
 #[test]

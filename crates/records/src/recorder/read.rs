@@ -18,12 +18,13 @@ pub fn read(path: &Path, take: impl FnMut(&Record) -> Result<(), String>) -> Res
     let path = if is_unfinished(path) { partial(path) } else { path.to_owned() };
     let file = File::open(&path).map_err(reading(&path))?;
     let mut taken = Taken { take, count: 0, refused: None };
-    let mut cut_bytes = 0;
+    let (mut cut_bytes, mut bad) = (0, BadLines::default());
     if Kind::of(&path).is_ok_and(|kind| kind == Kind::Parquet) {
         parquet::read(file, |record| taken.take(&record)).map_err(damaged(&path))?;
         taken.check(&path)?;
     } else {
-        cut_bytes = taken.read_lines(&file, &path, kind)?.cut_bytes;
+        let whole = taken.read_lines(&file, &path, kind)?;
+        (cut_bytes, bad) = (whole.cut_bytes, whole.bad);
     }
-    Ok(Joined { path, cut_bytes })
+    Ok(Joined { path, cut_bytes, bad })
 }

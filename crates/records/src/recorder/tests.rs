@@ -33,7 +33,7 @@ fn what_is_written_is_read_and_continued() {
         recorder.write(&[]).unwrap();
         recorder.finish().unwrap();
         let (mut again, joined, records) = resume(&path).unwrap();
-        assert_eq!(joined, Joined { path: path.clone(), cut_bytes: 0 });
+        assert_eq!(joined, Joined { path: path.clone(), cut_bytes: 0, bad: BadLines::default() });
         assert_eq!(records, [record("a", 1), record("a", 2)]);
         again.write(&[record("b", 3)]).unwrap();
         again.finish().unwrap();

@@ -34,7 +34,7 @@ proptest! {
             let text = file(form, &records_in);
             let (whole, read) = records(text.as_bytes()).unwrap();
             prop_assert_eq!(&read, &records_in);
-            prop_assert_eq!(whole, Whole { form, bytes: text.len() as u64, cut_bytes: 0 });
+            prop_assert_eq!(whole, Whole { form, bytes: text.len() as u64, cut_bytes: 0, bad: BadLines::default() });
         }
     }
 
@@ -68,6 +68,10 @@ proptest! {
         }
         bytes.extend(tail);
         if let Ok((whole, read)) = records(&bytes) {
+            if whole.bad.count > 0 {
+                prop_assert!(whole.bad.count < read.len() as u64);
+                return Ok(());
+            }
             let again = file(whole.form, &read);
             let kept = &bytes[..whole.bytes as usize];
             match whole.form {
@@ -108,6 +112,23 @@ fn what_is_no_record_says_what_was_found() {
     assert!(damage(&format!("{}{{}}\n", Form::Json.opening())).contains("line 2"));
     let endless = format!("{heading}{}", "7".repeat(LONGEST_LINE as usize + 1));
     assert!(damage(&endless).contains("line 3"));
+}
+
+/// As a power failure leaves it: zeros where lines were, and good ones after.
+#[test]
+fn a_bad_line_costs_only_itself() {
+    for form in [Form::Csv, Form::Json] {
+        let good: Vec<Record> = (0..4).map(sample).collect();
+        let bad = format!("{}{}\n", "\0".repeat(700), form.line(&good[0]).unwrap().trim_end());
+        let text = file(form, &good[..2]) + &bad + &form.line(&good[2]).unwrap();
+        let (whole, read) = records(text.as_bytes()).unwrap();
+        assert_eq!(read, good[..3]);
+        let first = text.lines().count() as u64 - 1;
+        assert_eq!(whole.bad, BadLines { count: 1, first });
+        // A file of them is none of ours.
+        let text = file(form, &good) + &bad.repeat(11);
+        assert!(matches!(records(text.as_bytes()), Err(Damage::Line { .. })));
+    }
 }
 
 #[test]

@@ -1,14 +1,38 @@
 //! What a PTP hardware clock counts, UTC or TAI, and how far that is ahead of
 //! UTC.
 
+use facts::hardware::{PhcDriver, PhcTime};
 use facts::{Fact, Unknown};
 
-/// How the names of those begin that count UTC: the hosts' clocks, after
-/// `ptp_clock_info.name` in drivers/ptp/{ptp_kvm_common,ptp_vmclock,ptp_vmw}.c
-/// and drivers/hv/hv_util.c, and that of Amazon's network card, which chronyd
-/// is configured to take as it is ("Set the time reference on your EC2 instance to
-/// use the Amazon Time Sync Service").
-const UTC_NAMES: [&str; 5] = ["KVM virtual PTP", "vmclock", "ptp_vmw", "hyperv", "ena-ptp"];
+/// Whether a clock spreads leap seconds over hours, and is up to half a second
+/// off UTC then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Smear {
+    /// It does.
+    Certain,
+    /// It may.
+    Possible,
+}
+
+/// What a device counts by its name, and whether it spreads leap seconds. A
+/// VMClock device's name states nothing: UTC before Linux 7.0, TAI since, and
+/// distributions take changes back to older kernels. It is measured.
+pub(super) fn named(clock_name: &str) -> PhcTime {
+    PhcDriver::of(clock_name).time(None)
+}
+
+pub(super) fn is_vmclock(clock_name: &str) -> bool {
+    PhcDriver::of(clock_name) == PhcDriver::VmClock
+}
+
+/// Whether it spreads leap seconds, by its name.
+pub(super) fn smear(clock_name: &str) -> Option<Smear> {
+    match named(clock_name) {
+        PhcTime::SmearedUtc => Some(Smear::Certain),
+        PhcTime::PerhapsSmearedUtc => Some(Smear::Possible),
+        _ => None,
+    }
+}
 
 /// TAI − UTC since 2017, s (IERS Bulletin C 52).
 const TAI_SINCE_2017_S: i32 = 37;
@@ -36,6 +60,16 @@ pub enum UnknownScale {
     /// A network card's, of which nothing states what it counts.
     #[error("its name does not show whether it counts UTC or TAI")]
     NotNamed,
+    /// A virtio-rtc clock that counts from its host's start.
+    #[error("it counts from the host's start and tells no time of day")]
+    NoTimeOfDay,
+    /// A VMClock device that is neither at UTC nor at TAI by its page, nor by
+    /// CLOCK_REALTIME.
+    #[error("it counts UTC or TAI by the kernel's version, and was found at neither")]
+    AtNeither,
+    /// A VMClock device whose page does not vouch for its time.
+    #[error("its page tells no time: {0}")]
+    PageTellsNone(String),
     /// `adjtimex`'s tai is 0.
     #[error("it counts TAI, and the kernel has not been set to TAI - UTC (adjtimex: tai 0)")]
     TaiNotSet,
@@ -77,11 +111,6 @@ fn set(tai_s: &Fact<i32>) -> Option<i32> {
     tai_s.known().copied().filter(|tai_s| *tai_s != 0)
 }
 
-/// Whether a device of that driver's name counts UTC.
-pub(super) fn counts_utc(clock_name: &str) -> bool {
-    UTC_NAMES.iter().any(|name| clock_name.starts_with(name))
-}
-
 /// TAI − UTC as the kernel was set (`adjtimex`), s; 0 where it was not.
 pub fn kernels_tai_s() -> Fact<i32> {
     let timex = linux::adjtimex::read().map_err(|error| crate::unknown("adjtimex", &error));
@@ -104,8 +133,13 @@ impl PhcScale {
     ) -> Result<i32, UnknownScale> {
         match self {
             Self::Utc => Ok(0),
-            Self::ByName if counts_utc(clock_name) => Ok(0),
-            Self::ByName => Err(UnknownScale::NotNamed),
+            Self::ByName if is_vmclock(clock_name) => Err(UnknownScale::AtNeither),
+            Self::ByName => match named(clock_name) {
+                PhcTime::Utc | PhcTime::SmearedUtc | PhcTime::PerhapsSmearedUtc => Ok(0),
+                PhcTime::Tai => Self::Tai.ahead_of_utc_s(clock_name, tai_s),
+                PhcTime::Monotonic => Err(UnknownScale::NoTimeOfDay),
+                PhcTime::Unknown => Err(UnknownScale::NotNamed),
+            },
             Self::TaiBy(seconds) => Ok(seconds),
             Self::Tai => match tai_s() {
                 Fact::Known(0) => Err(UnknownScale::TaiNotSet),
@@ -136,9 +170,19 @@ mod tests {
     fn hosts_clocks_count_utc_and_others_must_be_specified() {
         let ahead =
             |scale: PhcScale, name, tai_s| scale.ahead_of_utc_s(name, || Fact::Known(tai_s));
-        for name in ["KVM virtual PTP", "hyperv", "vmclock0", "ptp_vmw", "ena-ptp-05"] {
+        let virtio = ["Virtio PTP type 0/variant 0", "Virtio PTP type 4/variant 1"];
+        let others = ["KVM virtual PTP", "hyperv", "ptp_vmw", "ena-ptp-05"];
+        for name in others.into_iter().chain(virtio) {
             assert_eq!(ahead(PhcScale::ByName, name, 0), Ok(0), "{name}");
         }
+        let of_tai = "Virtio PTP type 1/variant 0";
+        assert_eq!(ahead(PhcScale::ByName, of_tai, 37), Ok(37));
+        assert_eq!(ahead(PhcScale::ByName, of_tai, 0), Err(UnknownScale::TaiNotSet));
+        let monotonic = ahead(PhcScale::ByName, "Virtio PTP type 2/variant 0", 37);
+        assert_eq!(monotonic, Err(UnknownScale::NoTimeOfDay));
+        assert_eq!(smear("Virtio PTP type 3/variant 2"), Some(Smear::Certain));
+        // By its name alone it may count either.
+        assert!(ahead(PhcScale::ByName, "vmclock0", 37).is_err());
         let card = "mlx5_ptp";
         assert_eq!(ahead(PhcScale::ByName, card, 37), Err(UnknownScale::NotNamed));
         assert_eq!(ahead(PhcScale::ByName, "", 37), Err(UnknownScale::NotNamed));

@@ -12,7 +12,12 @@ const YEAR_2026: u64 = 1_795_000_000_000_000_000;
 #[test]
 fn hosts_clocks_are_found_by_their_names() {
     let class = tempfile::tempdir().unwrap();
-    for (device, name) in [("ptp1", "hyperv\n"), ("ptp0", "KVM virtual PTP\n"), ("ptp2", "ice\n")] {
+    for (device, name) in [
+        ("ptp1", "hyperv\n"),
+        ("ptp0", "KVM virtual PTP\n"),
+        ("ptp2", "ice\n"),
+        ("ptp3", "Virtio PTP type 2/variant 0\n"),
+    ] {
         std::fs::create_dir(class.path().join(device)).unwrap();
         std::fs::write(class.path().join(device).join("clock_name"), name).unwrap();
     }
@@ -81,6 +86,33 @@ fn card(scale: PhcScale, times: [u64; 3]) -> PhcSource {
     let phc = Phc::over(Box::new(Card(times))).unwrap();
     let (name, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     PhcSource { name, clock_name, phc, scale, ahead: Ahead::ByScale }
+}
+
+/// The device counts UTC under one kernel and TAI under another: its own page
+/// decides, whatever CLOCK_REALTIME shows, and a page that does not vouch for
+/// its time takes the device with it.
+#[test]
+fn a_vmclocks_scale_is_measured() {
+    let at = |ahead_s: u64| {
+        let device = YEAR_2026 + ahead_s * 1_000_000_000;
+        let clock_name = "vmclock0".into();
+        let card = card(PhcScale::ByName, [YEAR_2026, device, YEAR_2026 + 900]);
+        PhcSource { clock_name, ..card }
+    };
+    let page = |offset_s: i64| {
+        let offset_ns = offset_s * 1_000_000_000;
+        Some(Ok(OffsetBound { offset_ns, bound_ns: 1000, at_monotonic_ns: 0 }))
+    };
+    assert_eq!(at(0).vmclocks_ahead_s(page(0)), Ok(0));
+    assert_eq!(at(37).vmclocks_ahead_s(page(0)), Ok(37));
+    // CLOCK_REALTIME is 37 s behind, and both are right.
+    assert_eq!(at(37).vmclocks_ahead_s(page(37)), Ok(0));
+    assert_eq!(at(74).vmclocks_ahead_s(page(37)), Ok(37));
+    assert_eq!(at(37).vmclocks_ahead_s(None), Ok(37));
+    assert_eq!(at(9).vmclocks_ahead_s(None), Err(UnknownScale::AtNeither));
+    let off = SourceError::Unknown(Unknown::not_there("its time"));
+    let refused = at(0).vmclocks_ahead_s(Some(Err(off))).unwrap_err();
+    assert_eq!(refused.to_string(), "its page tells no time: not there: its time");
 }
 
 #[test]

@@ -85,7 +85,21 @@ fn a_page_that_is_not_to_be_trusted_is_refused() {
     assert_eq!(refused(|page| page.counter_id = CounterId::ARM_VIRTUAL), Ok(arm));
     // What the counter was put back to by a restore, before the host wrote.
     assert!(refused(|page| page.counter_value = 1 << 40).is_err());
-    assert!(refused(|page| page.period = 0).is_err());
+}
+
+/// QEMU's and Firecracker's page.
+#[test]
+fn a_page_of_markers_alone_tells_no_time() {
+    let markers = VmClockInfo {
+        counter_id: CounterId::INVALID,
+        clock_status: ClockStatus(0),
+        period: 0,
+        ..page()
+    };
+    let (_file, mut vmclock) = device(&markers);
+    let error = vmclock.read_by(&|| 1_000_001u64, || ()).unwrap_err().to_string();
+    let expected = "the page tells no time (counter_id 0xff, clock_status 0): this host";
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]

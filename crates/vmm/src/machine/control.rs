@@ -3,7 +3,6 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use host::Event;
-use kvm_ioctls::VcpuFd;
 
 use super::Machine;
 use crate::barrier::KICK_AGAIN;
@@ -39,21 +38,6 @@ impl Machine {
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }
         }
-    }
-
-    /// Calls KVM on a vCPU, on its thread.
-    ///
-    /// # Errors
-    /// Its thread has ended.
-    ///
-    /// # Panics
-    /// There is no such vCPU.
-    pub fn call_vcpu<R: Send + 'static>(
-        &self,
-        vcpu: usize,
-        action: impl FnOnce(&mut VcpuFd) -> R + Send + 'static,
-    ) -> Result<R, MachineError> {
-        self.on_vcpu(vcpu, |vcpu| action(&mut vcpu.fd))
     }
 
     /// Moves a vCPU to a physical CPU, and keeps it there.
@@ -112,7 +96,7 @@ impl Machine {
         self.shared.notify(Event::Resumed);
         if !self.shared.has_clock() {
             for vcpu in 0..self.vcpus() {
-                self.call_vcpu(vcpu, |fd| kvm::announce_stop(fd))??;
+                self.on_vcpu(vcpu, |vcpu| kvm::announce_stop(&vcpu.fd))??;
             }
         }
         self.shared.resume_time();

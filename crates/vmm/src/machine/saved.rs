@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ::kvm::{ClockState, RestoredClock, RestoredTsc, SavedTsc, host_clock};
-use host::{Event, GuestClock, Policy, VcpuId};
+use host::{Event, GuestClock, HostClocks, Policy, VcpuId};
 use pvclock::Nanos;
 
 use super::{Machine, Start};
@@ -29,6 +29,15 @@ pub struct Saved {
     /// KVM's clock; for each backend it contains the TSCs.
     clock: ClockState,
     host: Option<host::Saved>,
+    taken: HostClocks,
+}
+
+impl Saved {
+    /// The host's clocks at the moment at which the guest's stood: KVM's where
+    /// its clock is the guest's, else our provider's.
+    pub const fn taken(&self) -> HostClocks {
+        self.taken
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -55,7 +64,8 @@ impl Machine {
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
         let (clock, taken) = ::kvm::save_clock(&self.vm)?;
-        let host = self.shared.with_clock(|host, now, _| host.save(now));
+        let own = self.shared.with_clock(|host, now, _| (host.save(now), now));
+        let (host, host_taken) = own.unzip();
         let (devices, own_time) = self.shared.save_devices(taken);
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
@@ -82,6 +92,7 @@ impl Machine {
             own_time,
             clock: ClockState { clock, taken, tscs },
             host,
+            taken: host_taken.unwrap_or(taken),
         })
     }
 
@@ -99,7 +110,6 @@ impl Machine {
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
         let host_tsc = kvm::query_host(&kvm)?;
         let mut now = host_clock::read();
-        let away = saved.clock.plan(policy, now)?.away;
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
                 Some(GuestClock::restore(host, *settings, policy, now)?)
@@ -128,7 +138,8 @@ impl Machine {
                     let offset = kvm::set_tsc_offset(fd, wanted)?;
                     tscs.push(RestoredTsc { frequency, wanted, offset });
                 }
-                RestoredClock { away, clock: restored.clock, tscs }
+                let (away, clock, bound) = (restored.away, restored.clock, restored.step.bound);
+                RestoredClock { away, clock, tscs, since: now, bound }
             }
         };
         let mut own_time = OwnTime::starting(now);

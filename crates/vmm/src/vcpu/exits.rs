@@ -58,12 +58,12 @@ impl Vcpu {
             Effect::Doorbell(_) => Next::Enter,
             Effect::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
             Effect::Halt => Next::Halted,
-            Effect::Tsc(write) => {
-                // The write was completed without #GP already. KVM has the
-                // offset attribute: the vCPU was created with it.
-                let _ = self.write_tsc(write);
-                Next::Enter
-            }
+            // The write was completed without #GP already: a guest whose TSC is not
+            // what it wrote must not go on.
+            Effect::Tsc(write) => match self.write_tsc(write) {
+                Ok(()) => Next::Enter,
+                Err(error) => self.die(Cause::TscNotSet { errno: error.errno().unwrap_or(0) }),
+            },
             Effect::Die(cause) => self.die(cause),
             Effect::Unknown => {
                 let reason = self.fd.get_kvm_run().exit_reason;

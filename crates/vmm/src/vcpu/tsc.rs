@@ -47,18 +47,22 @@ impl Vcpu {
     }
 
     /// Executes the guest's write. KVM keeps IA32_TSC_ADJUST: a write of it by
-    /// the host does not change the TSC.
+    /// the host does not change the TSC. A TSC that KVM leaves as it was, as
+    /// software KVMs do, changes nothing in it.
     pub(super) fn write_tsc(&mut self, write: TscWrite) -> Result<(), MachineError> {
-        let adjust = self.tsc_adjust()?;
-        let by = match write {
+        let (adjust, before) = (self.tsc_adjust()?, self.tsc_offset);
+        let adjusted = match write {
             TscWrite::Tsc(tsc) => {
-                let now = host_clock::read().tsc.0.wrapping_add(self.tsc_offset);
-                tsc.wrapping_sub(now)
+                let now = host_clock::read().tsc.0.wrapping_add(before);
+                let set = self.set_tsc_offset(before.wrapping_add(tsc.wrapping_sub(now)))?;
+                adjust.wrapping_add(set.wrapping_sub(before))
             }
-            TscWrite::Adjust(value) => value.wrapping_sub(adjust),
+            TscWrite::Adjust(value) => {
+                self.set_tsc_offset(before.wrapping_add(value.wrapping_sub(adjust)))?;
+                value
+            }
         };
-        self.set_tsc_offset(self.tsc_offset.wrapping_add(by))?;
-        let written = self.fd.set_msrs(&adjust_msr(adjust.wrapping_add(by))?);
+        let written = self.fd.set_msrs(&adjust_msr(adjusted)?);
         written.map_err(MachineError::kvm("KVM_SET_MSRS(IA32_TSC_ADJUST)"))?;
         Ok(())
     }

@@ -1,16 +1,20 @@
 //! `parachron keep` with other time daemons, itself among them.
 
 use std::fs;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
 use std::process::{Child, Command};
 
 use e2e::{Case, Need, Program, ProgramOutput};
+use linux::file_lock::FileLock;
 
 use super::service::{Running, a_minute_ahead, send, without_capability};
 
 pub(crate) const CASES: &[Case] = &[
-    Case { name: "keep_refuses_to_fight_chronyd", needs: &[], run: keep_refuses_to_fight },
+    Case {
+        name: "keep_refuses_to_fight_chronyd",
+        needs: &[Need::Root],
+        run: keep_refuses_to_fight,
+    },
     Case {
         name: "keep_refuses_a_second_keeper",
         needs: &[Need::Root, Need::Tool("setpriv")],
@@ -18,12 +22,12 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "keep_pauses_for_another_daemon",
-        needs: &[],
+        needs: &[Need::Root],
         run: keep_pauses_for_another_daemon,
     },
 ];
 
-/// A process with a time daemon's name that sleeps.
+/// A process with a time daemon's name that sleeps; root's, it may set the clock.
 struct Sleeper {
     child: Child,
     _folder: tempfile::TempDir,
@@ -82,8 +86,8 @@ fn keep_pauses_for_another_daemon(program: &Program) {
 
 /// One keeper corrects at a time; none of those here may set the clock.
 fn keep_refuses_a_second(program: &Program) {
-    let name = SocketAddr::from_abstract_name("parachron-keep").expect("a short name");
-    let held = UnixDatagram::bind_addr(&name).expect("no keeper runs during the tests");
+    let path = Path::new("/run/parachron/keep.lock");
+    let held = FileLock::take(path).expect("root may").expect("no keeper runs during the tests");
     let allowed = ["--allow-daemon", "chrony", "--allow-daemon", "ntpd-rs"];
     let server = ["--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let arguments = [&["keep"], &ALLOWED[..], &allowed, &server].concat();

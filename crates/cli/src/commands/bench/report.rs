@@ -62,7 +62,7 @@ impl Run {
 
     /// The cost of the call of this name.
     pub(crate) fn cost(&self, call: &str) -> Option<&CallCost> {
-        self.measurements.costs.iter().find(|cost| cost.call == call)
+        self.measurements.cost(call)
     }
 }
 

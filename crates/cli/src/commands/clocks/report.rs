@@ -5,8 +5,9 @@ use facts::Facts;
 use facts::clocksource::known::{
     KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost,
 };
+use facts::cpu::Xen;
 use facts::kernel::{LogEvent, LogLine};
-use instruments::measurements::{CallCost, Measurements, ReadPath};
+use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -75,6 +76,8 @@ pub(crate) struct SourceRead {
     pub(crate) place: ReadPlace,
     /// What is read: `RDTSC`, `I/O port`; null for an unknown source.
     pub(crate) read: Option<String>,
+    /// Each read exits to the hypervisor, which emulates RDTSC.
+    pub(crate) tsc_exits: bool,
     /// How it is known.
     pub(crate) from: String,
     /// Trial calls, and how many of them entered the kernel; null unless
@@ -155,7 +158,10 @@ fn source(
         why_not_available: (!is_available).then(|| absent::why(&name, facts)),
         rating: known.map(|known| rating(known, available)),
         resolution: known.map(|known| resolution(known, facts, measured)),
-        read_path: read_path(known, facts, counted),
+        read_path: SourceRead {
+            tsc_exits: reads_tsc(known) && tsc_exits(facts, measured),
+            ..read_path(known, facts, counted)
+        },
         cost,
         name,
     }
@@ -274,15 +280,40 @@ fn read_path(known: Option<&KnownSource>, facts: &Facts, counted: Option<ReadPat
             _ => ReadPlace::Depends,
         };
         let from = "counted".to_owned();
-        return SourceRead { place, read, from, counted: Some(Counted { calls, entered }) };
+        let counted = Some(Counted { calls, entered });
+        return SourceRead { place, read, tsc_exits: false, from, counted };
     }
     let (place, from) = match known {
+        _ if without_vdso(facts) => (ReadPlace::Kernel, "kernel command line: vdso=0"),
+        Some(known) if known.name == "timer" => {
+            (ReadPlace::Kernel, "User-mode Linux serves each call itself")
+        }
         None => (ReadPlace::Unknown, "a source unknown to this version"),
         Some(known) if known.name == "kvm-clock" => kvm_clock_place(facts),
         Some(known) if known.place == ReadPlace::Depends => (known.place, "depends on the kernel"),
         Some(known) => (known.place, "the kernel's source code"),
     };
-    SourceRead { place, read, from: from.to_owned(), counted: None }
+    SourceRead { place, read, tsc_exits: false, from: from.to_owned(), counted: None }
+}
+
+/// Whether the kernel was told to give programs no vDSO.
+fn without_vdso(facts: &Facts) -> bool {
+    facts.kernel.command_line.is_known_and(|words| words.iter().any(|word| word == "vdso=0"))
+}
+
+/// Sources that are read with RDTSC.
+fn reads_tsc(known: Option<&KnownSource>) -> bool {
+    known.is_some_and(|known| known.read.contains("RDTSC"))
+}
+
+/// Whether RDTSC exits to the hypervisor: measured, or as Xen reports it.
+fn tsc_exits(facts: &Facts, measured: Option<&Measurements>) -> bool {
+    let by_xen = || {
+        let hypervisor = facts.cpu.hypervisor.known();
+        hypervisor.and_then(|found| found.xen).is_some_and(Xen::emulates_tsc)
+    };
+    let rdtsc = measured.and_then(|all| all.cost("rdtsc"));
+    rdtsc.map_or_else(by_xen, |cost| cost.ns.min > TRAPPED_RDTSC_NS)
 }
 
 /// The vDSO reads the page only where the host sets TSC_STABLE.

@@ -97,6 +97,9 @@ fn read_path(source: &Source) -> String {
         text.push_str(" + ");
         text.push_str(read);
     }
+    if path.tsc_exits {
+        text.push_str(", RDTSC trapped");
+    }
     if path.counted.is_some() {
         text.push_str(", counted");
     }

@@ -1,14 +1,38 @@
 //! The report as CSV: a row per finding; with `--verbose` one per rule.
 
 use doctor::finding::{Diagnosis, Remedy};
+use doctor::fleet::FleetReport;
 
 use super::text::name_of;
 use crate::output::table::{Cell, Column, Table};
 
+const COLUMNS: [&str; 7] = ["severity", "rule", "what", "evidence", "why", "remedies", "source"];
+
 /// The report.
 pub(super) fn render(diagnosis: &Diagnosis, verbose: bool) -> String {
-    let columns = ["severity", "rule", "what", "evidence", "why", "remedies", "source"];
-    let mut table = Table::new("", columns.map(Column::words));
+    let mut table = Table::new("", COLUMNS.map(Column::words));
+    for row in rows(diagnosis, verbose) {
+        table.row(row);
+    }
+    table.csv()
+}
+
+/// The reports of several machines, each row with its machine first.
+pub(super) fn render_fleet(fleet: &FleetReport, verbose: bool) -> String {
+    let columns = ["machine"].into_iter().chain(COLUMNS).map(Column::words);
+    let mut table = Table::new("", columns);
+    for report in &fleet.machines {
+        for row in rows(&report.diagnosis, verbose) {
+            let machine = Cell::from(report.origin.name().to_owned());
+            table.row([machine].into_iter().chain(row));
+        }
+    }
+    table.csv()
+}
+
+/// A row per finding; with `verbose` one per rule.
+fn rows(diagnosis: &Diagnosis, verbose: bool) -> Vec<[Cell; 7]> {
+    let mut rows = Vec::new();
     for finding in &diagnosis.findings {
         let remedies: Vec<String> = finding.remedies.iter().map(remedy).collect();
         let cells = [
@@ -20,16 +44,16 @@ pub(super) fn render(diagnosis: &Diagnosis, verbose: bool) -> String {
             remedies.join("; "),
             finding.source.clone(),
         ];
-        table.row(cells.map(Cell::from));
+        rows.push(cells.map(Cell::from));
     }
     if verbose {
         for entry in &diagnosis.checked {
             let state = if entry.could_check { "in order" } else { "not checked" };
             let cells = [state, &entry.rule, &entry.outcome, "", "", "", ""];
-            table.row(cells.map(Cell::from));
+            rows.push(cells.map(Cell::from));
         }
     }
-    table.csv()
+    rows
 }
 
 fn remedy(remedy: &Remedy) -> String {

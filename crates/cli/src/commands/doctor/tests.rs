@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use doctor::finding::Severity;
-use doctor::report::DoctorReport;
+use doctor::report::{DoctorReport, Origin};
 use inspect::tree::Tree;
 
 use super::{csv, exit_code, markdown, text};
 
-fn report(name: &str) -> DoctorReport {
+pub(super) fn report(name: &str) -> DoctorReport {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/machines"));
     let tree = Tree::captured(&folder.join(name)).unwrap();
-    DoctorReport::new(inspect::read(&tree), None)
+    let origin = Origin { root: Some(name.to_owned()), ..Origin::default() };
+    DoctorReport::new(inspect::read(&tree), None).from(origin)
 }
 
 #[test]
@@ -59,7 +60,8 @@ fn csv_has_a_row_for_each_finding_or_with_verbose_for_each_rule() {
 
 #[test]
 fn the_exit_code_follows_fail_on() {
-    let shown = |name: &str, fail_on| format!("{:?}", exit_code(&report(name).diagnosis, fail_on));
+    let shown =
+        |name: &str, fail_on| format!("{:?}", exit_code([&report(name).diagnosis], fail_on));
     let success = format!("{:?}", std::process::ExitCode::SUCCESS);
     // A warning alone.
     assert_eq!(shown("no-sys", None), success);

@@ -1,5 +1,6 @@
 //! The report for people: 80 columns, calm, the worst first.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
@@ -201,8 +202,9 @@ fn list<'a>(page: &mut Page, heading: &str, entries: impl Iterator<Item = &'a Ch
 fn summary(page: &mut Page, report: &DoctorReport, verbose: bool) {
     let unknown = report.diagnosis.checked.iter().filter(|entry| !entry.could_check).count();
     let fine = report.diagnosis.checked.len() - unknown;
-    let rules = doctor::rules::RULES.len();
-    let found = rules - report.diagnosis.checked.len();
+    let found: BTreeSet<_> = report.diagnosis.findings.iter().map(|one| &one.rule).collect();
+    let found = found.len();
+    let rules = found + report.diagnosis.checked.len();
     let hint = if verbose { "" } else { "; --verbose lists them" };
     let line = format!(
         "{rules} rules: {found} with findings, {fine} in order, {unknown} not checked{hint}."

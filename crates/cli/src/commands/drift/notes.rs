@@ -47,6 +47,10 @@ pub(super) fn sentence(note: &Note) -> String {
         Note::ReferenceScale { reference, off_ns, seems } => {
             format!("{reference} is {} {}.", time(*off_ns), relation(seems))
         }
+        Note::TooShort { reference, over_s, within_ppm, needed_min } => format!(
+            "rtc against {reference}: ± {within_ppm:.0} ppm after {over_s:.0} s, too short for a \
+             clock that is read once a second: try --duration {needed_min}m."
+        ),
         Note::ClockScale { reference, off_ns } => format!(
             "phc is {} ahead of {reference}, as TAI is of UTC: it appears to count TAI, as a \
              network card's clock does that ptp4l sets.",

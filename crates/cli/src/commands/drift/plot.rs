@@ -1,7 +1,8 @@
 //! The result as a picture: how far each clock went, and how steadily.
 
+mod offsets;
+
 use inspect::comparison::{Pair, PairReport};
-use instruments::drift::filter::Bounded;
 
 use super::report::DriftReport;
 use super::text::frequency;
@@ -30,8 +31,9 @@ pub(super) fn svg(report: &DriftReport, pairs: &[Pair]) -> Result<String, CliErr
 
 fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
     let rows = i32::try_from(report.pairs.len()).unwrap_or(0);
-    let first = LEGEND + rows * ROW + 40;
-    let second = first + PANEL + GAP;
+    let first = LEGEND + rows * ROW + 62;
+    let panels = offsets::panels(pairs);
+    let second = first + offsets::height(&panels);
     let mut svg = String::new();
     {
         let canvas = Canvas::new(&mut svg, WIDTH, second + PANEL + GAP / 2)?;
@@ -39,7 +41,7 @@ fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
         for (index, pair) in report.pairs.iter().enumerate() {
             legend(&canvas, index, pair)?;
         }
-        offsets(&canvas, report, pairs, first)?;
+        offsets::draw(&canvas, &panels, first)?;
         deviations(&canvas, report, second)?;
         canvas.finish()?;
     }
@@ -60,86 +62,6 @@ fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), Dr
     };
     let words = format!("{} against {}: {figure}{a_day}{steps}", pair.clock, pair.reference);
     canvas.text(&words, (42, top + 7), Side::Left, 14, INK)
-}
-
-/// A reading of each pixel: the one with the least delay.
-fn thinned(stretch: &[Bounded], across: &Axis) -> Vec<Bounded> {
-    let mut kept: Vec<Bounded> = Vec::new();
-    for reading in stretch {
-        match kept.last_mut() {
-            Some(last) if across.px(last.at_s) == across.px(reading.at_s) => {
-                if reading.width_ns() < last.width_ns() {
-                    *last = *reading;
-                }
-            }
-            _ => kept.push(*reading),
-        }
-    }
-    kept
-}
-
-/// What is drawn of a pair: stretches between steps, from zero on.
-type Shown = Vec<Vec<Bounded>>;
-
-/// The readings that are not late, from the first on.
-fn shown(pair: &Pair) -> Shown {
-    let (readings, drift) = (pair.series.readings(), pair.series.drift());
-    let is_prompt = |one: &Bounded| drift.as_ref().is_none_or(|drift| !drift.is_late(one));
-    let start = readings.iter().find(|one| is_prompt(one)).map_or(0.0, |one| one.middle().1);
-    let from_start = |one: &Bounded| Bounded {
-        low_ns: one.low_ns - start,
-        high_ns: one.high_ns - start,
-        ..*one
-    };
-    let mut ends = pair.series.cuts().to_vec();
-    ends.push(readings.len());
-    let mut begin = 0;
-    let mut stretches = Vec::new();
-    for end in ends {
-        let stretch = readings.get(begin..end).unwrap_or_default();
-        stretches.push(stretch.iter().filter(|one| is_prompt(one)).map(from_start).collect());
-        begin = end;
-    }
-    stretches
-}
-
-/// How far each clock went since the start, over time.
-fn offsets(
-    canvas: &Canvas<'_>,
-    report: &DriftReport,
-    pairs: &[Pair],
-    top: i32,
-) -> Result<(), DrawError> {
-    let steps = report.pairs.iter().flat_map(|pair| &pair.drift.steps);
-    let is_stepped = steps.clone().next().is_some();
-    let pairs: Vec<Shown> = pairs.iter().map(shown).collect();
-    let all = || pairs.iter().flatten().flatten();
-    let length_s = all().map(|point| point.at_s).fold(1e-9, f64::max);
-    let values = || all().map(|point| point.middle().1);
-    let (least, most) = (values().fold(0.0, f64::min), values().fold(1.0, f64::max));
-    let across = Axis::linear(length_s, LEFT, RIGHT - 30);
-    let upright = Axis::between(least, most, top + PANEL, top);
-    let words = match is_stepped {
-        true => "offset since the start, by time; a grey line is a step",
-        false => "offset since the start, by time",
-    };
-    heading(canvas, words, top)?;
-    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)))?;
-    across.draw(canvas, (top, top + PANEL), |s| or_zero(s * 1e9, time))?;
-    for step in steps {
-        let x = across.px(step.at_s);
-        canvas.line(&[(x, top), (x, top + PANEL)], MUTED, 1)?;
-    }
-    for (index, stretches) in pairs.iter().enumerate() {
-        for stretch in stretches {
-            let points: Vec<(i32, i32)> = thinned(stretch, &across)
-                .iter()
-                .map(|reading| (across.px(reading.at_s), upright.px(reading.middle().1)))
-                .collect();
-            canvas.line(&points, colour(index), 2)?;
-        }
-    }
-    Ok(())
 }
 
 /// Allan deviations.
@@ -219,7 +141,7 @@ mod tests {
         let svg = svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
         testing::check(&svg);
         assert!(svg.contains("monotonic against ntp 192.0.2.1: +50."), "{svg}");
-        assert!(svg.contains("step +20.0 ms at 40.0 s") && svg.contains("a grey line is a step"));
+        assert!(svg.contains("step +20.0 ms at 40.0 s") && svg.contains("grey line: a step"));
     }
 
     #[test]

@@ -47,10 +47,15 @@ fn by_name(mut take: impl FnMut(ClockName, &Record)) -> impl FnMut(&Record) -> R
 }
 
 fn cut(joined: &Joined) -> Option<String> {
-    (joined.cut_bytes > 0).then(|| {
-        let (file, cut) = (joined.path.display(), joined.cut_bytes);
-        format!("{file}: its last line is not whole; {cut} bytes left out")
-    })
+    let (file, cut, bad) = (joined.path.display(), joined.cut_bytes, joined.bad);
+    let cut = (cut > 0).then(|| format!("its last line is not whole; {cut} bytes left out"));
+    let bad = (bad.count > 0).then(|| {
+        let (count, first) = (bad.count, bad.first);
+        let lines = if count == 1 { "line is no comparison" } else { "lines are no comparisons" };
+        format!("{count} {lines} (the first is line {first}), left out")
+    });
+    let parts: Vec<String> = bad.into_iter().chain(cut).collect();
+    (!parts.is_empty()).then(|| format!("{file}: {}", parts.join("; ")))
 }
 
 /// An error of a file, with its remedy.

@@ -94,9 +94,9 @@ fn bound_ppm(frequency: &Frequency) -> Option<f64> {
 fn digits(drift: &Drift) -> usize {
     let interval = drift.frequency.and_then(|frequency| frequency.interval_ppm);
     let width = interval.map_or(1.0, |(low, high)| high - low);
+    // Two figures of the interval, and never an interval that looks like none.
     match width {
-        width if width < 0.005 => 4,
-        width if width < 0.5 => 3,
+        width if width < 0.5 => 3.max((1.0 - width.max(1e-9).log10()).ceil() as usize),
         _ => 2,
     }
 }
@@ -112,22 +112,25 @@ fn moves(report: &DriftReport) -> Table {
             Column::words("what"),
         ],
     );
+    let mut rows: Vec<(f64, &PairReport, String)> = Vec::new();
     for pair in &report.pairs {
-        let mut row = |at_s: f64, what: String| {
-            table.row([
-                pair.clock.name().into(),
-                pair.reference.clone().into(),
-                Cell::figure(at_s, 1),
-                what.into(),
-            ]);
-        };
         for step in &pair.drift.steps {
-            row(step.at_s, format!("step {} ± {}", signed(step.ns, time), time(step.bound_ns)));
+            let what = format!("step {} ± {}", signed(step.ns, time), time(step.bound_ns));
+            rows.push((step.at_s, pair, what));
         }
         for change in &pair.drift.rate_changes {
             let (before, after) = (with_sign(change.before_ppm, 2), with_sign(change.after_ppm, 2));
-            row(change.at_s, format!("frequency {before} → {after} ppm"));
+            rows.push((change.at_s, pair, format!("frequency {before} → {after} ppm")));
         }
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (at_s, pair, what) in rows {
+        table.row([
+            pair.clock.name().into(),
+            pair.reference.clone().into(),
+            Cell::figure(at_s, 1),
+            what.into(),
+        ]);
     }
     table
 }
@@ -205,6 +208,11 @@ fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {
     if let Some(ahead_s) = status.ahead_of_utc_s.filter(|ahead_s| *ahead_s != 0) {
         line.push_str(&format!("; counts TAI: {ahead_s} s subtracted"));
     }
+    match status.leap_smear.as_deref() {
+        Some("certain") => line.push_str("; spreads leap seconds: up to 0.5 s off around one"),
+        Some(_) => line.push_str("; may spread leap seconds: up to 0.5 s off around one then"),
+        None => {}
+    }
     if let Some(chrony) = &status.chrony {
         line.push_str(&format!(
             "; chronyd reports: system clock {} ppm before correction, ± {} ppm",
@@ -248,13 +256,21 @@ fn filtered(pair: &PairReport) -> String {
     let (least, median) = (time(drift.least_delay_ns), time(drift.median_delay_ns));
     let (readings, clock) = (count(drift.readings as u64), pair.clock);
     let delay = format!("delay {least} at least, {median} in the median");
+    let wrong = match drift.outliers {
+        0 => String::new(),
+        1 => ", 1 as an outlier, which contradicts those before and after it".into(),
+        some => format!(
+            ", {} as outliers, which contradict those before and after them",
+            count(some as u64)
+        ),
+    };
     match drift.readings - drift.kept {
         0 => format!("{delay}; {readings} comparisons of {clock}, none of them dropped"),
         dropped => format!(
             "{delay}; of {readings} comparisons of {clock} those {} kept that were quickest there \
-             or back in their part of the run, {} dropped as delayed",
+             or back in their part of the run, {} dropped as delayed{wrong}",
             count(drift.kept as u64),
-            count(dropped as u64),
+            count(dropped.saturating_sub(drift.outliers) as u64),
         ),
     }
 }

@@ -32,11 +32,14 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
         }
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),
-            "systemctl stop parachron-keep, or stop the process that `ss -xlp` shows; --dry-run \
+            "systemctl stop parachron-keep, or stop the process that `lslocks` shows; --dry-run \
              may run at the same time"
                 .into(),
         ),
-        DaemonError::Lock(_) => (error.to_string(), format!("{MORE_FILES}, or --force")),
+        DaemonError::Lock { .. } => (
+            error.to_string(),
+            "as root, or as a service with RuntimeDirectory=parachron; or --force".into(),
+        ),
         DaemonError::NotPermitted(_) => (
             error.to_string(),
             "as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse)]
     tolerance: Duration,
 
-    /// Refuse steps larger than this; 8784h is a year
-    #[arg(long, value_name = "TIME", default_value = "8784h", value_parser = duration::parse)]
+    /// Largest correction by one source alone that no disruption accounts for
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     max_step: Duration,
 
     /// Minimum interval between steps after a burst, and between slews

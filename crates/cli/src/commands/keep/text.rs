@@ -67,7 +67,13 @@ fn started(started: &Started) -> Vec<String> {
     let each = disruption::span(started.interval_s);
     let mut message = vec![format!("sampling every {each}; times are UTC")];
     message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
-    message.extend(started.sources.iter().map(|source| format!("source: {source}")));
+    let role = |source: &str| if source == "rtc" { " (measures time away)" } else { "" };
+    let sources = started.sources.iter();
+    message.extend(sources.map(|source| format!("source: {source}{}", role(source))));
+    message.extend(started.smearing.iter().map(|one| {
+        let does = if one.is_certain { "spreads" } else { "may spread" };
+        format!("{} {does} leap seconds over hours: up to 0.5 s off UTC meanwhile", one.source)
+    }));
     let not_used = started.not_used.iter();
     message.extend(not_used.map(|one| format!("source not used: {}: {}", one.source, one.why)));
     message.push(policy(&started.policy));
@@ -129,19 +135,22 @@ fn selected(basis: &Basis) -> String {
     format!("selected source {} ± {bound}{votes}{cause}", basis.source)
 }
 
-fn cause(cause: Cause) -> &'static str {
+fn cause(cause: Cause) -> String {
     match cause {
-        Cause::Start => "startup",
-        Cause::HostResumed => "the host resumed this machine",
-        Cause::Disruption(kind) => kind.name(),
-        Cause::SourceMoved(_) => "the offset from the source changed",
+        Cause::Start => "startup".into(),
+        Cause::HostResumed => "the host resumed this machine".into(),
+        Cause::Disruption(kinds) => kinds.to_string(),
+        Cause::SourceMoved(_) => "the offset from the source changed".into(),
     }
 }
 
 fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::BeyondMaxStep { max_step_ns } => {
-            format!("larger than the largest step, {} (--max-step)", time(max_step_ns as f64))
+            format!(
+                "larger than {} (--max-step), and no disruption or second source accounts for it",
+                time(max_step_ns as f64)
+            )
         }
         Refusal::RateLimited { wait_ns } => {
             let wait = time(wait_ns as f64);
@@ -151,8 +160,15 @@ fn refusal(refusal: Refusal) -> String {
         Refusal::Contradiction => {
             "no majority: the sources contradict each other; with three a falseticker is outvoted (--ntp)".into()
         }
-        Refusal::WorseSource => {
-            "only the RTC is reachable, and a better source was selected before".into()
+        Refusal::TooFewAgree { needed, configured } => format!(
+            "too few sources agree: {needed} of the {configured} have to, or a disruption of that size"
+        ),
+        Refusal::LoneServer { most_ns } => format!(
+            "one server alone corrects up to {}: name a second (--ntp)",
+            time(most_ns as f64)
+        ),
+        Refusal::SetByAnother => {
+            "another process set the clock, which was right: that is not undone".into()
         }
         Refusal::TooFarAhead { takes_s } => format!(
             "too far ahead: a slew would take {:.1} days (--never-backward)",

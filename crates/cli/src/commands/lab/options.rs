@@ -98,10 +98,10 @@ pub(super) struct Downtime {
 /// How much.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Reads {
-    /// Reads of all vCPUs together (monotonic)
-    #[arg(long, value_name = "N", default_value_t = 10_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    reads: u64,
+    /// Reads of all vCPUs together (monotonic) [default: 10000000, or those that 1 s
+    /// of a busy host allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    reads: Option<u64>,
 }
 
 /// A group of options, which changes what is run.
@@ -158,7 +158,10 @@ impl Part for Downtime {
 
 impl Part for Reads {
     fn apply(&self, plan: &mut Plan) {
-        plan.session.settings.monotonic_reads = self.reads;
+        if let Some(reads) = self.reads {
+            let settings = &mut plan.session.settings;
+            (settings.monotonic_reads, settings.monotonic_time) = (reads, None);
+        }
     }
 }
 

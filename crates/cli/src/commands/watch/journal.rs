@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use disruptions::{Disruption, Kind};
+use disruptions::{Disruption, Kind, Kinds};
 use linux::journal::Journal;
 
 use super::event::{Line, WatchEvent};
@@ -55,11 +55,12 @@ fn fields(line: &Line, disruption: &Disruption) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         ("MESSAGE", disruption::lines(disruption).join("\n")),
         ("MESSAGE_ID", MESSAGE_ID.to_owned()),
-        ("PRIORITY", priority(disruption.kind).to_owned()),
+        ("PRIORITY", priority(disruption.kinds).to_owned()),
         ("SYSLOG_IDENTIFIER", "parachron".to_owned()),
-        ("PARACHRON_KIND", disruption.kind.name().to_owned()),
         ("PARACHRON_AT_MONOTONIC_NS", line.at_monotonic_ns.to_string()),
     ];
+    // A field may occur more than once: each kind that fits is found.
+    fields.extend(disruption.kinds.iter().map(|kind| ("PARACHRON_KIND", kind.name().to_owned())));
     let mut put = |name, ns: Option<f64>| {
         fields.extend(ns.map(|ns| (name, format!("{ns:.0}"))));
     };
@@ -74,10 +75,10 @@ fn fields(line: &Line, disruption: &Disruption) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn priority(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Steered => INFO,
-        Kind::LeapSecond | Kind::SourceSwitched => NOTICE,
+fn priority(kinds: Kinds) -> &'static str {
+    match kinds.only() {
+        Some(Kind::Steered) => INFO,
+        Some(Kind::LeapSecond | Kind::SourceSwitched) => NOTICE,
         _ => WARNING,
     }
 }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn an_entry_has_fields_to_search_by() {
         let disruption = Disruption {
-            kind: Kind::Pause,
+            kinds: Kinds::of(&[Kind::Pause, Kind::Migrated]),
             at_monotonic_ns: 7,
             size: Some(Size { ns: 5e9, bound_ns: 1e6 }),
             behind: None,
@@ -107,13 +108,14 @@ mod tests {
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         insta::assert_snapshot!(shown.join("\n"), @r##"
-        MESSAGE=the host paused this machine for 5.000000 s ± 1.00 ms
+        MESSAGE=this machine was stopped for 5.000000 s ± 1.00 ms: paused or migrated to another host
         - GUEST_STOPPED is set in the kvm-clock page
         MESSAGE_ID=bc79f20f2b2d49c0a62fefc67c427cdc
         PRIORITY=4
         SYSLOG_IDENTIFIER=parachron
-        PARACHRON_KIND=pause
         PARACHRON_AT_MONOTONIC_NS=7
+        PARACHRON_KIND=pause
+        PARACHRON_KIND=migrated
         PARACHRON_SIZE_NS=5000000000
         PARACHRON_SIZE_BOUND_NS=1000000
         PARACHRON_EVIDENCE=[{"what":"guest-stopped"}]

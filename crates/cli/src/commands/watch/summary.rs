@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::{Event, Kind, seconds};
+use disruptions::{Event, seconds};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,8 +11,9 @@ use serde::Serialize;
 pub(crate) struct Summary {
     /// How long it ran, s, by CLOCK_MONOTONIC.
     pub(crate) ran_s: f64,
-    /// How often each kind of disruption was reported.
-    pub(crate) disruptions: BTreeMap<Kind, u64>,
+    /// How often each kind of disruption was reported, or each set of kinds that
+    /// fitted: `pause`, `snapshot-restored|migrated`.
+    pub(crate) disruptions: BTreeMap<String, u64>,
     /// Samples taken.
     pub(crate) samples: u64,
     /// The longest time between two samples, s.

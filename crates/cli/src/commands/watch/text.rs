@@ -23,7 +23,7 @@ pub(super) fn line(line: &Line) -> String {
 fn describe(event: &WatchEvent) -> (&'static str, Vec<String>) {
     match event {
         WatchEvent::Started(started) => ("started", self::started(started)),
-        WatchEvent::Disruption(it) => (disruption::label(it.kind), disruption::lines(it)),
+        WatchEvent::Disruption(it) => (disruption::label(it.kinds), disruption::lines(it)),
         WatchEvent::Summary(summary) => ("summary", self::summary(summary)),
         WatchEvent::Change(event) => change(event),
     }

@@ -1,8 +1,9 @@
 //! A whole watch: each sample becomes lines, and the lines are counted.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use disruptions::{Observed, Observer, seconds};
+use disruptions::{Kind, Observed, Observer, seconds};
 use facts::Sample;
 
 use super::event::{Line, WatchEvent, line};
@@ -12,6 +13,7 @@ use super::summary::Summary;
 pub(super) struct Watched {
     observer: Observer,
     summary: Summary,
+    kinds: BTreeSet<Kind>,
     first_ns: Option<u64>,
     last: Option<Sample>,
 }
@@ -22,6 +24,7 @@ impl Watched {
         Self {
             observer: Observer::new(interval),
             summary: Summary::default(),
+            kinds: BTreeSet::new(),
             first_ns: None,
             last: None,
         }
@@ -33,6 +36,11 @@ impl Watched {
 
     pub(super) fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    /// The kinds that were reported, as certain or as one of several.
+    pub(super) fn kinds(&self) -> &BTreeSet<Kind> {
+        &self.kinds
     }
 
     /// Takes the next sample and returns its events.
@@ -75,7 +83,8 @@ impl Watched {
             lines.push(line(change.at_monotonic_ns, WatchEvent::Change(change.event), sample));
         }
         for disruption in observed.disruptions {
-            *self.summary.disruptions.entry(disruption.kind).or_default() += 1;
+            *self.summary.disruptions.entry(disruption.kinds.to_string()).or_default() += 1;
+            self.kinds.extend(disruption.kinds.iter());
             let at_ns = disruption.at_monotonic_ns;
             lines.push(line(at_ns, WatchEvent::Disruption(disruption), sample));
         }

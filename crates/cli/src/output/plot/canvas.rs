@@ -3,7 +3,7 @@
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{PathElement, Polygon, Rectangle, Text};
+use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontStyle, IntoFont, IntoTextStyle, RGBColor, ShapeStyle, TextStyle, WHITE,
@@ -89,6 +89,23 @@ impl<'a> Canvas<'a> {
     ) -> Result<(), DrawError> {
         let stroke = ShapeStyle { color: colour.to_rgba(), filled: false, stroke_width: width };
         self.0.draw(&PathElement::new(points.to_vec(), stroke))
+    }
+
+    /// A dot.
+    pub(crate) fn dot(
+        &self,
+        at: (i32, i32),
+        radius: i32,
+        colour: RGBColor,
+        opacity: f64,
+    ) -> Result<(), DrawError> {
+        self.0.draw(&Circle::new(at, radius, colour.mix(opacity).filled()))
+    }
+
+    /// A cross.
+    pub(crate) fn cross(&self, (x, y): (i32, i32), colour: RGBColor) -> Result<(), DrawError> {
+        self.line(&[(x - 3, y - 3), (x + 3, y + 3)], colour, 1)?;
+        self.line(&[(x - 3, y + 3), (x + 3, y - 3)], colour, 1)
     }
 
     /// A line with a mark at each end.

@@ -160,3 +160,14 @@ fn a_requested_source_that_is_not_used() {
 fn an_unreadable_machine_cannot_be_checked() {
     could_not(&unreadable(), None, "slow-clocksource");
 }
+
+#[test]
+fn a_clock_of_timer_ticks_says_its_step() {
+    let mut facts = healthy_kvm_guest();
+    set_source(&mut facts, "refined-jiffies", "refined-jiffies jiffies");
+    if let facts::Fact::Known(options) = &mut facts.kernel.configuration {
+        options.insert("HZ".into(), "250".into());
+    }
+    let text = finding_text(&facts, None, "slow-clocksource");
+    assert!(text.contains("The clock advances only every 4.00 ms: refined-jiffies"), "{text}");
+}

@@ -1,10 +1,12 @@
 //! Slow and backward readings.
 
+use facts::Fact;
+use facts::cpu::{Hypervisor, HypervisorKind};
 use instruments::measurements::ReadPath;
 
 use crate::testing::{
     boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, measured,
-    measured_tsc, use_kvm_clock,
+    measured_tsc, set_source, use_kvm_clock,
 };
 
 #[test]
@@ -44,6 +46,13 @@ fn a_reading_far_above_its_sources_norm() {
     let mut measured = measured("tsc", 340.0, 0);
     measured.costs[0].ns.median = 120.0;
     insta::assert_snapshot!(finding_text(&healthy_bare_metal(), Some(&measured), "read-cost"));
+    // Every instruction is slow there, and another rule says so.
+    let mut emulated = healthy_kvm_guest();
+    if let facts::Fact::Known(hypervisor) = &mut emulated.cpu.hypervisor {
+        hypervisor.kind = facts::cpu::HypervisorKind::Tcg;
+    }
+    set_source(&mut emulated, "tsc", "tsc");
+    assert!(fine(&emulated, Some(&measured), "read-cost").contains("see software-emulation"));
 }
 
 #[test]
@@ -68,4 +77,54 @@ fn an_uncounted_path_is_not_taken_for_a_system_call() {
     let mut measured = measured_tsc();
     measured.costs[1].path = ReadPath::NotCounted;
     fine(&healthy_kvm_guest(), Some(&measured), "reads-enter-kernel");
+}
+
+/// A guest of Xen whose TSC Xen emulates.
+fn emulated_by_xen(control_domain: bool) -> facts::Facts {
+    use facts::cpu::{HypervisorKind, Xen, XenMode, XenTsc};
+    let mut facts = healthy_kvm_guest();
+    if let facts::Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+        hypervisor.kind = HypervisorKind::Xen;
+        hypervisor.xen = Some(Xen {
+            mode: Some(XenMode::Pvh),
+            control_domain: Some(control_domain),
+            tsc: Some(XenTsc { emulated: true, host_reliable: false, mode: 0 }),
+        });
+    }
+    facts
+}
+
+#[test]
+fn xen_says_itself_that_it_emulates_the_tsc() {
+    let text = finding_text(&emulated_by_xen(false), None, "tsc-trapped");
+    assert!(text.contains("tsc_mode=\"native\" in the domain's configuration"), "{text}");
+    let text = finding_text(&emulated_by_xen(true), None, "tsc-trapped");
+    assert!(text.contains("Give Xen an invariant TSC"), "{text}");
+    fine(&emulated_by_xen(true), None, "tsc-not-constant");
+}
+
+#[test]
+fn a_read_that_another_rule_explains_is_not_called_usual() {
+    let mut facts = healthy_kvm_guest();
+    crate::testing::boot_with(&mut facts, "vdso=0");
+    let slow = measured("tsc", 740.0, 1000);
+    for rule in ["read-cost", "slow-clocksource"] {
+        let outcome = fine(&facts, Some(&slow), rule);
+        assert!(!outcome.contains("usual") && outcome.contains("see that rule"), "{outcome}");
+    }
+}
+
+#[test]
+fn a_cost_under_software_emulation_is_that_of_the_emulation() {
+    let mut facts = healthy_kvm_guest();
+    facts.cpu.hypervisor = Fact::Known(Hypervisor {
+        signature: "TCGTCGTCGTCG".into(),
+        kind: HypervisorKind::Tcg,
+        kvm_features: None,
+        hyperv: None,
+        xen: None,
+    });
+    let measured = measured("tsc", 240.0, 0);
+    assert!(finding_text(&healthy_kvm_guest(), Some(&measured), "read-cost").contains("240 ns"));
+    fine(&facts, Some(&measured), "read-cost");
 }

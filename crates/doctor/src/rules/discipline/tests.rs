@@ -2,7 +2,8 @@
 
 use facts::Fact;
 use facts::Facts;
-use facts::steering::{Adjtimex, TimeKeeperKind};
+use facts::hardware::Phc;
+use facts::steering::{Adjtimex, TimeKeeperKind, chrony_config};
 
 use crate::testing::{
     could_not, finding_text, fine, gone, healthy_kvm_guest, keeper, tracking, undisciplined,
@@ -64,6 +65,52 @@ fn an_offset_chrony_is_slewing() {
 fn an_offset_the_kernel_is_slewing() {
     let facts = by_ntpd(with_state(|state| state.offset_ns = -250_000_000));
     insta::assert_snapshot!(finding_text(&facts, None, "clock-offset"));
+}
+
+#[test]
+fn what_is_said_of_an_offset_is_what_the_daemon_does_about_it() {
+    let mut facts = healthy_kvm_guest();
+    let mut ahead = tracking();
+    ahead.system_offset_s = 2.5;
+    facts.steering.chrony = Fact::Known(ahead);
+    facts.steering.chrony_config = chrony_config::parse("makestep 1.0 -1\n");
+    let text = finding_text(&facts, None, "clock-offset");
+    assert!(text.contains("chronyd steps it at its next update (makestep 1 -1)"), "{text}");
+    facts.steering.chrony_config = chrony_config::parse("makestep 10 -1\n");
+    assert!(finding_text(&facts, None, "clock-offset").contains("chronyd slews it"));
+    let text = finding_text(
+        &by_ntpd(with_state(|state| state.offset_ns = 400_000_000)),
+        None,
+        "clock-offset",
+    );
+    assert!(text.contains("ntpd steps") && !text.contains("slew"), "{text}");
+    let mut facts = by_ntpd(with_state(|state| state.offset_ns = 300_000_000));
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::SystemdTimesyncd, true)]);
+    let text = finding_text(&facts, None, "clock-offset");
+    assert!(text.contains("slews it") && !text.contains("steps an offset"), "{text}");
+}
+
+/// /dev/ptp_hyperv goes with hv_utils: not where chronyd follows it.
+#[test]
+fn hv_utils_is_not_unbound_under_the_clock_that_chronyd_follows() {
+    let mut facts = healthy_kvm_guest();
+    let keepers = [TimeKeeperKind::Chrony, TimeKeeperKind::HypervUtils];
+    facts.steering.keepers = Fact::Known(keepers.map(|kind| keeper(kind, true)).into());
+    facts.phcs = Fact::Known(vec![Phc {
+        device: "/dev/ptp0".into(),
+        clock_name: "hyperv".into(),
+        readable: true,
+        link: Some("/dev/ptp_hyperv".into()),
+    }]);
+    let config = "refclock PHC /dev/ptp_hyperv poll 3 dpoll -2 offset 0 stratum 2\nserver a\n";
+    facts.steering.chrony_config = chrony_config::parse(config);
+    for (reference, unbinds) in [("PHC0", false), ("192.0.2.1", true)] {
+        let mut ahead = tracking();
+        (ahead.system_offset_s, ahead.reference) = (2.5, reference.into());
+        facts.steering.chrony = Fact::Known(ahead);
+        let text = finding_text(&facts, None, "clock-offset");
+        assert_eq!(text.contains("hv_utils/unbind"), unbinds, "{text}");
+    }
 }
 
 #[test]

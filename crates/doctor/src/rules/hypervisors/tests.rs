@@ -15,6 +15,7 @@ fn under(kind: HypervisorKind, signature: &str) -> Facts {
         kind,
         kvm_features: None,
         hyperv: None,
+        xen: None,
     });
     facts
 }

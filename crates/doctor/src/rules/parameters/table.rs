@@ -5,8 +5,9 @@
 use facts::cpu::HypervisorKind;
 
 use crate::case::Case;
-use crate::case::trust::{found_unstable, stops_unless_flagged};
+use crate::case::trust::stops_unless_flagged;
 use crate::finding::Severity;
+use crate::rules::unstable::condemned;
 
 /// Parameters that do the same.
 pub(super) struct Parameter {
@@ -43,12 +44,12 @@ fn cpu_guarantees(case: &Case<'_>) -> Option<bool> {
 
 /// Neither the CPU nor the kernel reports anything against the TSC.
 fn tsc_is_good(case: &Case<'_>) -> bool {
-    cpu_guarantees(case) == Some(true) && !found_unstable(case)
+    cpu_guarantees(case) == Some(true) && !condemned(case)
 }
 
 /// The parameter trusts a TSC that the CPU or the kernel does not.
 fn tsc_is_doubtful(case: &Case<'_>) -> bool {
-    cpu_guarantees(case) == Some(false) || found_unstable(case)
+    cpu_guarantees(case) == Some(false) || condemned(case)
 }
 
 fn is_guest(case: &Case<'_>) -> bool {

@@ -3,18 +3,38 @@
 use facts::Facts;
 use facts::hardware::VmClock;
 use facts::kernel::LogEvent;
+use facts::steering::{TimeKeeperKind, chrony_config};
 use facts::{Fact, Unknown};
 
 use crate::testing::{
     could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
-    healthy_kvm_guest, log, undisciplined, unreadable,
+    healthy_kvm_guest, keeper, log, tracking, undisciplined, unreadable,
 };
 
 fn firecracker_on_tsc() -> Facts {
     let mut facts = healthy_firecracker();
     facts.clocksources.current = Fact::Known("tsc".into());
     facts.phcs = Fact::Known(Vec::new());
+    by_ntp(facts)
+}
+
+/// chronyd follows NTP servers, and may step at its start alone.
+fn by_ntp(mut facts: Facts) -> Facts {
+    facts.steering.chrony = Fact::Known(tracking());
+    facts.steering.chrony_config = chrony_config::parse("pool pool.ntp.org\nmakestep 1 3\n");
     facts
+}
+
+/// The uptime holds the time asleep, the log's clock does not: what was eight
+/// days ago by their difference may have been an hour ago.
+#[test]
+fn after_a_sleep_a_log_line_has_no_known_age() {
+    let mut facts = healthy_kvm_guest();
+    facts.load.uptime_s = Fact::Known(8.0 * 86_400.0);
+    log(&mut facts, 80.0, "crng reseeded due to virtual machine fork", LogEvent::Restored);
+    assert!(fine(&facts, None, "pauses-seen").contains("none in the last 24 h"));
+    log(&mut facts, 90.0, "PM: suspend exit", LogEvent::Resumed);
+    assert!(!fine(&facts, None, "pauses-seen").contains("24 h"));
 }
 
 #[test]
@@ -38,6 +58,50 @@ fn tsc_on_firecracker_with_an_unused_ptp_clock() {
     facts.clocksources.current = Fact::Known("tsc".into());
     undisciplined(&mut facts);
     insta::assert_snapshot!(finding_text(&facts, None, "snapshot-restore"));
+}
+
+/// A PTP clock corrects nothing while chronyd follows another source, nor one
+/// that it follows but may not step by.
+#[test]
+fn a_restore_is_corrected_only_by_the_clock_followed_and_by_steps() {
+    let mut facts = healthy_firecracker();
+    facts.clocksources.current = Fact::Known("tsc".into());
+    assert_eq!(
+        fine(&facts, None, "snapshot-restore"),
+        "chronyd follows the host's clock (PHC0) and may step at any time: it corrects a restore"
+    );
+    let config = "refclock PHC /dev/ptp0 poll 2\nmakestep 1 3\n";
+    facts.steering.chrony_config = chrony_config::parse(config);
+    let text = finding_text(&facts, None, "snapshot-restore");
+    assert!(text.contains("its makestep allows no step") && !text.contains("refclock"), "{text}");
+    facts.steering.chrony_config = gone("/etc/chrony/chrony.conf");
+    could_not(&facts, None, "snapshot-restore");
+    let mut facts = by_ntp(facts);
+    let text = finding_text(&facts, None, "snapshot-restore");
+    assert!(text.contains("refclock PHC /dev/ptp0"), "{text}");
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::LinuxPtp, true)]);
+    could_not(&facts, None, "snapshot-restore");
+}
+
+#[test]
+fn keep_with_a_source_corrects_a_restore() {
+    let mut facts = firecracker_on_tsc();
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::ParachronKeep, true)]);
+    let text = fine(&facts, None, "snapshot-restore");
+    assert_eq!(text, "parachron keep runs and has a source: it corrects a restore");
+    undisciplined(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::ParachronKeep, true)]);
+    assert!(finding_text(&facts, None, "snapshot-restore").contains("this clock is behind"));
+}
+
+#[test]
+fn a_restore_of_last_week_is_past() {
+    let mut facts = healthy_kvm_guest();
+    undisciplined(&mut facts);
+    facts.load.uptime_s = Fact::Known(7.0 * 86_400.0);
+    log(&mut facts, 1.0, "random: crng reseeded due to virtual machine fork", LogEvent::Restored);
+    let text = fine(&facts, None, "pauses-seen");
+    assert!(text.starts_with("none in the last 24 h; restored from a snapshot"), "{text}");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Stolen time and stalls.
 
 use facts::Fact;
+use facts::cpu::{HypervisorKind, Xen};
 use facts::kernel::LogEvent;
 
+use instruments::measurements::{Measurements, StolenShare};
+
 use crate::testing::{
-    could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, log, unreadable,
+    could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, kvm_features, log,
+    measured_tsc, unreadable,
 };
 
 #[test]
@@ -15,6 +19,59 @@ fn high_steal() {
     facts.load.steal_since_boot = Fact::Known(0.03);
     assert!(finding_text(&facts, None, "steal-time").starts_with("Note"));
     fine(&healthy_bare_metal(), None, "steal-time");
+}
+
+#[test]
+fn steal_is_judged_by_what_is_stolen_now() {
+    let mut facts = healthy_kvm_guest();
+    let measured =
+        |share| Measurements { stolen: Some(StolenShare { share, over_s: 1.5 }), ..measured_tsc() };
+    // An hour of 50 % after 30 days.
+    facts.load.steal_since_boot = Fact::Known(0.0007);
+    insta::assert_snapshot!("now", finding_text(&facts, Some(&measured(0.5)), "steal-time"));
+    facts.load.steal_since_boot = Fact::Known(0.183);
+    let text = finding_text(&facts, Some(&measured(0.0)), "steal-time");
+    assert!(text.starts_with("Note: The host stole 18.3 %"), "{text}");
+}
+
+#[test]
+fn steal_is_not_reported_where_the_host_has_no_steal_clock() {
+    let mut facts = healthy_kvm_guest();
+    facts.load.steal_since_boot = Fact::Known(0.0);
+    if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+        hypervisor.kvm_features = Some(kvm_features(0x0100_0009));
+    }
+    assert!(fine(&facts, None, "steal-time").starts_with("not reported here: "));
+}
+
+/// As Xen's first domain shows 40 s after its start, with no other guest.
+#[test]
+fn steal_of_a_boot_just_made_is_a_note() {
+    let mut facts = healthy_kvm_guest();
+    facts.load.steal_since_boot = Fact::Known(0.38);
+    facts.load.uptime_s = Fact::Known(38.8);
+    assert!(finding_text(&facts, None, "steal-time").starts_with("Note"));
+}
+
+/// Xen's control domain is itself the host's operator's.
+#[test]
+fn dom0_is_given_cpus_by_xens_own_options() {
+    let mut facts = healthy_kvm_guest();
+    facts.load.steal_since_boot = Fact::Known(0.183);
+    if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+        hypervisor.kind = HypervisorKind::Xen;
+        hypervisor.xen = Some(Xen { mode: None, control_domain: Some(true), tsc: None });
+    }
+    let text = finding_text(&facts, None, "steal-time");
+    assert!(text.contains("dom0_vcpus_pin") && !text.contains("On the host"), "{text}");
+}
+
+#[test]
+fn a_stall_of_months_ago_is_past() {
+    let mut guest = healthy_kvm_guest();
+    guest.load.uptime_s = Fact::Known(90.0 * 86_400.0);
+    log(&mut guest, 4_711.0, "rcu: INFO: rcu_preempt self-detected stall on CPU", LogEvent::Stall);
+    assert!(fine(&guest, None, "stalls").starts_with("none in the last 24 h"));
 }
 
 #[test]

@@ -44,6 +44,19 @@ fn no_daemon_visible_in_a_container() {
 }
 
 #[test]
+fn keep_disciplines_the_clock_and_fights_nobody() {
+    let mut facts = with_keepers(&[TimeKeeperKind::ParachronKeep]);
+    facts.steering.chrony = gone("chronyc");
+    fine(&facts, None, "clock-steered");
+    // It clears STA_UNSYNC once it has measured the clock.
+    undisciplined(&mut facts);
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::ParachronKeep, true)]);
+    insta::assert_snapshot!(finding_text(&facts, None, "clock-steered"));
+    let facts = with_keepers(&[TimeKeeperKind::ParachronKeep, TimeKeeperKind::Chrony]);
+    fine(&facts, None, "one-daemon");
+}
+
+#[test]
 fn a_hidden_daemon_still_counts() {
     let mut facts = healthy_kvm_guest();
     facts.steering.keepers = Fact::Known(Vec::new());
@@ -131,6 +144,7 @@ fn a_network_cards_clock_is_not_the_hosts() {
         device: "/dev/ptp0".into(),
         clock_name: "igb-0000:01".into(),
         readable: true,
+        link: None,
     }]);
     log(&mut facts, 9.0, "PM: suspend exit", LogEvent::Resumed);
     let text = finding_text(&facts, None, "clock-steered");

@@ -6,7 +6,7 @@ use facts::hardware::PvclockPage;
 use facts::kernel::LogEvent;
 use instruments::measurements::Skew;
 
-use super::page_hz;
+use crate::case::trust::page_hz;
 use crate::testing::{
     could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, log, measured,
     measured_tsc, set_source, unreadable, use_kvm_clock,
@@ -144,4 +144,25 @@ fn unknown_facts_are_no_finding() {
     for rule in ["tsc-not-constant", "tsc-frequency", "tsc-across-cpus", "tsc-firmware"] {
         could_not(&unreadable(), None, rule);
     }
+}
+
+#[test]
+fn offsets_that_kvm_clock_allows_for_are_a_note() {
+    let mut measured = measured("kvm-clock", 805.0, 1000);
+    measured.skews[0] = Skew { offset_ns: 2200.0, bound_ns: 300.0, ..measured.skews[0].clone() };
+    measured.order[0].clock = "TSC across CPUs".into();
+    measured.order[0].backward = 7;
+    let mut facts = healthy_kvm_guest();
+    use_kvm_clock(&mut facts, 0);
+    let text = finding_text(&facts, Some(&measured), "tsc-across-cpus");
+    assert!(text.starts_with("Note: ") && text.contains("a page of its own"), "{text}");
+    fine(&facts, Some(&measured), "clock-order");
+}
+
+#[test]
+fn a_bound_that_shows_nothing_is_not_in_order() {
+    let mut measured = measured_tsc();
+    measured.skews[0].bound_ns = 4.91e6;
+    let why = could_not(&healthy_kvm_guest(), Some(&measured), "tsc-across-cpus");
+    assert!(why.contains("known to ±4.91 ms only"), "{why}");
 }

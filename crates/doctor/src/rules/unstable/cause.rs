@@ -3,7 +3,9 @@
 
 use facts::kernel::{LogEvent, LogLine};
 
-use super::interval::{ACPI_PM_HZ, Interval};
+use super::counter::Counter;
+use super::interval::{Interval, Reference};
+use super::rate::ACPI_PM_HZ;
 use crate::case::{Case, log_evidence};
 
 /// A cause, with the figures that show it.
@@ -21,12 +23,21 @@ pub(super) enum Cause {
     NotCalibrated,
     /// KVM saw it smaller after a suspend of this host.
     HostBackward,
-    /// It was smaller than half a second before.
-    Backward,
+    /// It was smaller than half a second before, by this many cycles.
+    Backward { cycles: Option<u64> },
     /// The reference counts timer ticks, which come late or not at all.
     TickReference,
+    /// The reference answered with all ones.
+    ReferenceSilent,
+    /// The reference gave the same value twice.
+    ReferenceStands,
+    /// The reference was smaller than before, by this many ns.
+    ReferenceBackward { by_ns: f64 },
+    /// The reference counted over half of its range, which the kernel takes
+    /// for nothing; with this many wraps it agrees with the TSC.
+    ReferenceDiscarded { counted_ns: f64, times: u32, wrap_ns: f64, tsc_hz: Option<f64> },
     /// The reference's counter wrapped this many times.
-    ReferenceWrapped { times: f64, wrap_ns: f64 },
+    ReferenceWrapped { times: u32, wrap_ns: f64, rest_ns: f64 },
     /// The difference is a power of two of nanoseconds.
     Overflow { power: u32 },
     /// It gained seconds at once, or the reference lost them.
@@ -36,18 +47,34 @@ pub(super) enum Cause {
     /// One of the two reads was late: a busy host, an SMI.
     ReadLate,
     /// It runs at another rate than the kernel assumes.
-    WrongRate { ppm: f64 },
+    WrongRate { ppm: f64, form: Form },
     /// As small as a wrong rate would make it, but after this long without.
-    WrongOnce { ppm: f64, after_s: f64 },
+    WrongOnce { ppm: f64, after_s: f64, form: Form },
+    /// The log has the counters, but not the TSC's rate: the rates that fit,
+    /// by the number of wraps of the reference.
+    RateUnknown { fits: Vec<(u32, f64)> },
     /// The log does not show it.
     NotLogged,
+}
+
+/// How the kernel's watchdog read the two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One after the other: Linux up to 5.12.
+    Apart,
+    /// The TSC between two reads of the reference at most 0.1 ms or so apart:
+    /// Linux 5.13 to 7.0.
+    Bracketed,
+    /// The same within 50 µs, late checks discarded: the watchdog as rewritten
+    /// for Linux 7.1 (commit 763aacf86f1b).
+    Rewritten,
 }
 
 /// The range of the ACPI PM timer's 24 bits.
 const ACPI_PM_WRAP_NS: f64 = 16_777_216.0 / ACPI_PM_HZ * 1e9;
 
-/// A difference this close to a wrap is one: twice the watchdog's tolerance.
-const WRAP_TOLERANCE_NS: f64 = 125e6;
+/// The reads of a wrap's figures may be this far apart, ns.
+const READ_SLACK_NS: f64 = 2e6;
 
 /// A difference this close to a power of two of nanoseconds is no accident.
 const OVERFLOW_TOLERANCE: f64 = 1e-5;
@@ -56,11 +83,25 @@ const OVERFLOW_TOLERANCE: f64 = 1e-5;
 /// in the interval. The worst known calibration was 2.3 % off.
 const RATE_LIMIT_PPM: f64 = 30_000.0;
 
+/// Twice what two bracketed reads may differ by: 125 µs each
+/// (kernel/time/clocksource.c, WATCHDOG_MAX_SKEW), at both ends.
+const BRACKETED_LATE_NS: f64 = 1e6;
+
 /// The first checks find a rate that is wrong from the start.
 const SETTLED_S: f64 = 60.0;
 
 /// Twice the watchdog's interval when it is on time, 0.5 s.
 const LATE_NS: f64 = 1e9;
+
+/// Usual rates of the TSCs of x86-64 CPUs, Hz: what an estimate may give.
+const PLAUSIBLE_HZ: std::ops::RangeInclusive<f64> = 1.5e9..=5e9;
+
+/// Low-power CPUs have base frequencies down to 0.8 GHz: a slower estimate is
+/// of a TSC that stopped.
+const SLOWEST_HZ: f64 = 0.7e9;
+
+/// More wraps fit any rate.
+const MOST_WRAPS: u32 = 8;
 
 impl Cause {
     /// The cause of the verdict in line `at`.
@@ -74,8 +115,13 @@ impl Cause {
         if let Some(cause) = Self::by_message(because) {
             return cause;
         }
+        let late = delays_before(log, at).next().is_some();
         if let Some(interval) = interval {
-            return Self::by_figures(case, log, at, interval);
+            let form = Form::of(because, interval);
+            let seen = Seen { form, late, at_s: log[at].at_s };
+            return Self::by_reference(case, interval)
+                .or_else(|| Self::by_skew(interval, &seen))
+                .unwrap_or(Self::NotLogged);
         }
         // "hpet read-back delay of 215423ns, attempt 4, marking unstable"
         if delays_before(log, at).any(|line| line.text.contains("unstable")) {
@@ -85,9 +131,24 @@ impl Cause {
         }
     }
 
+    /// Whether it is the check that failed, not the TSC.
+    pub(super) fn acquits(&self) -> bool {
+        matches!(
+            self,
+            Self::TickReference
+                | Self::ReferenceSilent
+                | Self::ReferenceStands
+                | Self::ReferenceBackward { .. }
+                | Self::ReferenceDiscarded { .. }
+                | Self::ReferenceWrapped { .. }
+                | Self::Overflow { .. }
+                | Self::ReadLate
+        )
+    }
+
     /// By the kernel's message: arch/x86/kernel/tsc.c, tsc_sync.c, process.c,
     /// arch/x86/kvm/x86.c, drivers/acpi/processor_idle.c,
-    /// drivers/idle/intel_idle.c.
+    /// drivers/idle/intel_idle.c, kernel/time/clocksource.c (7.1).
     fn by_message(because: &str) -> Option<Self> {
         const MESSAGES: [(&str, Cause); 8] = [
             ("TSCs unsynchronized", Cause::NotSynchronised),
@@ -102,52 +163,125 @@ impl Cause {
         MESSAGES.into_iter().find(|(part, _)| because.contains(part)).map(|(_, cause)| cause)
     }
 
-    fn by_figures(case: &Case<'_>, log: &[LogLine], at: usize, interval: &Interval) -> Self {
-        let Interval { skew_ns, watchdog_ns, .. } = *interval;
-        if interval.backward_cycles.is_some() {
-            return Self::Backward;
+    /// What the counters show whatever the size of the skew.
+    fn by_reference(case: &Case<'_>, interval: &Interval) -> Option<Self> {
+        if let Some(cycles) = interval.backward() {
+            return Some(Self::Backward { cycles });
         }
-        if interval.watchdog.as_deref().is_some_and(|name| name.contains("jiffies")) {
-            return Self::TickReference;
+        let wrapped = || Self::wrapped(case, interval);
+        let Some(reference) = &interval.reference else { return wrapped() };
+        if reference.name.contains("jiffies") {
+            return Some(Self::TickReference);
         }
-        if let Some(wrapped) = Self::wrapped(case, interval) {
-            return wrapped;
+        match reference.counter {
+            Some(counter) if counter.is_no_answer() => Some(Self::ReferenceSilent),
+            Some(counter) if counter.stands() => Some(Self::ReferenceStands),
+            Some(counter) if counter.is_discarded() => Self::discarded(reference, interval),
+            _ => wrapped(),
         }
-        let power = skew_ns.abs().log2().round();
-        let exact = power.exp2();
-        if power >= 32.0 && (skew_ns.abs() - exact).abs() < exact * OVERFLOW_TOLERANCE {
-            return Self::Overflow { power: power as u32 };
-        }
-        let delayed = delays_before(log, at).next().is_some();
-        match (watchdog_ns, interval.ppm()) {
-            // The TSC lost most of the interval: it stopped, or was reset.
-            (Some(ns), _) if skew_ns < -0.4 * ns => Self::Stopped,
-            (Some(ns), _) if skew_ns > 0.4 * ns => Self::JumpedAhead,
-            (Some(ns), _) if ns > LATE_NS || delayed => Self::ReadLate,
-            (Some(_), Some(ppm)) if ppm.abs() > RATE_LIMIT_PPM => Self::ReadLate,
-            (Some(_), Some(ppm)) => match log[at].at_s.filter(|at_s| *at_s > SETTLED_S) {
-                Some(after_s) => Self::WrongOnce { ppm, after_s },
-                None => Self::WrongRate { ppm },
-            },
-            // Without the interval, its usual half second.
-            _ if skew_ns < -0.4e9 => Self::Stopped,
-            _ if skew_ns > 0.4e9 => Self::JumpedAhead,
-            _ => Self::ReadLate,
+        .or_else(|| Self::estimated(reference, interval))
+    }
+
+    /// The kernel took the reference's ticks for nothing.
+    fn discarded(reference: &Reference, interval: &Interval) -> Option<Self> {
+        let (counted_ns, wrap_ns) = reference.counted_ns.zip(reference.wrap_ns)?;
+        let tsc_ns = interval.tsc_ns?;
+        let slack_ns = tsc_ns * interval.tolerance() + READ_SLACK_NS;
+        let times = ((tsc_ns - counted_ns) / wrap_ns).round().max(0.0);
+        let rest_ns = tsc_ns - counted_ns - times * wrap_ns;
+        if rest_ns.abs() <= slack_ns {
+            let times = times as u32;
+            Some(Self::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz: None })
+        } else if tsc_ns < counted_ns {
+            Some(Self::ReferenceBackward { by_ns: wrap_ns - counted_ns })
+        } else {
+            None
         }
     }
 
-    /// The watchdog counted too little by whole wraps of its counter.
+    /// The reference counted too little by whole wraps of its counter.
     fn wrapped(case: &Case<'_>, interval: &Interval) -> Option<Self> {
-        let short_counter = match interval.watchdog.as_deref() {
-            Some("acpi_pm") => true,
-            Some(_) => false,
-            None => case.offers("acpi_pm") && !case.offers("hpet"),
+        let logged = interval.reference.as_ref().and_then(|reference| reference.wrap_ns);
+        let short_counter =
+            interval.reference.is_none() && case.offers("acpi_pm") && !case.offers("hpet");
+        let wrap_ns = logged.or(short_counter.then_some(ACPI_PM_WRAP_NS))?;
+        let skew_ns = interval.skew_ns?;
+        let times = (skew_ns / wrap_ns).round();
+        let rest_ns = skew_ns - times * wrap_ns;
+        let slack_ns = (skew_ns + interval.reference_ns.unwrap_or_default()) * interval.tolerance()
+            + READ_SLACK_NS;
+        (times >= 1.0 && rest_ns.abs() <= slack_ns).then_some(Self::ReferenceWrapped {
+            times: times as u32,
+            wrap_ns,
+            rest_ns,
+        })
+    }
+
+    /// Without the TSC's rate: the rates it had if the reference was right, by
+    /// wraps of the reference.
+    fn estimated(reference: &Reference, interval: &Interval) -> Option<Self> {
+        if interval.tsc_ns.is_some() || interval.skew_ns.is_some() {
+            return None;
+        }
+        let counted_ns = reference.counted_ns?;
+        let wrap_ns = reference.wrap_ns.unwrap_or_default();
+        let hz = |times| interval.tsc_hz_over(counted_ns + f64::from(times) * wrap_ns);
+        let fits: Vec<_> = (0..=MOST_WRAPS)
+            .filter_map(|times| Some((times, hz(times)?)))
+            .filter(|(_, hz)| PLAUSIBLE_HZ.contains(hz))
+            .collect();
+        let discarded = reference.counter.is_some_and(Counter::is_discarded);
+        Some(match (fits.as_slice(), hz(0)) {
+            ([(times, tsc_hz)], _) if discarded => Self::ReferenceDiscarded {
+                counted_ns,
+                times: *times,
+                wrap_ns,
+                tsc_hz: Some(*tsc_hz),
+            },
+            ([_, ..], _) => Self::RateUnknown { fits },
+            (_, Some(hz)) if hz < SLOWEST_HZ => Self::Stopped,
+            (_, Some(hz)) if hz < *PLAUSIBLE_HZ.start() => {
+                Self::RateUnknown { fits: vec![(0, hz)] }
+            }
+            (_, Some(_)) => Self::JumpedAhead,
+            _ => return None,
+        })
+    }
+
+    /// By the size and sign of the skew.
+    fn by_skew(interval: &Interval, seen: &Seen) -> Option<Self> {
+        let skew_ns = interval.skew_ns?;
+        let power = skew_ns.abs().log2().round();
+        let exact = power.exp2();
+        if power >= 32.0 && (skew_ns.abs() - exact).abs() < exact * OVERFLOW_TOLERANCE {
+            return Some(Self::Overflow { power: power as u32 });
+        }
+        // Without the interval, its usual half second. Where no late read can
+        // be the cause, what is no rate is a jump.
+        let length_ns = interval.reference_ns.filter(|ns| *ns > 0.0);
+        let large = if seen.form == Form::Apart { 0.4 } else { RATE_LIMIT_PPM / 1e6 };
+        let large_ns = length_ns.map_or(0.4e9, |ns| large * ns);
+        // The TSC lost most of the interval: it stopped, or was reset.
+        if skew_ns < -large_ns {
+            return Some(Self::Stopped);
+        }
+        if skew_ns > large_ns {
+            return Some(Self::JumpedAhead);
+        }
+        let late = match seen.form {
+            Form::Apart => length_ns.is_none_or(|ns| ns > LATE_NS) || seen.late,
+            Form::Bracketed => skew_ns.abs() < BRACKETED_LATE_NS && seen.late,
+            Form::Rewritten => false,
         };
-        let wrap_ns = interval.wrap_ns.or(short_counter.then_some(ACPI_PM_WRAP_NS))?;
-        let times = (interval.skew_ns / wrap_ns).round();
-        let rest_ns = (interval.skew_ns - times * wrap_ns).abs();
-        (times >= 1.0 && rest_ns < WRAP_TOLERANCE_NS)
-            .then_some(Self::ReferenceWrapped { times, wrap_ns })
+        let Some(ppm) = interval.ppm().filter(|_| !late) else { return Some(Self::ReadLate) };
+        let form = seen.form;
+        if ppm.abs() > RATE_LIMIT_PPM && form == Form::Apart {
+            return Some(Self::ReadLate);
+        }
+        Some(match seen.at_s.filter(|at_s| *at_s > SETTLED_S) {
+            Some(after_s) => Self::WrongOnce { ppm, after_s, form },
+            None => Self::WrongRate { ppm, form },
+        })
     }
 
     /// Other lines of the log that concern it.
@@ -157,7 +291,9 @@ impl Cause {
         };
         let pause = last_before(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed));
         match self {
-            Self::Backward | Self::Stopped | Self::JumpedAhead => pause.into_iter().collect(),
+            Self::Backward { .. } | Self::Stopped | Self::JumpedAhead => {
+                pause.into_iter().collect()
+            }
             Self::ReadLate => delays_before(log, at).take(2).map(log_evidence).collect(),
             Self::Warp | Self::NotCalibrated => {
                 let faults = log.iter().filter(|line| line.event == LogEvent::TscFault);
@@ -167,6 +303,26 @@ impl Cause {
                 case.flags().map(flags_line).into_iter().collect()
             }
             _ => Vec::new(),
+        }
+    }
+}
+
+/// What else the log shows of the check.
+struct Seen {
+    form: Form,
+    /// Late reads were logged shortly before.
+    late: bool,
+    at_s: Option<f64>,
+}
+
+impl Form {
+    fn of(because: &str, interval: &Interval) -> Self {
+        if because.contains("frequency skew") {
+            Self::Rewritten
+        } else if interval.bracketed {
+            Self::Bracketed
+        } else {
+            Self::Apart
         }
     }
 }

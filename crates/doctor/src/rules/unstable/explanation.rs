@@ -1,11 +1,8 @@
-//! Each cause explained, with its remedies.
+//! Each cause explained.
 
 use instruments::figures;
 
-use super::cause::Cause;
-use crate::case::Case;
-use crate::finding::Remedy;
-use crate::remedies::{READ_ONLY, add_parameter};
+use super::cause::{Cause, Form};
 use crate::text;
 
 /// The cause in half a line.
@@ -17,17 +14,25 @@ pub(super) fn in_short(cause: &Cause) -> String {
         Cause::FollowsFrequency => "its rate follows the CPU's frequency".into(),
         Cause::NotCalibrated => "its frequency is unknown".into(),
         Cause::HostBackward => "a suspend set it back".into(),
-        Cause::Backward => "it went backward".into(),
+        Cause::Backward { cycles: Some(cycles) } => {
+            format!("it went backward by {} cycles", figures::count(*cycles))
+        }
+        Cause::Backward { cycles: None } => "it went backward".into(),
         Cause::TickReference => "its reference counted timer ticks, which came late".into(),
+        Cause::ReferenceSilent => "its reference did not answer".into(),
+        Cause::ReferenceStands => "its reference stood still".into(),
+        Cause::ReferenceBackward { .. } => "its reference went backward".into(),
+        Cause::ReferenceDiscarded { .. } => "the check came seconds late".into(),
         Cause::ReferenceWrapped { .. } => "its reference wrapped".into(),
         Cause::Overflow { .. } => "the comparison overflowed".into(),
         Cause::JumpedAhead => "it jumped ahead".into(),
         Cause::Stopped => "it stopped or was set back".into(),
         Cause::ReadLate => "a read was late, under load".into(),
-        Cause::WrongRate { ppm } => format!("its rate is {} off", figures::ppm(*ppm)),
-        Cause::WrongOnce { ppm, after_s } => {
+        Cause::WrongRate { ppm, .. } => format!("its rate is {} off", figures::ppm(*ppm)),
+        Cause::WrongOnce { ppm, after_s, .. } => {
             format!("after {} it was {} off", figures::seconds(*after_s), figures::ppm(*ppm))
         }
+        Cause::RateUnknown { .. } => "it differs from its reference".into(),
         Cause::NotLogged => "the log does not show why".into(),
     }
 }
@@ -35,23 +40,92 @@ pub(super) fn in_short(cause: &Cause) -> String {
 /// The cause explained.
 pub(super) fn why(cause: &Cause) -> String {
     match cause {
-        Cause::ReferenceWrapped { times, wrap_ns } => format!(
-            "The difference is {} of the reference's counter, which wraps every {}: the check ran \
-             seconds late. The TSC is most likely not at fault.",
+        Cause::ReferenceWrapped { times, wrap_ns, rest_ns } => format!(
+            "The difference is {} of the reference's counter, which wraps every {}, but for {}: \
+             the check ran seconds late. {MOST_LIKELY}",
             text::count(*times as usize, "wrap", "wraps"),
-            figures::time(*wrap_ns)
+            figures::time(*wrap_ns),
+            figures::time(rest_ns.abs())
+        ),
+        Cause::ReferenceDiscarded { counted_ns, times, wrap_ns, tsc_hz } => format!(
+            "The reference counted {}, over half of its range of {}. The kernel takes that for a \
+             step back and counts nothing, so a check that is seconds late looks like skew. \
+             {}. {MOST_LIKELY}",
+            figures::time(*counted_ns),
+            figures::time(*wrap_ns),
+            fit(*times, *tsc_hz)
+        ),
+        Cause::ReferenceBackward { by_ns } => format!(
+            "The reference was {} behind its last reading, and the TSC counted its usual half \
+             second. {MOST_LIKELY}",
+            figures::time(*by_ns)
         ),
         Cause::Overflow { power } => format!(
             "The difference is almost exactly 2^{power} ns: an arithmetic overflow after a late \
-             check. The TSC is most likely not at fault."
+             check. {MOST_LIKELY}"
         ),
-        Cause::WrongOnce { after_s, .. } => format!(
-            "It passed about {:.0} checks before, so its rate was right. Either one read was late \
-             because of load, or, in a guest, a migration changed its rate.",
-            after_s * 2.0
+        Cause::WrongRate { form: Form::Rewritten, .. } => format!(
+            "{REWRITTEN} It occurred in the first checks: the TSC's frequency was advertised or \
+             calibrated wrongly, or the reference runs wrongly (some chip sets' HPETs do)."
+        ),
+        Cause::WrongOnce { form, after_s, .. } => {
+            let passed = format!("It passed about {:.0} checks before", after_s * 2.0);
+            match form {
+                Form::Apart => format!(
+                    "{passed}, so its rate was right. Either one read was late because of load, \
+                     or, in a guest, a migration changed its rate."
+                ),
+                Form::Bracketed => format!(
+                    "{passed}. This kernel reads the TSC between two reads of the reference, so a \
+                     late read cannot explain so much: one of the two clocks jumped or changed \
+                     its rate (a migration, the firmware, the reference itself)."
+                ),
+                Form::Rewritten => format!(
+                    "{REWRITTEN} {passed}, so one of them changed its rate or jumped: a migration, \
+                     a pause, the firmware, or the reference itself."
+                ),
+            }
+        }
+        Cause::RateUnknown { fits } => format!(
+            "The log gives both counters, but not the TSC's rate. If the reference is right, the \
+             TSC ran at {}, by an estimate from the two. Compare that with its true rate: where \
+             they agree, the check was late and the TSC is not at fault.",
+            fits.iter().map(estimate).collect::<Vec<_>>().join("; ")
         ),
         other => without_figures(other).to_owned(),
     }
+}
+
+const MOST_LIKELY: &str = "The TSC is most likely not at fault.";
+
+/// What a verdict of the watchdog since Linux 7.1 means.
+const REWRITTEN: &str = "This kernel (7.1 or later) reads the TSC and the reference within 50 µs \
+     and drops late checks, so the two clocks did run apart.";
+
+fn fit(times: u32, tsc_hz: Option<f64>) -> String {
+    let wraps = match times {
+        0 => "With what it counted".to_owned(),
+        n => format!("With that and {}", text::count(n as usize, "wrap", "wraps")),
+    };
+    match tsc_hz {
+        Some(hz) => format!("{wraps} the TSC ran at {}, an estimate from the two", ghz(hz)),
+        None => format!("{wraps} the two agree"),
+    }
+}
+
+fn estimate((times, hz): &(u32, f64)) -> String {
+    match times {
+        0 => ghz(*hz),
+        n => {
+            let wraps = text::count(*n as usize, "wrap", "wraps");
+            format!("{} with {wraps} of the reference's counter", ghz(*hz))
+        }
+    }
+}
+
+/// An estimate has no more digits.
+fn ghz(hz: f64) -> String {
+    format!("{:.2} GHz", hz / 1e9)
 }
 
 /// Explanations without figures.
@@ -78,21 +152,31 @@ fn without_figures(cause: &Cause) -> &'static str {
             "After a suspend the firmware restarted the counter, and KVM read a smaller value than \
              before."
         }
-        Cause::Backward => {
-            "A 64-bit counter goes backward only when something sets it back: a suspend, or a \
-             snapshot restore or migration that did not advance it."
+        Cause::Backward { .. } => {
+            "A 64-bit counter goes backward only when something sets it back: a suspend, a \
+             snapshot restore or migration that did not advance it, or a CPU whose counter is \
+             behind."
         }
         Cause::TickReference => {
             "Without another hardware clock the watchdog counted timer ticks; a busy host delivers \
              them late or merges them. The TSC is most likely not at fault."
         }
+        Cause::ReferenceSilent => {
+            "The reference returned all ones, which a bus gives when the device does not answer: \
+             no time was read. The TSC is most likely not at fault."
+        }
+        Cause::ReferenceStands => {
+            "The reference gave the same value twice: it does not count. The TSC is most likely \
+             not at fault."
+        }
         Cause::JumpedAhead => {
             "No wrong rate explains what the TSC gained in half a second: the machine was paused, \
-             restored or migrated, and one of the two clocks stopped meanwhile."
+             restored or migrated, and one of the two clocks stopped meanwhile, or something \
+             wrote the TSC."
         }
         Cause::Stopped => {
             "The reference advanced while the TSC did not: the machine was suspended, paused or \
-             restored, or the counter stops in idle states."
+             restored, the counter stops in idle states, or the reference jumped."
         }
         Cause::ReadLate => {
             "The watchdog reads the two clocks one after the other; a pause in between, by a busy \
@@ -104,92 +188,4 @@ fn without_figures(cause: &Cause) -> &'static str {
         }
         _ => "The watchdog's figures are not in the log.",
     }
-}
-
-/// The remedies.
-pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
-    let guest = case.is_guest() == Some(true);
-    match cause {
-        Cause::TickReference
-        | Cause::ReferenceWrapped { .. }
-        | Cause::Overflow { .. }
-        | Cause::ReadLate => not_at_fault(case),
-        Cause::WrongOnce { .. } if guest && is_guaranteed(case) => vec![
-            Remedy::command(
-                "Check whether the frequency correction changed: then the rate did.",
-                "chronyc tracking",
-            )
-            .changes(READ_ONLY),
-            Remedy::advice(
-                "If it did not, tsc=nowatchdog keeps the TSC in use from the next boot on.",
-            ),
-        ],
-        Cause::WrongOnce { .. } => not_at_fault(case),
-        Cause::WrongRate { .. } if guest => vec![
-            Remedy::advice(
-                "On the host: advertise the TSC's frequency (QEMU: -cpu host,+invtsc). Do not force \
-                 tsc meanwhile.",
-            ),
-            Remedy::advice(
-                "Discipline the clock by NTP: it shows which of the two clocks is right.",
-            ),
-        ],
-        Cause::WrongRate { .. } => vec![
-            Remedy::advice("Update the firmware: it may advertise a wrong frequency."),
-            add_parameter(case, "tsc=recalibrate")
-                .changes("from the next boot on (Linux 6.3 and later): it measures and warns only"),
-        ],
-        Cause::Backward | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward if guest => {
-            vec![Remedy::advice(
-                "Leave tsc unused: the host does not advance it over pauses. Use kvm-clock or the \
-                 hypervisor's page, and on the host restore the TSC before the vCPUs run.",
-            )]
-        }
-        Cause::Backward | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward => {
-            vec![Remedy::advice("Update the firmware: it loses the counter at a suspend.")]
-        }
-        Cause::Halts => vec![
-            Remedy::advice("Leave tsc unused where another clock source is good enough."),
-            add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1")
-                .changes("from the next boot on: the counter no longer stops; idle power rises"),
-        ],
-        Cause::NotCalibrated if guest => vec![Remedy::advice(
-            "Advertise the frequency in the VMM: kvm-clock, CPUID 0x15, or tsc_early_khz= on the \
-             kernel's command line.",
-        )],
-        Cause::Warp if guest => vec![Remedy::advice(
-            "Leave tsc unused, and make the VMM start all vCPUs with one TSC offset.",
-        )],
-        Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
-            vec![Remedy::advice("Update the firmware; do not force tsc.")]
-        }
-        Cause::NotLogged => vec![Remedy::command(
-            "Find the figures in the full log.",
-            "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
-        )],
-    }
-}
-
-/// The remedies when the TSC seems not at fault: tsc=nowatchdog only where the
-/// CPU guarantees it.
-fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
-    if !is_guaranteed(case) {
-        return vec![Remedy::advice(if case.is_guest() == Some(true) {
-            "Leave tsc unused: the host does not guarantee it either (QEMU: -cpu host,+invtsc)."
-        } else {
-            "Leave tsc unused: the CPU does not guarantee it either (constant_tsc, nonstop_tsc)."
-        })];
-    }
-    vec![
-        Remedy::command("Check that the CPUs' counters agree.", "parachron bench")
-            .changes(READ_ONLY),
-        add_parameter(case, "tsc=nowatchdog").changes(
-            "from the next boot on the kernel uses the TSC without a watchdog (Linux 5.4 and \
-             later), and does not notice one that goes wrong",
-        ),
-    ]
-}
-
-fn is_guaranteed(case: &Case<'_>) -> bool {
-    case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc)
 }

@@ -1,5 +1,7 @@
 //! Each cause of an unstable TSC, from log lines as kernels print them.
 
+mod real_logs;
+
 use facts::Fact;
 use facts::Facts;
 use facts::kernel::LogEvent;

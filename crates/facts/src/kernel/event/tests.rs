@@ -70,7 +70,7 @@ fn the_watchdog_from_4_0_to_5_12() {
 }
 
 #[test]
-fn the_watchdog_from_5_13_to_7_1() {
+fn the_watchdog_from_5_13_to_7_0() {
     assert_eq!(
         of(
             "clocksource:                       'hpet' wd_nsec: 495997815 wd_now: 36f24f3 wd_last: 302c799 mask: ffffffff"
@@ -151,7 +151,7 @@ fn a_watchdog_that_came_late() {
 }
 
 #[test]
-fn the_watchdog_since_7_2() {
+fn the_watchdog_since_7_1() {
     assert_eq!(
         of("clocksource: Marking clocksource tsc unstable due to frequency skew"),
         unstable("tsc", "frequency skew")

@@ -63,3 +63,22 @@ fn a_clock_that_was_set_back_is_noted() {
     // Forward is a gap, and two different ways is neither together nor back.
     assert_eq!(of(&pairs([4, -4])), [stepped(ClockName::Raw, -4.0, None)]);
 }
+
+#[test]
+fn a_run_of_seconds_is_too_short_for_an_rtc() {
+    let notes = |clock, wide_ns: u64, count| {
+        let mut pair = pair_of(clock, "raw", count, |_| 0).judged(Budget::default()).unwrap();
+        let within_ppm = wide_ns as f64 / 1e3 / pair.drift.span_s;
+        let frequency = pair.drift.frequency.as_mut().unwrap();
+        frequency.interval_ppm = Some((-within_ppm, within_ppm));
+        too_short(&[pair]).collect::<Vec<_>>()
+    };
+    // Seconds known to 0.1 ms, and on an emulated PC to 10 ms.
+    assert_eq!(notes(ClockName::Rtc, 100_000, 6), []);
+    let [Note::TooShort { needed_min, within_ppm, .. }] = notes(ClockName::Rtc, 30_000_000, 6)[..]
+    else {
+        panic!("no note")
+    };
+    assert_eq!((needed_min, within_ppm), (5, 6000.0), "30 ms of 300 s are 100 ppm");
+    assert_eq!(notes(ClockName::Monotonic, 30_000_000, 6), []);
+}

@@ -147,11 +147,18 @@ fn what_bounds_nothing_is_refused() {
     series.push(reading((100, 200), (1040, 1050))).unwrap();
     let back = series.push(reading((300, 250), (1240, 1245)));
     assert_eq!(back, Err(Refused::WentBack { by_ns: 55 }));
-    let before = series.push(reading((400, 500), (40, 50)));
-    assert_eq!(before, Err(Refused::BeforeStart { by_ns: 1000 }));
     let drift = series.drift().unwrap();
     assert_eq!((drift.readings, drift.frequency), (1, None));
     assert_eq!(drift.offset.bound_ns, 45.0);
+    for at in 1..6 {
+        series
+            .push(reading((100 + at * 1000, 200 + at * 1000), (1040 + at * 1000, 1050 + at * 1000)))
+            .unwrap();
+    }
+    // One or two wrong answers are dropped, a reference that was set back is not.
+    let before: Vec<_> = (0..3).map(|_| series.push(reading((9_000, 9_100), (40, 50)))).collect();
+    assert_eq!(before, [Ok(()), Ok(()), Err(Refused::BeforeStart { by_ns: 1000 })]);
+    assert_eq!(series.drift().unwrap().outliers, 2);
 }
 
 /// Two readings of a stopwatch by a person: the interval is what 0.2 s at

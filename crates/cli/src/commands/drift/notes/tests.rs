@@ -72,3 +72,14 @@ fn a_clock_that_seems_to_count_something_else_comes_with_advice() {
     let clock = sentence(&Note::ClockScale { reference: "ntp 192.0.2.1".into(), off_ns: 37e9 });
     assert!(clock.starts_with("phc is 37.0 s ahead of ntp 192.0.2.1, as TAI is"), "{clock}");
 }
+
+#[test]
+fn a_run_that_is_too_short_for_the_rtc_shows_how_long_it_takes() {
+    let reference = "raw".to_owned();
+    let note = Note::TooShort { reference, over_s: 4.0, within_ppm: 10_417.3, needed_min: 7 };
+    assert_eq!(
+        sentence(&note),
+        "rtc against raw: ± 10417 ppm after 4 s, too short for a clock that is read once a \
+         second: try --duration 7m."
+    );
+}

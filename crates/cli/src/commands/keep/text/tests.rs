@@ -21,7 +21,7 @@ fn a_step_shows_before_and_after() {
         dry_run: false,
         before_unix_ns: Some(AT),
         after_unix_ns: Some(AT + 86_400_000_000_000),
-        basis: basis(86_400_000_000_000, Some(Cause::Disruption(Kind::Pause))),
+        basis: basis(86_400_000_000_000, Some(Cause::Disruption(Kind::Pause.into()))),
     };
     assert_eq!(
         shown(Event::Corrected(corrected)),
@@ -57,6 +57,7 @@ fn a_refusal_names_the_option_that_decides() {
         (Refusal::BeyondMaxStep { max_step_ns: 1 }, "--max-step"),
         (Refusal::RateLimited { wait_ns: 1 }, "--min-interval"),
         (Refusal::Contradiction, "--ntp"),
+        (Refusal::LoneServer { most_ns: 1 }, "--ntp"),
     ] {
         let shown = shown(Event::Refused { basis: basis(1, None), why });
         assert!(shown.contains(option), "{shown}");

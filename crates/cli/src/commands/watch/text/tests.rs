@@ -1,5 +1,5 @@
 use disruptions::steering::Move;
-use disruptions::{Disruption, Evidence, FieldChange, Kind, LateCause, Size};
+use disruptions::{Disruption, Evidence, FieldChange, Kind, Kinds, LateCause, Size};
 
 use super::*;
 
@@ -24,10 +24,10 @@ fn an_update_is_one_event() {
         ],
     };
     insta::assert_snapshot!(line(&at(Event::PageUpdate(update.clone()))), @r"
-    06:06:02.797  page       version 32 → 34, system_time stepped +12 ns
-                             tsc_timestamp 3451391528 → 14815000000000
-                             flags 1 → 3
-                             1 h 0 min after the previous update
+    06:06:02.797  page        version 32 → 34, system_time stepped +12 ns
+                              tsc_timestamp 3451391528 → 14815000000000
+                              flags 1 → 3
+                              1 h 0 min after the previous update
     ");
     let reset = PageUpdate {
         updates: None,
@@ -38,9 +38,9 @@ fn an_update_is_one_event() {
         ..update
     };
     insta::assert_snapshot!(line(&at(Event::PageUpdate(reset))), @r"
-    06:06:02.797  page       version 32 → 2, step unknown: the page is switched off
-                             (version 2)
-                             the version went back: the page was reset
+    06:06:02.797  page        version 32 → 2, step unknown: the page is switched off
+                              (version 2)
+                              the version went back: the page was reset
     ");
 }
 
@@ -69,18 +69,19 @@ fn other_events_read_as_sentences() {
     ];
     let text: Vec<_> = events.into_iter().map(|event| line(&at(event))).collect();
     insta::assert_snapshot!(text.join("\n"), @r"
-    06:06:02.797  step       CLOCK_REALTIME +1.000000 s ± 31 ns against
-                             CLOCK_MONOTONIC
-    06:06:02.797  step       CLOCK_REALTIME -250 ns ± 31 ns against CLOCK_MONOTONIC
-    06:06:02.797  rate       TSC 2400.000000 → 2400.004800 MHz (+2.000 ppm) by
-                             CLOCK_MONOTONIC_RAW
+    06:06:02.797  step        CLOCK_REALTIME +1.000000 s ± 31 ns against
+                              CLOCK_MONOTONIC
+    06:06:02.797  step        CLOCK_REALTIME -250 ns ± 31 ns against CLOCK_MONOTONIC
+    06:06:02.797  rate        TSC 2400.000000 → 2400.004800 MHz (+2.000 ppm) by
+                              CLOCK_MONOTONIC_RAW
     06:06:02.797  clocksource tsc → kvm�clock
-    06:06:02.797  adjtimex   frequency -1.500 → +2.250 ppm
-                             status: INS set; UNSYNC, PLL cleared
-                             offset 0 ns → -1500.000 µs
-                             TAI - UTC 0 → 37 s
-    06:06:02.797  late       no sample for 5.1 s: this process was stopped (SIGSTOP)
-    06:06:02.797  page       no longer readable: does not apply: no page
+    06:06:02.797  adjtimex    frequency -1.500 → +2.250 ppm
+                              status: INS set; UNSYNC, PLL cleared
+                              offset 0 ns → -1500.000 µs
+                              TAI - UTC 0 → 37 s
+    06:06:02.797  late        no sample for 5.1 s: this process was stopped
+                              (SIGSTOP)
+    06:06:02.797  page        no longer readable: does not apply: no page
     ");
 }
 
@@ -102,7 +103,7 @@ fn spans_are_short() {
 }
 
 fn disruption_line(
-    kind: Kind,
+    kinds: impl Into<Kinds>,
     size: Option<[f64; 2]>,
     behind: Option<[f64; 2]>,
     evidence: Vec<Evidence>,
@@ -112,7 +113,7 @@ fn disruption_line(
         at_unix_ns: Some(1_795_241_162_797_851_948),
         at_monotonic_ns: 0,
         event: WatchEvent::Disruption(Disruption {
-            kind,
+            kinds: kinds.into(),
             at_monotonic_ns: 0,
             size: size.map(size_of),
             behind: behind.map(size_of),
@@ -121,9 +122,12 @@ fn disruption_line(
     })
 }
 
+fn gap(cause: LateCause) -> Evidence {
+    Evidence::Late { gap_s: 5.4, planned_s: 0.25, cause }
+}
+
 #[test]
 fn a_disruption_reads_as_sentence_and_evidence() {
-    let gap = |cause| Evidence::Late { gap_s: 5.4, planned_s: 0.25, cause };
     let texts = [
         disruption_line(
             Kind::Pause,
@@ -161,24 +165,71 @@ fn a_disruption_reads_as_sentence_and_evidence() {
         ),
     ];
     insta::assert_snapshot!(texts.join("\n"), @r"
-    06:06:02.797  PAUSE      the host paused this machine for 5.000000 s ± 1.20 µs
-                             the time of day is 5.000000 s ± 1.20 µs behind
-                             - in an interval planned for 250 ms the TSC advanced
-                             5.250 s, CLOCK_MONOTONIC_RAW 0.250 s
-                             - the kvm-clock page stepped -5.000000 s; the host's
-                             NTP explains at most 150.000 µs
-    06:06:02.797  PAUSE      the host paused this machine for 61.0 ± 1.0 s
-                             the time of day is 61.0 ± 1.0 s behind
-                             - the RTC stepped +61.0 ± 1.0 s against CLOCK_BOOTTIME
-    06:06:02.797  PAUSE      the host paused this machine for 5.3 ± 0.1 s
-                             - no sample for 5.4 s instead of 250 ms: the machine
-                             was stopped
-    06:06:02.797  CLOCK SET  the time of day was set by -3.000000 s ± 31.0 ns
-                             - the kernel reported that the time of day was set
-    06:06:02.797  MIGRATED   this machine was migrated to another host
-                             - the kvm-clock page states TSC 2400.000000 →
-                             2400.048000 MHz (+20.000 ppm)
-    06:06:02.797  LONG STEAL the host stole CPU time: 0.70 ± 0.01 s
-                             - CPU 1: 700 ms stolen since the last sample
+    06:06:02.797  PAUSE       the host paused this machine for 5.000000 s ± 1.20 µs
+                              it left the time of day 5.000000 s ± 1.20 µs behind
+                              - in an interval planned for 250 ms the TSC advanced
+                              5.250 s, CLOCK_MONOTONIC_RAW 0.250 s
+                              - the kvm-clock page stepped -5.000000 s; the host's
+                              NTP explains at most 150.000 µs
+    06:06:02.797  PAUSE       the host paused this machine for 61.0 ± 1.0 s
+                              it left the time of day 61.0 ± 1.0 s behind
+                              - the RTC stepped +61.0 ± 1.0 s against CLOCK_BOOTTIME
+    06:06:02.797  PAUSE       the host paused this machine for 5.3 ± 0.1 s
+                              - no sample for 5.4 s instead of 250 ms: the machine
+                              was stopped
+    06:06:02.797  CLOCK SET   the time of day was set by -3.000000 s ± 31.0 ns
+                              - the kernel reported that the time of day was set
+    06:06:02.797  MIGRATED    this machine was migrated to another host
+                              - the kvm-clock page states TSC 2400.000000 →
+                              2400.048000 MHz (+20.000 ppm)
+    06:06:02.797  LONG STEAL  the host stole CPU time: 0.70 ± 0.01 s
+                              - CPU 1: 700 ms stolen since the last sample
+    ");
+}
+
+#[test]
+fn several_kinds_that_fit_are_all_named() {
+    let texts = [
+        disruption_line(
+            Kinds::of(&[Kind::Migrated, Kind::SnapshotRestored]),
+            None,
+            None,
+            vec![Evidence::VmClockMarker { before: 1, after: 2 }],
+        ),
+        disruption_line(
+            Kinds::of(&[Kind::Pause, Kind::Migrated, Kind::SnapshotRestored]),
+            Some([3.3e9, 1e9]),
+            Some([3.3e9, 1e9]),
+            vec![Evidence::Rtc { gained_s: 3.3, bound_s: 1.0 }],
+        ),
+        disruption_line(
+            Kinds::of(&[Kind::Suspend, Kind::Migrated, Kind::SnapshotRestored]),
+            Some([6e9, 1e9]),
+            None,
+            vec![],
+        ),
+        disruption_line(
+            Kinds::of(&[Kind::Pause, Kind::LongSteal]),
+            Some([4e9, 1.25e8]),
+            None,
+            vec![gap(LateCause::StolenOrStopped)],
+        ),
+        disruption_line(Kind::LeapSecond, Some([-1e9, 30.0]), None, vec![]),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    06:06:02.797  DISRUPTED   this machine was restored from a snapshot or migrated
+                              to another host
+                              - VMClock: disruption marker 1 → 2
+    06:06:02.797  STOPPED     this machine was stopped for 3.3 ± 1.0 s: paused,
+                              restored from a snapshot or migrated to another host
+                              it left the time of day 3.3 ± 1.0 s behind
+                              - the RTC stepped +3.3 ± 1.0 s against CLOCK_BOOTTIME
+    06:06:02.797  SUSPEND     the machine was suspended for 6.0 ± 1.0 s: by itself,
+                              or by its host to restore or migrate it
+    06:06:02.797  STOPPED     nothing of this machine ran for 4.0 ± 0.1 s: its host
+                              paused it, or ran others
+                              - no sample for 5.4 s instead of 250 ms: the host ran
+                              others on the CPU, or stopped the machine
+    06:06:02.797  LEAP SECOND a leap second passed
     ");
 }

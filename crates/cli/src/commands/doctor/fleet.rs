@@ -1,0 +1,184 @@
+//! Several captured folders at once: a summary by finding, then each machine.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use doctor::fleet::{FleetReport, SharedFinding};
+use doctor::report::DoctorReport;
+use doctor::selection::RuleSelection;
+
+use super::markdown::{self, plain};
+use super::text::{self, name_of};
+use super::{Args, Output, csv, examined, exit_code};
+use crate::error::{COULD_NOT, CliError};
+use crate::output::table::{WIDTH, wrap};
+use crate::output::{self, Format, printable};
+
+/// Machines named in a line of the summary; the JSON names all.
+const NAMED: usize = 8;
+
+/// Examines all folders. One that cannot be read costs only itself, and the
+/// exit code.
+pub(super) fn run(args: &Args, selection: &RuleSelection) -> Result<ExitCode, CliError> {
+    let mut reports = Vec::new();
+    let mut failures = Vec::new();
+    for folder in &args.root {
+        match examined(folder, selection) {
+            Ok(report) => reports.push(report),
+            Err(error) => failures.push(error),
+        }
+    }
+    let fleet = FleetReport::new(reports);
+    let code = if failures.is_empty() {
+        exit_code(fleet.machines.iter().map(|report| &report.diagnosis), args.fail_on)
+    } else {
+        ExitCode::from(COULD_NOT)
+    };
+    match args.format {
+        Format::Text => output::text(&text(&fleet, args.verbose, output::colours()))?,
+        Format::Markdown => output::text(&markdown(&fleet, args.verbose))?,
+        Format::Csv => output::text(&csv::render_fleet(&fleet, args.verbose))?,
+        Format::Json => output::json(&Output::Fleet(fleet))?,
+    }
+    for failure in &failures {
+        failure.print();
+    }
+    Ok(code)
+}
+
+/// `3 of 12: a, b, c`
+fn machines(shared: &SharedFinding, all: usize) -> String {
+    let named: Vec<&str> = shared.machines.iter().take(NAMED).map(String::as_str).collect();
+    let more = shared.machines.len() - named.len();
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{} of {all}: {}{rest}", shared.machines.len(), named.join(", "))
+}
+
+/// `12 machines: 5 with findings, 7 without`
+fn heading(fleet: &FleetReport) -> String {
+    let (all, fine) = (fleet.machines.len(), fleet.without_findings.len());
+    let unchecked = fleet.not_checked.len();
+    let rest = if unchecked == 0 {
+        String::new()
+    } else {
+        format!(", {unchecked} on which nothing could be checked")
+    };
+    format!("{all} machines: {} with findings, {fine} without{rest}", all - fine - unchecked)
+}
+
+/// The summary; with `verbose` each machine's report after it.
+fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
+    let mut page = heading(fleet) + ".\n";
+    // Each first line of a finding has a blank one before it.
+    let mut put = |first: &str, words: &str| {
+        let gap = if first.starts_with(char::is_alphabetic) { "\n" } else { "" };
+        page.push_str(gap);
+        let width = usize::from(WIDTH) - 9;
+        for (i, line) in wrap(&printable(words), width).lines().enumerate() {
+            let _ = writeln!(page, "{:<9}{line}", if i == 0 { first } else { "" });
+        }
+    };
+    for shared in &fleet.summary {
+        put(name_of(shared.severity), &shared.what);
+        put("", &format!("on {}", machines(shared, fleet.machines.len())));
+        if let Some(first) = &shared.first {
+            put("  →", &first.what);
+            if let Some(command) = &first.command {
+                put("", command);
+            }
+        }
+        put("", &shared.rule);
+    }
+    if !fleet.without_findings.is_empty() && !fleet.summary.is_empty() {
+        put("Fine", &fleet.without_findings.join(", "));
+    }
+    if !fleet.not_checked.is_empty() {
+        put("Unknown", &fleet.not_checked.join(", "));
+    }
+    if verbose {
+        for report in &fleet.machines {
+            let _ = write!(page, "\n{}\n\n{}", title(report), text::render(report, true, colours));
+        }
+    } else {
+        page.push_str("\n--verbose adds each machine's report.\n");
+    }
+    page
+}
+
+/// `web-1 ═════…`
+fn title(report: &DoctorReport) -> String {
+    let name = printable(report.origin.name());
+    let rest = usize::from(WIDTH).saturating_sub(name.chars().count() + 1);
+    format!("{name} {}", "═".repeat(rest))
+}
+
+/// The summary as a table; with `verbose` each machine's report after it.
+fn markdown(fleet: &FleetReport, verbose: bool) -> String {
+    let cell = |words: &str| plain(words).replace('|', "\\|");
+    let mut page = format!("**{}**\n\n", heading(fleet));
+    page.push_str(
+        "| severity | finding | machines | what to do first |\n| --- | --- | --- | --- |\n",
+    );
+    for shared in &fleet.summary {
+        let first = shared.first.as_ref().map_or("", |first| first.what.as_str());
+        let _ = writeln!(
+            page,
+            "| {} | {} (`{}`) | {} | {} |",
+            name_of(shared.severity),
+            cell(&shared.what),
+            shared.rule,
+            cell(&machines(shared, fleet.machines.len())),
+            cell(first)
+        );
+    }
+    if verbose {
+        for report in &fleet.machines {
+            let _ = write!(
+                page,
+                "\n# {}\n\n{}",
+                plain(report.origin.name()),
+                markdown::render(report, true)
+            );
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::tests::report;
+
+    fn fleet() -> FleetReport {
+        let names =
+            ["virtualbox-acpi-pm", "kvm-guest-hpet-tsc-unstable", "healthy-kvm-guest", "no-sys"];
+        FleetReport::new(names.map(report).into())
+    }
+
+    #[test]
+    fn the_summary_says_what_to_do_first_and_where() {
+        insta::assert_snapshot!(text(&fleet(), false, false));
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_finding() {
+        insta::assert_snapshot!(markdown(&fleet(), false));
+    }
+
+    #[test]
+    fn a_row_of_csv_names_its_machine() {
+        let csv = csv::render_fleet(&fleet(), false);
+        assert!(csv.starts_with("machine,severity,rule,"), "{csv}");
+        let findings: usize =
+            fleet().machines.iter().map(|report| report.diagnosis.findings.len()).sum();
+        assert_eq!(csv.lines().count(), 1 + findings);
+    }
+
+    #[test]
+    fn of_many_machines_a_line_names_some() {
+        let mut shared = fleet().summary.remove(0);
+        shared.machines = (0..20).map(|n| format!("vm{n}")).collect();
+        let named = machines(&shared, 30);
+        assert_eq!(named, "20 of 30: vm0, vm1, vm2, vm3, vm4, vm5, vm6, vm7 and 12 more");
+    }
+}

@@ -1,0 +1,198 @@
+//! How far each clock went since the start: every comparison, which of them
+//! were dropped, and the line that was fitted to the rest.
+
+use inspect::comparison::Pair;
+use instruments::drift::filter::Bounded;
+
+use super::{GAP, LEFT, heading, or_zero};
+use crate::output::plot::axis::Axis;
+use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED};
+use crate::output::plot::{RIGHT, colour};
+use instruments::figures::{signed, time};
+
+/// Height of a panel: the only one, or each of several.
+const ONE: i32 = 300;
+const SEVERAL: i32 = 190;
+
+/// Clocks whose ranges differ by no more than this share a panel: in one with
+/// a clock that went farther, the others would be lines along zero.
+const ALIKE: f64 = 6.0;
+
+/// Most panels; the last has all that is left.
+const MOST: usize = 3;
+
+/// What is drawn of a pair, from zero on.
+pub(super) struct Shown {
+    index: usize,
+    clock: &'static str,
+    kept: Vec<Bounded>,
+    late: Vec<Bounded>,
+    outliers: Vec<Bounded>,
+    /// What the line was fitted to, and the line between two points.
+    blocks: Vec<Bounded>,
+    lines: Vec<[(f64, f64); 2]>,
+    steps_s: Vec<f64>,
+}
+
+impl Shown {
+    fn of(index: usize, pair: &Pair) -> Option<Self> {
+        let (series, drift) = (&pair.series, pair.series.drift()?);
+        let (mut kept, mut late, mut outliers) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, reading) in series.readings().iter().enumerate() {
+            let kind = if series.outliers().binary_search(&at).is_ok() {
+                &mut outliers
+            } else if drift.is_late(reading) {
+                &mut late
+            } else {
+                &mut kept
+            };
+            kind.push(*reading);
+        }
+        let slope = drift.frequency.map(|frequency| frequency.ppm * 1e3);
+        let parts = series.fitted();
+        let best = |part: &Vec<instruments::drift::filter::Block>| {
+            part.iter().map(|block| block.best).collect::<Vec<Bounded>>()
+        };
+        let parts: Vec<Vec<Bounded>> = parts.iter().map(best).collect();
+        let lines = parts.iter().filter_map(|part| line(part, slope?)).collect();
+        let steps_s = drift.steps.iter().map(|step| step.at_s).collect();
+        let clock = pair.clock.name();
+        let blocks = parts.concat();
+        let mut shown = Self { index, clock, kept, late, outliers, blocks, lines, steps_s };
+        let start = shown.lines.first().map(|line| line[0].1);
+        shown.begin_at(start.or(shown.kept.first().map(|one| one.middle().1)).unwrap_or(0.0));
+        Some(shown)
+    }
+
+    fn begin_at(&mut self, start_ns: f64) {
+        let readings = [&mut self.kept, &mut self.late, &mut self.outliers, &mut self.blocks];
+        for one in readings.into_iter().flatten() {
+            one.low_ns -= start_ns;
+            one.high_ns -= start_ns;
+        }
+        self.lines.iter_mut().flatten().for_each(|point| point.1 -= start_ns);
+    }
+
+    /// The values to make room for: outliers are drawn at the edge.
+    fn range(&self) -> (f64, f64) {
+        let kept = self.kept.iter().map(|one| one.middle().1);
+        let lines = self.lines.iter().flatten().map(|point| point.1);
+        kept.chain(lines).fold((0.0, 0.0), |(low, high), v| (f64::min(low, v), f64::max(high, v)))
+    }
+
+    fn spread(&self) -> f64 {
+        let (low, high) = self.range();
+        (high - low).max(1.0)
+    }
+
+    fn end_s(&self) -> f64 {
+        self.kept.last().map_or(0.0, |one| one.at_s)
+    }
+}
+
+/// Through the middle of a stretch's blocks, at the frequency found.
+fn line(part: &[Bounded], slope: f64) -> Option<[(f64, f64); 2]> {
+    let mut at_zero: Vec<f64> =
+        part.iter().map(Bounded::middle).map(|(at_s, ns)| ns - slope * at_s).collect();
+    at_zero.sort_by(f64::total_cmp);
+    let at_zero = *at_zero.get(at_zero.len() / 2)?;
+    let at = |one: &Bounded| (one.at_s, at_zero + slope * one.at_s);
+    Some([at(part.first()?), at(part.last()?)])
+}
+
+/// The clocks of each panel, those that went least first.
+pub(super) fn panels(pairs: &[Pair]) -> Vec<Vec<Shown>> {
+    let all = pairs.iter().enumerate().filter_map(|(index, pair)| Shown::of(index, pair));
+    let mut all: Vec<Shown> = all.collect();
+    all.sort_by(|a, b| a.spread().total_cmp(&b.spread()));
+    let mut panels: Vec<Vec<Shown>> = Vec::new();
+    for shown in all {
+        let least = panels.last().and_then(|panel| panel.first()).map_or(0.0, Shown::spread);
+        match panels.last_mut() {
+            Some(panel) if shown.spread() <= ALIKE * least => panel.push(shown),
+            _ => panels.push(vec![shown]),
+        }
+    }
+    while panels.len() > MOST {
+        let last = panels.pop().unwrap_or_default();
+        if let Some(panel) = panels.last_mut() {
+            panel.extend(last);
+        }
+    }
+    panels
+}
+
+fn panel_height(panels: &[Vec<Shown>]) -> i32 {
+    if panels.len() < 2 { ONE } else { SEVERAL }
+}
+
+/// The height of all panels, with the space below each.
+pub(super) fn height(panels: &[Vec<Shown>]) -> i32 {
+    i32::try_from(panels.len()).unwrap_or(0) * (panel_height(panels) + GAP)
+}
+
+/// Draws them from `top` on.
+pub(super) fn draw(canvas: &Canvas<'_>, panels: &[Vec<Shown>], top: i32) -> Result<(), DrawError> {
+    let all = || panels.iter().flatten();
+    let mut marks =
+        "dots: comparisons, faint where delayed; bars: what the line is fitted to".to_owned();
+    if all().any(|shown| !shown.outliers.is_empty()) {
+        marks += "; ×: outliers";
+    }
+    if all().any(|shown| !shown.steps_s.is_empty()) {
+        marks += "; grey line: a step";
+    }
+    heading(canvas, &marks, top - 22)?;
+    let end_s = all().map(Shown::end_s).fold(1e-9, f64::max);
+    let tall = panel_height(panels);
+    for (number, panel) in panels.iter().enumerate() {
+        let top = top + i32::try_from(number).unwrap_or(0) * (tall + GAP);
+        draw_one(canvas, panel, end_s, (top, top + tall))?;
+    }
+    Ok(())
+}
+
+fn draw_one(
+    canvas: &Canvas<'_>,
+    panel: &[Shown],
+    end_s: f64,
+    (top, bottom): (i32, i32),
+) -> Result<(), DrawError> {
+    let range = panel.iter().map(Shown::range);
+    let (low, high) = range.fold((0.0, 1.0), |a, b| (f64::min(a.0, b.0), f64::max(a.1, b.1)));
+    let mut names: Vec<&str> = panel.iter().map(|shown| shown.clock).collect();
+    names.dedup();
+    heading(canvas, &format!("offset since the start: {}", names.join(", ")), top)?;
+    let across = Axis::linear(end_s, LEFT, RIGHT - 30);
+    let upright = Axis::between(low, high, bottom, top);
+    upright.draw_upright(canvas, (LEFT, RIGHT - 30), |ns| or_zero(ns, |ns| signed(ns, time)))?;
+    across.draw(canvas, (top, bottom), |s| or_zero(s * 1e9, time))?;
+    let at = |(at_s, ns): (f64, f64)| (across.px(at_s), upright.px(ns));
+    for x in panel.iter().flat_map(|shown| &shown.steps_s).map(|at_s| across.px(*at_s)) {
+        canvas.line(&[(x, top), (x, bottom)], MUTED, 1)?;
+    }
+    for shown in panel {
+        let colour = colour(shown.index);
+        let dots = |readings: &[Bounded], opacity: f64| {
+            let mut pixels: Vec<_> = readings.iter().map(|one| at(one.middle())).collect();
+            pixels.sort_unstable();
+            pixels.dedup();
+            pixels.into_iter().try_for_each(|pixel| canvas.dot(pixel, 2, colour, opacity))
+        };
+        dots(&shown.late, 0.12)?;
+        dots(&shown.kept, 0.35)?;
+        for one in &shown.outliers {
+            canvas.cross(at(one.middle()), colour)?;
+        }
+    }
+    for shown in panel {
+        for best in &shown.blocks {
+            let (x, from) = at((best.at_s, best.low_ns));
+            canvas.line(&[(x, from), (x, upright.px(best.high_ns))], INK, 2)?;
+        }
+        for [from, to] in &shown.lines {
+            canvas.line(&[at(*from), at(*to)], colour(shown.index), 2)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What to change in chrony's configuration.
+
+use facts::hardware::{Phc, PhcDriver, PhcTime};
+
+use super::{Family, family};
+use crate::case::Case;
+use crate::finding::Remedy;
+
+/// Add a line to chrony's configuration, and restart chrony.
+pub(crate) fn chrony_line(case: &Case<'_>, what: &str, line: &str) -> Remedy {
+    let (conf, unit) = match family(case) {
+        Some(Family::Debian) => ("/etc/chrony/chrony.conf", "chrony"),
+        _ => ("/etc/chrony.conf", "chronyd"),
+    };
+    Remedy::command(
+        what,
+        format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
+    )
+}
+
+/// Make chrony follow the host's clock by its PTP device.
+pub(crate) fn follow_host(case: &Case<'_>, phc: &Phc) -> Remedy {
+    let path = phc.path();
+    let time = case.phc_time(phc);
+    let options = match (phc.driver(), time) {
+        // A vmclock of an unknown kernel counts UTC or TAI.
+        (_, PhcTime::Unknown | PhcTime::Monotonic) => {
+            return Remedy::advice(format!(
+                "{path} shows the host's clock, but not whether it counts UTC or TAI, 37 s apart. \
+                 Compare it with the system clock (phc_ctl {path} cmp) before chrony follows it."
+            ));
+        }
+        // TAI − UTC since 2017 (IERS Bulletin C).
+        (_, PhcTime::Tai) => "poll 3 dpoll -2 offset -37",
+        // AWS: "Set the time reference on your EC2 instance".
+        (PhcDriver::Ena, _) => "poll 0 delay 0.000010 prefer",
+        // Azure: "Time sync for Linux VMs". The host's stratum is not carried
+        // over, so it is stated.
+        (PhcDriver::HyperV, _) => "poll 3 dpoll -2 offset 0 stratum 2",
+        // Firecracker: FAQ, "How can I make sure the guest's clock is right".
+        _ => "poll 3 dpoll -2 offset 0",
+    };
+    let what = match time {
+        PhcTime::Tai => {
+            "Make chrony follow the host's clock, which counts TAI here: 37 s ahead of UTC until \
+             the next leap second."
+        }
+        PhcTime::SmearedUtc => "Make chrony follow the host's clock, which smears leap seconds.",
+        _ => "Make chrony follow the host's clock.",
+    };
+    chrony_line(case, what, &format!("refclock PHC {path} {options}")).changes(beside(case, time))
+}
+
+/// What following a PTP clock changes: beside servers that smear, two scales.
+fn beside(case: &Case<'_>, time: PhcTime) -> &'static str {
+    let smearing =
+        case.chrony_config().is_some_and(|config| config.servers.iter().any(|one| one.smears));
+    if smearing && time != PhcTime::SmearedUtc {
+        "chrony's configuration. Its NTP servers smear leap seconds and this clock may not: remove \
+         their lines, or give this one `prefer`"
+    } else {
+        "chrony's configuration; it needs no network for this source"
+    }
+}
+
+/// Debian's and Red Hat's chrony.conf allow steps in the first three updates
+/// only, long before a pause.
+pub(crate) fn makestep(case: &Case<'_>) -> Remedy {
+    chrony_line(case, "Allow chrony to step the clock at any time.", "makestep 1 -1")
+        .changes("chrony's configuration: it steps offsets above 1 s when they appear")
+}
+
+/// Give chrony a table of leap seconds, from which it sets the TAI offset.
+pub(crate) fn tai_table(case: &Case<'_>) -> [Remedy; 2] {
+    let line = "leapseclist /usr/share/zoneinfo/leap-seconds.list";
+    let changes = "chrony's configuration; not where its sources smear leap seconds";
+    // An unknown directive keeps chronyd from starting, an unknown time zone
+    // does not: the one that every chronyd knows comes first.
+    [
+        chrony_line(
+            case,
+            "Name the time zone that has the table of leap seconds, if `TZ=right/UTC date -d 'Dec \
+             31 2008 23:59:60'` knows it.",
+            "leapsectz right/UTC",
+        )
+        .changes(changes),
+        chrony_line(
+            case,
+            "Or name the table itself, if `chronyd --version` says 4.6 or later: an older one does \
+             not start with this line.",
+            line,
+        )
+        .changes(changes),
+    ]
+}

@@ -1,0 +1,105 @@
+//! What monitoring shows of adjtimex's offset, where that is not the clock's.
+
+use facts::steering::{Adjtimex, TimeKeeperKind};
+use instruments::figures;
+
+use crate::case::{Case, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
+
+/// An expression that holds where the offset does not. The bound grows by
+/// 500 µs a second between corrections: 0.5 s at chronyd's longest usual poll
+/// (1024 s), 1.02 s at systemd-timesyncd's, 16 s on a clock that is not
+/// synchronised. STA_UNSYNC alone says nothing: chronyd without `rtcsync` never
+/// clears it.
+const BY_BOUND: &str = "min_over_time(node_timex_maxerror_seconds[5m]) > 2.5";
+
+fn adjtimex<'a>(case: &Case<'a>) -> Result<&'a Adjtimex, Skipped> {
+    let fact = &case.facts.steering.adjtimex;
+    fact.known().ok_or_else(|| why_not(fact))
+}
+
+/// `offset-miscast`
+pub(crate) fn miscast(case: &Case<'_>) -> Check {
+    let state = adjtimex(case)?;
+    let Some(given_us) = state.miscast_offset_us else {
+        return Outcome::fine(match state.offset_ns {
+            0 => "adjtimex's offset is 0".to_owned(),
+            ns => format!("adjtimex's offset is {}", figures::signed(ns as f64, figures::time)),
+        });
+    };
+    let given = figures::seconds(given_us as f64 / 1e6);
+    let truth = figures::signed(state.offset_ns as f64, figures::time);
+    Finding::new(
+        Severity::Note,
+        format!("The kernel reports a clock offset of {given}; the true one is {truth}"),
+    )
+    .evidence(format!("adjtimex: offset {given_us} µs, without STA_NANO"))
+    .evidence(format!("{given_us}000 ns − 2^32 ns = {} ns, to 1 µs", state.offset_ns))
+    .why(
+        "Kernels before 6.13 take a small negative offset in nanoseconds for an unsigned number \
+         before they divide it by 1000. Whatever reads it shows 4.29 s: node_exporter's \
+         node_timex_offset_seconds, and so the alarm NodeClockSkewDetected. The clock is right.",
+    )
+    .remedy(Remedy::advice(
+        "Update the kernel: \"ntp: Remove invalid cast in time offset math\" (f5807b0606da) is in \
+         6.13, and in the long-term kernels of December 2024 and later.",
+    ))
+    .remedy(
+        Remedy::command("Until then, alert on the error bound in place of the offset.", BY_BOUND)
+            .changes("the expression of that alarm in Prometheus"),
+    )
+    .alone()
+}
+
+/// `offset-alarm-blind`
+pub(crate) fn blind(case: &Case<'_>) -> Check {
+    let readers = &case.facts.steering.offset_readers;
+    let Some(readers) = readers.known() else { return Err(why_not(readers)) };
+    let Some(reader) = readers.first() else {
+        return Err(Skipped::DoesNotApply(
+            "does not apply: nothing here monitors adjtimex".to_owned(),
+        ));
+    };
+    let state = adjtimex(case)?;
+    let never_set = case.running(&[TimeKeeperKind::Chrony, TimeKeeperKind::NtpdRs]);
+    let Some(daemon) = never_set.first().filter(|_| state.offset_ns == 0) else {
+        return Outcome::fine(format!("{reader} runs, and adjtimex's offset is in use"));
+    };
+    let daemon = daemon.kind.program();
+    let mut finding = Finding::new(
+        Severity::Note,
+        format!("The clock offset that {reader} shows is 0 for ever: {daemon} does not set it"),
+    )
+    .evidence(format!("running: {daemon}, {reader}"))
+    .evidence("adjtimex: offset 0".to_owned());
+    if let Some(tracking) = case.facts.steering.chrony.known().filter(|one| one.stratum > 0) {
+        finding = finding.evidence(format!(
+            "chronyc tracking: last offset {}, root delay {}, root dispersion {}",
+            figures::signed(tracking.last_offset_s, figures::seconds),
+            figures::seconds(tracking.root_delay_s),
+            figures::seconds(tracking.root_dispersion_s)
+        ));
+    }
+    finding
+        .why(format!(
+            "{daemon} keeps the offset to itself and corrects by frequency. An alarm on \
+             node_timex_offset_seconds, as NodeClockSkewDetected, then never fires, however wrong \
+             the clock is."
+        ))
+        .remedy(
+            Remedy::command("Alert on the error bound in place of the offset.", BY_BOUND)
+                .changes("the expression of that alarm in Prometheus"),
+        )
+        .remedy(Remedy::advice(match daemon {
+            "chronyd" => {
+                "Or run chrony_exporter: |last offset| + root dispersion + root delay / 2 bounds the \
+                 clock's error."
+            }
+            _ => "Or run ntp-metrics-exporter, which comes with ntpd-rs.",
+        }))
+        .alone()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! chronyd's sources: the host's clock beside them, and their leap seconds.
+
+use facts::hardware::PhcTime;
+use facts::steering::chrony_config::{ChronyConfig, RefClock};
+use facts::steering::{Adjtimex, TimeKeeperKind};
+
+use crate::case::{Case, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
+use crate::remedies;
+use crate::text;
+
+fn configuration<'a>(case: &Case<'a>) -> Result<&'a ChronyConfig, Skipped> {
+    if let Some(unknown) = case.facts.steering.keepers.unknown() {
+        return Err(unknown.into());
+    }
+    if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
+        return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
+    }
+    case.chrony_config().ok_or_else(|| why_not(&case.facts.steering.chrony_config))
+}
+
+/// `host-clock-unused`
+pub(crate) fn unused(case: &Case<'_>) -> Check {
+    let config = configuration(case)?;
+    if let Some(unknown) = case.facts.phcs.unknown() {
+        return Err(unknown.into());
+    }
+    let Some(phc) = case.host_phcs().next() else {
+        return Err(Skipped::DoesNotApply("does not apply: no PTP clock of a host".to_owned()));
+    };
+    if config.phcs().next().is_some() || case.phc_followed().is_some() {
+        return Outcome::fine(format!("chronyd uses a PTP clock; {} is there", phc.path()));
+    }
+    if !case.running(&[TimeKeeperKind::LinuxPtp]).is_empty() {
+        return Outcome::fine("linuxptp runs, which may use it");
+    }
+    let servers = text::count(config.servers.len(), "NTP server or pool", "NTP servers or pools");
+    Finding::new(
+        Severity::Note,
+        "The host's clock is here as a PTP device, and chronyd does not use it",
+    )
+    .evidence(format!("{}: {}", phc.path(), phc.clock_name))
+    .evidence(format!("chrony's configuration: {servers}, no refclock PHC"))
+    .why(
+        "Read without the network, it is good to microseconds where NTP is good to a millisecond \
+             or worse, and it is right again at once after a pause. It is only as right as the \
+             host's own clock.",
+    )
+    .remedy(remedies::follow_host(case, phc))
+    .alone()
+}
+
+/// How the scale of a clock and the line that names it disagree, and what to
+/// write there.
+///
+/// ```text
+/// error = what the clock is ahead of UTC + what the line adds
+///     0 = 37 − 37      TAI with `offset -37`, or `tai` and a leap table
+///    74 = 37 + 37      TAI with `offset 37`
+/// ```
+fn mistaken(line: &RefClock, time: PhcTime) -> Option<(String, &'static str)> {
+    let name = &line.parameter;
+    let (scale, other, ahead_s, option) = match time {
+        PhcTime::Tai => ("TAI", "UTC", 37.0, "offset -37"),
+        PhcTime::Utc | PhcTime::SmearedUtc | PhcTime::PerhapsSmearedUtc => {
+            ("UTC", "TAI", 0.0, "offset 0")
+        }
+        PhcTime::Monotonic => {
+            let what =
+                format!("{name} counts the time since a start, and chronyd takes it for the date");
+            return Some((what, ""));
+        }
+        PhcTime::Unknown => return None,
+    };
+    let error_s: f64 = ahead_s + line.correction_s;
+    // Half of TAI − UTC, and more than an offset that compensates a delay.
+    if error_s.abs() < 18.0 {
+        return None;
+    }
+    let what = if line.correction_s <= 0.0 {
+        format!("{name} counts {scale}, and chronyd takes it for {other}")
+    } else {
+        format!("{name} counts {scale}, and its line adds {} s", line.correction_s)
+    };
+    Some((format!("{what}: {} s off", error_s.abs()), option))
+}
+
+/// `phc-time-scale`
+pub(crate) fn time_scale(case: &Case<'_>) -> Check {
+    let config = configuration(case)?;
+    let mut findings = Vec::new();
+    let mut fine = Vec::new();
+    for line in config.phcs() {
+        let Some(phc) = case.phc_named(line) else { continue };
+        let time = case.phc_time(phc);
+        let name = &phc.clock_name;
+        let Some((what, option)) = mistaken(line, time) else {
+            fine.push(line.parameter.as_str());
+            continue;
+        };
+        let release = case.facts.kernel.release.known().map_or("unknown", String::as_str);
+        let finding = Finding::new(Severity::Error, what)
+            .evidence(format!("{}: {name}, under Linux {release}", phc.device))
+            .evidence(format!("chrony's configuration: refclock PHC {}", line.parameter))
+            .why(
+                "The driver vmclock shows TAI from Linux 7.0 on, and showed UTC before; virtio's \
+                 clocks say which by their type: 0 UTC, 1 TAI, 2 no time of day. Beside other \
+                 sources chronyd rejects such a clock; alone it makes the time wrong.",
+            );
+        findings.push(match option {
+            "" => finding
+                .remedy(Remedy::advice("Take that refclock line out of chrony's configuration.")),
+            option => finding.remedy(Remedy::advice(format!(
+                "In that refclock line, write {option} in place of the other offset or tai, and \
+                 restart chrony."
+            ))),
+        });
+    }
+    Outcome::found_or(findings, || match fine.as_slice() {
+        [] => "no refclock line names a PTP clock of a known kind".to_owned(),
+        some => format!("{}: as its driver counts", some.join(", ")),
+    })
+}
+
+/// `mixed-leap-smear`
+pub(crate) fn mixed(case: &Case<'_>) -> Check {
+    let config = configuration(case)?;
+    let (mut smeared, mut plain) = (Vec::new(), Vec::new());
+    for server in &config.servers {
+        if server.smears {
+            smeared.push(server.name.clone());
+        } else {
+            plain.push("other NTP servers".to_owned());
+        }
+    }
+    for line in config.phcs() {
+        match case.phc_named(line).map(|phc| case.phc_time(phc)) {
+            Some(PhcTime::SmearedUtc) => smeared.push(line.parameter.clone()),
+            Some(PhcTime::Utc | PhcTime::Tai) => plain.push(line.parameter.clone()),
+            _ => {}
+        }
+    }
+    plain.dedup();
+    if smeared.is_empty() || plain.is_empty() {
+        return Outcome::fine(match (smeared.len(), plain.len()) {
+            (0, 0) => "no source that is known to smear leap seconds or not to".to_owned(),
+            (0, _) => "no source that is known to smear leap seconds".to_owned(),
+            _ => "all sources smear leap seconds".to_owned(),
+        });
+    }
+    let armed = case
+        .facts
+        .steering
+        .adjtimex
+        .is_known_and(|state| state.has(Adjtimex::STA_INS) || state.has(Adjtimex::STA_DEL));
+    Finding::new(
+        if armed { Severity::Warning } else { Severity::Note },
+        "Some of chronyd's sources smear leap seconds, others do not",
+    )
+    .evidence(format!("smeared over 24 h: {}", smeared.join(", ")))
+    .evidence(format!("not known to smear: {}", plain.join(", ")))
+    .why(
+        "Around a leap second they differ by up to half a second for a day, and chronyd follows \
+         now one, now the other. AWS, Google and CockroachDB all advise one kind for the whole \
+         cluster.",
+    )
+    .remedy(Remedy::advice(
+        "Keep one kind in chrony's configuration: the cloud's servers alone, or its PTP clock and \
+         servers that do not smear.",
+    ))
+    .alone()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Sources that contradict each other, or are left unused.
+
+use facts::hardware::{Phc, VmClock};
+use facts::steering::chrony_config;
+use facts::{Fact, Facts};
+
+use crate::testing::{could_not, finding_text, fine, found, healthy_kvm_guest, unreadable};
+
+const RULE: &str = "phc-time-scale";
+
+fn with(clock_name: &str, release: &str, config: &str) -> Facts {
+    let mut facts = healthy_kvm_guest();
+    facts.kernel.release = Fact::Known(release.into());
+    facts.phcs = Fact::Known(vec![Phc {
+        device: "/dev/ptp0".into(),
+        clock_name: clock_name.into(),
+        readable: true,
+        link: None,
+    }]);
+    facts.steering.chrony_config = chrony_config::parse(config);
+    facts
+}
+
+#[test]
+fn a_vmclock_counts_utc_before_linux_7_and_tai_since() {
+    let (utc, tai) =
+        ("refclock PHC /dev/ptp0 poll 2\n", "refclock PHC /dev/ptp0 poll 2 offset -37\n");
+    for (release, config) in [("6.19.3", utc), ("7.0.0", tai)] {
+        fine(&with("vmclock", release, config), None, "phc-time-scale");
+    }
+    insta::assert_snapshot!(finding_text(&with("vmclock", "7.2.13", utc), None, "phc-time-scale"));
+    let text = finding_text(&with("vmclock", "6.12.1", tai), None, "phc-time-scale");
+    assert!(text.starts_with("Error: /dev/ptp0 counts UTC"), "{text}");
+    // The offset is added to the clock's time.
+    let text =
+        finding_text(&with("vmclock", "7.0.0", &utc.replace("poll 2", "offset 37")), None, RULE);
+    assert!(text.contains("counts TAI, and its line adds 37 s: 74 s off"), "{text}");
+    // Without a table of leap seconds chronyd does not know TAI − UTC.
+    let by_table = "refclock PHC /dev/ptp0 tai\nleapsectz right/UTC\n";
+    fine(&with("vmclock", "7.0.0", by_table), None, RULE);
+    let text = finding_text(&with("vmclock", "7.0.0", "refclock PHC /dev/ptp0 tai\n"), None, RULE);
+    assert!(text.contains("takes it for UTC: 37 s off"), "{text}");
+}
+
+#[test]
+fn each_kind_of_clock_has_its_own_line() {
+    let line = |clock_name: &str, release: &str| {
+        let facts = with(clock_name, release, "pool pool.ntp.org\n");
+        let diagnosis = crate::diagnose(&facts, None);
+        let finding = found(&diagnosis, "host-clock-unused").remove(0);
+        let command = finding.remedies[0].command.clone().unwrap_or_default();
+        command.split('\'').nth(1).unwrap_or("no line").to_owned()
+    };
+    assert_eq!(line("vmclock", "7.1.0"), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset -37");
+    assert_eq!(line("vmclock", "6.12.0"), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset 0");
+    assert_eq!(line("vmclock", "unknown"), "no line");
+    assert_eq!(line("hyperv", ""), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset 0 stratum 2");
+    assert_eq!(line("ena-ptp-05", ""), "refclock PHC /dev/ptp0 poll 0 delay 0.000010 prefer");
+    let virtio = |kind| line(&format!("Virtio PTP type {kind}/variant 0"), "7.2.0");
+    assert_eq!(virtio(0), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset 0");
+    assert_eq!(virtio(1), "refclock PHC /dev/ptp0 poll 3 dpoll -2 offset -37");
+    let monotonic = with("Virtio PTP type 2/variant 0", "7.2.0", "pool pool.ntp.org\n");
+    assert!(found(&crate::diagnose(&monotonic, None), "host-clock-unused").is_empty());
+}
+
+#[test]
+fn a_vmclock_whose_host_does_not_know_the_time_is_not_offered() {
+    let mut facts = with("vmclock", "7.1.0", "pool pool.ntp.org\n");
+    let page = |clock_status| VmClock {
+        device: "/dev/vmclock0".into(),
+        disruption_marker: 7,
+        vm_generation: None,
+        clock_status,
+    };
+    facts.vmclock = Fact::Known(page(1));
+    assert!(fine(&facts, None, "host-clock-unused").contains("no PTP clock of a host"));
+    facts.vmclock = Fact::Known(page(2));
+    finding_text(&facts, None, "host-clock-unused");
+}
+
+#[test]
+fn two_kinds_of_leap_second_are_a_note_until_one_is_announced() {
+    let config = "refclock PHC /dev/ptp0\nserver 169.254.169.123 prefer\n";
+    let facts = with("ena-ptp-05", "6.1.0", config);
+    insta::assert_snapshot!(finding_text(&facts, None, "mixed-leap-smear"));
+    for alone in ["refclock PHC /dev/ptp0\n", "server 169.254.169.123\n", "pool pool.ntp.org\n"] {
+        fine(&with("ena-ptp-05", "6.1.0", alone), None, "mixed-leap-smear");
+    }
+}
+
+#[test]
+fn without_a_readable_configuration_nothing_is_said() {
+    let mut facts = with("vmclock", "7.2.0", "");
+    facts.steering.chrony_config = unreadable().steering.chrony_config;
+    for rule in ["phc-time-scale", "host-clock-unused", "mixed-leap-smear"] {
+        could_not(&facts, None, rule);
+        could_not(&unreadable(), None, rule);
+    }
+}

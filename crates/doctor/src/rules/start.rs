@@ -1,0 +1,86 @@
+//! Where the time of day starts.
+
+use facts::kernel::LogEvent;
+use facts::kernel::version::date;
+use instruments::figures;
+
+use crate::case::{Case, log_evidence, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome};
+use crate::remedies;
+
+/// The date of a build is in the builder's time zone.
+const ZONES_S: f64 = 86_400.0;
+
+/// `clock-before-build`
+pub(crate) fn before_build(case: &Case<'_>) -> Check {
+    let built = &case.facts.kernel.built_s;
+    let Some(&built_day_s) = built.known() else { return Err(why_not(built)) };
+    let load = &case.facts.load;
+    let Some(&booted_at_s) = load.booted_at_s.known() else {
+        return Err(why_not(&load.booted_at_s));
+    };
+    let Some(&uptime_s) = load.uptime_s.known() else { return Err(why_not(&load.uptime_s)) };
+    let built_s = built_day_s as f64;
+    let behind_now_s = built_s - ZONES_S - (booted_at_s as f64 + uptime_s);
+    let at_boot = case.logged(|event| *event == LogEvent::Rtc).find_map(|line| {
+        let start_s = set_to(&line.text)?;
+        Some((line, built_s - ZONES_S - start_s)).filter(|(_, behind_s)| *behind_s > 0.0)
+    });
+    let (severity, what) = if behind_now_s > 0.0 {
+        (
+            Severity::Error,
+            format!(
+                "The clock is at least {} behind: before its kernel was built",
+                figures::seconds(behind_now_s)
+            ),
+        )
+    } else if at_boot.is_some() {
+        (Severity::Warning, "At boot the clock starts before its kernel was built".to_owned())
+    } else {
+        return Outcome::fine("after the kernel's build, now and at boot");
+    };
+    let mut finding = Finding::new(severity, what).evidence(format!(
+        "kernel built on {}; this boot began on {}",
+        date(built_day_s),
+        date(booted_at_s)
+    ));
+    if let Some((line, _)) = at_boot {
+        finding = finding.evidence(log_evidence(line));
+    }
+    finding
+        .why(
+            "This machine's RTC is wrong, or was not there to set the clock by. Until a time daemon sets \
+             it, certificates are not yet valid and files are from the past; a daemon that \
+             authenticates its servers (NTS) may not get that far.",
+        )
+        .remedy(first(case))
+        .remedy(remedies::run_time_daemon(case))
+        .alone()
+}
+
+/// Where its RTC gets the right time from.
+fn first(case: &Case<'_>) -> Remedy {
+    if case.is_guest() == Some(false) {
+        return Remedy::command(
+            "Once the clock is right, set the RTC by it; if it forgets the time again, replace its \
+             battery.",
+            "sudo hwclock --systohc",
+        )
+        .changes("the RTC");
+    }
+    Remedy::advice(
+        "Let the host give the machine its time at boot (QEMU: remove -rtc base=DATE; the default is \
+         the host's UTC).",
+    )
+}
+
+/// `… setting system clock to 2020-02-29T12:00:03 UTC (1582977603)`
+fn set_to(text: &str) -> Option<f64> {
+    let (_, rest) = text.split_once("setting system clock to ")?;
+    let (_, seconds) = rest.rsplit_once('(')?;
+    seconds.trim_end().strip_suffix(')')?.parse::<i64>().ok().map(|s| s as f64)
+}
+
+#[cfg(test)]
+mod tests;

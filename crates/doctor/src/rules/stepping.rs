@@ -1,0 +1,87 @@
+//! Whether chronyd may step the clock on a machine that pauses.
+
+use facts::kernel::LogEvent;
+use facts::steering::TimeKeeperKind;
+
+use crate::case::{Case, log_evidence, why_not};
+use crate::finding::{Finding, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
+use crate::remedies;
+use crate::rules::restore;
+
+/// Whether anything shows that this machine is paused, saved or moved.
+pub(super) fn pauses(case: &Case<'_>) -> bool {
+    case.snapshots().is_some()
+        || restore::generation_device(case).is_some()
+        || case.is_guest() == Some(true)
+            && case
+                .logged(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed))
+                .next()
+                .is_some()
+}
+
+/// `makestep-limited`
+pub(crate) fn limited(case: &Case<'_>) -> Check {
+    if let Some(unknown) = case.facts.steering.keepers.unknown() {
+        return Err(unknown.into());
+    }
+    if case.running(&[TimeKeeperKind::Chrony]).is_empty() {
+        return Err(Skipped::DoesNotApply("does not apply: chronyd does not run".to_owned()));
+    }
+    if !pauses(case) {
+        return Err(Skipped::DoesNotApply(
+            "does not apply: no evidence that this machine is ever paused".to_owned(),
+        ));
+    }
+    let Some(config) = case.chrony_config() else {
+        return Err(why_not(&case.facts.steering.chrony_config));
+    };
+    let (allowed, evidence) = match config.makestep {
+        Some(step) if step.at_any_time() => {
+            return Outcome::fine(format!(
+                "chronyd steps offsets above {} s at any time",
+                step.threshold_s
+            ));
+        }
+        Some(step) => (
+            match step.updates {
+                0 => "may never step this clock".to_owned(),
+                1 => "may step this clock only in its first update".to_owned(),
+                n => format!("may step this clock only in its first {n} updates"),
+            },
+            format!("chrony's configuration: makestep {} {}", step.threshold_s, step.updates),
+        ),
+        None => (
+            "may never step this clock".to_owned(),
+            "chrony's configuration: no makestep".to_owned(),
+        ),
+    };
+    let seen = case
+        .logged(|event| matches!(event, LogEvent::Restored | LogEvent::Resumed))
+        .filter(|line| case.is_recent(line))
+        .last();
+    let severity = if seen.is_some() { Severity::Warning } else { Severity::Note };
+    let mut finding =
+        Finding::new(severity, format!("chronyd {allowed}, and this machine can be paused"))
+            .evidence(evidence);
+    if let Some(line) = seen {
+        finding = finding.evidence(log_evidence(line));
+    } else if let Some(device) = restore::generation_device(case) {
+        finding =
+            finding.evidence(format!("ACPI device {device}: the host can save and restore it"));
+    } else if let Some(platform) = case.snapshots() {
+        finding = finding.evidence(format!("{platform} saves and restores its guests"));
+    }
+    finding
+        .why(
+            "After a pause that the kernel does not see, a saved state or a sleep of the host, the \
+             clock is behind by its length, and chronyd slews it: the loss of an hour takes twelve \
+             hours at its usual 83 333 ppm.",
+        )
+        .remedy(remedies::makestep(case))
+        .remedy(remedies::keep(case))
+        .alone()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What to do about each cause.
+
+use super::cause::{Cause, Form};
+use crate::case::Case;
+use crate::finding::Remedy;
+use crate::remedies::{READ_ONLY, add_parameter};
+
+/// The remedies.
+pub(super) fn remedies(cause: &Cause, case: &Case<'_>) -> Vec<Remedy> {
+    let guest = case.is_guest() == Some(true);
+    if cause.acquits() {
+        return not_at_fault(case);
+    }
+    match cause {
+        Cause::WrongRate { form: Form::Rewritten, .. }
+        | Cause::WrongOnce { form: Form::Rewritten | Form::Bracketed, .. } => which_is_right(guest),
+        Cause::WrongOnce { .. } if guest && is_guaranteed(case) => vec![
+            Remedy::command(
+                "Check whether the frequency correction changed: then the rate did.",
+                "chronyc tracking",
+            )
+            .changes(READ_ONLY),
+            Remedy::advice(
+                "If it did not, tsc=nowatchdog keeps the TSC in use from the next boot on.",
+            ),
+        ],
+        Cause::WrongOnce { .. } => not_at_fault(case),
+        Cause::WrongRate { .. } if guest => vec![
+            Remedy::advice(
+                "On the host: advertise the TSC's frequency (QEMU with KVM: -cpu host,+invtsc, \
+                 which blocks migration unless tsc-frequency= is set too). Do not force tsc \
+                 meanwhile.",
+            ),
+            Remedy::advice(
+                "Discipline the clock by NTP: it shows which of the two clocks is right.",
+            ),
+        ],
+        Cause::WrongRate { .. } => vec![
+            Remedy::advice("Update the firmware: it may advertise a wrong frequency."),
+            add_parameter(case, "tsc=recalibrate")
+                .changes("from the next boot on (Linux 6.3 and later): it measures and warns only"),
+        ],
+        _ => by_kind(cause, case, guest),
+    }
+}
+
+fn by_kind(cause: &Cause, case: &Case<'_>, guest: bool) -> Vec<Remedy> {
+    match cause {
+        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward
+            if guest =>
+        {
+            vec![Remedy::advice(
+                "Leave tsc unused: the host does not advance it over pauses. Use kvm-clock or the \
+                 hypervisor's page, and on the host restore the TSC before the vCPUs run.",
+            )]
+        }
+        Cause::Backward { .. } | Cause::JumpedAhead | Cause::Stopped | Cause::HostBackward => {
+            vec![Remedy::advice(
+                "Leave tsc unused, and update the firmware: it loses the counter at a suspend, or \
+                 writes it.",
+            )]
+        }
+        Cause::Halts => vec![
+            Remedy::advice("Leave tsc unused where another clock source is good enough."),
+            add_parameter(case, "processor.max_cstate=1 intel_idle.max_cstate=1")
+                .changes("from the next boot on: the counter no longer stops; idle power rises"),
+        ],
+        Cause::NotCalibrated if guest => vec![Remedy::advice(
+            "Advertise the frequency in the VMM: kvm-clock, CPUID 0x15, or tsc_early_khz= on the \
+             kernel's command line.",
+        )],
+        Cause::NotSynchronised if guest => vec![Remedy::advice(
+            "On the host: give the guest a CPU model whose TSC has a constant rate (QEMU with \
+             KVM: -cpu host,+invtsc, which blocks migration unless tsc-frequency= is set too; \
+             emulation, TCG, has none). Do not force tsc.",
+        )],
+        Cause::Warp if guest => vec![Remedy::advice(
+            "Leave tsc unused, and make the VMM start all vCPUs with one TSC offset.",
+        )],
+        Cause::FollowsFrequency if guest => vec![Remedy::advice(
+            "Leave tsc unused: the host's CPU changes its rate, or its model hides constant_tsc.",
+        )],
+        Cause::Warp | Cause::NotSynchronised | Cause::NotCalibrated | Cause::FollowsFrequency => {
+            vec![Remedy::advice("Update the firmware; do not force tsc.")]
+        }
+        Cause::RateUnknown { .. } => vec![
+            Remedy::command(
+                "Find the TSC's true rate in the log of the boot.",
+                "sudo journalctl --dmesg --grep 'tsc: (Detected|Refined)'",
+            )
+            .changes(READ_ONLY),
+        ],
+        _ => vec![
+            Remedy::command(
+                "Find the figures in the full log.",
+                "sudo journalctl --dmesg --grep 'clocksource|tsc|TSC'",
+            )
+            .changes(READ_ONLY),
+        ],
+    }
+}
+
+/// The remedies where the two clocks did run apart: no parameter that silences
+/// the watchdog.
+fn which_is_right(guest: bool) -> Vec<Remedy> {
+    let fix = if guest {
+        "Leave tsc unused until the host keeps it right: over a migration it needs TSC scaling or \
+         hosts of one frequency. Do not silence the watchdog (tsc=nowatchdog, tsc=reliable)."
+    } else {
+        "Leave tsc unused until it is known that the reference is wrong: update the firmware. Do \
+         not silence the watchdog (tsc=nowatchdog, tsc=reliable) before."
+    };
+    vec![
+        Remedy::command(
+            "Find out by NTP which of the two clocks is right: its frequency correction under \
+             each source shows it.",
+            "chronyc tracking",
+        )
+        .changes(READ_ONLY),
+        Remedy::advice(fix),
+    ]
+}
+
+/// The remedies when the TSC seems not at fault: tsc=nowatchdog only where the
+/// CPU guarantees it.
+fn not_at_fault(case: &Case<'_>) -> Vec<Remedy> {
+    if !is_guaranteed(case) {
+        return vec![Remedy::advice(if case.is_guest() == Some(true) {
+            "Leave tsc unused: the host does not guarantee it either (QEMU with KVM: -cpu \
+             host,+invtsc, which blocks migration unless tsc-frequency= is set too)."
+        } else {
+            "Leave tsc unused: the CPU does not guarantee it either (constant_tsc, nonstop_tsc)."
+        })];
+    }
+    vec![
+        Remedy::command("Check that the CPUs' counters agree.", "parachron bench")
+            .changes(READ_ONLY),
+        add_parameter(case, "tsc=nowatchdog").changes(
+            "from the next boot on the kernel uses the TSC without a watchdog (Linux 5.4 and \
+             later), and does not notice one that goes wrong",
+        ),
+    ]
+}
+
+fn is_guaranteed(case: &Case<'_>) -> bool {
+    case.flags().is_ok_and(|flags| flags.constant_tsc && flags.nonstop_tsc)
+}

@@ -1,0 +1,110 @@
+//! The frequencies of the two counters in the watchdog's lines.
+
+use instruments::figures;
+
+use crate::case::Case;
+use crate::case::trust::{kernel_tsc_hz, named_hz, page_hz};
+
+/// The ACPI PM timer's frequency, the same on all machines.
+pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
+
+/// The frequency of most HPETs, and of those in Intel's chip sets since 2015.
+const HPET_HZ: [f64; 2] = [14_318_180.0, 24_000_000.0];
+
+/// The length of the watchdog's interval when it is on time, s
+/// (kernel/time/clocksource.c, WATCHDOG_INTERVAL), and a little longer.
+const ON_TIME_S: std::ops::Range<f64> = 0.4..0.65;
+
+/// A frequency, and where it is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Rate {
+    pub(super) hz: f64,
+    pub(super) from: From,
+}
+
+/// Where a frequency is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// The kernel's log.
+    Log,
+    /// The kvm-clock page.
+    Page,
+    /// CPUID.
+    Cpuid,
+    /// The name of the CPU in /proc/cpuinfo.
+    CpuName,
+    /// CONFIG_HZ.
+    Configuration,
+    /// The counter's specification.
+    Fixed,
+    /// That of most such counters.
+    Assumed,
+}
+
+impl From {
+    /// How far the frequency may be off, as a part of it.
+    pub(super) fn tolerance(self) -> f64 {
+        match self {
+            Self::Log | Self::Page | Self::Configuration | Self::Fixed => 2e-3,
+            Self::Cpuid | Self::CpuName | Self::Assumed => 1e-2,
+        }
+    }
+}
+
+impl Rate {
+    /// `2.600 GHz by CPUID`
+    pub(super) fn in_words(&self) -> String {
+        let from = match self.from {
+            From::Log => "by the kernel log",
+            From::Page => "by the kvm-clock page",
+            From::Cpuid => "by CPUID",
+            From::CpuName => "by the CPU's name",
+            From::Configuration => "by CONFIG_HZ",
+            From::Fixed => "by its specification",
+            From::Assumed => "as most have; the log does not give it",
+        };
+        format!("{} {from}", figures::hz(self.hz))
+    }
+}
+
+/// The TSC's rate, from the best source there is.
+pub(super) fn tsc(case: &Case<'_>) -> Option<Rate> {
+    let facts = case.facts;
+    let rate = |from, hz: Option<f64>| hz.map(|hz| Rate { hz, from });
+    rate(From::Log, kernel_tsc_hz(case).map(|hz| hz as f64))
+        .or_else(|| rate(From::Page, facts.pvclock_page.known().and_then(page_hz)))
+        .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64)))
+        .or_else(|| rate(From::CpuName, named_hz(case)))
+}
+
+/// The rate of the reference `name`, which counted `ticks`.
+pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate> {
+    let rate = |from, hz| Some(Rate { hz, from });
+    match name {
+        "acpi_pm" => rate(From::Fixed, ACPI_PM_HZ),
+        "hpet" => match hpet_hz(case) {
+            Some(hz) => rate(From::Log, hz),
+            None => {
+                let on_time = |hz: &f64| ON_TIME_S.contains(&(ticks as f64 / hz));
+                rate(From::Assumed, HPET_HZ.into_iter().find(on_time).unwrap_or(HPET_HZ[0]))
+            }
+        },
+        "jiffies" | "refined-jiffies" => rate(From::Configuration, ticks_a_second(case)?),
+        _ => None,
+    }
+}
+
+/// `hpet0: 3 comparators, 64-bit 14.318180 MHz counter`
+fn hpet_hz(case: &Case<'_>) -> Option<f64> {
+    case.log().ok()?.iter().find_map(|line| {
+        let (head, _) = line.text.split_once(" MHz counter")?;
+        let mhz: f64 = head.rsplit(' ').next()?.parse().ok()?;
+        (mhz > 0.0).then_some(mhz * 1e6)
+    })
+}
+
+/// CONFIG_HZ.
+fn ticks_a_second(case: &Case<'_>) -> Option<f64> {
+    let hz: f64 = case.facts.kernel.configuration.known()?.get("HZ")?.parse().ok()?;
+    (1.0..=10_000.0).contains(&hz).then_some(hz)
+}

@@ -1,0 +1,42 @@
+//! The diagnosis of machines in testdata/machines, as a person reads it.
+
+mod expected;
+mod trees;
+
+use doctor::finding::Diagnosis;
+
+/// The diagnosis in few lines: verdict, findings, what could not be checked.
+fn in_short(diagnosis: &Diagnosis) -> String {
+    let mut text = format!("{}\n", diagnosis.verdict);
+    for finding in &diagnosis.findings {
+        text += &format!("{:?} {}: {}\n", finding.severity, finding.rule, finding.what);
+        for line in &finding.evidence {
+            text += &format!("  | {line}\n");
+        }
+    }
+    for entry in diagnosis.checked.iter().filter(|entry| !entry.could_check) {
+        text += &format!("not checked {}: {}\n", entry.rule, entry.outcome);
+    }
+    text
+}
+
+macro_rules! machines {
+    ($($test:ident: $name:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            insta::assert_snapshot!(in_short(&trees::diagnosis($name)));
+        }
+    )*};
+}
+
+machines! {
+    container_in_vm: "container-in-vm",
+    contradictory: "contradictory",
+    ec2_xen: "ec2-xen",
+    firecracker_kvm_debian12: "firecracker-kvm-debian12",
+    hyperv_guest: "hyperv-guest",
+    kvm_guest_hpet_tsc_unstable: "kvm-guest-hpet-tsc-unstable",
+    no_sys: "no-sys",
+    virtualbox_acpi_pm: "virtualbox-acpi-pm",
+    vmware_guest: "vmware-guest",
+}

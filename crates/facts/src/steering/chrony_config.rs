@@ -1,0 +1,262 @@
+//! chronyd's configuration, as far as its corrections depend on it.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Fact;
+use crate::kernel::command_line::WITHHELD;
+
+/// chronyd's default `maxslewrate`, ppm (chrony.conf(5)).
+pub const DEFAULT_MAX_SLEW_RATE_PPM: f64 = 83_333.333;
+
+/// What `tai` adds to a clock's time, s: TAI − UTC is 37 s since 2017 (IERS
+/// Bulletin C).
+const FROM_TAI_S: f64 = -37.0;
+
+/// Directives that are kept; the rest may hold keys, addresses and paths.
+const DIRECTIVES: [&str; 11] = [
+    "server",
+    "pool",
+    "peer",
+    "refclock",
+    "makestep",
+    "maxslewrate",
+    "leapsectz",
+    "leapseclist",
+    "leapsecmode",
+    "smoothtime",
+    "rtcsync",
+];
+
+/// Time servers known to spread leap seconds over the 24 hours around them
+/// (AWS "Precision clock and time synchronization", Google "NTP leap smear").
+const SMEARING: [&str; 9] = [
+    "169.254.169.123",
+    "fd00:ec2::123",
+    "time.aws.com",
+    "metadata.google.internal",
+    "time.google.com",
+    "time1.google.com",
+    "time2.google.com",
+    "time3.google.com",
+    "time4.google.com",
+];
+
+/// What chronyd is configured to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChronyConfig {
+    /// NTP servers, pools and peers.
+    pub servers: Vec<NtpServer>,
+    /// Reference clocks.
+    pub refclocks: Vec<RefClock>,
+    /// When it may step; `null`: never.
+    pub makestep: Option<MakeStep>,
+    /// The fastest it slews, ppm, where the configuration says.
+    pub max_slew_rate_ppm: Option<f64>,
+    /// It has a table of leap seconds: `leapsectz` or `leapseclist`.
+    pub leap_table: bool,
+    /// `leapsecmode`: `system`, `step`, `slew`, `ignore`.
+    pub leap_mode: Option<String>,
+}
+
+/// An NTP server, pool or peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NtpServer {
+    /// Its name, where it is a cloud's own or link-local; else `withheld`.
+    pub name: String,
+    /// It is known to smear leap seconds.
+    pub smears: bool,
+}
+
+/// A `refclock` line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RefClock {
+    /// `PHC`, `SOCK`, `SHM`, `PPS`.
+    pub driver: String,
+    /// `/dev/ptp0` of a PHC; else `withheld`.
+    pub parameter: String,
+    /// What chronyd adds to its time, s: its `offset`, and by `tai` −37 where
+    /// there is a table of leap seconds, which `tai` needs (chrony.conf(5)).
+    pub correction_s: f64,
+}
+
+/// A `makestep` line.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MakeStep {
+    /// Offsets above this are stepped, s.
+    pub threshold_s: f64,
+    /// In so many first updates; negative: in all.
+    pub updates: i64,
+}
+
+impl MakeStep {
+    /// Whether chronyd may step long after its start.
+    pub fn at_any_time(self) -> bool {
+        self.updates < 0
+    }
+}
+
+impl ChronyConfig {
+    /// Reference clocks that are PTP clocks.
+    pub fn phcs(&self) -> impl Iterator<Item = &RefClock> {
+        self.refclocks.iter().filter(|one| one.driver.eq_ignore_ascii_case("PHC"))
+    }
+}
+
+/// A line's words; none of a comment (chrony.conf(5): `#`, `%`, `!`, `;`).
+fn words(line: &str) -> Vec<&str> {
+    let line = line.trim();
+    if line.starts_with(['#', '%', '!', ';']) {
+        return Vec::new();
+    }
+    line.split_whitespace().collect()
+}
+
+fn directive(words: &[&str]) -> Option<&'static str> {
+    let first = words.first()?;
+    DIRECTIVES.into_iter().find(|one| one.eq_ignore_ascii_case(first))
+}
+
+/// The kept part of a configuration: a line a directive, without the names of
+/// servers, but those of clouds.
+pub fn reduce(text: &str) -> String {
+    let mut kept = String::new();
+    for line in text.lines() {
+        let words = words(line);
+        let Some(name) = directive(&words) else { continue };
+        kept.push_str(name);
+        match name {
+            "server" | "pool" | "peer" => {
+                let server = words.get(1).copied().unwrap_or_default();
+                kept.push(' ');
+                kept.push_str(if is_public(server) { server } else { WITHHELD });
+            }
+            "refclock" => refclock(&words, &mut kept),
+            "leapseclist" | "rtcsync" => {}
+            _ => words.iter().skip(1).take(2).for_each(|word| {
+                kept.push(' ');
+                kept.push_str(word);
+            }),
+        }
+        kept.push('\n');
+    }
+    kept
+}
+
+fn refclock(words: &[&str], kept: &mut String) {
+    let driver = words.get(1).copied().unwrap_or_default();
+    let parameter = words.get(2).copied().unwrap_or_default();
+    let is_known = ["PHC", "SOCK", "SHM", "PPS"].iter().any(|one| driver.eq_ignore_ascii_case(one));
+    let device = parameter.split(':').next().unwrap_or_default();
+    let shown = if device.starts_with("/dev/ptp") { device } else { WITHHELD };
+    kept.push_str(&format!(" {} {shown}", if is_known { driver } else { WITHHELD }));
+    let options: Vec<&str> = words.iter().skip(3).copied().collect();
+    for (at, option) in options.iter().enumerate() {
+        match (*option, options.get(at + 1)) {
+            ("tai", _) => kept.push_str(" tai"),
+            ("offset", Some(number)) if number.parse::<f64>().is_ok() => {
+                kept.push_str(&format!(" offset {number}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a server's name names no person: a cloud's, or link-local.
+fn is_public(name: &str) -> bool {
+    SMEARING.contains(&name)
+        || match name.parse() {
+            Ok(IpAddr::V4(address)) => address.is_link_local(),
+            Ok(IpAddr::V6(address)) => address.is_unicast_link_local(),
+            Err(_) => false,
+        }
+}
+
+/// Whether a server of this name or address is known to smear leap seconds.
+pub fn smears(name: &str) -> bool {
+    SMEARING.contains(&name)
+}
+
+/// A configuration, whole or reduced. What is not understood is passed over,
+/// as chronyd would not have started with it.
+pub fn parse(text: &str) -> Fact<ChronyConfig> {
+    let mut config = ChronyConfig::default();
+    let mut in_tai = Vec::new();
+    for line in reduce(text).lines() {
+        let words = words(line);
+        let word = |at: usize| words.get(at).copied().unwrap_or_default();
+        let number = |at: usize| word(at).parse::<f64>().ok().filter(|one| one.is_finite());
+        match word(0) {
+            "server" | "pool" | "peer" => {
+                config.servers.push(NtpServer { name: word(1).to_owned(), smears: smears(word(1)) })
+            }
+            "refclock" => {
+                let offset =
+                    words.iter().position(|one| *one == "offset").and_then(|at| number(at + 1));
+                in_tai.push(words.contains(&"tai"));
+                config.refclocks.push(RefClock {
+                    driver: word(1).to_owned(),
+                    parameter: word(2).to_owned(),
+                    correction_s: offset.unwrap_or_default(),
+                });
+            }
+            "makestep" => {
+                // With fewer than two numbers chronyd does not start.
+                config.makestep = number(1)
+                    .zip(word(2).parse().ok())
+                    .map(|(threshold_s, updates)| MakeStep { threshold_s, updates });
+            }
+            "maxslewrate" => config.max_slew_rate_ppm = number(1),
+            "leapsectz" | "leapseclist" => config.leap_table = true,
+            "leapsecmode" => config.leap_mode = Some(word(1).to_owned()),
+            _ => {}
+        }
+    }
+    if config.leap_table {
+        for (clock, _) in config.refclocks.iter_mut().zip(in_tai).filter(|(_, tai)| *tai) {
+            clock.correction_s += FROM_TAI_S;
+        }
+    }
+    Fact::Known(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Debian's package and two clouds configure it.
+    const TEXT: &str = "# a comment\nconfdir /etc/chrony/conf.d\npool 2.debian.pool.ntp.org iburst\n\
+        Server 169.254.169.123 prefer iburst minpoll 4\nkeyfile /etc/chrony/chrony.keys\n\
+        refclock PHC /dev/ptp_hyperv poll 3 dpoll -2 offset 0 stratum 2\n\
+        refclock PHC /dev/ptp1:nocrossts tai\nrefclock SOCK /run/secret.sock\n\
+        makestep 1 3\nmaxslewrate 500\nleapseclist /usr/share/zoneinfo/leap-seconds.list\nrtcsync\n";
+
+    #[test]
+    fn what_corrections_depend_on_is_read() {
+        let config = parse(TEXT).known().unwrap().clone();
+        let names: Vec<_> =
+            config.servers.iter().map(|one| (one.name.as_str(), one.smears)).collect();
+        assert_eq!(names, [(WITHHELD, false), ("169.254.169.123", true)]);
+        assert_eq!(config.phcs().map(|one| one.correction_s).collect::<Vec<_>>(), [0.0, -37.0]);
+        let corrections = |text: &str| parse(text).known().unwrap().refclocks[0].correction_s;
+        assert_eq!(corrections("refclock PHC /dev/ptp0 tai\n"), 0.0, "no table");
+        assert_eq!(corrections("refclock PHC /dev/ptp0 offset 37\n"), 37.0);
+        assert!(parse("makestep\n").known().unwrap().makestep.is_none(), "not a valid line");
+        assert_eq!(config.refclocks[2].parameter, WITHHELD);
+        assert_eq!(config.makestep, Some(MakeStep { threshold_s: 1.0, updates: 3 }));
+        assert_eq!((config.max_slew_rate_ppm, config.leap_table), (Some(500.0), true));
+        assert!(parse("").known().unwrap().makestep.is_none());
+    }
+
+    #[test]
+    fn reduced_again_it_is_the_same() {
+        let reduced = reduce(TEXT);
+        assert_eq!(reduce(&reduced), reduced);
+        for secret in ["debian", "keys", "sock", "zoneinfo"] {
+            assert!(!reduced.contains(secret), "{reduced}");
+        }
+        assert_eq!(parse(&reduced), parse(TEXT));
+    }
+}

@@ -1,0 +1,216 @@
+//! While fewer than half of the independent sources lie, no correction leaves
+//! the clock further from the truth than it was, or than the right sources'
+//! bounds allow; and no error reported to the kernel is smaller than the clock's, but for
+//! those bounds.
+//!
+//! Each history is made from its number: which sources there are, which of
+//! them lie in concert and by how much, how wrong the clock is at the start,
+//! and then pauses that are detected or not, outages, lies that change. The
+//! host lies with all of its faces, its RTC included.
+//!
+//! `PARACHRON_HISTORIES=1000000 cargo test --release -p parachron-keeper --test
+//! never_worse` runs as many; a failure names the history.
+
+mod model;
+
+use keeper::{Policy, SourceKind};
+use model::{MS, Machine, S, Source};
+
+/// Histories in an ordinary run.
+const HISTORIES: u64 = 3000;
+
+/// xorshift64* (Vigna, 2016).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        // SplitMix64's constants: neighbouring numbers begin unlike.
+        let mixed = (seed.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Self((mixed ^ (mixed >> 31)) | 1)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % limit
+    }
+
+    fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    /// From microseconds to days, either way.
+    fn lie_ns(&mut self) -> i64 {
+        let size = 1000_i64 << self.below(37);
+        let size = size + self.below(size.unsigned_abs()) as i64;
+        if self.one_in(2) { size } else { -size }
+    }
+}
+
+/// The faces of one host, and servers: by voice.
+struct Fleet {
+    sources: Vec<Source>,
+    /// Indices of the sources of each voice.
+    voices: Vec<Vec<usize>>,
+    /// How many of the voices lie: the first ones.
+    liars: usize,
+}
+
+impl Fleet {
+    fn new(random: &mut Random) -> Self {
+        let mut fleet = Self { sources: Vec::new(), voices: Vec::new(), liars: 0 };
+        if !random.one_in(4) {
+            let faces = [
+                (SourceKind::VmClock, 100 + random.below(100_000)),
+                (SourceKind::Phc, 100 + random.below(100_000)),
+                (SourceKind::Rtc, S / 2),
+            ];
+            let mut voice = Vec::new();
+            for (kind, bound_ns) in faces {
+                if random.one_in(2) {
+                    voice.push(fleet.sources.len());
+                    fleet.sources.push(Source::honest(kind, bound_ns));
+                }
+            }
+            fleet.voices.extend((!voice.is_empty()).then_some(voice));
+        }
+        let servers = random.below(5) + u64::from(fleet.voices.is_empty());
+        for _ in 0..servers {
+            fleet.voices.push(vec![fleet.sources.len()]);
+            let bound_ns = 10_000 + random.below(20_000_000);
+            fleet.sources.push(Source::honest(SourceKind::Ntp, bound_ns));
+        }
+        // The host is among the liars half of the time.
+        if random.one_in(2) {
+            fleet.voices.reverse();
+        }
+        fleet.liars = random.below((fleet.voices.len() as u64).div_ceil(2)) as usize;
+        fleet
+    }
+
+    fn lying(&self) -> impl Iterator<Item = usize> {
+        self.voices.iter().take(self.liars).flatten().copied()
+    }
+
+    /// How far a falseticker that agrees with one of the right may be from it:
+    /// twice its bound. The RTC's is that of a difference of two readings.
+    fn bound_ns(&self) -> u64 {
+        let right = self.voices.iter().skip(self.liars).flatten().map(|&index| self.sources[index]);
+        let within = |source: Source| match source.kind {
+            SourceKind::Rtc => 4 * source.bound_ns,
+            _ => 2 * source.bound_ns,
+        };
+        right.map(within).max().unwrap_or(0)
+    }
+}
+
+fn lie(machine: &mut Machine, fleet: &Fleet, by_ns: i64) {
+    for index in fleet.lying() {
+        machine.sources[index].lie_ns = by_ns;
+    }
+}
+
+/// One thing that happens.
+fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
+    match random.below(6) {
+        0 => machine.samples(random.below(150)),
+        1 | 2 => {
+            let for_ns = (1_000_000 << random.below(26)) + random.below(1000) * 1_000_000;
+            machine.clock.pause(for_ns);
+            let seen = (!random.one_in(3)).then(|| machine.seen(for_ns));
+            machine.sample(seen.as_slice());
+        }
+        3 => {
+            let by_ns = random.lie_ns();
+            lie(machine, fleet, by_ns);
+        }
+        4 => {
+            let index = random.below(machine.sources.len() as u64) as usize;
+            machine.sources[index].is_unreachable ^= true;
+        }
+        // The network is down, or up again.
+        _ => {
+            let is_down = random.one_in(2);
+            let servers = machine.sources.iter_mut();
+            servers
+                .filter(|source| source.kind == SourceKind::Ntp)
+                .for_each(|source| source.is_unreachable = is_down);
+        }
+    }
+}
+
+/// Runs a history; what it did that it must not.
+fn run(history: u64) -> Result<usize, String> {
+    let random = &mut Random::new(history);
+    let fleet = Fleet::new(random);
+    let policy = Policy::default();
+    let mut machine = Machine::new(policy.clone(), &fleet.sources, 0, history);
+    let by_ns = random.lie_ns();
+    lie(&mut machine, &fleet, by_ns);
+    // How wrong a clock is, an RTC alone cannot show: it shows by how much more.
+    let has_time = fleet.sources.iter().any(|source| source.kind != SourceKind::Rtc);
+    if has_time && random.one_in(3) {
+        machine.clock.realtime_ns += random.lie_ns() / MS * MS;
+    }
+    // Before the network is up.
+    if random.one_in(3) {
+        let servers = machine.sources.iter_mut();
+        servers
+            .filter(|source| source.kind == SourceKind::Ntp)
+            .for_each(|source| source.is_unreachable = true);
+    }
+    machine.samples(random.below(4));
+    for _ in 0..random.below(8) {
+        happen(&mut machine, &fleet, random);
+        machine.samples(2);
+    }
+    let mut allowed_ns = fleet.bound_ns() + policy.tolerance_ns;
+    for (before, after) in &machine.corrections {
+        if after.unsigned_abs() > before.unsigned_abs().max(allowed_ns) {
+            return Err(format!(
+                "history {history}: an error of {before} ns became {after} ns (allowed \
+                 {allowed_ns}), {} of {} voices lie\n{:#?}",
+                fleet.liars,
+                fleet.voices.len(),
+                machine.sources
+            ));
+        }
+        // By an RTC alone, what each leaves is still there at the next.
+        if !has_time {
+            allowed_ns += fleet.bound_ns();
+        }
+    }
+    for (reported_ns, error_ns) in &machine.clock.max_errors {
+        if error_ns.saturating_sub(*reported_ns) > allowed_ns {
+            return Err(format!(
+                "history {history}: reported {reported_ns} ns, is {error_ns} ns, {} lie\n{:#?}",
+                fleet.liars, machine.sources
+            ));
+        }
+    }
+    Ok(machine.corrections.len())
+}
+
+#[test]
+fn a_right_clock_is_never_made_worse() {
+    let wanted = std::env::var("PARACHRON_HISTORIES").ok();
+    let histories = wanted.map_or(HISTORIES, |count| count.parse().expect("a number"));
+    let mut corrections = 0;
+    let mut failures = Vec::new();
+    let one = std::env::var("PARACHRON_HISTORY").ok().map(|one| one.parse().expect("a number"));
+    for history in one.map_or(0..histories, |one: u64| one..one + 1) {
+        match run(history) {
+            Ok(made) => corrections += made as u64,
+            Err(why) => failures.push(why),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures[..failures.len().min(20)].join("\n")
+    );
+    // It is no great thing to be harmless by doing nothing.
+    assert!(corrections > histories / 2, "{corrections} corrections in {histories} histories");
+}

@@ -1,0 +1,69 @@
+//! What this KVM does with a TSC offset that is set.
+
+use vmm::MachineError;
+
+/// How far the offset is moved: some seconds.
+const MOVED: u64 = 1 << 34;
+
+/// What becomes of an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TscOffsets {
+    /// It stays as it was set.
+    Kept,
+    /// It stays as it was before: software KVMs.
+    Ignored,
+    /// KVM changes it at each entry, so that the guest's TSC does not go back.
+    Moved,
+}
+
+impl TscOffsets {
+    /// Sets one on a fresh vCPU, so that a fault of our own code is not taken
+    /// for KVM's.
+    ///
+    /// # Errors
+    /// KVM's own.
+    pub(crate) fn probe() -> Result<Self, MachineError> {
+        let failed = |call| move |error| MachineError::Kvm { call, error };
+        let vm = vmm::kvm::open()?.create_vm().map_err(failed("KVM_CREATE_VM"))?;
+        let vcpu = vm.create_vcpu(0).map_err(failed("KVM_CREATE_VCPU"))?;
+        let before = vmm::kvm::tsc_offset(&vcpu)?;
+        let set = before.wrapping_add(MOVED);
+        vmm::kvm::set_tsc_offset(&vcpu, set)?;
+        Ok(Self::of(before, set, vmm::kvm::tsc_offset(&vcpu)?))
+    }
+
+    const fn of(before: u64, set: u64, now: u64) -> Self {
+        if now == set {
+            Self::Kept
+        } else if now == before {
+            Self::Ignored
+        } else {
+            Self::Moved
+        }
+    }
+
+    /// Why a guest's TSC is not where it was set, if that is KVM's doing.
+    pub(crate) const fn why(self) -> Option<&'static str> {
+        match self {
+            Self::Kept => None,
+            Self::Ignored => Some("this KVM ignores a TSC offset: it reads back as before"),
+            // kvm_arch_vcpu_load, arch/x86/kvm/x86.c: kvm_check_tsc_unstable().
+            Self::Moved => Some(
+                "this KVM changes a TSC offset by itself, as it does where the host's kernel has \
+                 marked the TSC unstable",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_is_kept_ignored_or_moved() {
+        assert_eq!(TscOffsets::of(5, 9, 9), TscOffsets::Kept);
+        assert_eq!(TscOffsets::of(5, 9, 5), TscOffsets::Ignored);
+        assert_eq!(TscOffsets::of(5, 9, 7), TscOffsets::Moved);
+    }
+}

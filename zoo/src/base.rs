@@ -1,0 +1,57 @@
+//! What runs a machine: each base turns a row into a hypervisor's command
+//! line, after it has made the files that this boots.
+
+mod debian;
+mod emulated;
+mod kvm;
+mod uml;
+mod xen;
+
+use std::path::{Path, PathBuf};
+
+use crate::machine::Start;
+use crate::outcome::Failure;
+use crate::packages::{Kernel, Suite};
+use crate::table::{Base, Row, Table};
+
+/// What all rows are built from.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) table: Table,
+    /// The cache of packages.
+    pub(crate) cache: PathBuf,
+    /// The folder of this workspace's static programs: `parachron`,
+    /// `guest-clock` (`zoo/src/bin`) and `ntp-server` (`e2e/src/bin`).
+    pub(crate) programs: PathBuf,
+}
+
+impl Workshop {
+    /// A suite's packages.
+    pub(crate) fn suite(&self, name: &str) -> Result<Suite, Failure> {
+        Ok(Suite::open(&self.cache, &self.table, name)?)
+    }
+
+    /// A kernel of the table.
+    pub(crate) fn kernel(&self, name: &str) -> Result<Kernel, Failure> {
+        let suite = self.table.kernels.get(name);
+        let suite = suite.ok_or_else(|| format!("zoo/machines.toml has no kernel {name}"))?;
+        Ok(self.suite(suite)?.kernel()?)
+    }
+
+    /// busybox, static.
+    pub(crate) fn busybox(&self) -> Result<PathBuf, Failure> {
+        let folder = self.suite("bookworm")?.unpacked("busybox-static")?;
+        Ok(folder.join("bin/busybox"))
+    }
+}
+
+/// Makes a row's files in a folder, and says how it is started.
+pub(crate) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
+    match row.base {
+        Base::Emulated => emulated::prepare(workshop, row, folder),
+        Base::Debian => debian::prepare(workshop, row, folder),
+        Base::Xen => xen::prepare(workshop, row, folder),
+        Base::Kvm => kvm::prepare(workshop, row, folder),
+        Base::Uml => uml::prepare(workshop, row, folder),
+    }
+}

@@ -1,0 +1,111 @@
+//! A whole Debian on QEMU's software emulation, with systemd and what else its
+//! packages bring. Its disk is made once and kept in the cache; what a machine
+//! writes is lost with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Workshop;
+use super::emulated::{self, Boot};
+use crate::initramfs;
+use crate::machine::Start;
+use crate::modules::Modules;
+use crate::outcome::{Failure, Unavailable};
+use crate::table::{Row, System};
+use crate::tools;
+
+/// The first program, and what it adds to the disk.
+const INIT: &[u8] = include_bytes!("debian.sh");
+const UNIT: &[u8] = include_bytes!("line.service");
+
+const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
+
+/// No login on the line, and nothing of systemd's on it.
+const PARAMETERS: &str =
+    "console=ttyS0 quiet panic=-1 systemd.getty_auto=no systemd.show_status=no net.ifnames=0";
+
+/// Room on the disk beyond what is on it.
+const SIZE: &str = "700M";
+
+pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
+    let name = row.system.as_ref().ok_or_else(|| "a row of debian has a system".to_owned())?;
+    let system = workshop.table.systems.get(name);
+    let system = system.ok_or_else(|| format!("zoo/machines.toml has no system {name}"))?;
+    let disk = disk(workshop, name, system)?;
+    let kernel = workshop.kernel(&row.kernel)?;
+    let mut modules: Vec<&str> = MODULES.to_vec();
+    modules.extend(row.modules.iter().map(String::as_str));
+    if row.network {
+        modules.push("virtio_net");
+    }
+    let modules = Modules::below(&kernel.modules).with_dependencies(&modules)?;
+    let files = [("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
+    let programs = emulated::programs(workshop)?;
+    let initrd = folder.join("initrd");
+    let archive = initramfs::archive(INIT, &programs, &files, &modules);
+    archive
+        .and_then(|bytes| fs::write(&initrd, bytes))
+        .map_err(|error| format!("{}: {error}", initrd.display()))?;
+    let drive = format!("-drive if=virtio,format=raw,snapshot=on,file={}", disk.display());
+    let network = if row.network { emulated::NETWORK } else { "" };
+    let boot = Boot {
+        kernel: kernel.image,
+        linux: Some((
+            initrd.display().to_string(),
+            format!("{PARAMETERS} {} {}", emulated::DISPOSABLE, row.append),
+        )),
+        options: format!("{} {drive} {network} {}", emulated::LINE, row.options),
+    };
+    emulated::start(workshop, row, &boot, folder)
+}
+
+/// The disk of a system, made when it is not in the cache.
+fn disk(workshop: &Workshop, name: &str, system: &System) -> Result<PathBuf, Failure> {
+    let folder = workshop.cache.join("systems");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let disk = folder.join(format!("{name}.ext4"));
+    if disk.exists() {
+        return Ok(disk);
+    }
+    println!("making {name} of {}", system.suite);
+    let tree = folder.join(name);
+    if !tree.exists() {
+        let part = folder.join(format!("{name}.part"));
+        let _ = fs::remove_dir_all(&part);
+        bootstrap(workshop, system, &part)?;
+        fs::rename(&part, &tree).map_err(|error| error.to_string())?;
+    }
+    let part = folder.join(format!("{name}.ext4.part"));
+    let _ = fs::remove_file(&part);
+    let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
+    make.args(["-q", "-t", "ext4", "-d"]).arg(&tree).arg(&part).arg(SIZE);
+    let needs = |why| Unavailable::new(why, "apt-get install e2fsprogs; room on the disk");
+    tools::output_of(&mut make).map_err(needs)?;
+    fs::rename(&part, &disk).map_err(|error| error.to_string())?;
+    Ok(disk)
+}
+
+/// A tree of packages as they are after their installation, which takes root.
+fn bootstrap(workshop: &Workshop, system: &System, tree: &Path) -> Result<(), Failure> {
+    let address = workshop.table.suites.get(&system.suite).and_then(|suite| suite.first());
+    let address = address.and_then(|suite| suite.split_once(' '));
+    let (address, suite) =
+        address.ok_or_else(|| format!("zoo/machines.toml has no suite {}", system.suite))?;
+    let package = workshop.suite(MMDEBSTRAP_SUITE)?.unpacked("mmdebstrap")?;
+    let mut command = Command::new("perl");
+    command
+        .arg(package.join("usr/bin/mmdebstrap"))
+        .args(["--quiet", "--variant=minbase", "--aptopt=APT::Sandbox::User \"root\""])
+        .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
+        .arg(format!("--keyring={}", crate::packages::KEYRING))
+        .arg(format!("--include={}", system.packages.join(",")))
+        .arg(suite)
+        .arg(tree)
+        .arg(address);
+    let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
+    Ok(tools::output_of(&mut command).map(drop).map_err(needs)?)
+}
+
+/// Its mmdebstrap is a script of this system's perl.
+const MMDEBSTRAP_SUITE: &str = "bookworm";

@@ -1,0 +1,27 @@
+#!/bin/busybox sh
+# The first program of a whole Debian: mounts its disk, adds our programs and
+# the line, and hands over to systemd.
+
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+while read -r module; do
+    insmod "/modules/$module" || echo "init: $module was not loaded"
+done </modules/order
+mkdir /disk
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    [ -b /dev/vda ] && break
+    usleep 100000
+done
+mount -t ext4 /dev/vda /disk
+cp /bin/busybox /bin/parachron /bin/guest-clock /disk/usr/bin/
+cp /line /disk/usr/sbin/line
+cp /line.service /disk/etc/systemd/system/
+mkdir -p /disk/etc/systemd/system/multi-user.target.wants
+ln -s ../line.service /disk/etc/systemd/system/multi-user.target.wants/
+for name in proc sys dev; do
+    mount -o move /$name /disk/$name
+done
+exec switch_root /disk /sbin/init

@@ -1,0 +1,62 @@
+//! Xen on QEMU's software emulation, and Linux as its control domain (dom0).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Workshop;
+use super::emulated::{self, Boot};
+use crate::machine::Start;
+use crate::outcome::{Failure, Unavailable};
+use crate::table::Row;
+
+/// The first serial port is Xen's, the second one the line: Xen would turn each
+/// line feed on its own into two bytes, and keeps 128 bytes of what comes in.
+const PORTS: &str = "-serial file:{folder}/console.log -serial chardev:line";
+
+/// Xen's parameters (docs/misc/xen-command-line.pandoc).
+const XEN: &str = "console=com1 com1=115200 cpuidle=0";
+
+/// Linux prints on both, so that a panic is seen.
+const PARAMETERS: &str = "console=hvc0 console=ttyS1 quiet panic=-1";
+
+pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
+    let below = row.below.as_ref().ok_or_else(|| "a row on Xen has [row.below]".to_owned())?;
+    let xen = xen(workshop, &below.program, folder)?;
+    let kernel = workshop.kernel(&row.kernel)?;
+    let initrd = emulated::initrd(workshop, &kernel, &row.modules, &row.programs, folder)?;
+    let parameters = format!("{PARAMETERS} {} {}", emulated::DISPOSABLE, row.append);
+    let boot = Boot {
+        kernel: xen,
+        // Multiboot modules: the kernel with its parameters, and its initramfs.
+        linux: Some((
+            format!("{} {},{}", kernel.image.display(), parameters.trim(), initrd.display()),
+            format!("{XEN} {}", below.append),
+        )),
+        options: format!(
+            "{} {} {}",
+            PORTS.replace("{folder}", &folder.display().to_string()),
+            below.options,
+            row.options
+        ),
+    };
+    emulated::start(workshop, row, &boot, folder)
+}
+
+/// Xen's image, unpacked: QEMU boots an ELF file only.
+fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
+    let one = workshop.table.hypervisors.get(name);
+    let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
+    let packed = workshop.suite(&one.suite)?.tree(name, &one.packages)?.join(&one.program);
+    let output = Command::new("gzip").arg("-dc").arg(&packed).output();
+    let image = output.map_err(|error| error.to_string()).and_then(|output| {
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(output.stdout) } else { Err(errors) }
+    });
+    let image = image.map_err(|why| {
+        Unavailable::new(format!("gzip -dc {}: {}", packed.display(), why.trim()), "see its error")
+    })?;
+    let file = folder.join("xen");
+    fs::write(&file, image).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(file)
+}

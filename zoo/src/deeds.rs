@@ -1,0 +1,88 @@
+//! What is done to a machine beyond the commands that every machine runs: a
+//! file each. The truth is what was done, and this system's clock.
+
+mod agreement;
+mod changes;
+mod chrony;
+mod disruptions;
+mod drift;
+mod image;
+mod keep;
+mod leap;
+mod migration;
+mod pauses;
+mod server;
+mod snapshot;
+mod suspend;
+mod watching;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::Workshop;
+use crate::checks::Check;
+use crate::machine::{Machine, Start};
+use crate::outcome::{Failure, Unavailable};
+use crate::table::{Deed, Row};
+
+/// What a deed is done with.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) workshop: &'a Workshop,
+    pub(crate) row: &'a Row,
+    pub(crate) folder: &'a Path,
+    /// How the row's machine was started.
+    pub(crate) start: &'a Start,
+}
+
+/// The results of deeds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub(crate) checks: Vec<Check>,
+    /// What could not run on this system.
+    pub(crate) skipped: Vec<Unavailable>,
+}
+
+/// Does the deeds of a row that have machines of their own.
+pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
+    for deed in &place.row.does {
+        match deed {
+            Deed::Disruptions => disruptions::run(place, done)?,
+            Deed::Image => image::run(place, done)?,
+            other => {
+                let name = &place.row.name;
+                return Err(
+                    format!("row {name}: {other:?} needs a truth in zoo/machines.toml").into()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does all of a row's deeds, in their order.
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result<(), String> {
+    for deed in &place.row.does {
+        let checks = &mut done.checks;
+        match deed {
+            Deed::Agreement => agreement::run(machine, &agreement::ALL[..1], done)?,
+            Deed::Changes => changes::run(machine, checks)?,
+            Deed::Chrony => chrony::run(place, machine, checks)?,
+            Deed::Calm => watching::calm(machine, checks)?,
+            Deed::Disruptions | Deed::Image => {
+                return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
+            }
+            Deed::Drift => drift::run(place, machine, checks)?,
+            Deed::Keep => keep::run(place, machine, checks)?,
+            Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
+            Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
+            Deed::Migration => migration::run(place, machine, checks)?,
+            Deed::Pauses => pauses::run(place, machine, checks)?,
+            Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Snapshot => snapshot::run(place, machine, checks)?,
+            Deed::Suspend => suspend::run(machine, checks)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The lab's checks on the machine's own /dev/kvm.
+
+use serde_json::Value;
+
+use crate::checks::{Check, list};
+use crate::machine::Machine;
+use crate::outcome::Unavailable;
+
+use super::Done;
+
+/// The experiments that KVM itself is judged by.
+pub(super) const ALL: [&str; 5] = ["agreement", "conformance", "updates", "restore", "monotonic"];
+
+/// How the lab's reason begins where it could not measure.
+const NOT_MEASURED: &str = "not measured";
+
+/// A report without checks fails. What the lab itself could not measure is no
+/// failure: one check says so for each experiment, and an experiment of which
+/// nothing was measured is skipped.
+pub(super) fn run(
+    machine: &mut Machine,
+    experiments: &[&str],
+    done: &mut Done,
+) -> Result<(), String> {
+    let Done { checks, skipped } = done;
+    let kvm = machine.execute("ls /dev/kvm && cut -d ' ' -f 1 /proc/modules")?;
+    let words: Vec<&str> = kvm.split_whitespace().collect();
+    let loaded = words.contains(&"/dev/kvm") && words.contains(&"kvm_amd");
+    checks.push(Check::new("lab: /dev/kvm is there, by kvm_amd", words.join(", "), loaded));
+    for experiment in experiments {
+        let found = match of_experiment(machine, experiment) {
+            Ok(found) => found,
+            Err(why) => {
+                checks.push(Check::new(format!("lab {experiment}: has a report"), why, false));
+                continue;
+            }
+        };
+        let (not_measured, measured): (Vec<Check>, Vec<Check>) =
+            found.into_iter().partition(|check| check.found.starts_with(NOT_MEASURED));
+        let count = format!("{}, and {} not measured", measured.len(), not_measured.len());
+        let why = not_measured.iter().map(|check| format!("{}: {}", check.what, check.found));
+        let all = [count].into_iter().chain(why).collect::<Vec<_>>().join("; ");
+        if measured.is_empty() && !not_measured.is_empty() {
+            let why = format!("lab {experiment}: {all}");
+            skipped.push(Unavailable::new(why, "run it on an idle system"));
+            continue;
+        }
+        let what = format!("lab {experiment}: has checks");
+        checks.push(Check::new(what, all, !measured.is_empty()));
+        checks.extend(measured);
+    }
+    Ok(())
+}
+
+fn of_experiment(machine: &mut Machine, name: &str) -> Result<Vec<Check>, String> {
+    let line = format!("parachron lab --only {name} --format json");
+    let record = machine.line.run("lab", 120, &line)?;
+    let report: Value = serde_json::from_str(&record.stdout)
+        .map_err(|error| format!("{error}: {}", record.stderr.trim()))?;
+    let checks = list(&report["experiments"]).iter().flat_map(|one| list(&one["checks"]));
+    Ok(checks.map(of_check).collect())
+}
+
+fn of_check(check: &Value) -> Check {
+    let word = |key: &str| check[key].as_str().unwrap_or_default();
+    let verdict = &check["verdict"];
+    let found = match verdict["not-measured"].as_str() {
+        Some(why) => format!("{NOT_MEASURED}: {why}"),
+        None => word("found").to_owned(),
+    };
+    let what = format!("lab: {}: {}", word("name"), word("expected"));
+    Check::new(what, found, verdict == "passed")
+}

@@ -1,0 +1,49 @@
+//! What people and programs do to a machine's clocks from within, one after
+//! another, while `watch` runs.
+
+use crate::checks::Check;
+use crate::machine::Machine;
+
+use super::watching::{self, Caused};
+
+/// A change: what it is called, the line that makes it, the name that fits (no
+/// name: nothing may be told), and its size in seconds.
+type Change = (&'static str, &'static str, Option<&'static str>, Option<f64>);
+
+/// The RTC is no clock that Linux reads while it runs, and of a CPU's leave no
+/// clock takes notice.
+const CHANGES: &[Change] = &[
+    ("the date set by +30 s", "guest-clock step 30", Some("clock-set"), Some(30.0)),
+    ("the date set by -30 s", "guest-clock step -30", Some("clock-set"), Some(30.0)),
+    ("the date set by +0.4 s", "guest-clock step 0.4", Some("clock-set"), Some(0.4)),
+    ("slewed by 50 ppm", "guest-clock frequency 50", Some("steered"), None),
+    ("slewed by 0 ppm", "guest-clock frequency 0", Some("steered"), None),
+    ("the clock source switched", SWITCH, Some("source-switched"), None),
+    ("the clock source switched back", BACK, Some("source-switched"), None),
+    ("the date set an hour ahead", "guest-clock step 3600", Some("clock-set"), Some(3600.0)),
+    ("the RTC set to it", "hwclock -u -w", None, None),
+    ("the date set an hour back", "guest-clock step -3600", Some("clock-set"), Some(3600.0)),
+    ("the RTC set back", "hwclock -u -w", None, None),
+    ("a CPU taken away", "echo 0 >/sys/devices/system/cpu/cpu1/online", None, None),
+    ("a CPU brought back", "echo 1 >/sys/devices/system/cpu/cpu1/online", None, None),
+];
+
+const SWITCH: &str = "cat $CLOCKSOURCE >/tmp/source; echo acpi_pm >$CLOCKSOURCE";
+const BACK: &str = "cat /tmp/source >$CLOCKSOURCE";
+
+pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    for (what, line, kind, size_s) in CHANGES {
+        watching::start(machine)?;
+        machine.execute(line)?;
+        let (soon, late) = watching::told(machine)?;
+        let kinds: Vec<&str> = kind.iter().copied().collect();
+        let size_s = size_s.map(|size_s| (size_s, 0.0));
+        checks.push(watching::judge(
+            &Caused { what, kinds: &kinds, besides: &[], size_s },
+            &soon,
+            &late,
+        ));
+        watching::end(machine)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What `parachron watch` reports of each disruption, compared with what it
+//! was.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Findings;
+use super::channel::{Line, now_ns};
+use super::effects;
+use super::retry::{Attempt, retry_if_late};
+use super::session::{Gap, Generation, Session};
+use super::ticks::seconds;
+use crate::checks::{self, Check};
+
+/// How long the guest is stopped, or runs after it was saved.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How long to wait for a report of `watch`.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Further reports within this time belong to the same disruption.
+const AFTERWARDS: Duration = Duration::from_millis(1500);
+
+/// The limit between the guest's resumption and the report, s.
+const LIMIT_S: f64 = 1.0;
+
+/// The error of a size: the RTC counts whole seconds, and `watch` samples at
+/// intervals, s.
+const SIZE_ERROR_S: f64 = 1.1;
+
+/// A disruption and what must be reported of it.
+struct Case<'a> {
+    /// What was done.
+    what: &'a str,
+    /// The kinds of which one must be reported, and no other.
+    kinds: &'a [&'a str],
+    /// How large it was, s, where that is reported.
+    size_s: Option<f64>,
+}
+
+/// Where nothing tells a restore from a migration.
+const MOVED: &str = "snapshot-restored|migrated";
+
+/// Where nothing tells a pause from both.
+const STOOD: &str = "pause|snapshot-restored|migrated";
+
+/// One disruption as `watch` reported it.
+struct Reported {
+    kind: String,
+    size_s: Option<f64>,
+    evidence: Vec<String>,
+    at_ns: i64,
+}
+
+/// Causes every disruption while `watch` runs in the guest.
+pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+    session.execute("watch", "parachron watch --format json >$OUTPUT 2>/tmp/watch.err &")?;
+    let started = |line: &Line| line.object().filter(|event| event["event"] == "started");
+    session.output.wait_for(0, TIMEOUT, started).ok_or("watch did not start")?;
+    pauses(session, findings)?;
+    restores(session, findings)?;
+    clock_changes(session, &mut findings.checks)?;
+    session.execute("watch-ends", "killall -INT parachron").map(drop)
+}
+
+/// A pause on each clock source, and the switch to the next.
+fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+    for (source, next) in [("tsc", "acpi_pm"), ("acpi_pm", "hpet"), ("hpet", "tsc")] {
+        let name = format!("stop, cont on {source}");
+        disrupt(session, findings, &name, &["pause", STOOD], |session| {
+            let from = session.output.lines().len();
+            Ok((session.pause(PAUSE)?, from))
+        })?;
+        let what = format!("echo {next} >current_clocksource");
+        let case = Case { what: &what, kinds: &["source-switched"], size_s: None };
+        change(session, &mut findings.checks, &case, &format!("echo {next} >$CLOCKSOURCE"))?;
+    }
+    Ok(())
+}
+
+/// The guest restored in the QEMU that runs it, of which only the effect is
+/// reported; and resumed in another QEMU.
+fn restores(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+    let (effect, _) =
+        effects::measure(session, effects::IN_SAME_QEMU, |session| session.save_and_load(PAUSE))?;
+    findings.effects.push(effect);
+    thread::sleep(AFTERWARDS);
+    for (name, generation, kinds) in [
+        ("migrated to another QEMU", Generation::Same, &["migrated", MOVED, STOOD][..]),
+        ("restored in another QEMU", Generation::Other, &["snapshot-restored"]),
+    ] {
+        disrupt(session, findings, name, kinds, |session| {
+            let gap = session.migrate(PAUSE, generation)?;
+            // Saving stopped it too, for a second, which is also reported.
+            Ok((gap, session.output.since(gap.resumed_ns)))
+        })?;
+    }
+    Ok(())
+}
+
+/// Disrupts the guest: the effect on its clocks, and the reports from a line
+/// on.
+fn disrupt(
+    session: &mut Session,
+    findings: &mut Findings,
+    what: &str,
+    kinds: &[&str],
+    disrupt: impl Fn(&mut Session) -> Result<(Gap, usize), String>,
+) -> Result<(), String> {
+    let mut last = None;
+    findings.checks.push(retry_if_late(|| {
+        let mut from = 0;
+        let (effect, gap) = effects::measure(session, what, |session| {
+            let (gap, first) = disrupt(session)?;
+            from = first;
+            Ok(gap)
+        })?;
+        last = Some(effect);
+        let case = Case { what, kinds, size_s: Some(gap.pause_s()) };
+        Ok(assess(session, &case, from, gap.resumed_ns))
+    })?);
+    findings.effects.extend(last);
+    Ok(())
+}
+
+/// Changes made in the guest, by a person or a program.
+fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), String> {
+    let case = |what, kinds, size_s| Case { what, kinds, size_s };
+    for (case, line) in [
+        (case("the clock set by +30 s", &["clock-set"], Some(30.0)), "step 30"),
+        (case("the clock set by -30 s", &["clock-set"], Some(30.0)), "step -30"),
+        (case("adjtimex: 50 ppm", &["steered"], None), "frequency 50"),
+        (case("adjtimex: 0 ppm", &["steered"], None), "frequency 0"),
+    ] {
+        change(session, checks, &case, &format!("guest-clock {line}"))?;
+    }
+    // Five seconds before a year's end, so that the kernel inserts a second.
+    session.execute("new-year", "date -u -s '2027-12-31 23:59:55' && guest-clock leap insert")?;
+    thread::sleep(AFTERWARDS);
+    let leap = case("a second inserted at the year's end", &["leap-second"], Some(1.0));
+    let from = session.output.lines().len();
+    let line = "while [ $(date -u +%Y) = 2027 ]; do usleep 10000; done";
+    session.execute("leap", line)?;
+    checks.push(assess(session, &leap, from, now_ns()).check);
+    let now_s = now_ns() / 1_000_000_000;
+    session.execute("leap-over", &format!("guest-clock leap none && date -u -s @{now_s}")).map(drop)
+}
+
+/// Runs a command that changes a clock, and checks what is reported of it.
+fn change(
+    session: &mut Session,
+    checks: &mut Vec<Check>,
+    case: &Case<'_>,
+    line: &str,
+) -> Result<(), String> {
+    let from = session.output.lines().len();
+    session.execute("change", line)?;
+    checks.push(assess(session, case, from, now_ns()).check);
+    Ok(())
+}
+
+/// Waits for the reports of a disruption that ended at a moment.
+fn assess(session: &mut Session, case: &Case<'_>, from: usize, over_ns: i64) -> Attempt {
+    let expected =
+        |line: &Line| Reported::parse(line).filter(|found| case.kinds.contains(&&*found.kind));
+    session.output.wait_for(from, TIMEOUT, expected);
+    thread::sleep(AFTERWARDS);
+    let reported: Vec<Reported> =
+        session.output.lines()[from..].iter().filter_map(Reported::parse).collect();
+    judge(case, &reported, over_ns)
+}
+
+fn judge(case: &Case<'_>, reported: &[Reported], over_ns: i64) -> Attempt {
+    let Case { what: cause, kinds, size_s } = case;
+    let size = size_s.map_or(String::new(), |size_s| format!(" of {size_s:.1} s"));
+    let what = format!("watch: {cause}: {}{size}, within {LIMIT_S} s", kinds.join(" or "));
+    let one = |one: &Reported| {
+        let size = one.size_s.map_or(String::new(), |size_s| format!(" of {size_s:.3} s"));
+        let after_s = seconds(one.at_ns - over_ns).max(0.0);
+        format!("{}{size} after {after_s:.2} s by {}", one.kind, one.evidence.join(", "))
+    };
+    let found = reported.iter().map(one).collect::<Vec<_>>().join("; ");
+    let correct = |one: &Reported| {
+        let size = size_s.zip(one.size_s);
+        kinds.contains(&&*one.kind)
+            && size.is_none_or(|(size_s, reported_s)| {
+                (reported_s.abs() - size_s).abs() <= SIZE_ERROR_S
+            })
+    };
+    let is_correct = reported.iter().all(correct) && !reported.is_empty();
+    let passed = is_correct && reported.iter().all(|one| seconds(one.at_ns - over_ns) <= LIMIT_S);
+    let found = if found.is_empty() { "nothing".to_owned() } else { found };
+    let told: Vec<String> = reported.iter().map(|one| one.kind.clone()).collect();
+    let check = Check::new(what, found, passed).told(cause, &told);
+    Attempt { check, only_late: is_correct && !passed }
+}
+
+impl Reported {
+    fn parse(line: &Line) -> Option<Self> {
+        let event = line.object()?;
+        let name = |evidence: &Value| evidence["what"].as_str().unwrap_or("?").to_owned();
+        Some(Self {
+            kind: checks::kinds(&event)?,
+            size_s: event.pointer("/size/ns").and_then(Value::as_f64).map(|ns| ns / 1e9),
+            evidence: event["evidence"].as_array()?.iter().map(name).collect(),
+            at_ns: line.at_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"event": "disruption", "kinds": ["pause"], "size": {"ns": 5.4e9},
+        "evidence": [{"what": "rtc", "gained_s": 5}]}"#;
+
+    fn reported(text: &str, at_s: f64) -> Reported {
+        let line = Line { at_ns: (at_s * 1e9) as i64, text: text.to_owned() };
+        Reported::parse(&line).unwrap()
+    }
+
+    #[test]
+    fn a_report_in_time_and_of_the_right_size_passes() {
+        let case = Case { what: "stop", kinds: &["pause"], size_s: Some(5.0) };
+        let check = judge(&case, &[reported(REPORT, 7.5)], 7_000_000_000).check;
+        assert_eq!(check.what, "watch: stop: pause of 5.0 s, within 1 s");
+        assert_eq!(check.found, "pause of 5.400 s after 0.50 s by rtc");
+        assert!(check.passed);
+    }
+
+    #[test]
+    fn a_report_that_is_late_or_of_another_size_or_kind_fails() {
+        let case = Case { what: "stop", kinds: &["pause"], size_s: Some(5.0) };
+        let judged = |reported: &[Reported]| judge(&case, reported, 7_000_000_000);
+        let outcome =
+            |reported: &[Reported]| (judged(reported).check.passed, judged(reported).only_late);
+        assert_eq!(outcome(&[reported(REPORT, 8.1)]), (false, true));
+        let larger = REPORT.replace("5.4e9", "6.2e9");
+        assert_eq!(outcome(&[reported(&larger, 7.5)]), (false, false));
+        assert_eq!(outcome(&[reported(&larger, 8.1)]), (false, false));
+        let set = REPORT.replace("\"pause\"", "\"clock-set\"");
+        assert_eq!(outcome(&[reported(&set, 7.5)]), (false, false));
+        // A correct report does not make up for a wrong one.
+        assert_eq!(outcome(&[reported(REPORT, 7.5), reported(&set, 7.2)]), (false, false));
+        assert_eq!(outcome(&[]), (false, false));
+        assert_eq!(judged(&[]).check.found, "nothing");
+    }
+
+    #[test]
+    fn other_lines_are_not_reports() {
+        for text in ["tick 1 2 3 4", r#"{"event": "step"}"#, "[]", ""] {
+            let line = Line { at_ns: 0, text: text.to_owned() };
+            assert!(Reported::parse(&line).is_none(), "{text}");
+        }
+    }
+}

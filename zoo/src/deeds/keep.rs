@@ -1,0 +1,141 @@
+//! `parachron keep` in a machine with two NTP servers outside and an RTC: after
+//! a pause the time of day is right again, and the kernel knows how right. An
+//! RTC alone never sets it.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::checks::Check;
+use crate::machine::Machine;
+
+use super::Place;
+use super::server::Server;
+
+/// For how long the machine is stopped.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How long keep may take to poll, confirm and step, and the reading of the
+/// clock after it: the machine is slow.
+const CORRECTED: Duration = Duration::from_secs(4);
+
+/// How far off a clock that is right may be, beside what is known of it from
+/// outside, s: twice the round trip through an emulated network card.
+const RIGHT_S: f64 = 0.05;
+
+/// The error that the kernel is told is at most this, µs.
+const ERROR_US: f64 = 500_000.0;
+
+/// For how long an RTC that is wrong may try.
+const ALONE: Duration = Duration::from_secs(15);
+
+/// A clock that nobody steps gains less than this in that time, s: TCG's TSC by
+/// the rate that the kernel found.
+const STEPPED_S: f64 = 0.2;
+
+/// The servers are right.
+pub(super) fn run(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let program = place.workshop.programs.join("ntp-server");
+    let servers = [Server::start(&program)?, Server::start(&program)?];
+    let ports = servers.each_ref().map(|server| format!(" --ntp 10.0.2.2:{}", server.port));
+    start(machine, &ports.concat())?;
+    sleep(CORRECTED);
+    checks.push(right("at the start", machine)?);
+    let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
+    qmp.stop()?;
+    sleep(PAUSE);
+    qmp.cont()?;
+    sleep(CORRECTED);
+    checks.push(right("stop for 5 s, cont", machine)?);
+    let state = machine.execute("adjtimex")?;
+    checks.push(told(&state));
+    end(machine, checks)
+}
+
+/// The servers are silent, and the RTC is hours off: a clock that is right, as
+/// this system's time was set, stays.
+pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let (ahead_s, _) = machine.ahead_s()?;
+    machine.execute(&format!("guest-clock step {:.6}", -ahead_s))?;
+    let (before_s, _) = machine.ahead_s()?;
+    // TEST-NET-1 (RFC 5737): nobody replies.
+    start(machine, " --ntp 192.0.2.1")?;
+    sleep(ALONE);
+    let (after_s, bound_s) = machine.ahead_s()?;
+    let moved_s = after_s - before_s;
+    checks.push(Check::new(
+        "keep: a wrong RTC and a silent server: the clock is not stepped",
+        format!("moved by {moved_s:.3} ± {bound_s:.3} s in {} s", ALONE.as_secs()),
+        moved_s.abs() <= STEPPED_S + bound_s,
+    ));
+    end(machine, checks)
+}
+
+fn start(machine: &mut Machine, options: &str) -> Result<(), String> {
+    let line = format!(
+        "parachron keep --format json --min-interval 1s --poll 8s{options} >/tmp/keep \
+         2>/tmp/keep.err & until grep -q '\"started\"' /tmp/keep || [ -s /tmp/keep.err ]; \
+         do usleep 50000; done"
+    );
+    machine.execute(&line).map(drop)
+}
+
+/// Ends it, and shows what it wrote on standard error.
+fn end(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let line = "killall -TERM parachron; sleep 0.3; cat /tmp/keep.err; tail -n 1 /tmp/keep";
+    let said = machine.execute(line)?;
+    let ended = said.starts_with('{') && said.contains("\"summary\"");
+    checks.push(Check::new("keep: ends with a summary, and without an error", said, ended));
+    Ok(())
+}
+
+fn right(when: &str, machine: &mut Machine) -> Result<Check, String> {
+    let (ahead_s, bound_s) = machine.ahead_s()?;
+    Ok(Check::new(
+        format!("keep: {when}: the time of day is right within 4 s"),
+        format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
+        ahead_s.abs() <= bound_s + RIGHT_S,
+    ))
+}
+
+/// What the kernel knows of the clock, as busybox's adjtimex prints it.
+fn told(text: &str) -> Check {
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.trim().starts_with(name));
+        line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
+    };
+    let (status, error) = (value("status"), value("maxerror"));
+    let error_us: Option<f64> =
+        error.as_ref().and_then(|text| text.split(' ').next()?.parse().ok());
+    let synchronised = status.as_ref().is_some_and(|status| !status.contains("UNSYNC"));
+    Check::new(
+        format!("keep: the kernel knows the clock as right within {} ms", ERROR_US / 1000.0),
+        format!("status {}, maxerror {} µs", shown(status), shown(error)),
+        synchronised && error_us.is_some_and(|us| us <= ERROR_US),
+    )
+}
+
+fn shown(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "not printed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_state_is_read_as_busybox_prints_it() {
+        let state = |status: &str, error: &str| {
+            format!(
+                "    mode:         0\n    maxerror:     {error}\n-o  offset:  0 us\n    status:       {status}\n"
+            )
+        };
+        assert!(told(&state("8192 ()", "1500")).passed);
+        assert!(!told(&state("64 (UNSYNC)", "1500")).passed);
+        assert!(!told(&state("0 ()", "16000000")).passed);
+        assert!(!told("").passed);
+    }
+}

@@ -1,0 +1,59 @@
+//! QEMU stops a machine for a while, and lets it run again: `stop`, `cont`.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::checks::Check;
+use crate::machine::Machine;
+
+use super::Place;
+use super::watching::{self, Caused};
+
+/// For how long, one after another.
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(60)];
+
+/// Under KVM the TSC runs on while kvm-clock stands, which QEMU then sets back
+/// (hw/i386/kvm/clock.c): only a pause does that, and any is seen.
+const BESIDE_THE_TSC: &[&str] = &["pause"];
+
+/// Under emulation all clocks stand but the RTC. It counts whole seconds, and
+/// gains in the same way by a restored snapshot or a migration.
+const BESIDE_THE_RTC: &[&str] = &["pause|snapshot-restored|migrated"];
+
+/// Less than this does not show in an RTC of whole seconds.
+const RTC_SEES: Duration = Duration::from_secs(1);
+
+/// Stopping and resuming take QEMU this long on a busy machine.
+const KNOWN_S: f64 = 0.3;
+
+pub(super) fn run(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let on_kvm_clock = place.row.truth()?.clocksource == "kvm-clock";
+    for pause in PAUSES {
+        watching::start(machine)?;
+        let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
+        let stopping = Instant::now();
+        qmp.stop()?;
+        sleep(pause);
+        qmp.cont()?;
+        let stopped_s = stopping.elapsed().as_secs_f64();
+        let (soon, late) = watching::told(machine)?;
+        let what = format!("stop for {} s, cont", pause.as_secs_f64());
+        let size_s = Some((stopped_s, KNOWN_S));
+        let kinds = if on_kvm_clock {
+            BESIDE_THE_TSC
+        } else if pause < RTC_SEES {
+            &[]
+        } else {
+            BESIDE_THE_RTC
+        };
+        let caused = Caused { what: &what, kinds, besides: &[], size_s };
+        checks.push(watching::judge(&caused, &soon, &late));
+        watching::end(machine)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `zoo guard LIMIT_S PROGRAM ARGUMENT…`: runs a hypervisor that does not
+//! outlive this run, even if the run is killed. Its standard input is one end
+//! of a socket pair whose other end the run holds: when that closes, for
+//! whatever reason, the guard ends the hypervisor and all that it started.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The first argument that asks for it.
+pub(crate) const WORD: &str = "guard";
+
+/// Its exit code when the limit has passed, as of coreutils' `timeout`.
+pub(crate) const TIMED_OUT: u8 = 124;
+
+/// How often it looks whether the hypervisor has ended.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Runs a program under guard; its exit code.
+pub(crate) fn run(words: &[String]) -> ExitCode {
+    let (Some(limit_s), Some(program)) = (words.first().and_then(|s| s.parse().ok()), words.get(1))
+    else {
+        eprintln!("usage: zoo {WORD} LIMIT_S PROGRAM [ARGUMENT...]");
+        return ExitCode::from(2);
+    };
+    // A group of its own: a Ctrl-C ends the run, and the run's end ends this.
+    let child = Command::new(program).args(&words[2..]).process_group(0).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("cannot run {program}: {error}");
+            return ExitCode::from(127);
+        }
+    };
+    let code = watch(&mut child, Duration::from_secs(limit_s));
+    // Also what it left behind.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = child.wait();
+    code.unwrap_or(ExitCode::FAILURE)
+}
+
+/// Waits for the program, the limit or the end of the run.
+fn watch(child: &mut Child, limit: Duration) -> io::Result<ExitCode> {
+    let start = Instant::now();
+    let input = io::stdin();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        if start.elapsed() >= limit {
+            return Ok(ExitCode::from(TIMED_OUT));
+        }
+        // Nothing asked for: only that the other end was closed comes back.
+        let mut ends = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::empty())];
+        match poll(&mut ends, Some(&LOOK)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(ExitCode::FAILURE),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A machine that runs: the line to it, QEMU's protocol where it has one, and
+//! the guard that ends it.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::SystemTime;
+
+use crate::boot::{self, readable};
+use crate::guard;
+use crate::line::Line;
+use crate::qmp::Qmp;
+use crate::records::Record;
+use crate::tools;
+
+/// How a base wants a machine to be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// The hypervisor, which has the machine's console on its standard input
+    /// and output.
+    pub(crate) program: PathBuf,
+    /// Its arguments.
+    pub(crate) arguments: Vec<String>,
+    /// Its environment beyond this program's.
+    pub(crate) environment: Vec<(String, String)>,
+    /// The socket of QEMU's protocol, where it has one.
+    pub(crate) qmp: Option<PathBuf>,
+    /// Wall-clock seconds until it is ended.
+    pub(crate) limit_s: u32,
+}
+
+/// The file of a console that is not the line.
+const CONSOLE: &str = "console.log";
+
+/// A running machine; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// Its console.
+    pub(crate) line: Line,
+    /// Its hypervisor's control.
+    pub(crate) qmp: Option<Qmp>,
+    guard: Child,
+    /// The hypervisor's own errors.
+    errors: PathBuf,
+    /// All that came over the line.
+    log: PathBuf,
+}
+
+impl Machine {
+    /// Starts it under guard; its log and the hypervisor's errors go to a
+    /// folder.
+    pub(crate) fn start(start: &Start, folder: &Path) -> Result<Self, String> {
+        let errors = folder.join("errors");
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        let output = theirs.try_clone().map_err(|error| error.to_string())?;
+        let file = File::create(&errors).map_err(|error| error.to_string())?;
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        let guard = Command::new(this)
+            .args([guard::WORD, &start.limit_s.to_string()])
+            .arg(&start.program)
+            .args(&start.arguments)
+            .envs(start.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::from(OwnedFd::from(output)))
+            .stderr(file)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("cannot start the guard: {error}"))?;
+        let log = folder.join("serial.log");
+        let line = Line::over(ours, &log)?;
+        let mut machine = Self { line, qmp: None, guard, errors, log };
+        if let Some(socket) = &start.qmp {
+            let qmp = Qmp::connect(socket).map_err(|why| machine.failure(&why));
+            machine.qmp = Some(qmp?);
+        }
+        Ok(machine)
+    }
+
+    /// Runs a command that must succeed, and returns its output.
+    pub(crate) fn execute(&mut self, line: &str) -> Result<String, String> {
+        let Record { status, stdout, stderr, .. } = self.line.run("execute", 30, line)?;
+        if status == 0 {
+            return Ok(stdout.trim().to_owned());
+        }
+        Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
+    }
+
+    /// How far its time of day is ahead of this system's, and how well that is
+    /// known, s: it was read between two readings of ours.
+    pub(crate) fn ahead_s(&mut self) -> Result<(f64, f64), String> {
+        let mut best = (0.0, f64::INFINITY);
+        for _ in 0..5 {
+            let before_s = now_s();
+            let ticks = self.execute("guest-clock print 10 | head -n 1")?;
+            let after_s = now_s();
+            let ns = ticks.split(' ').nth(1).and_then(|ns| ns.parse::<f64>().ok());
+            let ns = ns.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?;
+            let bound_s = (after_s - before_s) / 2.0;
+            if bound_s < best.1 {
+                best = (ns / 1e9 - (before_s + bound_s), bound_s);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Whether its hypervisor has ended.
+    pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
+        self.guard.try_wait().map(|status| status.is_some()).map_err(|error| error.to_string())
+    }
+
+    /// What happened, the hypervisor's errors, and the end of the console, all of
+    /// which is kept beside them.
+    pub(crate) fn failure(&self, what: &str) -> String {
+        let errors = readable(&fs::read(&self.errors).unwrap_or_default());
+        // Where the line is not the console, that is in a file.
+        let console = fs::read(self.errors.with_file_name(CONSOLE)).unwrap_or_default();
+        let log = self.log.strip_prefix(tools::root()).unwrap_or(&self.log);
+        let what = format!("{what} (all of its console: {})", log.display());
+        boot::failure(&what, &errors, &readable(&[console.as_slice(), self.line.tail()].concat()))
+    }
+}
+
+/// This system's time of day, s since 1970.
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // The guard sees that our end of the line was closed.
+        self.line.close();
+        let _ = self.guard.wait();
+    }
+}

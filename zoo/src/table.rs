@@ -1,0 +1,290 @@
+//! `zoo/machines.toml`: suites, kernels and rows, with the truth about each.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// The table, as it stands in the repository.
+const TABLE: &str = include_str!("../machines.toml");
+
+/// The list of findings that a busy system may cause in any machine.
+const BUSY: &str = "busy";
+
+/// The kernel that is the lab's guest image.
+pub(crate) const LAB_IMAGE: &str = "lab-image";
+
+/// The whole table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    /// Debian's suites by name: each a list of `address suite`.
+    pub(crate) suites: BTreeMap<String, Vec<String>>,
+    /// Kernels by name: the suite whose `linux-image-amd64` each is.
+    pub(crate) kernels: BTreeMap<String, String>,
+    /// Hypervisors other than this system's QEMU, by name.
+    #[serde(default)]
+    pub(crate) hypervisors: BTreeMap<String, Hypervisor>,
+    /// Whole systems, each on a disk of its own, by name.
+    #[serde(default)]
+    pub(crate) systems: BTreeMap<String, System>,
+    /// Findings that several rows share, by name.
+    #[serde(default)]
+    findings: BTreeMap<String, Vec<String>>,
+    /// The machines, in the order they run.
+    #[serde(rename = "row")]
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A hypervisor of packages that are unpacked and not installed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hypervisor {
+    /// The suite of its packages.
+    pub(crate) suite: String,
+    /// Its packages, all unpacked into one tree.
+    pub(crate) packages: Vec<String>,
+    /// The program in the tree.
+    pub(crate) program: String,
+    /// Arguments by which it finds its files; `{tree}` is the tree.
+    #[serde(default)]
+    pub(crate) arguments: String,
+}
+
+/// A system of installed packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct System {
+    /// Their suite.
+    pub(crate) suite: String,
+    /// Those beyond the essential ones.
+    pub(crate) packages: Vec<String>,
+}
+
+/// One machine: kernel, hypervisor, devices, and what is true of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    /// Its name on the command line and in testdata/machines.
+    pub(crate) name: String,
+    /// A name among the kernels, or `lab-image`, which `parachron lab` contains.
+    pub(crate) kernel: String,
+    /// What runs it.
+    pub(crate) base: Base,
+    /// A name among the hypervisors; none: this system's QEMU.
+    pub(crate) hypervisor: Option<String>,
+    /// What runs between the emulator and this machine, where its base has
+    /// something there.
+    pub(crate) below: Option<Below>,
+    /// A name among the systems, where its base needs one.
+    pub(crate) system: Option<String>,
+    /// Further options of the hypervisor: machine, processor, devices.
+    #[serde(default)]
+    pub(crate) options: String,
+    /// Further parameters of the kernel; `{tsc_khz}` is the rate of this
+    /// system's TSC, which is also TCG's.
+    #[serde(default)]
+    pub(crate) append: String,
+    /// Environment of the hypervisor.
+    #[serde(default)]
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Programs of this system that it takes along, with their libraries.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
+    /// Modules that its init loads, with those they need.
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
+    /// It has a network on which this machine is 10.0.2.2.
+    #[serde(default)]
+    pub(crate) network: bool,
+    /// What is done to it beyond the commands that every machine runs.
+    #[serde(default)]
+    pub(crate) does: Vec<Deed>,
+    /// Runs with `--quick`.
+    #[serde(default)]
+    pub(crate) quick: bool,
+    /// Its limit by this machine's clock, s.
+    #[serde(default = "limit_s")]
+    pub(crate) limit_s: u32,
+    /// What is true of it; a row without one runs none of the commands that
+    /// every machine runs.
+    truth: Option<Truth>,
+}
+
+impl Row {
+    /// What is true of it.
+    pub(crate) fn truth(&self) -> Result<&Truth, String> {
+        self.truth
+            .as_ref()
+            .ok_or_else(|| format!("row {}: no truth in zoo/machines.toml", self.name))
+    }
+}
+
+/// Xen, or a host with KVM, itself on the emulator.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Below {
+    /// A name among the hypervisors for Xen, among the kernels for KVM.
+    pub(crate) program: String,
+    /// Further options of the emulator.
+    #[serde(default)]
+    pub(crate) options: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub(crate) append: String,
+}
+
+/// What runs a machine; one file each below `zoo/src/base`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Base {
+    /// QEMU's software emulation, an initramfs.
+    Emulated,
+    /// The same, and a whole Debian on a disk.
+    Debian,
+    /// Linux as the control domain of Xen, on QEMU's software emulation.
+    Xen,
+    /// KVM of an emulated host.
+    Kvm,
+    /// User-mode Linux, of the package of the kernel's suite.
+    Uml,
+}
+
+/// What is done to a machine beyond the commands that every machine runs; one
+/// file each below `zoo/src/deeds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Deed {
+    /// The lab's agreement of the kernel's clocks with ours, on /dev/kvm.
+    Agreement,
+    /// chronyd follows a server outside, which steps.
+    Chrony,
+    /// Ten minutes of `watch` in which nothing happens.
+    Calm,
+    /// Somebody in the machine changes its clocks, its RTC and its CPUs.
+    Changes,
+    /// `watch` and `keep` in a machine that is paused, migrated and restored,
+    /// and whose clock is set and steered: a machine of its own.
+    Disruptions,
+    /// `drift` against NTP servers of known error.
+    Drift,
+    /// The lab's guest image and its report: no Linux.
+    Image,
+    /// All of the lab's experiments on /dev/kvm.
+    Lab,
+    /// It moves, running, to another QEMU.
+    Migration,
+    /// QEMU stops it for a while: 0.3, 2 and 60 s.
+    Pauses,
+    /// `keep` with two NTP servers, in a machine that is paused.
+    Keep,
+    /// `keep` with a wrong RTC and a server that is silent.
+    KeepRtcAlone,
+    /// The kernel inserts a leap second.
+    LeapSecond,
+    /// QEMU saves the machine and puts it back.
+    Snapshot,
+    /// Suspend to RAM, and wake up.
+    Suspend,
+}
+
+/// What is true of a machine, by the hand that wrote the table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Truth {
+    /// The current clock source.
+    pub(crate) clocksource: String,
+    /// All that are offered, the current one among them.
+    pub(crate) available: Vec<String>,
+    /// Offered in addition, unless the kernel gave it up on a busy system.
+    #[serde(default)]
+    pub(crate) may_offer: Vec<String>,
+    /// Where CLOCK_MONOTONIC is read.
+    pub(crate) read: Read,
+    /// What `watch` may tell where nothing is caused.
+    #[serde(default)]
+    pub(crate) may_tell: Vec<String>,
+    /// What the line on the hardware must contain.
+    pub(crate) machine: String,
+    /// The doctor's findings, each `severity rule: reason`, or `@` and the name
+    /// of a list of them.
+    pub(crate) findings: Vec<String>,
+    /// Findings that are true on a busy system only: in addition, or not. The
+    /// list `busy` is among them in every row.
+    #[serde(default)]
+    pub(crate) may_find: Vec<String>,
+}
+
+/// Where a clock is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Read {
+    /// In user space: no call enters the kernel.
+    User,
+    /// Each call enters the kernel.
+    Kernel,
+}
+
+fn limit_s() -> u32 {
+    240
+}
+
+impl Table {
+    /// The table of this repository.
+    pub(crate) fn read() -> Result<Self, String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("zoo/machines.toml: {why}");
+        let mut table: Self = toml::from_str(TABLE).map_err(|error| wrong(&error))?;
+        let lists = &table.findings;
+        for row in &mut table.rows {
+            let Some(truth) = &mut row.truth else { continue };
+            let mut findings = Vec::new();
+            for finding in &truth.findings {
+                match finding.strip_prefix('@') {
+                    None => findings.push(finding.clone()),
+                    Some(name) => {
+                        let list = lists.get(name);
+                        findings.extend(
+                            list.ok_or_else(|| wrong(&format!("no list {finding}")))?.clone(),
+                        );
+                    }
+                }
+            }
+            truth.findings = findings;
+            truth.may_find.extend(lists.get(BUSY).cloned().unwrap_or_default());
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_name_of_its_own_and_a_kernel_of_a_suite() {
+        let table = Table::read().unwrap();
+        let mut names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for row in &table.rows {
+            let suite = table.kernels.get(&row.kernel);
+            let known = suite.is_some_and(|suite| table.suites.contains_key(suite));
+            assert!(known || row.kernel == LAB_IMAGE, "{}", row.name);
+            let hypervisor = row.hypervisor.as_ref();
+            assert!(hypervisor.is_none_or(|name| table.hypervisors.contains_key(name)));
+            let Ok(truth) = row.truth() else { continue };
+            assert!(truth.available.contains(&truth.clocksource), "{}", row.name);
+            for finding in &truth.findings {
+                let (begin, reason) = finding.split_once(": ").unwrap_or_default();
+                let severity = begin.split(' ').next().unwrap_or_default();
+                assert!(
+                    ["note", "warning", "error"].contains(&severity),
+                    "{}: {finding}",
+                    row.name
+                );
+                assert!(!reason.is_empty(), "{}: {finding}", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A hypervisor does not outlive the run that started it, even one that is
+//! killed.
+
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Waits until a process is gone or a zombie; false after ten seconds.
+fn ends(pid: u32) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if state.is_empty() || state.contains(") Z ") {
+            return true;
+        }
+        sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// The pid that a file holds once it is there.
+fn pid_in(file: &std::path::Path) -> u32 {
+    let start = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if let Ok(pid) = text.trim().parse() {
+            return pid;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "no pid in {}", file.display());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_a_killed_run_started_ends_with_all_its_children() {
+    let file = std::env::temp_dir().join(format!("zoo-guard-{}", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    // The run holds the other end of the guard's standard input, and is killed.
+    let mut run = Command::new("sleep").arg("1000").stdout(Stdio::piped()).spawn().unwrap();
+    let line = run.stdout.take().unwrap();
+    let script = format!("sleep 1001 & echo $! >'{}'; wait", file.display());
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_zoo"))
+        .args(["guard", "60", "sh", "-c", &script])
+        .stdin(line)
+        .spawn()
+        .unwrap();
+    let child = pid_in(&file);
+    assert!(guard.try_wait().unwrap().is_none());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(!guard.wait().unwrap().success());
+    assert!(ends(child), "process {child} outlived the run");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn a_limit_and_an_exit_code_are_passed_on() {
+    let guard = |words: &[&str]| {
+        let mut guard = Command::new(env!("CARGO_BIN_EXE_zoo"));
+        let mut guard = guard.arg("guard").args(words).stdin(Stdio::piped()).spawn().unwrap();
+        // `wait` closes the standard input, which would end it.
+        let input = guard.stdin.take();
+        let code = guard.wait().unwrap().code();
+        drop(input);
+        code
+    };
+    assert_eq!(guard(&["60", "sh", "-c", "exit 7"]), Some(7));
+    assert_eq!(guard(&["0", "sleep", "1000"]), Some(124));
+    assert_eq!(guard(&["60", "/no/such/program"]), Some(127));
+    assert_eq!(guard(&["soon"]), Some(2));
+}
