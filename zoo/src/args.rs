@@ -17,6 +17,10 @@ pub(crate) struct Args {
     /// Run the rows marked as quick
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
+    /// Run a row that failed a second time, which then counts: an emulated
+    /// machine's clocks suffer from a busy host
+    #[arg(long)]
+    pub(crate) again: bool,
     /// Write the latest result of each row to docs/validation/machines.md
     #[arg(long)]
     pub(crate) record: bool,

@@ -75,8 +75,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let folder = tools::target_folder().join("machines");
     let mut visits = Vec::new();
     for row in &rows {
-        let visit = visit::visit(&workshop, row, &folder);
+        let mut visit = visit::visit(&workshop, row, &folder);
         print(&visit, args.verbose);
+        if args.again && visit.failed() {
+            println!("machines: AGAIN: {}: failed above, run a second time", row.name);
+            visit = visit::visit(&workshop, row, &folder);
+            print(&visit, args.verbose);
+        }
         if args.capture {
             keep_capture(row, &visit)?;
         }
@@ -161,11 +166,9 @@ fn skip(name: &str, Unavailable { why, remedy }: &Unavailable) {
 
 /// A failed check fails the run; a skip does only where nothing may be skipped.
 fn summary(visits: &[Visit], require: bool) -> ExitCode {
-    let count = |is: &dyn Fn(&End) -> bool| visits.iter().filter(|visit| is(&visit.end)).count();
-    let passed =
-        count(&|end| matches!(end, End::Ran(ran) if ran.done.checks.iter().all(|c| c.passed)));
-    let skipped = count(&|end| matches!(end, End::Skipped(_)));
-    let failed = visits.len() - passed - skipped;
+    let skipped = visits.iter().filter(|visit| matches!(visit.end, End::Skipped(_))).count();
+    let failed = visits.iter().filter(|visit| visit.failed()).count();
+    let passed = visits.len() - failed - skipped;
     let parts = visits.iter().filter_map(|visit| match &visit.end {
         End::Ran(ran) => Some(ran.done.skipped.len()),
         End::Skipped(_) | End::Broken(_) => None,

@@ -84,6 +84,17 @@ pub(crate) struct Visit {
     pub(crate) end: End,
 }
 
+impl Visit {
+    /// Whether something was wrong; a skip is not.
+    pub(crate) fn failed(&self) -> bool {
+        match &self.end {
+            End::Ran(ran) => ran.done.checks.iter().any(|check| !check.passed),
+            End::Skipped(_) => false,
+            End::Broken(_) => true,
+        }
+    }
+}
+
 /// The file of a row's folder that keeps its latest result.
 const RESULT: &str = "result.json";
 
