@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod cpuid;
+mod due;
 pub mod event;
 mod guest_clock;
 pub mod host_clocks;
@@ -28,6 +29,7 @@ mod tsc;
 mod vcpu;
 
 pub use cpuid::Leaf;
+pub use due::DueFlag;
 pub use event::{Event, VcpuId};
 pub use guest_clock::GuestClock;
 pub use host_clocks::HostClocks;
