@@ -27,6 +27,7 @@ mod settings;
 mod transfer;
 mod tsc;
 mod vcpu;
+pub mod vmclock;
 
 pub use cpuid::Leaf;
 pub use due::DueFlag;
