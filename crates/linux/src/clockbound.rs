@@ -50,7 +50,7 @@ impl MappedSegment {
     }
 
     fn page(&self) -> io::Result<&SegmentPage> {
-        self.0.page().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+        self.0.page().map_err(|_| ErrorKind::InvalidData.into())
     }
 
     fn reader(&self) -> io::Result<SegmentReader<'_>> {

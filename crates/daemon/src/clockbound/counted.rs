@@ -58,11 +58,9 @@ impl Counted {
         if of_system.status == Status::Disrupted {
             *self = Self::default();
         }
-        match (self.period, realtime_within_tsc()) {
-            (Some(period), Some(realtime)) => counted(of_system, &period, &realtime),
-            // A disruption is one; else nothing is known.
-            _ if of_system.status == Status::Disrupted => *of_system,
-            _ => Bound { status: Status::Unknown, ..*of_system },
+        match realtime_within_tsc() {
+            Some(realtime) => counted(of_system, self.period.as_ref(), &realtime),
+            None => unless_bounded(of_system),
         }
     }
 }
@@ -96,19 +94,24 @@ impl Period {
     }
 }
 
-fn counted(of_system: &Bound, period: &Period, realtime: &Bracket) -> Bound {
-    let half_ns = realtime.width().map_or(u64::MAX, |cycles| period.of_cycles(cycles) / 2 + 1);
-    let Some(counter) = period.counter(middle(realtime)) else {
-        return Bound { status: Status::Unknown, ..*of_system };
-    };
+/// Without a period the time stands still: no bound holds.
+fn counted(of_system: &Bound, period: Option<&Period>, realtime: &Bracket) -> Bound {
     let lasts_ns = of_system.void_after_ns.saturating_sub(of_system.as_of_ns);
-    Bound {
+    let timed = Bound {
         as_of_ns: realtime.inner,
         void_after_ns: realtime.inner.saturating_add(lasts_ns),
-        bound_ns: of_system.bound_ns.saturating_add(half_ns),
-        counter,
+        counter: Counter { tsc: middle(realtime), ..Counter::default() },
         ..*of_system
-    }
+    };
+    let measured = period.and_then(|period| Some((period, period.counter(middle(realtime))?)));
+    let Some((period, counter)) = measured else { return unless_bounded(&timed) };
+    let half_ns = realtime.width().map_or(u64::MAX, |cycles| period.of_cycles(cycles) / 2 + 1);
+    Bound { bound_ns: of_system.bound_ns.saturating_add(half_ns), counter, ..timed }
+}
+
+fn unless_bounded(bound: &Bound) -> Bound {
+    let is_disrupted = bound.status == Status::Disrupted;
+    Bound { status: if is_disrupted { Status::Disrupted } else { Status::Unknown }, ..*bound }
 }
 
 fn middle(bracket: &Bracket) -> u64 {
@@ -177,7 +180,9 @@ mod tests {
         let period = Period { ns: SECOND, cycles: 2 * SECOND, error_ns: 200 };
         let of_system = Bound { bound_ns: 40_000, status: Status::Synchronised, ..Bound::UNKNOWN };
         let realtime = Bracket { before: 1_000, inner: 7 * SECOND, after: 1_400 };
-        let bound = super::counted(&of_system, &period, &realtime);
+        let bound = super::counted(&of_system, Some(&period), &realtime);
+        let without = super::counted(&of_system, None, &realtime);
+        assert_eq!((without.as_of_ns, without.status), (7 * SECOND, Status::Unknown));
         assert_eq!((bound.as_of_ns, bound.counter.tsc), (7 * SECOND, 1_200));
         assert_eq!(bound.bound_ns, 40_000 + 101);
         let value = |it: Fraction| it.numerator as f64 / 2f64.powi(64 + i32::from(it.shift));

@@ -224,6 +224,8 @@ impl Bound {
             Status::Unknown => 0,
             Status::Synchronised => 1,
             Status::FreeRunning => 2,
+            // Clients 1.x know no fourth state.
+            Status::Disrupted if layout == Layout::First => 0,
             Status::Disrupted => 3,
         };
         let bound = self.bound_ns.min(i64::MAX as u64);
@@ -289,7 +291,7 @@ impl Bound {
                 0 => Status::Unknown,
                 1 => Status::Synchronised,
                 2 => Status::FreeRunning,
-                3 => Status::Disrupted,
+                3 if layout != Layout::First => Status::Disrupted,
                 found => return Err(Malformed { field: "clock status", found }),
             },
             counter,
@@ -346,7 +348,9 @@ mod tests {
             for layout in Layout::ALL {
                 let has_marker = layout != Layout::First;
                 let has_counter = layout == Layout::Counter;
+                let is_told = has_marker || written.status != Status::Disrupted;
                 let expected = Bound {
+                    status: if is_told { written.status } else { Status::Unknown },
                     disruption_marker: written.disruption_marker.filter(|_| has_marker),
                     counter: if has_counter { written.counter } else { Counter::default() },
                     ..written
