@@ -94,7 +94,7 @@ fn without_chronyd_or_its_source_the_kernels_bound_holds() {
 #[test]
 fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
     let mut bound = Bound::new();
-    let error = |bound: &Bound| error_ns(&bound, NOW, None, None).map(|(ns, _)| ns);
+    let error = |bound: &Bound| error_ns(bound, NOW, None, None).map(|(ns, _)| ns);
     bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.disrupt(NOW + 10);
     // Requested before the disruption was noticed: it may be older than that.
