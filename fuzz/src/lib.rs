@@ -29,6 +29,7 @@ pub struct Target {
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "chronyd_reply", run: replies::chronyd },
+    Target { name: "clockbound_page", run: pages::clockbound },
     Target { name: "devices", run: devices::devices },
     Target { name: "drift_records", run: records::drift_records },
     Target { name: "host_msr", run: host_msr::host_msr },

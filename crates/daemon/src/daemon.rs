@@ -15,6 +15,7 @@ use linux::wait::{Token, Wait, Wake};
 use units::OffsetBound;
 
 use crate::chronyd::{ChronydClient, LONGEST_STEP};
+use crate::clockbound::ClockBound;
 use crate::discovery;
 use crate::error::DaemonError;
 use crate::kept_clock::{KeptClock, Simulated, monotonic_ns};
@@ -38,6 +39,7 @@ pub struct Daemon {
     clock: KeptClock,
     others: OtherDaemons,
     chronyd: ChronydClient,
+    clockbound: ClockBound,
     summary: Summary,
     events: Vec<Event>,
     /// Lines that follow the report of a disruption that is not classified yet.
@@ -69,7 +71,8 @@ impl Daemon {
             return Err(DaemonError::NotPermitted(why));
         }
         let lock = lock.transpose()?;
-        let (sources, not_used) = discovery::find(&settings)?;
+        let (sources, mut not_used) = discovery::find(&settings)?;
+        let clockbound = ClockBound::of(&settings, &mut not_used);
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let clock = if settings.dry_run {
             KeptClock::Simulated(Simulated::default())
@@ -81,6 +84,7 @@ impl Daemon {
             observer: Observer::new(settings.interval),
             keeper: Keeper::new(settings.policy.clone(), &kinds),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
+            clockbound,
             settings,
             sources,
             not_used,
@@ -191,9 +195,11 @@ impl Daemon {
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
         let sample = self.sampler.sample(self.observer.is_gathering());
+        self.clockbound.sampled(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions
             .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
@@ -264,6 +270,8 @@ impl Daemon {
             }
             self.events.drain(..).for_each(|event| log(line(event)));
         }
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+        self.events.drain(..).for_each(|event| log(line(event)));
     }
 
     fn measure(&mut self, which: &[usize]) {

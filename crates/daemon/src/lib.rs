@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod chronyd;
+mod clockbound;
 mod daemon;
 mod discovery;
 mod error;

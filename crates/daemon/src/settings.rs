@@ -23,6 +23,9 @@ pub struct Settings {
     pub sources: SourceSettings,
     /// A chronyd that corrects the clock in place of this process.
     pub chronyd: ChronydSettings,
+    /// Where the clock's error bound is published for clients of ClockBound,
+    /// as [`linux::clockbound::FOLDER`]; nowhere by default, and in no dry run.
+    pub clockbound: Option<PathBuf>,
     /// The interval of samples.
     pub interval: Duration,
     /// When to end; never by itself where there is none.
@@ -90,6 +93,7 @@ impl Default for Settings {
             policy: Policy::default(),
             sources: SourceSettings::default(),
             chronyd: ChronydSettings::default(),
+            clockbound: None,
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,

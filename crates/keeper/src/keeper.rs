@@ -14,6 +14,7 @@
 mod chronyd;
 mod explained;
 mod judge;
+mod known;
 mod phase;
 mod polled;
 
@@ -31,6 +32,7 @@ use crate::slewing::Slewing;
 use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
 use explained::Explained;
+pub use known::Known;
 use phase::{Phase, Stage};
 use polled::{Polled, SECOND_NS};
 
@@ -50,6 +52,11 @@ pub struct Keeper {
     /// What the disruptions since the clock was right account for.
     explained: Explained,
     slewing: Option<Slewing>,
+    /// The last offset that was no reason for a step, since the clock was
+    /// disturbed or stepped.
+    known: Option<OffsetBound>,
+    /// The clock shows a time that cannot be: it has to be given its date.
+    is_unset: bool,
     /// A step of ours that the next sample will detect: by how much, and when.
     own_step: Option<(i64, u64)>,
     chronyd: Chronyd,
@@ -77,6 +84,8 @@ impl Keeper {
             stage: Stage::Done,
             explained: Explained::default(),
             slewing: None,
+            known: None,
+            is_unset: false,
             own_step: None,
             chronyd: Chronyd::default(),
             pending: None,
@@ -84,6 +93,13 @@ impl Keeper {
             reported_ns: 0,
             refused: None,
         }
+    }
+
+    /// The clock shows a time before this program was made: the machine was
+    /// started without an RTC, or with one that had stopped. The host's first
+    /// word is its date then, whatever else is configured.
+    pub fn clock_is_unset(&mut self) {
+        self.is_unset = true;
     }
 
     /// A sample was taken, and showed these disruptions, without our own
@@ -273,6 +289,7 @@ impl Keeper {
 
     /// The clock is, or will be, where that source has it: to be verified.
     fn moved_by(&mut self, source: usize) {
+        (self.known, self.is_unset) = (None, false);
         self.phase = Phase::Corrected(self.phase.cause());
         if self.sources[source].kind != SourceKind::Rtc {
             self.sources.iter_mut().for_each(Polled::unlearn);
@@ -290,7 +307,7 @@ impl Keeper {
 
     /// Nothing measured before counts any more, but for the offset of `moved`.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
-        self.phase = Phase::Disturbed(cause);
+        (self.phase, self.known) = (Phase::Disturbed(cause), None);
         for (index, source) in self.sources.iter_mut().enumerate() {
             if Some(index) != moved {
                 source.forget(now_ns);

@@ -53,6 +53,7 @@ const ROOF: u8 = 7;
 pub(super) const CRATES: &[Row] = &[
     pure(1, "units", &[]),
     pure(1, "chronyd", &[]),
+    pure(2, "hosttime", &["units"]),
     pure(2, "pvclock", &["units"]),
     top(3, "pvclock-c", Uses::Only(&["units", "pvclock"])),
     pure(3, "instruments", &["units", "pvclock"]),
@@ -61,7 +62,7 @@ pub(super) const CRATES: &[Row] = &[
     pure(3, "guest", &["units", "pvclock"]),
     open(3, "linux", &["units", "pvclock"]),
     open(4, "clock", &["units", "pvclock", "linux", "chronyd"]),
-    open(4, "sources", &["units", "pvclock", "facts", "linux", "chronyd"]),
+    open(4, "sources", &["units", "hosttime", "pvclock", "facts", "linux", "chronyd"]),
     open(4, "kvm", &["units", "pvclock", "host", "linux"]),
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),

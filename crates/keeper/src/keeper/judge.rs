@@ -84,7 +84,9 @@ impl Keeper {
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
             return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
         }
-        if self.is_accounted_for(offset, now_ns) {
+        let is_hosts =
+            selected.kind != SourceKind::Rtc && selected.kind.voice(selected.source) == Voice::Host;
+        if self.is_accounted_for(offset, now_ns) || self.is_unset && is_cold_start && is_hosts {
             return Ok(());
         }
         let (needed, configured) = self.needed();
@@ -128,7 +130,7 @@ impl Keeper {
     /// How many independent sources have to agree so that one of them at least
     /// is right, if fewer than half of all that are configured are wrong; and
     /// how many are configured.
-    fn needed(&self) -> (usize, usize) {
+    pub(super) fn needed(&self) -> (usize, usize) {
         let voices = || self.sources.iter().enumerate().map(|(at, source)| source.kind.voice(at));
         let has_host = voices().any(|voice| voice == Voice::Host);
         let configured =
@@ -140,6 +142,9 @@ impl Keeper {
     fn correct(&mut self, now_ns: u64, selected: &Selected, by: Correction) -> Option<Action> {
         let is_back = by.by_ns < 0 && self.policy.never_backward;
         let is_step = by.by_ns.unsigned_abs() > self.policy.step_threshold_ns;
+        if !is_step {
+            self.note(selected);
+        }
         match self.policy.corrector {
             Corrector::Kernel if is_step && !is_back => self.step(now_ns, by, Action::Step),
             Corrector::Kernel => self.slew(now_ns, selected, by),
@@ -157,6 +162,7 @@ impl Keeper {
     fn settle(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
         let (offset, by) = (selected.offset, self.correction(selected));
         let was_settled = matches!(self.phase, Phase::Settled);
+        self.note(selected);
         (self.phase, self.refused) = (Phase::Settled, None);
         self.explained = Explained::default();
         self.chronyd.done();

@@ -6,7 +6,9 @@ use crate::policy::Corrector;
 use crate::system_clock::ClockError;
 
 mod chronyd;
+mod cold_boot;
 mod error;
+mod known;
 
 const MS: i64 = 1_000_000;
 const S: u64 = SECOND_NS;

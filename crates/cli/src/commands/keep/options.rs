@@ -42,6 +42,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     host_socket: Option<PathBuf>,
 
+    /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
+    /// and shm1 in this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true,
+          default_missing_value = linux::clockbound::FOLDER)]
+    clockbound: Option<PathBuf>,
+
     /// Do not use these sources, separated by commas: the host's VMClock page,
     /// hosts' PTP clocks, the RTC
     #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = discovered())]
@@ -191,6 +197,7 @@ impl Args {
         settings.sources.timeout = self.timeout;
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
+        settings.clockbound.clone_from(&self.clockbound);
         settings.sources.excluded = self.no_source.clone();
         settings.sources.describe = phc_advice::with_remedy;
         for chrony in &self.chrony {
