@@ -1,7 +1,6 @@
 //! Parachron: time in virtual machines.
 
 mod commands;
-mod duration;
 mod error;
 mod output;
 mod phc_advice;

@@ -11,6 +11,7 @@ mod other_daemons;
 mod polled;
 mod realtime_offset;
 mod settings;
+pub mod words;
 
 pub use daemon::Daemon;
 pub use error::DaemonError;

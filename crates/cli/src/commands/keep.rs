@@ -3,7 +3,6 @@
 mod error;
 mod log;
 mod options;
-mod text;
 
 use std::process::ExitCode;
 

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use disruptions::Kind;
+use instruments::duration;
 
-use crate::duration;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::{DiscoveredSource, Settings};
 use facts::steering::TimeKeeperKind;
+use instruments::duration;
 use keeper::Policy;
 use sources::NtpServer;
 use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;
 
-use crate::duration;
 use crate::output::LineFormat;
 use crate::phc_advice;
 use crate::probe_paths::ProbePathArgs;

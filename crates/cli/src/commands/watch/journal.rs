@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use disruptions::text as disruption;
 use disruptions::{Disruption, Kind, Kinds};
 use linux::journal::Journal;
 
 use super::event::{Line, WatchEvent};
 use crate::error::CliError;
-use crate::output::disruption;
 
 /// Selects our entries, whatever their kind:
 /// `journalctl MESSAGE_ID=bc79f20f2b2d49c0a62fefc67c427cdc`.
