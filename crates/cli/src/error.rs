@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::output::printable;
+use disruptions::text::printable;
 
 /// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;

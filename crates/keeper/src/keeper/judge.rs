@@ -128,7 +128,7 @@ impl Keeper {
     /// How many independent sources have to agree so that one of them at least
     /// is right, if fewer than half of all that are configured are wrong; and
     /// how many are configured.
-    fn needed(&self) -> (usize, usize) {
+    pub(super) fn needed(&self) -> (usize, usize) {
         let voices = || self.sources.iter().enumerate().map(|(at, source)| source.kind.voice(at));
         let has_host = voices().any(|voice| voice == Voice::Host);
         let configured =

@@ -7,6 +7,7 @@ use crate::system_clock::ClockError;
 
 mod chronyd;
 mod error;
+mod view;
 
 const MS: i64 = 1_000_000;
 const S: u64 = SECOND_NS;
