@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod chronyd;
+pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
@@ -11,6 +12,7 @@ mod other_daemons;
 mod polled;
 mod realtime_offset;
 mod settings;
+pub mod values;
 pub mod words;
 
 pub use daemon::Daemon;

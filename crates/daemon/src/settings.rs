@@ -33,6 +33,8 @@ pub struct Settings {
     pub allowed: Vec<TimeKeeperKind>,
     /// Start whatever other daemons run, or if that is unknown.
     pub force: bool,
+    /// Where status is served to whoever asks, at no place where there is none.
+    pub status_socket: Option<PathBuf>,
     /// The files that samples are read from.
     pub paths: ProbePaths,
 }
@@ -95,6 +97,7 @@ impl Default for Settings {
             dry_run: false,
             allowed: Vec::new(),
             force: false,
+            status_socket: None,
             paths: ProbePaths::default(),
         }
     }
