@@ -12,6 +12,8 @@ mod other_daemons;
 mod polled;
 mod realtime_offset;
 mod settings;
+pub mod status;
+pub mod status_socket;
 pub mod values;
 pub mod words;
 

@@ -76,7 +76,7 @@ impl DiscoveredSource {
 }
 
 /// How a chronyd is used; not at all by default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChronydSettings {
     /// Send it `makestep` where a step is due: at this address, or at

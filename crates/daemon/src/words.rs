@@ -18,7 +18,9 @@ pub fn one_line(event: &Event) -> String {
 /// The status after an event, in one line; `None` where it has not changed.
 pub fn status(event: &Event) -> Option<String> {
     match event {
-        Event::Started(started) => Some(format!("sources: {}", started.sources.join(", "))),
+        Event::Started(started) | Event::Reloaded(started) => {
+            Some(format!("sources: {}", started.sources.join(", ")))
+        }
         Event::Disruption(_)
         | Event::HostResumed
         | Event::HostMessageRejected { .. }
@@ -52,6 +54,8 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
         Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
         Event::Paused { daemon } => ("paused", vec![format!("{} is running", process(*daemon))]),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
+        Event::Reloaded(now) => ("reloaded", self::started(now)),
+        Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
     };
     (kind.to_owned(), message)
@@ -144,7 +148,7 @@ fn cause(cause: Cause) -> String {
     }
 }
 
-fn refusal(refusal: Refusal) -> String {
+pub(crate) fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::BeyondMaxStep { max_step_ns } => {
             format!(

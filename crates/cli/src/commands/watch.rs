@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             Wake::Signal => break,
             Wake::Readable(token) if Some(token) == keys => break,
             // The clock was set: a sample is due at once.
-            Wake::Deadline | Wake::Readable(_) => {
+            Wake::Deadline | Wake::Readable(_) | Wake::Reload => {
                 sample = sampler.sample(watched.observer().is_gathering());
             }
         }

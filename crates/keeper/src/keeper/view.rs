@@ -47,6 +47,8 @@ pub struct SourceView {
     pub state: SourceState,
     /// Its last offset that counts; the RTC's is how long the machine was away.
     pub offset: Option<OffsetBound>,
+    /// The error of that is at most this, now, ns: it grows with age.
+    pub bound_ns: Option<u64>,
 }
 
 /// What a source is used for.
@@ -71,7 +73,6 @@ pub enum SourceState {
 
 /// What the keeper would do with the clock, by what it has measured so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub enum Next {
     /// Nothing: the offset is within the tolerance, or chronyd's to slew.
     Nothing,
@@ -116,7 +117,8 @@ impl Keeper {
                 (Some(_), Choice::Of(_)) => SourceState::Falseticker,
                 (Some(_), _) => SourceState::Candidate,
             };
-            SourceView { state, offset: counts.map(|one| one.offset) }
+            let offset = counts.map(|one| one.offset);
+            SourceView { state, offset, bound_ns: offset.map(|offset| offset.bound_at(now_ns)) }
         };
         let sources = self.sources.iter().enumerate().map(of_source).collect();
         View { clock, selected, sources, next: self.would_do(&choice, now_ns) }
