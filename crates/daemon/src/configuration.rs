@@ -153,6 +153,7 @@ fn keys_of(why: &DaemonError) -> &'static [&'static str] {
     match why {
         DaemonError::MakestepMayGoBackward => &["never-backward"],
         DaemonError::ToleranceBeyondThreshold => &["tolerance", "step-threshold"],
+        DaemonError::DuplicateSource(_) => &["ntp"],
         DaemonError::ThresholdBeyondMaxStep => &["max-step", "step-threshold"],
         _ => &[],
     }

@@ -6,8 +6,7 @@ use facts::Fact;
 use keeper::SourceKind;
 use keeper::event::NotUsed;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
-use sources::unique::duplicate_of;
-use sources::{HostSocket, NtpServer, PhcSource, Rtc, Source as TimeSource, VmClockSource};
+use sources::{HostSocket, PhcSource, Rtc, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
@@ -95,7 +94,6 @@ pub(crate) fn find(
         };
         sources.push(source);
     }
-    unique_servers(&named.ntp)?;
     let server = |server: &String| {
         let key = format!("ntp {server} {:?}", named.timeout);
         let known = kept(&key).map(|index| (SourceKind::Ntp, Found::Kept(index)));
@@ -115,22 +113,6 @@ pub(crate) fn find(
 
 fn new(source: Source, key: String) -> (SourceKind, Found) {
     (source.kind, Found::New(Box::new(source.keyed(key))))
-}
-
-/// # Errors
-/// A server is named twice, as far as that shows before names are resolved.
-fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
-    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
-    let named: Vec<_> = servers.iter().map(named).collect();
-    for (index, (later, address)) in named.iter().enumerate() {
-        let mut before = named.iter().take(index);
-        let is_same =
-            |(earlier, its): &(String, _)| duplicate_of((earlier, *its), (later, *address));
-        if let Some(cause) = before.find_map(is_same) {
-            return Err(DaemonError::DuplicateSource(cause));
-        }
-    }
-    Ok(())
 }
 
 /// # Errors
@@ -174,24 +156,6 @@ fn unusable(path: &Path, is_host_socket: bool, why: &dyn std::fmt::Display) -> D
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_server_is_used_once_whatever_its_name() {
-        let unique = |servers: [&str; 2]| unique_servers(&servers.map(str::to_owned));
-        for two in [["127.0.0.1", "127.0.0.2"], ["a.example", "b.example"], ["::1", "[::1]:124"]] {
-            assert!(unique(two).is_ok(), "{two:?}");
-        }
-        for (one, message) in [
-            (["a.example", "a.example"], "ntp a.example is given twice"),
-            (
-                ["127.0.0.1", "127.0.0.1:123"],
-                "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123",
-            ),
-            (["::1", "[::1]:123"], "ntp ::1 and ntp [::1]:123 are one server, [::1]:123"),
-        ] {
-            assert_eq!(unique(one).unwrap_err().to_string(), message);
-        }
-    }
 
     #[test]
     fn a_tai_offset_that_the_kernel_lacks_is_waited_for() {

@@ -1,15 +1,19 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod chronyd;
 pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
+pub mod journal;
 mod kept_clock;
 mod lock;
+pub mod manager;
 mod other_daemons;
 mod polled;
+pub mod program;
 mod realtime_offset;
 mod settings;
 pub mod status;

@@ -1,9 +1,8 @@
 //! The log: lines of text or JSON on standard output, which a service
 //! manager puts into its journal; and the status line for the manager itself.
 
-use daemon::words;
-use keeper::event::{Event, Line};
-use linux::service_manager;
+use daemon::{manager, words};
+use keeper::event::Line;
 
 use crate::error::CliError;
 use crate::output::event_line::message_line;
@@ -38,14 +37,7 @@ impl Log {
     }
 
     fn try_write(&self, line: &Line) -> Result<(), CliError> {
-        if let Some(status) = words::status(&line.event) {
-            // If the manager has gone, the clock is kept all the same.
-            let _ = match &line.event {
-                Event::Started(_) => service_manager::ready(&status),
-                Event::Summary(_) => service_manager::stopping(),
-                _ => service_manager::status(&status),
-            };
-        }
+        manager::notify(&line.event);
         match self.format {
             LineFormat::Text => {
                 let (kind, message) = words::describe(&line.event);

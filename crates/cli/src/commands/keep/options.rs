@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daemon::values::{self, Chrony};
-use daemon::{DiscoveredSource, Settings};
+use daemon::{DiscoveredSource, Settings, advice};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use keeper::Policy;
 use sources::phc::PhcSpec;
 
 use crate::output::LineFormat;
-use crate::phc_advice;
 use crate::probe_paths::ProbePathArgs;
 
 /// Keep the clock right through pauses, restores and suspends.
@@ -131,7 +130,7 @@ impl Args {
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
         settings.sources.excluded = self.no_source.clone();
-        settings.sources.describe = phc_advice::with_remedy;
+        settings.sources.describe = advice::phc::with_remedy;
         settings.chronyd = self.chrony.iter().cloned().collect();
         (settings.interval, settings.duration) = (self.interval, self.duration);
         (settings.dry_run, settings.force) = (self.dry_run, self.force);
@@ -146,7 +145,6 @@ mod tests {
     use clap::Parser;
     use keeper::Corrector;
 
-    use super::super::error::cli_error;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -190,7 +188,7 @@ mod tests {
             (["--burst", "3", "--tolerance=1s"], "--tolerance"),
             (["--burst", "3", "--max-step=50ms"], "--max-step"),
         ] {
-            let refused = cli_error(check(&arguments).unwrap_err()).to_string();
+            let refused = advice::of(&check(&arguments).unwrap_err()).0;
             assert!(refused.contains(option), "{refused}");
         }
     }
