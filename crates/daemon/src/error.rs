@@ -11,6 +11,28 @@ use sources::PhcSource;
 use sources::chronyd_client::FeedError;
 use sources::phc::UnknownScale;
 
+use crate::program;
+
+impl DaemonError {
+    /// How a program ends with it: one of [`program::EXIT_CODES`].
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::MakestepMayGoBackward
+            | Self::ToleranceBeyondThreshold
+            | Self::ThresholdBeyondMaxStep
+            | Self::DuplicateSource(_)
+            | Self::UnknownScale { .. } => program::USAGE,
+            Self::OtherDaemon(_)
+            | Self::OtherDaemonsUnknown(_)
+            | Self::AlreadyRunning { .. }
+            | Self::Lock { .. }
+            | Self::NotPermitted(_) => program::REFUSED,
+            Self::NoSource(_) | Self::NoReply | Self::UnusableSource { .. } => program::NO_SOURCE,
+            Self::Feed(_) | Self::Wait(_) => program::FAILED,
+        }
+    }
+}
+
 /// Why a daemon does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

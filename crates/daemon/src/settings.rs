@@ -6,9 +6,10 @@ use std::time::Duration;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
-use sources::SourceError;
 use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;
+use sources::unique::duplicate_of;
+use sources::{NtpServer, SourceError};
 
 use crate::error::DaemonError;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub allowed: Vec<TimeKeeperKind>,
     /// Start whatever other daemons run, or if that is unknown.
     pub force: bool,
+    /// Where status is served to whoever asks, at no place where there is none.
+    pub status_socket: Option<PathBuf>,
     /// The files that samples are read from.
     pub paths: ProbePaths,
 }
@@ -77,7 +80,7 @@ impl DiscoveredSource {
 }
 
 /// How a chronyd is used; not at all by default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChronydSettings {
     /// Send it `makestep` where a step is due: at this address, or at
@@ -99,6 +102,7 @@ impl Default for Settings {
             dry_run: false,
             allowed: Vec::new(),
             force: false,
+            status_socket: None,
             paths: ProbePaths::default(),
         }
     }
@@ -144,9 +148,25 @@ impl Settings {
         } else if self.policy.max_step_ns < self.policy.step_threshold_ns {
             Err(DaemonError::ThresholdBeyondMaxStep)
         } else {
-            Ok(())
+            unique_servers(&self.sources.ntp)
         }
     }
+}
+
+/// # Errors
+/// A server is named twice, as far as that shows before names are resolved.
+fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
+    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
+    let named: Vec<_> = servers.iter().map(named).collect();
+    for (index, (later, address)) in named.iter().enumerate() {
+        let mut before = named.iter().take(index);
+        let is_same =
+            |(earlier, its): &(String, _)| duplicate_of((earlier, *its), (later, *address));
+        if let Some(cause) = before.find_map(is_same) {
+            return Err(DaemonError::DuplicateSource(cause));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -182,5 +202,23 @@ mod tests {
             settings.chronyd.makestep = Some(None);
         });
         assert!(matches!(backward, Err(DaemonError::MakestepMayGoBackward)));
+    }
+
+    #[test]
+    fn a_server_is_used_once_whatever_its_name() {
+        let unique = |servers: [&str; 2]| unique_servers(&servers.map(str::to_owned));
+        for two in [["127.0.0.1", "127.0.0.2"], ["a.example", "b.example"], ["::1", "[::1]:124"]] {
+            assert!(unique(two).is_ok(), "{two:?}");
+        }
+        for (one, message) in [
+            (["a.example", "a.example"], "ntp a.example is given twice"),
+            (
+                ["127.0.0.1", "127.0.0.1:123"],
+                "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123",
+            ),
+            (["::1", "[::1]:123"], "ntp ::1 and ntp [::1]:123 are one server, [::1]:123"),
+        ] {
+            assert_eq!(unique(one).unwrap_err().to_string(), message);
+        }
     }
 }

@@ -76,6 +76,14 @@ pub enum Event {
     },
     /// The clock is right: once after each start, disruption and step.
     Synchronised(Basis),
+    /// The configuration was read again, and is in force.
+    Reloaded(Box<Started>),
+    /// The configuration was read again, and cannot be used: the one before
+    /// stays in force.
+    ReloadRefused {
+        /// Why not.
+        why: String,
+    },
     /// The daemon ended: the last line.
     Summary(Summary),
 }

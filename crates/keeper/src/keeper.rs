@@ -17,6 +17,8 @@ mod judge;
 mod known;
 mod phase;
 mod polled;
+mod reconfigure;
+mod view;
 
 use std::collections::VecDeque;
 
@@ -35,10 +37,18 @@ use explained::Explained;
 pub use known::Known;
 use phase::{Phase, Stage};
 use polled::{Polled, SECOND_NS};
+pub use view::{ClockState, Next, SourceState, SourceView, View};
 
 /// Requests to one server back to back: three for each of the steps that a
 /// burst allows by default, and one more. Then one per eighth of a poll.
 const REQUEST_BURST: u32 = 10;
+
+/// The requests allowed to so many servers.
+fn request_limit(policy: &Policy, sources: impl Iterator<Item = SourceKind>) -> RateLimit {
+    let servers = sources.filter(|kind| kind.is_server()).count().max(1) as u32;
+    let each = policy.poll_ns / 8 / u64::from(servers);
+    RateLimit::new(REQUEST_BURST.saturating_mul(servers), each)
+}
 
 /// The state machine.
 #[derive(Debug)]
@@ -73,11 +83,9 @@ pub struct Keeper {
 impl Keeper {
     /// A keeper with this `policy` and `sources`, none of which it has polled.
     pub fn new(policy: Policy, sources: &[SourceKind]) -> Self {
-        let servers = sources.iter().filter(|kind| kind.is_server()).count().max(1) as u32;
-        let each = policy.poll_ns / 8 / u64::from(servers);
         Self {
             steps: RateLimit::new(policy.burst, policy.min_interval_ns),
-            requests: RateLimit::new(REQUEST_BURST.saturating_mul(servers), each),
+            requests: request_limit(&policy, sources.iter().copied()),
             policy,
             sources: sources.iter().copied().map(Polled::new).collect(),
             phase: Phase::Disturbed(Cause::Start),

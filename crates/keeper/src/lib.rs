@@ -17,7 +17,7 @@ mod source;
 mod system_clock;
 
 pub use action::{Action, Cause, Correction, Refusal};
-pub use keeper::{Keeper, Known};
+pub use keeper::{ClockState, Keeper, Known, Next, SourceState, SourceView, View};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;

@@ -25,7 +25,9 @@ impl Row {
     pub(super) fn package(&self) -> String {
         match self.folder {
             "cli" => "parachron".to_owned(),
-            "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => self.folder.to_owned(),
+            "parachrond" | "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => {
+                self.folder.to_owned()
+            }
             folder => format!("parachron-{folder}"),
         }
     }
@@ -77,6 +79,7 @@ pub(super) const CRATES: &[Row] = &[
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
     below_but(6, "daemon", &["vmm", "records", "kvm", "host", "guest", "clock"]),
+    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),

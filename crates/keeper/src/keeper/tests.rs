@@ -9,6 +9,7 @@ mod chronyd;
 mod cold_boot;
 mod error;
 mod known;
+mod view;
 
 const MS: i64 = 1_000_000;
 const S: u64 = SECOND_NS;

@@ -20,8 +20,15 @@ const UNITS: [(&str, f64); 10] = [
 /// The longest that makes sense to ask for: a year.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
-/// For clap's `value_parser`.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+/// A time in one unit: ns, us, ms, s, min, h or d; seconds where none is named.
+///
+/// # Errors
+/// What was expected; also for nothing, and for more than a year.
+///
+/// ```
+/// assert_eq!(instruments::duration::parse("500ms"), Ok(std::time::Duration::from_millis(500)));
+/// ```
+pub fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
     let unit = &text[digits.len()..];
     let seconds = UNITS
@@ -39,7 +46,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// As [`parse`], within `range`, which the error names as `expected`.
-pub(crate) fn within(
+///
+/// # Errors
+/// It is no time, or outside the range.
+pub fn within(
     text: &str,
     range: RangeInclusive<Duration>,
     expected: &str,

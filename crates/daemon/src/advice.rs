@@ -1,19 +1,33 @@
-//! Why the daemon does not start, for people: cause and remedy.
+//! Why the daemon does not start, for people: cause and remedy. Remedies name
+//! the options of `parachron keep`; [`in_file`] makes keys of the configuration
+//! of them.
 
-use daemon::DaemonError;
+pub mod phc;
+
 use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use rustix::io::Errno;
 
-use crate::error::CliError;
-use crate::phc_advice::unknown_scale;
+use crate::configuration;
+use crate::error::DaemonError;
 
 const MORE_FILES: &str = "a higher limit of open files (`ulimit -n`)";
 
-pub(super) fn cli_error(error: DaemonError) -> CliError {
-    let (cause, remedy) = match error {
-        DaemonError::DuplicateSource(cause) => (cause, sources::unique::REMEDY.into()),
-        DaemonError::UnknownScale { phc, why } => return unknown_scale(&phc, &why),
+/// Names of options as the configuration file has them: `--ntp HOST` is `ntp
+/// HOST` there.
+pub fn in_file(text: &str) -> String {
+    let mut text = text.to_owned();
+    for key in configuration::keys().filter(|key| *key != "dry-run") {
+        text = text.replace(&format!("--{key}"), key);
+    }
+    text
+}
+
+/// The cause, and what to do about it.
+pub fn of(error: &DaemonError) -> (String, String) {
+    match error {
+        DaemonError::DuplicateSource(cause) => (cause.clone(), sources::unique::REMEDY.into()),
+        DaemonError::UnknownScale { phc, why } => phc::unknown_scale(phc, why),
         DaemonError::MakestepMayGoBackward => (
             "--never-backward contradicts --chrony makestep: chronyd steps by its own \
              measurements, backward too"
@@ -26,7 +40,7 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
         DaemonError::ThresholdBeyondMaxStep => {
             ("--step-threshold is beyond --max-step: no step is possible".into(), in_order())
         }
-        DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(kind)),
+        DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(*kind)),
         DaemonError::OtherDaemonsUnknown(_) => {
             (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
         }
@@ -46,22 +60,21 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
              (packaging/parachron-keep.service); --dry-run needs no permission"
                 .into(),
         ),
-        DaemonError::UnusableSource { ref path, is_host_socket, ref why } => {
-            let option = if is_host_socket { "--host-socket" } else { "--phc" };
+        DaemonError::UnusableSource { path, is_host_socket, why } => {
+            let option = if *is_host_socket { "--host-socket" } else { "--phc" };
             (format!("{option} {}: {why}", path.display()), format!("another path, or no {option}"))
         }
-        DaemonError::NoSource(not_used) => (no_source(&not_used), name_a_source()),
+        DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
             error.to_string(),
             "another source (--ntp HOST), or a longer --timeout or --duration".into(),
         ),
-        DaemonError::Wait(ref why) if Errno::from_io_error(why) != Some(Errno::MFILE) => {
+        DaemonError::Wait(why) if Errno::from_io_error(why) != Some(Errno::MFILE) => {
             (error.to_string(), "start it again".into())
         }
         // An open socket is all that the others lack.
         other => (other.to_string(), MORE_FILES.into()),
-    };
-    CliError::Failed { cause, remedy }
+    }
 }
 
 fn in_order() -> String {

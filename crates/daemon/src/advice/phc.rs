@@ -6,20 +6,18 @@ use instruments::figures::time;
 use sources::phc::{Apparent, PhcScale, UnknownScale, kernels_tai_s};
 use sources::{PhcSource, SourceError};
 
-use crate::error::CliError;
-
 /// Cause and remedy where it is not known what `phc` counts, and so the time of
 /// day cannot be taken from it.
-pub(crate) fn unknown_scale(phc: &PhcSource, why: &UnknownScale) -> CliError {
-    CliError::Failed {
-        cause: cause(phc.device(), phc.clock_name(), why, phc.apparent()),
-        remedy: remedy(phc.device(), why, &kernels_tai_s()),
-    }
+pub fn unknown_scale(phc: &PhcSource, why: &UnknownScale) -> (String, String) {
+    (
+        cause(phc.device(), phc.clock_name(), why, phc.apparent()),
+        remedy(phc.device(), why, &kernels_tai_s()),
+    )
 }
 
 /// Why a source gives no time, with the remedy where it is a device of unknown
 /// scale.
-pub(crate) fn with_remedy(why: &SourceError) -> String {
+pub fn with_remedy(why: &SourceError) -> String {
     match why {
         SourceError::Scale { device, why: unknown, .. } => {
             format!("{why}; try: {}", remedy(device, unknown, &kernels_tai_s()))

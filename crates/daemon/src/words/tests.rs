@@ -6,7 +6,7 @@ use super::*;
 const AT: u64 = 1_795_242_707_509_631_641;
 
 fn shown(event: Event) -> String {
-    line(&Line { at_unix_ns: Some(AT), at_monotonic_ns: 1, event })
+    one_line(&event)
 }
 
 fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
@@ -25,10 +25,8 @@ fn a_step_shows_before_and_after() {
     };
     assert_eq!(
         shown(Event::Corrected(corrected)),
-        "06:31:47.509  step: +86400.000 s, selected source ntp time.example ± 3.20 ms,\n\
-         \x20               2 of 3 agree; cause: pause\n\
-         \x20               from 2026-11-21 06:31:47.509\n\
-         \x20               to 2026-11-22 06:31:47.509"
+        "step: +86400.000 s, selected source ntp time.example ± 3.20 ms, 2 of 3 agree; cause: \
+         pause; from 2026-11-21 06:31:47.509; to 2026-11-22 06:31:47.509"
     );
 }
 
@@ -54,10 +52,10 @@ fn a_dry_run_reports_would() {
 #[test]
 fn a_refusal_names_the_option_that_decides() {
     for (why, option) in [
-        (Refusal::BeyondMaxStep { max_step_ns: 1 }, "--max-step"),
-        (Refusal::RateLimited { wait_ns: 1 }, "--min-interval"),
-        (Refusal::Contradiction, "--ntp"),
-        (Refusal::LoneServer { most_ns: 1 }, "--ntp"),
+        (Refusal::BeyondMaxStep { max_step_ns: 1 }, "max-step"),
+        (Refusal::RateLimited { wait_ns: 1 }, "min-interval"),
+        (Refusal::Contradiction, "(ntp)"),
+        (Refusal::LoneServer { most_ns: 1 }, "(ntp)"),
     ] {
         let shown = shown(Event::Refused { basis: basis(1, None), why });
         assert!(shown.contains(option), "{shown}");

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::steering::Move;
-use disruptions::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
 use instruments::figures::{count, exact_time, signed, time};
 
-use super::event_line::DAY_S;
+use crate::steering::Move;
+use crate::{Disruption, Evidence, Kind, Kinds, LateCause, Size};
+
+/// Seconds in a day.
+pub const DAY_S: u64 = 86_400;
 
 /// The label of its line.
-pub(crate) fn label(kinds: Kinds) -> &'static str {
+pub fn label(kinds: Kinds) -> &'static str {
     let Some(kind) = kinds.only() else { return label_of_several(kinds) };
     match kind {
         Kind::Steered => "STEERED",
@@ -24,7 +26,6 @@ pub(crate) fn label(kinds: Kinds) -> &'static str {
         Kind::LongSteal => "LONG STEAL",
         Kind::HostStepped => "HOST STEP",
         Kind::CounterDisrupted => "DISRUPTED",
-        _ => "DISRUPTION",
     }
 }
 
@@ -41,7 +42,7 @@ fn label_of_several(kinds: Kinds) -> &'static str {
 
 /// What happened, what it did to the time of day, and the evidence, line by
 /// line.
-pub(crate) fn lines(disruption: &Disruption) -> Vec<String> {
+pub fn lines(disruption: &Disruption) -> Vec<String> {
     let mut lines = vec![sentence(disruption)];
     lines.extend(behind(disruption).map(|behind| format!("it left the time of day {behind}")));
     lines.extend(disruption.evidence.iter().map(|evidence| format!("- {}", observed(evidence))));
@@ -49,7 +50,7 @@ pub(crate) fn lines(disruption: &Disruption) -> Vec<String> {
 }
 
 /// How often each kind was reported: `disruptions: clock-set 2, pause 1`.
-pub(crate) fn counts(of_kinds: &BTreeMap<String, u64>) -> String {
+pub fn counts(of_kinds: &BTreeMap<String, u64>) -> String {
     let each = of_kinds.iter().map(|(kinds, times)| format!("{kinds} {}", count(*times)));
     let each = each.collect::<Vec<_>>().join(", ");
     format!("disruptions: {}", if each.is_empty() { "none" } else { &each })
@@ -83,7 +84,6 @@ fn sentence(disruption: &Disruption) -> String {
         Kind::LongSteal => format!("the host stole CPU time{stolen}"),
         Kind::HostStepped => format!("the host stepped its page{moved}"),
         Kind::CounterDisrupted => format!("the counter was disrupted{moved}; cause unknown"),
-        other => other.name().into(),
     }
 }
 
@@ -182,13 +182,11 @@ fn observed(evidence: &Evidence) -> String {
         Evidence::WasSet => "the kernel reported that the time of day was set".into(),
         Evidence::Adjtimex(change) => format!("adjtimex: {}", adjtimex_change(change)),
         Evidence::Clocksource { before, after } => format!("{before} → {after}"),
-        // Kinds of evidence that this version does not know.
-        other => format!("{other:?}"),
     }
 }
 
 /// Why a sample was late.
-pub(crate) fn late_cause(cause: LateCause) -> &'static str {
+pub fn late_cause(cause: LateCause) -> &'static str {
     match cause {
         LateCause::Stolen => "the host ran others on the CPU",
         LateCause::StolenOrStopped => "the host ran others on the CPU, or stopped the machine",
@@ -201,7 +199,7 @@ pub(crate) fn late_cause(cause: LateCause) -> &'static str {
 }
 
 /// A change of the kernel's clock discipline.
-pub(crate) fn adjtimex_change(change: &Move) -> String {
+pub fn adjtimex_change(change: &Move) -> String {
     match change {
         Move::Frequency { before_ppm, after_ppm } => {
             format!("frequency {before_ppm:+.3} → {after_ppm:+.3} ppm")
@@ -222,18 +220,17 @@ pub(crate) fn adjtimex_change(change: &Move) -> String {
             format!("status: {}", parts.join("; "))
         }
         Move::Leap { before, after } => format!("leap second: {before} → {after}"),
-        other => format!("{other:?}"),
     }
 }
 
 /// `2445.428000 → 2400.000000 MHz (-18576.7 ppm)`.
-pub(crate) fn rates(before_hz: f64, after_hz: f64) -> String {
+pub fn rates(before_hz: f64, after_hz: f64) -> String {
     let ppm = (after_hz / before_hz - 1.0) * 1e6;
     format!("{:.6} → {:.6} MHz ({ppm:+.3} ppm)", before_hz / 1e6, after_hz / 1e6)
 }
 
 /// A duration: `100 ms`, `5.0 s`, `40 min 3 s`, `2 h 5 min`, `3 d 4 h`.
-pub(crate) fn span(s: f64) -> String {
+pub fn span(s: f64) -> String {
     let whole = s.round() as u64;
     match whole {
         _ if s < 0.9995 => format!("{:.0} ms", s * 1e3),
@@ -241,5 +238,29 @@ pub(crate) fn span(s: f64) -> String {
         0..3600 => format!("{} min {} s", whole / 60, whole % 60),
         3600..DAY_S => format!("{} h {} min", whole / 3600, whole / 60 % 60),
         _ => format!("{} d {} h", whole / DAY_S, whole / 3600 % 24),
+    }
+}
+
+/// A time of day, UTC: `05:12:03.250`; dashes where it is not known.
+pub fn time_of_day(unix_ns: Option<u64>) -> String {
+    let Some(ns) = unix_ns else { return "--:--:--.---".into() };
+    let (ms, s) = (ns / 1_000_000 % 1000, ns / 1_000_000_000 % DAY_S);
+    format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
+}
+
+/// Text from outside without control characters: it must not control a
+/// terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_day_and_a_time_before_1970() {
+        assert_eq!(time_of_day(None), "--:--:--.---");
+        assert_eq!(time_of_day(Some(86_399_999_999_999)), "23:59:59.999");
     }
 }

@@ -1,24 +1,26 @@
-//! The log as people read it.
+//! Events in words: for the log, the journal and the service manager. Options
+//! and keys of the configuration file have one name, and so do messages: `--max-step`
+//! and `max-step` are both "max-step".
 
+use disruptions::text::{self as disruption, DAY_S, printable, time_of_day};
 use facts::steering::TimeKeeperKind;
 use instruments::figures::{count, signed, time};
-use keeper::event::{Basis, Corrected, Event, Line, Method, Started, Summary};
+use keeper::event::{Basis, Corrected, Event, Method, Started, Summary};
 use keeper::{Cause, Corrector, Policy, Refusal};
 use units::calendar::{self, Date};
 
-use crate::output::disruption;
-use crate::output::event_line::{DAY_S, message_line, time_of_day};
-
-/// A line, and what does not fit on it below; without a line end at its end.
-pub(super) fn line(line: &Line) -> String {
-    let (kind, message) = describe(&line.event);
-    message_line(line.at_unix_ns, &kind, &message)
+/// An event in one line, however long: `step: +2.000 s, selected source …`.
+pub fn one_line(event: &Event) -> String {
+    let (kind, message) = describe(event);
+    printable(&format!("{kind}: {}", message.join("; ")))
 }
 
 /// The status after an event, in one line; `None` where it has not changed.
-pub(super) fn status(event: &Event) -> Option<String> {
+pub fn status(event: &Event) -> Option<String> {
     match event {
-        Event::Started(started) => Some(format!("sources: {}", started.sources.join(", "))),
+        Event::Started(started) | Event::Reloaded(started) => {
+            Some(format!("sources: {}", started.sources.join(", ")))
+        }
         Event::Disruption(_)
         | Event::HostResumed
         | Event::HostMessageRejected { .. }
@@ -31,7 +33,7 @@ pub(super) fn status(event: &Event) -> Option<String> {
 }
 
 /// The kind of an event, and its message, line by line.
-fn describe(event: &Event) -> (String, Vec<String>) {
+pub fn describe(event: &Event) -> (String, Vec<String>) {
     let (kind, message) = match event {
         Event::Started(started) => ("started", self::started(started)),
         Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
@@ -52,6 +54,8 @@ fn describe(event: &Event) -> (String, Vec<String>) {
         Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
         Event::Paused { daemon } => ("paused", vec![format!("{} is running", process(*daemon))]),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
+        Event::Reloaded(now) => ("reloaded", self::started(now)),
+        Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
         Event::Summary(summary) => ("summary", self::summary(summary)),
     };
     (kind.to_owned(), message)
@@ -144,37 +148,37 @@ fn cause(cause: Cause) -> String {
     }
 }
 
-fn refusal(refusal: Refusal) -> String {
+pub(crate) fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::BeyondMaxStep { max_step_ns } => {
             format!(
-                "larger than {} (--max-step), and no disruption or second source accounts for it",
+                "larger than {} (max-step), and no disruption or second source accounts for it",
                 time(max_step_ns as f64)
             )
         }
         Refusal::RateLimited { wait_ns } => {
             let wait = time(wait_ns as f64);
-            format!("rate limit: next step in {wait} (--burst, --min-interval)")
+            format!("rate limit: next step in {wait} (burst, min-interval)")
         }
         Refusal::Unconfirmed => "awaiting a second sample".into(),
         Refusal::Contradiction => {
-            "no majority: the sources contradict each other; with three a falseticker is outvoted (--ntp)".into()
+            "no majority: the sources contradict each other; with three a falseticker is outvoted (ntp)".into()
         }
         Refusal::TooFewAgree { needed, configured } => format!(
             "too few sources agree: {needed} of the {configured} have to, or a disruption of that size"
         ),
         Refusal::LoneServer { most_ns } => format!(
-            "one server alone corrects up to {}: name a second (--ntp)",
+            "one server alone corrects up to {}: name a second (ntp)",
             time(most_ns as f64)
         ),
         Refusal::SetByAnother => {
             "another process set the clock, which was right: that is not undone".into()
         }
         Refusal::TooFarAhead { takes_s } => format!(
-            "too far ahead: a slew would take {:.1} days (--never-backward)",
+            "too far ahead: a slew would take {:.1} days (never-backward)",
             takes_s as f64 / DAY_S as f64
         ),
-        Refusal::LeftToChronyd => "left to chronyd (--chrony makestep sends it the step)".into(),
+        Refusal::LeftToChronyd => "left to chronyd (chrony makestep sends it the step)".into(),
     }
 }
 
