@@ -181,6 +181,8 @@ pub(crate) enum Deed {
     KeepRtcAlone,
     /// The kernel inserts a leap second.
     LeapSecond,
+    /// `parachrond` as a service of the machine's systemd.
+    Service,
     /// QEMU saves the machine and puts it back.
     Snapshot,
     /// Suspend to RAM, and wake up.

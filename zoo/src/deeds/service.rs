@@ -17,7 +17,7 @@ const CONFIGURATION: &str = "ntp = [{servers}]\npoll = \"8s\"\nmin-interval = \"
 const CONFIGURATION_FILE: &str = "/etc/parachron/parachrond.toml";
 
 /// As packaging/README.md has it, from where the machine has those files.
-const INSTALL: &str = "cd /root/packaging && \
+const INSTALL: &str = "cd /opt/packaging && \
     install -D -m 644 parachrond.toml /etc/parachron/parachrond.toml && \
     install -m 644 parachron.sysusers /usr/lib/sysusers.d/parachron.conf && \
     install -m 644 90-parachron.rules /usr/lib/udev/rules.d/ && \
@@ -116,7 +116,11 @@ fn known_to_others(machine: &mut Machine) -> Result<Check, String> {
         parachron status | head -n 20";
     let said = machine.execute(line)?;
     let passed = said.starts_with("yes") && !said.contains("UNSYNC");
-    Ok(Check::new("service: timedatectl and the kernel know the clock as synchronised", said, passed))
+    Ok(Check::new(
+        "service: timedatectl and the kernel know the clock as synchronised",
+        said,
+        passed,
+    ))
 }
 
 /// Its advice was followed, so that it has none left on who keeps the clock.
@@ -141,11 +145,7 @@ fn stopped(machine: &mut Machine, pause: Duration) -> Result<(), String> {
 
 /// A good file is taken over by a reload, a bad one is refused by line, and the
 /// service goes on.
-fn reloaded(
-    machine: &mut Machine,
-    good: &str,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+fn reloaded(machine: &mut Machine, good: &str, checks: &mut Vec<Check>) -> Result<(), String> {
     let pid = process(machine)?;
     configure(machine, &good.replace("burst = 20", "brust = 20"))?;
     machine.line.run("reload", 30, "systemctl reload parachrond; sleep 1")?;
@@ -213,9 +213,11 @@ fn without_network(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(),
         (after_s - before_s).abs() <= STEPPED_S + bound_s,
     ));
     stopped(machine, PAUSES[0])?;
-    machine.execute("ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
+    machine.execute(
+        "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
         ip addr add 10.0.2.15/24 dev eth0 2>/dev/null; ip route add default via 10.0.2.2 \
-        2>/dev/null; true")?;
+        2>/dev/null; true",
+    )?;
     checks.push(soon_right("stop, cont without a network, which comes back", machine)?);
     Ok(())
 }
@@ -244,7 +246,11 @@ fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String> {
     }
     let same = process(machine)? == pid;
     let found = format!("{} tried, allowed: {}", tries.len(), allowed.join("; "));
-    Ok(Check::new("service: an ordinary user stops and moves nothing", found, allowed.is_empty() && same))
+    Ok(Check::new(
+        "service: an ordinary user stops and moves nothing",
+        found,
+        allowed.is_empty() && same,
+    ))
 }
 
 /// A wrong file at the start: it is not started again and again.
