@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use facts::Unknown;
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
@@ -24,9 +23,6 @@ pub enum DaemonError {
     /// Offsets that are stepped would have to be refused.
     #[error("the step threshold is beyond the largest step")]
     ThresholdBeyondMaxStep,
-    /// Another daemon that is not allowed to disciplines the clock.
-    #[error("{} already disciplines this clock", .0.program())]
-    OtherDaemon(TimeKeeperKind),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),

@@ -6,6 +6,7 @@ mod daemon;
 mod discovery;
 mod error;
 mod kept_clock;
+mod learnt;
 mod lock;
 mod other_daemons;
 mod polled;

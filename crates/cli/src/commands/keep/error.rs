@@ -1,7 +1,6 @@
 //! Why the daemon does not start, for people: cause and remedy.
 
 use daemon::DaemonError;
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use rustix::io::Errno;
 
@@ -26,7 +25,6 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
         DaemonError::ThresholdBeyondMaxStep => {
             ("--step-threshold is beyond --max-step: no step is possible".into(), in_order())
         }
-        DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(kind)),
         DaemonError::OtherDaemonsUnknown(_) => {
             (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
         }
@@ -66,18 +64,6 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
 
 fn in_order() -> String {
     "--tolerance below --step-threshold below --max-step".into()
-}
-
-fn stop_or_allow(kind: TimeKeeperKind) -> String {
-    let name = kind.name();
-    match kind {
-        TimeKeeperKind::Chrony => {
-            "--chrony makestep or --chrony sock=PATH to work with it, or stop it: systemctl \
-             disable --now chrony (or chronyd); with --dry-run, --allow-daemon chrony"
-                .to_owned()
-        }
-        _ => format!("stop {name}, or --allow-daemon {name} if it does not set the clock"),
-    }
 }
 
 fn no_source(not_used: &[NotUsed]) -> String {
