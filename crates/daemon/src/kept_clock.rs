@@ -58,15 +58,18 @@ impl KeptClock {
         by.slew_ns.map_or(Ok(()), |by_ns| self.slew(by_ns))
     }
 
-    /// Reports the error as another daemon had: our step reset what it had
-    /// reported. A clock that it did not call right before stays as it is.
+    /// Reports the error after a step beside another daemon: a clock that was
+    /// reported as synchronised before is again, and no other.
     pub(crate) fn restore_error(&mut self, error: ClockError) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) if kernel.was_synchronised => {
+            Self::Kernel(kernel) if !kernel.was_synchronised => {
+                kernel.clock.set_figures(Some(error.max_ns), error.estimated_ns)
+            }
+            Self::Kernel(kernel) => {
                 kernel.was_synchronised = false;
                 kernel.clock.set_error(error.max_ns, error.estimated_ns)
             }
-            _ => Ok(()),
+            Self::Simulated(_) => Ok(()),
         }
     }
 
@@ -120,7 +123,7 @@ impl SystemClock for KeptClock {
 
     fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.clock.set_estimated_error(estimated_ns),
+            Self::Kernel(kernel) => kernel.clock.set_figures(None, estimated_ns),
             Self::Simulated(_) => Ok(()),
         }
     }

@@ -97,14 +97,19 @@ pub fn set_error(max_error_us: i64, estimated_error_us: i64) -> io::Result<()> {
     call(error_request(max_error_us, estimated_error_us, status)).map(drop)
 }
 
-/// ADJ_ESTERROR: what the clock is probably off by; its status stays.
+/// ADJ_ESTERROR, and ADJ_MAXERROR where that is known: what the clock is off
+/// by; its status stays.
 ///
 /// # Errors
 /// The kernel's: not permitted.
-pub fn set_estimated_error(estimated_error_us: i64) -> io::Result<()> {
+pub fn set_figures(max_error_us: Option<i64>, estimated_error_us: i64) -> io::Result<()> {
     let mut request = nothing();
     request.modes = libc::ADJ_ESTERROR;
     request.esterror = estimated_error_us;
+    if let Some(max_error_us) = max_error_us {
+        request.modes |= libc::ADJ_MAXERROR;
+        request.maxerror = max_error_us;
+    }
     call(request).map(drop)
 }
 

@@ -139,12 +139,18 @@ impl KernelClock {
         adjtimex::set_frequency(frequency_units(ppb)).map_err(SetError::NotDisciplined)
     }
 
-    /// Has the kernel report that the clock is probably off by this.
+    /// Has the kernel report what the clock is probably off by and, where it is
+    /// known, the most that it is off by; whether it is synchronised stays.
     ///
     /// # Errors
     /// Not permitted.
-    pub fn set_estimated_error(&mut self, estimated_error_ns: u64) -> Result<(), SetError> {
-        adjtimex::set_estimated_error(up_to_us(estimated_error_ns)).map_err(SetError::NotReported)
+    pub fn set_figures(
+        &mut self,
+        max_error_ns: Option<u64>,
+        estimated_error_ns: u64,
+    ) -> Result<(), SetError> {
+        adjtimex::set_figures(max_error_ns.map(up_to_us), up_to_us(estimated_error_ns))
+            .map_err(SetError::NotReported)
     }
 
     /// Has the kernel report the clock as synchronised, within `max_error_ns`.
