@@ -4,7 +4,6 @@
 
 pub mod phc;
 
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use rustix::io::Errno;
 
@@ -40,7 +39,6 @@ pub fn of(error: &DaemonError) -> (String, String) {
         DaemonError::ThresholdBeyondMaxStep => {
             ("--step-threshold is beyond --max-step: no step is possible".into(), in_order())
         }
-        DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(*kind)),
         DaemonError::OtherDaemonsUnknown(_) => {
             (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
         }
@@ -79,18 +77,6 @@ pub fn of(error: &DaemonError) -> (String, String) {
 
 fn in_order() -> String {
     "--tolerance below --step-threshold below --max-step".into()
-}
-
-fn stop_or_allow(kind: TimeKeeperKind) -> String {
-    let name = kind.name();
-    match kind {
-        TimeKeeperKind::Chrony => {
-            "--chrony makestep or --chrony sock=PATH to work with it, or stop it: systemctl \
-             disable --now chrony (or chronyd); with --dry-run, --allow-daemon chrony"
-                .to_owned()
-        }
-        _ => format!("stop {name}, or --allow-daemon {name} if it does not set the clock"),
-    }
 }
 
 fn no_source(not_used: &[NotUsed]) -> String {

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use facts::Unknown;
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
@@ -22,8 +21,7 @@ impl DaemonError {
             | Self::ThresholdBeyondMaxStep
             | Self::DuplicateSource(_)
             | Self::UnknownScale { .. } => program::USAGE,
-            Self::OtherDaemon(_)
-            | Self::OtherDaemonsUnknown(_)
+            Self::OtherDaemonsUnknown(_)
             | Self::AlreadyRunning { .. }
             | Self::Lock { .. }
             | Self::NotPermitted(_) => program::REFUSED,
@@ -46,9 +44,6 @@ pub enum DaemonError {
     /// Offsets that are stepped would have to be refused.
     #[error("the step threshold is beyond the largest step")]
     ThresholdBeyondMaxStep,
-    /// Another daemon that is not allowed to disciplines the clock.
-    #[error("{} already disciplines this clock", .0.program())]
-    OtherDaemon(TimeKeeperKind),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),

@@ -10,6 +10,7 @@ mod discovery;
 mod error;
 pub mod journal;
 mod kept_clock;
+mod learnt;
 mod lock;
 pub mod manager;
 mod other_daemons;

@@ -33,9 +33,11 @@ pub struct Settings {
     pub duration: Option<Duration>,
     /// Report corrections, and make none.
     pub dry_run: bool,
-    /// Daemons that may run and set the clock as well.
+    /// The folder in which the learnt frequency is stored for the next start.
+    pub state_folder: Option<PathBuf>,
+    /// Daemons that are not minded, though they discipline the clock.
     pub allowed: Vec<TimeKeeperKind>,
-    /// Start whatever other daemons run, or if that is unknown.
+    /// Discipline the clock whatever other daemons run, or if that is unknown.
     pub force: bool,
     /// Where status is served to whoever asks, at no place where there is none.
     pub status_socket: Option<PathBuf>,
@@ -100,6 +102,7 @@ impl Default for Settings {
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,
+            state_folder: None,
             allowed: Vec::new(),
             force: false,
             status_socket: None,

@@ -83,9 +83,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "socket, or by \"makestep=PATH\" to another), \"sock=PATH\" feeds it the selected",
         "source.",
     ], |to, it| set(&mut to.chronyd, list(it, str::parse).map(|ways| ways.into_iter().collect()))),
-    option("allow-daemon", "[]", &["Start even if these daemons run, such as \"openntpd\"."],
+    option("allow-daemon", "[]", &["Discipline the clock even if these daemons run, such as \"openntpd\"; beside",
+        "another one it is only stepped."],
         |to, it| set(&mut to.allowed, list(it, values::daemon_name))),
-    option("force", "false", &["Start whatever other daemons run."],
+    option("force", "false", &["Discipline the clock whatever other daemons run."],
         |to, it| set(&mut to.force, boolean(it))),
     option("dry-run", "false", &["Report corrections and make none."],
         |to, it| set(&mut to.dry_run, boolean(it))),
@@ -96,6 +97,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     option("status-socket", "\"/run/parachron/status.sock\"", &[
         "Where `parachron status` asks, open to all users; none where it is empty.",
     ], |to, it| set(&mut to.status_socket, path_or_none(it))),
+    option("state-folder", "\"/var/lib/parachron\"", &[
+        "Keep the learnt frequency here for the next start; nowhere where it is empty.",
+    ], |to, it| set(&mut to.state_folder, path_or_none(it))),
     option("clockbound", "\"\"", &[
         "Publish the clock's error bound for clients of ClockBound in this folder, theirs",
         "is \"/var/run/clockbound\"; nowhere where it is empty.",

@@ -80,11 +80,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "makestep|sock=PATH")]
     chrony: Vec<Chrony>,
 
-    /// Start even if these daemons run, separated by commas
+    /// Discipline the clock even if these daemons run, separated by commas;
+    /// beside another one keep only steps
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = values::daemon_name)]
     allow_daemon: Vec<TimeKeeperKind>,
 
-    /// Start whatever other daemons run
+    /// Discipline the clock whatever other daemons run
     #[arg(long)]
     force: bool,
 
@@ -142,6 +143,8 @@ impl Args {
         (settings.interval, settings.duration) = (self.interval, self.duration);
         (settings.dry_run, settings.force) = (self.dry_run, self.force);
         settings.allowed.clone_from(&self.allow_daemon);
+        // Of a service with StateDirectory= (systemd.exec(5)).
+        settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
         settings.paths = self.paths.paths();
         settings
     }
