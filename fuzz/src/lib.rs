@@ -10,6 +10,7 @@ mod bytes;
 mod devices;
 mod host_msr;
 mod host_saved;
+mod kvm_saved;
 mod ntp;
 mod pages;
 mod records;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
+    Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     Target { name: "ntp_answer", run: ntp::ntp_answer },

@@ -116,7 +116,13 @@ pub fn restore_clock(
     host: &Host,
     policy: Policy,
 ) -> Result<RestoredClock, Error> {
-    let now = save_clock(vm, host.tsc)?;
+    let mut now = save_clock(vm, host.tsc)?;
+    if now.width.0 > 0 {
+        // A VM that never ran pairs clock and TSC from when its clock was set.
+        let clock = saved.clock.0;
+        vm.set_clock(&kvm_clock_data { clock, ..Default::default() })?;
+        now = save_clock(vm, host.tsc)?;
+    }
     let plan = ClockPlan::new(saved.clock, saved.taken, policy, now.taken)?;
     let mut clock = plan.clock;
     let mut sets = 0;

@@ -200,8 +200,14 @@ fn one(seed: u64) -> Option<Seen> {
         Policy::Advance => truth - before.then,
         // As if it had stayed: the line that the VM had, at this TSC.
         Policy::Hold => vm.guest_clock_at(tsc).wrapping_sub(before.clock),
-        // Nothing passes until the restore begins, with its first look at the clocks.
-        _ => truth.saturating_sub(there.read_at.borrow()[0]),
+        // Nothing passes until the restore begins, with its look at the clocks: the first,
+        // or, where that did not pair them, the second.
+        _ => {
+            let began = restored.clock.began.tsc.0;
+            let looks = there.read_at.borrow();
+            let look = looks.iter().take(2).min_by_key(|at| at.abs_diff(to.truth_at(began)));
+            truth.saturating_sub(*look.unwrap())
+        }
     };
     let (step, bound) = (gained.abs_diff(expected), clock.step.bound.0);
     assert!(step <= bound, "seed {seed}: a step of {step} ns, bound {bound}: {restored:?}");

@@ -137,9 +137,9 @@ pub(crate) struct Utc {
 /// let tai = Nanos(1_800_000_037_000_000_000);
 /// let sample = TimeSample::new(Ticks(5_000), tai, Nanos(250), 37);
 /// assert_eq!(time.update(Ticks(7_000), &[sample]), ClockStatus::SYNCHRONISED);
-/// // A µs later, of a TSC that may be 500 ppm off: 250 ns and 1 more.
+/// // A µs later, of a TSC that may be 500 ppm off: 250 ns, 1 more, and rounding.
 /// let (now, error) = time.at(Ticks(7_000)).ok_or("no time")?;
-/// assert_eq!((now, error), (Nanos(1_800_000_037_000_001_000), Nanos(253)));
+/// assert_eq!((now, error), (Nanos(1_800_000_037_000_001_000), Nanos(254)));
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Debug, Clone)]

@@ -75,7 +75,7 @@ pub struct PageUpdate {
 /// let utc = info.time_at(2_000_005_000)?.utc()?;
 /// assert!(utc.since_1970_ns.abs_diff(1_800_000_001_000_000_000) <= 1);
 /// // 500 ppm of a second, 250 ns, and rounding.
-/// assert_eq!(utc.max_error, Nanos(500_254));
+/// assert_eq!(utc.max_error, Nanos(500_256));
 ///
 /// // Restored from a snapshot: written before a vCPU runs.
 /// let restored = page.restored(GuestCounter::HOST, 77, &time, Ticks(9_000)).info;

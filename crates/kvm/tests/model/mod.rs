@@ -167,16 +167,15 @@ impl<'h> ModelVm<'h> {
             last_write: Cell::new((0, host.raw())),
             deadline: Cell::new(0),
         };
-        let vm = Self {
+        Self {
             host,
             offset: Cell::new(host.raw().wrapping_neg()),
+            // None until one is asked for: by an entry, or KVM_SET_CLOCK.
             master: Cell::new(None),
             vcpus: (0..vcpus).map(|_| vcpu()).collect(),
             sets: Cell::new(0),
             read_at: RefCell::default(),
-        };
-        vm.update_master();
-        vm
+        }
     }
 
     /// pvclock_update_vm_gtod_copy.
