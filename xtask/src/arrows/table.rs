@@ -57,6 +57,7 @@ pub(super) const CRATES: &[Row] = &[
     top(3, "pvclock-c", Uses::Only(&["units", "pvclock"])),
     pure(3, "instruments", &["units", "pvclock"]),
     pure(3, "facts", &["units", "pvclock"]),
+    pure(3, "timekeeper", &[]),
     pure(3, "host", &["units", "pvclock"]),
     pure(3, "guest", &["units", "pvclock"]),
     open(3, "linux", &["units", "pvclock"]),
