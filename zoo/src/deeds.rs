@@ -14,6 +14,7 @@ mod pauses;
 mod server;
 mod snapshot;
 mod suspend;
+mod timex;
 mod watching;
 
 use std::path::Path;
@@ -25,6 +26,8 @@ use crate::checks::Check;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
+
+pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
 #[derive(Debug)]
@@ -82,6 +85,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
+            Deed::Timex => timex::run(place, machine, checks)?,
         }
     }
     Ok(())

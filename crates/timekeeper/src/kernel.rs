@@ -77,6 +77,15 @@ impl Kernel {
         self.version > Version(6, 12, u16::MAX)
     }
 
+    /// Whether a step that is refused because the time of day would precede the
+    /// uptime still clears the discipline, as in 6.1 and 6.12 (the way out of
+    /// `do_settimeofday64` updates with `TK_CLEAR_NTP`), or changes nothing, as in
+    /// 7.2. The version between that changed it is not known here.
+    #[must_use]
+    pub fn clears_when_refused(self) -> bool {
+        self.version <= Version(6, 12, u16::MAX)
+    }
+
     /// How far a counter may seem to have gone ahead since it was last read until
     /// that is taken as a step back, which counts as nothing: half of its range, or
     /// seven eighths of it since 6.12 (kernel/time/clocksource.c, `max_raw_delta`;

@@ -15,8 +15,8 @@ const NS_PER_S: i128 = 1_000_000_000;
 /// A tick may be set to this many µs, 10 % about 10 ms.
 const TICK_US: core::ops::RangeInclusive<i64> = 9_000..=11_000;
 
-/// A call that the kernel refuses with `EINVAL`; it changes nothing, but for the
-/// offset of an [`Refused::OutOfRange`] step.
+/// A call that the kernel refuses with `EINVAL`; see
+/// [`Kernel::clears_when_refused`] for what may still change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -182,17 +182,24 @@ impl Timekeeper {
     ///
     /// [`Refused::OutOfRange`].
     pub fn set_realtime(&mut self, counter: u64, realtime: i128) -> Result<(), Refused> {
-        let now = self.clocks(counter);
-        self.check(realtime, now.monotonic)?;
+        if !is_date(realtime) {
+            return Err(Refused::OutOfRange(realtime));
+        }
+        self.check(counter, realtime)?;
         self.step(counter, realtime);
         Ok(())
     }
 
     /// `CLOCK_REALTIME` may not be below `CLOCK_MONOTONIC`.
-    fn check(&self, realtime: i128, monotonic: i128) -> Result<(), Refused> {
-        let latest = i128::from(LATEST_S) * NS_PER_S;
-        let is_possible = realtime >= monotonic.max(0) && realtime < latest;
-        if is_possible { Ok(()) } else { Err(Refused::OutOfRange(realtime)) }
+    fn check(&mut self, counter: u64, realtime: i128) -> Result<(), Refused> {
+        if is_date(realtime) && realtime >= self.clocks(counter).monotonic {
+            return Ok(());
+        }
+        if self.kernel.clears_when_refused() {
+            self.forward(counter);
+            self.settle();
+        }
+        Err(Refused::OutOfRange(realtime))
     }
 
     fn step(&mut self, counter: u64, realtime: i128) {
@@ -236,8 +243,7 @@ impl Timekeeper {
     fn add_offset(&mut self, counter: u64, timex: &Timex) -> Result<(), Refused> {
         let unit = if timex.modes & mode::NANO == 0 { 1000 } else { 1 };
         let step = i128::from(timex.seconds) * NS_PER_S + i128::from(timex.fraction * unit);
-        let now = self.clocks(counter);
-        self.check(now.realtime + step, now.monotonic)?;
+        self.check(counter, self.clocks(counter).realtime + step)?;
         self.forward(counter);
         self.realtime_offset += step;
         // Unlike a time that is set, it keeps the clock's fraction of a ns.
@@ -270,6 +276,11 @@ impl Timekeeper {
         self.time.counter = resumed;
         self.time.error = 0;
     }
+}
+
+/// Whether a time of day can be set at all.
+fn is_date(realtime: i128) -> bool {
+    (0..i128::from(LATEST_S) * NS_PER_S).contains(&realtime)
 }
 
 /// Sets the time of day; its second is not announced to the discipline.
