@@ -17,7 +17,7 @@ pub(crate) fn programs() -> Result<PathBuf, String> {
         .args(["--package", "parachron", "--package", "parachrond"])
         .args(["--package", "zoo", "--package", "e2e"])
         .args(["--bin", "parachron", "--bin", "parachrond"])
-        .args(["--bin", "guest-clock", "--bin", "ntp-server"])
+        .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;

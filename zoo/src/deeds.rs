@@ -15,6 +15,7 @@ mod server;
 mod service;
 mod snapshot;
 mod suspend;
+mod timex;
 mod watching;
 
 use std::path::Path;
@@ -26,6 +27,8 @@ use crate::checks::Check;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
+
+pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
 #[derive(Debug)]
@@ -84,6 +87,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Service => service::run(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
+            Deed::Timex => timex::run(place, machine, checks)?,
         }
     }
     Ok(())

@@ -58,6 +58,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
+    if let Some(folder) = &args.timekeeper {
+        return deeds::write_timekeeper_page(folder).map(|()| ExitCode::SUCCESS);
+    }
     let table = Table::read()?;
     if let Some(unknown) =
         args.only.iter().find(|name| table.rows.iter().all(|row| row.name != **name))

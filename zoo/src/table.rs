@@ -193,6 +193,8 @@ pub(crate) enum Deed {
     Snapshot,
     /// Suspend to RAM, and wake up.
     Suspend,
+    /// Random programs of adjtimex, held against the model of a kernel.
+    Timex,
 }
 
 /// What is true of a machine, by the hand that wrote the table.

@@ -60,6 +60,7 @@ pub(super) const CRATES: &[Row] = &[
     top(3, "pvclock-c", Uses::Only(&["units", "pvclock"])),
     pure(3, "instruments", &["units", "pvclock"]),
     pure(3, "facts", &["units", "pvclock"]),
+    pure(3, "timekeeper", &[]),
     pure(3, "host", &["units", "pvclock"]),
     pure(3, "guest", &["units", "pvclock"]),
     open(3, "linux", &["units", "pvclock"]),
@@ -84,6 +85,6 @@ pub(super) const CRATES: &[Row] = &[
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),
     top(ROOF, "fuzz", Uses::AllBelowBut(&[])),
-    top(ROOF, "zoo", Uses::Only(&[])),
+    top(ROOF, "zoo", Uses::Only(&["timekeeper"])),
     top(ROOF, "xtask", Uses::Only(&[])),
 ];
