@@ -18,7 +18,7 @@ use crate::chronyd::{ChronydClient, LONGEST_STEP};
 use crate::clockbound::ClockBound;
 use crate::discovery;
 use crate::error::DaemonError;
-use crate::kept_clock::{KeptClock, Simulated, monotonic_ns};
+use crate::kept_clock::{KeptClock, Simulated, is_unset, monotonic_ns};
 use crate::lock;
 use crate::other_daemons::OtherDaemons;
 use crate::polled::{Change, Source};
@@ -82,7 +82,7 @@ impl Daemon {
         Ok(Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds),
+            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(is_unset()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clockbound,
             settings,
@@ -161,10 +161,10 @@ impl Daemon {
     ) -> Result<bool, DaemonError> {
         loop {
             match wait.until(deadline).map_err(DaemonError::Wait)? {
-                Wake::Readable(token) if Some(token) == host => {
+                Wake::Readable(token) if Some(token) == host && Instant::now() < deadline => {
                     self.in_order(log, Self::read_host);
                 }
-                // The other descriptor: the clock was set.
+                // The other descriptor: the clock was set. Or a flood of messages.
                 Wake::Deadline | Wake::Readable(_) => return Ok(true),
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }

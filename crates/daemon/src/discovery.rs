@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use keeper::SourceKind;
 use keeper::event::NotUsed;
+use sources::host::Channel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
 use sources::unique::duplicate_of;
-use sources::{HostSocket, NtpServer, PhcSource, Rtc, Source as TimeSource, VmClockSource};
+use sources::{Host, NtpServer, PhcSource, Rtc, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
@@ -50,9 +51,15 @@ pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), D
         let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
         sources.push(Source::new(kind, phc));
     }
-    if let Some(path) = &named.host_socket {
-        let host = HostSocket::bind(path).map_err(|why| unusable(path, true, &why))?;
-        sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(host)));
+    let socket = named.host_socket.clone().map(Channel::Socket);
+    let port = named.host_port.clone().map(Channel::Port);
+    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
+    let channels: Vec<Channel> = channels.into_iter().flatten().collect();
+    if !channels.is_empty() {
+        let host = Host::open(&channels).map_err(|(channel, why)| {
+            DaemonError::UnusableChannel { channel, why: why.to_string() }
+        })?;
+        sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(Box::new(host))));
     }
     unique_servers(&named.ntp)?;
     sources.extend(named.ntp.iter().map(|server| Source::ntp(server, named.timeout)));
@@ -93,7 +100,7 @@ fn phc(spec: &PhcSpec, before: &[PhcSpec]) -> Result<PhcSource, DaemonError> {
         return Err(DaemonError::DuplicateSource(cause));
     }
     match PhcSource::open(&spec.path, spec.scale) {
-        Fact::Unknown(why) => Err(unusable(&spec.path, false, &why)),
+        Fact::Unknown(why) => Err(unusable(&spec.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Err(why) if is_final(&why) => {
                 Err(DaemonError::UnknownScale { phc: Box::new(phc), why })
@@ -108,8 +115,8 @@ fn is_final(why: &UnknownScale) -> bool {
     matches!(why, UnknownScale::NotNamed | UnknownScale::NoTimeOfDay)
 }
 
-fn unusable(path: &Path, is_host_socket: bool, why: &dyn std::fmt::Display) -> DaemonError {
-    DaemonError::UnusableSource { path: path.to_owned(), is_host_socket, why: why.to_string() }
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> DaemonError {
+    DaemonError::UnusableSource { path: path.to_owned(), why: why.to_string() }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
 use sources::chronyd_client::FeedError;
+use sources::host::Channel;
 use sources::phc::UnknownScale;
 
 /// Why a daemon does not start, or ends.
@@ -53,10 +54,16 @@ pub enum DaemonError {
     /// A source that was named cannot be used.
     #[error("{}: {why}", path.display())]
     UnusableSource {
-        /// The socket or device.
+        /// The device.
         path: PathBuf,
-        /// Whether it is the host's socket.
-        is_host_socket: bool,
+        /// Why not.
+        why: String,
+    },
+    /// The host cannot be listened to.
+    #[error("{channel:?}: {why}")]
+    UnusableChannel {
+        /// Where.
+        channel: Channel,
         /// Why not.
         why: String,
     },

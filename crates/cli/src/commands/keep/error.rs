@@ -4,6 +4,7 @@ use daemon::DaemonError;
 use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use rustix::io::Errno;
+use sources::host::Channel;
 
 use crate::error::CliError;
 use crate::phc_advice::unknown_scale;
@@ -46,9 +47,12 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
              (packaging/parachron-keep.service); --dry-run needs no permission"
                 .into(),
         ),
-        DaemonError::UnusableSource { ref path, is_host_socket, ref why } => {
-            let option = if is_host_socket { "--host-socket" } else { "--phc" };
-            (format!("{option} {}: {why}", path.display()), format!("another path, or no {option}"))
+        DaemonError::UnusableSource { ref path, ref why } => {
+            (format!("--phc {}: {why}", path.display()), "another path, or no --phc".into())
+        }
+        DaemonError::UnusableChannel { ref channel, ref why } => {
+            let (option, value) = option_of(channel);
+            (format!("{option} {value}: {why}"), format!("another one, or no {option}"))
         }
         DaemonError::NoSource(not_used) => (no_source(&not_used), name_a_source()),
         DaemonError::NoReply => (
@@ -62,6 +66,16 @@ pub(super) fn cli_error(error: DaemonError) -> CliError {
         other => (other.to_string(), MORE_FILES.into()),
     };
     CliError::Failed { cause, remedy }
+}
+
+/// The option that names a channel to the host, and its value.
+fn option_of(channel: &Channel) -> (&'static str, String) {
+    match channel {
+        Channel::Vsock(port) => ("--host-vsock", port.to_string()),
+        Channel::Port(path) => ("--host-port", path.display().to_string()),
+        Channel::Socket(path) => ("--host-socket", path.display().to_string()),
+        Channel::None => ("--host-socket", String::new()),
+    }
 }
 
 fn in_order() -> String {
