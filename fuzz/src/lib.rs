@@ -8,6 +8,7 @@
 
 mod bytes;
 mod devices;
+mod host_frames;
 mod host_msr;
 mod host_saved;
 mod kvm_saved;
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "clockbound_page", run: pages::clockbound },
     Target { name: "devices", run: devices::devices },
     Target { name: "drift_records", run: records::drift_records },
+    Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },

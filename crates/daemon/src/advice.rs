@@ -6,6 +6,7 @@ pub mod phc;
 
 use keeper::event::NotUsed;
 use rustix::io::Errno;
+use sources::host::Channel;
 
 use crate::configuration;
 use crate::error::DaemonError;
@@ -58,9 +59,12 @@ pub fn of(error: &DaemonError) -> (String, String) {
              (packaging/parachron-keep.service); --dry-run needs no permission"
                 .into(),
         ),
-        DaemonError::UnusableSource { path, is_host_socket, why } => {
-            let option = if *is_host_socket { "--host-socket" } else { "--phc" };
-            (format!("{option} {}: {why}", path.display()), format!("another path, or no {option}"))
+        DaemonError::UnusableSource { path, why } => {
+            (format!("--phc {}: {why}", path.display()), "another path, or no --phc".into())
+        }
+        DaemonError::UnusableChannel { channel, why } => {
+            let (option, value) = option_of(channel);
+            (format!("{option} {value}: {why}"), format!("another one, or no {option}"))
         }
         DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
@@ -72,6 +76,16 @@ pub fn of(error: &DaemonError) -> (String, String) {
         }
         // An open socket is all that the others lack.
         other => (other.to_string(), MORE_FILES.into()),
+    }
+}
+
+/// The option that names a channel to the host, and its value.
+fn option_of(channel: &Channel) -> (&'static str, String) {
+    match channel {
+        Channel::Vsock(port) => ("--host-vsock", port.to_string()),
+        Channel::Port(path) => ("--host-port", path.display().to_string()),
+        Channel::Socket(path) => ("--host-socket", path.display().to_string()),
+        Channel::None => ("--host-socket", String::new()),
     }
 }
 

@@ -126,7 +126,10 @@ impl Daemon {
     ) -> Result<bool, DaemonError> {
         loop {
             match wait.until(deadline).map_err(DaemonError::Wait)? {
-                Wake::Readable(token) if Some(token) == tokens.host => {
+                // A flood of messages does not keep it from its samples.
+                Wake::Readable(token)
+                    if Some(token) == tokens.host && Instant::now() < deadline =>
+                {
                     self.in_order(log, Self::read_host);
                 }
                 Wake::Readable(token) if Some(token) == tokens.status => {
@@ -143,7 +146,7 @@ impl Daemon {
                     *tokens = self.wake_for(wait)?;
                     return Ok(true);
                 }
-                // The other descriptor: the clock was set.
+                // The other descriptor: the clock was set. Or a flood of messages.
                 Wake::Deadline | Wake::Readable(_) => return Ok(true),
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }

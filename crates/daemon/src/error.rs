@@ -8,6 +8,7 @@ use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
 use sources::chronyd_client::FeedError;
+use sources::host::Channel;
 use sources::phc::UnknownScale;
 
 use crate::program;
@@ -25,7 +26,10 @@ impl DaemonError {
             | Self::AlreadyRunning { .. }
             | Self::Lock { .. }
             | Self::NotPermitted(_) => program::REFUSED,
-            Self::NoSource(_) | Self::NoReply | Self::UnusableSource { .. } => program::NO_SOURCE,
+            Self::NoSource(_)
+            | Self::NoReply
+            | Self::UnusableSource { .. }
+            | Self::UnusableChannel { .. } => program::NO_SOURCE,
             Self::Feed(_) | Self::Wait(_) => program::FAILED,
         }
     }
@@ -70,10 +74,16 @@ pub enum DaemonError {
     /// A source that was named cannot be used.
     #[error("{}: {why}", path.display())]
     UnusableSource {
-        /// The socket or device.
+        /// The device.
         path: PathBuf,
-        /// Whether it is the host's socket.
-        is_host_socket: bool,
+        /// Why not.
+        why: String,
+    },
+    /// The host cannot be listened to.
+    #[error("{channel:?}: {why}")]
+    UnusableChannel {
+        /// Where.
+        channel: Channel,
         /// Why not.
         why: String,
     },

@@ -181,6 +181,13 @@ impl Simulated {
     }
 }
 
+/// Whether the clock shows what it cannot be, as without an RTC: systemd sets
+/// it to the date of its own release then (`clock-epoch`, systemd(1)), or the
+/// kernel to 1970.
+pub(crate) fn is_unset() -> bool {
+    Clock::Realtime.read_ns().is_none_or(|now_ns| now_ns < sources::host::EARLIEST_NS)
+}
+
 /// CLOCK_MONOTONIC.
 pub(crate) fn monotonic_ns() -> u64 {
     Clock::Monotonic.read_ns().unwrap_or_default()

@@ -57,6 +57,10 @@ pub struct SourceSettings {
     pub phc: Vec<PhcSpec>,
     /// A socket for the host's messages.
     pub host_socket: Option<PathBuf>,
+    /// A port of AF_VSOCK to which the host connects.
+    pub host_vsock: Option<u32>,
+    /// A virtio-serial port that the host writes to, `/dev/virtio-ports/NAME`.
+    pub host_port: Option<PathBuf>,
     /// Kinds of source that are not probed for.
     pub excluded: Vec<DiscoveredSource>,
     /// How a source's error is put into an event; as it is displayed by
@@ -118,6 +122,8 @@ impl Default for SourceSettings {
             timeout: Duration::from_millis(300),
             phc: Vec::new(),
             host_socket: None,
+            host_vsock: None,
+            host_port: None,
             excluded: Vec::new(),
             describe: ToString::to_string,
         }

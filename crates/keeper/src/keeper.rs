@@ -108,13 +108,6 @@ impl Keeper {
         }
     }
 
-    /// The clock shows a time before this program was made: the machine was
-    /// started without an RTC, or with one that had stopped. The host's first
-    /// word is its date then, whatever else is configured.
-    pub fn clock_is_unset(&mut self) {
-        self.is_unset = true;
-    }
-
     /// A sample was taken, and showed these disruptions, without our own
     /// steps.
     pub fn sample(&mut self, now_ns: u64, disruptions: &[Disruption]) {

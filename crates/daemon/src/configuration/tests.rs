@@ -29,7 +29,7 @@ fn the_file_that_is_shipped_has_each_key_with_its_default() {
 #[test]
 fn every_setting_has_a_key_that_changes_it() {
     let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\n\
-                phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nno-source = ['rtc']\n\
+                phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nhost-vsock = 4123\nhost-port = '/p'\nno-source = ['rtc']\n\
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
@@ -62,7 +62,17 @@ fn every_setting_has_a_key_that_changes_it() {
     let s = |s: u64| s * 1_000_000_000;
     assert_eq!((step_threshold_ns, tolerance_ns, max_step_ns), (s(1), 2_000_000, s(86_400)));
     assert_eq!((min_interval_ns, burst, never_backward, poll_ns), (s(60), 16, true, s(86_400)));
-    let crate::SourceSettings { ntp, timeout, phc, host_socket, excluded, describe: _ } = sources;
+    let crate::SourceSettings {
+        ntp,
+        timeout,
+        phc,
+        host_socket,
+        host_vsock,
+        host_port,
+        excluded,
+        describe: _,
+    } = sources;
+    assert_eq!((host_vsock, host_port), (Some(4123), Some("/p".into())));
     assert_eq!((ntp.len(), timeout, phc.len()), (2, Duration::from_millis(1), 1));
     assert_eq!(
         (host_socket, excluded),

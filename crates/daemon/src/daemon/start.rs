@@ -17,7 +17,7 @@ use crate::clockbound::ClockBound;
 use crate::configuration;
 use crate::discovery::{self, Found};
 use crate::error::DaemonError;
-use crate::kept_clock::{KeptClock, Simulated};
+use crate::kept_clock::{KeptClock, Simulated, is_unset};
 use crate::learnt::LearntFile;
 use crate::lock;
 use crate::other_daemons::OtherDaemons;
@@ -44,7 +44,7 @@ impl Daemon {
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds),
+            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(is_unset()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
             clockbound,

@@ -29,6 +29,14 @@ pub enum Known {
 }
 
 impl Keeper {
+    /// Whether the clock shows a time before this program was made: the machine
+    /// was started without an RTC, or with one that had stopped. The host's
+    /// first word is its date then, whatever else is configured.
+    #[must_use]
+    pub fn with_unset_clock(self, is_unset: bool) -> Self {
+        Self { is_unset, ..self }
+    }
+
     /// What is known of the clock at `now_ns`, CLOCK_MONOTONIC.
     pub fn known(&self, now_ns: u64) -> Known {
         if let Some(offset) = self.known {

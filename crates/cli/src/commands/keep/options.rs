@@ -34,9 +34,18 @@ pub(crate) struct Args {
     phc: Vec<PhcSpec>,
 
     /// Read the host's messages from this Unix datagram socket: `time SECONDS
-    /// [+- SECONDS]` or `resumed`
+    /// [+- SECONDS]`, `resumed`, or notices, which it answers with a request
     #[arg(long, value_name = "PATH")]
     host_socket: Option<PathBuf>,
+
+    /// Let the host connect to this port of AF_VSOCK
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4123")]
+    host_vsock: Option<u32>,
+
+    /// Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME
+    #[arg(long, value_name = "PATH")]
+    host_port: Option<PathBuf>,
 
     /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
     /// and shm1 in this folder
@@ -136,6 +145,8 @@ impl Args {
         settings.sources.timeout = self.timeout;
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
+        settings.sources.host_vsock = self.host_vsock;
+        settings.sources.host_port.clone_from(&self.host_port);
         settings.clockbound.clone_from(&self.clockbound);
         settings.sources.excluded = self.no_source.clone();
         settings.sources.describe = advice::phc::with_remedy;

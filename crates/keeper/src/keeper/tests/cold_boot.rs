@@ -7,9 +7,7 @@ const SILENT: (SourceKind, Option<(i64, u64)>) = (SourceKind::Ntp, None);
 /// that cannot be reached yet.
 fn by_the_host(is_unset: bool, offset_ns: i64) -> Vec<Action> {
     let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-    if is_unset {
-        bench.keeper.clock_is_unset();
-    }
+    bench.keeper.is_unset = is_unset;
     assert_eq!(bench.sample(&[]), []);
     bench.push(0, offset_ns, 1_000_000);
     bench.run()
@@ -36,7 +34,7 @@ fn a_machine_with_a_date_does_not() {
 #[test]
 fn only_the_first_word_is_a_date_and_no_server_s_is() {
     let mut bench = Bench::new(Policy::default(), &[HOST, SILENT, SILENT]);
-    bench.keeper.clock_is_unset();
+    bench.keeper.is_unset = true;
     bench.sample(&[]);
     bench.push(0, FORTY_YEARS, 1_000_000);
     step_of(&bench.run());
@@ -46,6 +44,6 @@ fn only_the_first_word_is_a_date_and_no_server_s_is() {
 
     let server = (SourceKind::Ntp, Some((FORTY_YEARS, 1_000_000)));
     let mut bench = Bench::new(Policy::default(), &[server, SILENT, SILENT]);
-    bench.keeper.clock_is_unset();
+    bench.keeper.is_unset = true;
     assert!(matches!(bench.sample(&[])[..], [Action::Refuse(..)]));
 }
