@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daemon::values::{self, Chrony};
-use daemon::{DiscoveredSource, Settings, advice};
+use daemon::{DiscoveredSource, Settings, advice, configuration};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use keeper::Policy;
@@ -82,6 +82,10 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
+    /// Where `parachron status` asks; without this option a dry run is not asked
+    #[arg(long, value_name = "PATH")]
+    status_socket: Option<PathBuf>,
+
     /// Report corrections and make none; needs no permission
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -134,6 +138,8 @@ impl Args {
         settings.chronyd = self.chrony.iter().cloned().collect();
         (settings.interval, settings.duration) = (self.interval, self.duration);
         (settings.dry_run, settings.force) = (self.dry_run, self.force);
+        let by_default = || (!self.dry_run).then(|| configuration::STATUS_SOCKET.into());
+        settings.status_socket = self.status_socket.clone().or_else(by_default);
         settings.allowed.clone_from(&self.allow_daemon);
         settings.paths = self.paths.paths();
         settings
