@@ -60,7 +60,7 @@ fn keep_refuses_to_fight(program: &Program) {
         ["--dry-run", "--ntp", "127.0.0.1:9", "--duration", "1ms", "--allow-daemon", "ntpd-rs"];
     let arguments = [&["keep"], &server[..], &ALLOWED].concat();
     let said = program.run(&arguments);
-    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert_eq!(said.code, Some(3), "{}", said.out);
     assert!(said.err.contains("chronyd already disciplines this clock"), "{}", said.err);
     assert!(said.err.contains("try: --chrony makestep"), "{}", said.err);
     // The process sleeps: no source replies, and nothing else is wrong.
@@ -96,7 +96,7 @@ fn keep_refuses_a_second(program: &Program) {
         ProgramOutput::from(output)
     };
     let second = run(&arguments);
-    assert_eq!(second.code, Some(2), "{}", second.out);
+    assert_eq!(second.code, Some(3), "{}", second.out);
     for expected in ["another `parachron keep` already corrects this clock", "try: ", "--dry-run"] {
         assert!(second.err.contains(expected), "{}", second.err);
     }
