@@ -7,6 +7,7 @@
 //! the seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
 
 mod bytes;
+mod daemon;
 mod devices;
 mod host_frames;
 mod host_msr;
@@ -42,8 +43,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
+    Target { name: "status_request", run: daemon::status_request },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },
+    Target { name: "text_configuration", run: daemon::configuration },
     Target { name: "text_cpuid", run: texts::cpuid },
     Target { name: "text_cpuinfo", run: texts::cpuinfo },
     Target { name: "text_hardware", run: texts::hardware },

@@ -45,7 +45,7 @@ pub fn of(error: &DaemonError) -> (String, String) {
         }
         DaemonError::AlreadyRunning { .. } => (
             error.to_string(),
-            "systemctl stop parachron-keep, or stop the process that `lslocks` shows; --dry-run \
+            "systemctl stop parachrond, or stop the process that `lslocks` shows; --dry-run \
              may run at the same time"
                 .into(),
         ),
@@ -56,7 +56,7 @@ pub fn of(error: &DaemonError) -> (String, String) {
         DaemonError::NotPermitted(_) => (
             error.to_string(),
             "as root, or as a service with AmbientCapabilities=CAP_SYS_TIME \
-             (packaging/parachron-keep.service); --dry-run needs no permission"
+             (packaging/parachrond.service); --dry-run needs no permission"
                 .into(),
         ),
         DaemonError::UnusableSource { path, why } => {

@@ -114,6 +114,7 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
     let mut settings = Settings {
         status_socket: Some(STATUS_SOCKET.into()),
         state_folder: Some(STATE_FOLDER.into()),
+        clockbound: Some(linux::clockbound::FOLDER.into()),
         ..Settings::default()
     };
     for (key, value) in table.get_ref() {

@@ -52,13 +52,13 @@ pub enum DaemonError {
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
     /// Another of these daemons corrects this clock.
-    #[error("another `parachron keep` already corrects this clock (it holds {file})")]
+    #[error("another parachrond or `parachron keep` already corrects this clock (it holds {file})")]
     AlreadyRunning {
         /// The file that it holds locked.
         file: &'static str,
     },
     /// The file cannot be locked.
-    #[error("cannot check for another `parachron keep`: {file}: {error}")]
+    #[error("cannot check for another keeper: {file}: {error}")]
     Lock {
         /// That file.
         file: &'static str,

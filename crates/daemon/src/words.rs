@@ -245,8 +245,8 @@ fn amount(ns: i64) -> String {
     })
 }
 
-/// `2026-11-21 05:12:03.250`, UTC.
-fn date_and_time(unix_ns: u64) -> String {
+/// A moment, UTC: `2026-11-21 05:12:03.250`.
+pub fn date_and_time(unix_ns: u64) -> String {
     let days = unix_ns / 1_000_000_000 / DAY_S;
     let Date { year, month, day } = calendar::date(days.into());
     format!("{year:04}-{month:02}-{day:02} {}", time_of_day(Some(unix_ns)))

@@ -110,9 +110,9 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     option("state-folder", "\"/var/lib/parachron\"", &[
         "Keep the learnt frequency here for the next start; nowhere where it is empty.",
     ], |to, it| set(&mut to.state_folder, path_or_none(it))),
-    option("clockbound", "\"\"", &[
-        "Publish the clock's error bound for clients of ClockBound in this folder, theirs",
-        "is \"/var/run/clockbound\"; nowhere where it is empty.",
+    option("clockbound", "\"/var/run/clockbound\"", &[
+        "Publish the clock's error bound for clients of ClockBound in this folder; nowhere",
+        "where it is empty.",
     ], |to, it| set(&mut to.clockbound, path_or_none(it))),
     option("vmclock", "\"/dev/vmclock0\"", &["The VMClock page."],
         |to, it| set(&mut to.paths.vmclock, path(it))),

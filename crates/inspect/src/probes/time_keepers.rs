@@ -38,8 +38,9 @@ const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
 const OFFSET_READERS: [(&str, &str); 2] =
     [("node_exporter", "node_exporter"), ("prometheus-node", "node_exporter")];
 
-/// Our own process.
+/// Our own processes: a command of many, and the daemon.
 const PARACHRON: &str = "parachron";
+const PARACHROND: &str = "parachrond";
 
 /// More than `/proc/PID/status` has, and than a command line of `keep` needs.
 const STATUS_BYTES: u64 = 64 << 10;
@@ -99,7 +100,8 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
     let hv_utils = files.exists(HV_UTILS);
     put(HypervUtils, hv_utils, hv_utils);
     let keeps = |id: &u32| keeps_the_clock(files, *id) && may_set_the_clock(files, *id);
-    put(ParachronKeep, false, ids(&processes, PARACHRON).iter().any(keeps));
+    let ours = [PARACHRON, PARACHROND].map(|name| ids(&processes, name));
+    put(ParachronKeep, false, ours.into_iter().flatten().any(keeps));
     Fact::Known(text)
 }
 
@@ -128,8 +130,9 @@ fn keeps_the_clock(files: &Files, process: u32) -> bool {
     let Fact::Known(line) = files.bytes(&format!("/proc/{process}/cmdline"), COMMAND_BYTES) else {
         return false;
     };
-    let mut words = line.split(|byte| *byte == 0).skip(1);
-    let is_keep = words.next() == Some(b"keep");
+    let mut words = line.split(|byte| *byte == 0);
+    let is_daemon = words.next().is_some_and(|path| path.ends_with(PARACHROND.as_bytes()));
+    let is_keep = is_daemon || words.next() == Some(b"keep");
     is_keep && !words.any(|word| word == b"--dry-run" || word.starts_with(b"--chrony"))
 }
 

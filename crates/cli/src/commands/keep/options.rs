@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daemon::values::{self, Chrony};
-use daemon::{DiscoveredSource, Settings, advice};
+use daemon::{DiscoveredSource, Settings, advice, configuration};
 use facts::steering::TimeKeeperKind;
 use instruments::duration;
 use keeper::Policy;
@@ -98,6 +98,10 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
+    /// Where `parachron status` asks; without this option a dry run is not asked
+    #[arg(long, value_name = "PATH")]
+    status_socket: Option<PathBuf>,
+
     /// Report corrections and make none; needs no permission
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -153,6 +157,8 @@ impl Args {
         settings.chronyd = self.chrony.iter().cloned().collect();
         (settings.interval, settings.duration) = (self.interval, self.duration);
         (settings.dry_run, settings.force) = (self.dry_run, self.force);
+        let by_default = || (!self.dry_run).then(|| configuration::STATUS_SOCKET.into());
+        settings.status_socket = self.status_socket.clone().or_else(by_default);
         settings.allowed.clone_from(&self.allow_daemon);
         // Of a service with StateDirectory= (systemd.exec(5)).
         settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);

@@ -50,4 +50,7 @@ fn keep_is_a_daemon_where_it_corrects_the_clock() {
         assert_eq!(found(&[("parachron", NO_TIME, command)]), "", "{command}");
     }
     assert_eq!(found(&[("other", ALL, unit)]), "");
+    let daemon = |command| found(&[("parachrond", Some(1 << 25), command)]);
+    assert_eq!(daemon("/usr/bin/parachrond"), "parachron-keep running\n");
+    assert_eq!(daemon("parachrond --config /tmp/c.toml --dry-run"), "");
 }
