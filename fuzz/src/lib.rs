@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text_kernel_command_line", run: texts::kernel_command_line },
     Target { name: "text_kernel_configuration", run: texts::kernel_configuration },
     Target { name: "text_kernel_log", run: texts::kernel_log },
+    Target { name: "text_learnt_frequency", run: texts::learnt_frequency },
     Target { name: "text_manifest", run: texts::manifest },
     Target { name: "text_running", run: texts::running },
     Target { name: "text_steering", run: texts::steering },

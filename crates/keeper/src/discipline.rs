@@ -3,7 +3,7 @@
 //!
 //! The frequency is set with ADJ_FREQUENCY, offsets are slewed with
 //! ADJ_OFFSET_SINGLESHOT, which ends by itself: a daemon that dies leaves the
-//! last good frequency, and no slew that goes on (docs/decisions/0024).
+//! last good frequency, and no slew that goes on (docs/decisions/0028).
 //!
 //! No adjustment can make a right clock worse. Where the frequency lies between
 //! 40 and 60 ppb and 0 is set, 50 is nearer to all of that than 0 is; where it

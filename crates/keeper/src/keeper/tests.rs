@@ -5,6 +5,7 @@ use crate::action::Correction;
 use crate::policy::Corrector;
 use crate::system_clock::ClockError;
 
+mod beside;
 mod chronyd;
 mod cold_boot;
 mod error;
