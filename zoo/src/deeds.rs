@@ -85,6 +85,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
+            Deed::ServiceBesideChronyd => service::beside_chronyd(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,

@@ -2,7 +2,9 @@
 //! outlive this run, even if the run is killed. Its standard input is one end
 //! of a socket pair whose other end the run holds: when that closes, for
 //! whatever reason, the guard ends the hypervisor and all that it started. Nor
-//! does it set this system's clock: a program in user-mode Linux did.
+//! may that set this system's clock: the processes of user-mode Linux are
+//! processes of this system that it traces, and one that outlived its kernel
+//! went on here with its calls of `clock_settime`.
 
 use std::io;
 use std::os::fd::AsFd;

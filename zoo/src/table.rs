@@ -189,6 +189,8 @@ pub(crate) enum Deed {
     LeapSecond,
     /// `parachrond` as a service of the machine's systemd.
     Service,
+    /// The same beside a chronyd that follows a server.
+    ServiceBesideChronyd,
     /// QEMU saves the machine and puts it back.
     Snapshot,
     /// Suspend to RAM, and wake up.

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Workshop, emulated};
 use crate::machine::Start;
-use crate::outcome::{Failure, Unavailable};
+use crate::outcome::Failure;
 use crate::packages::Kernel;
 use crate::table::Row;
-use crate::tools;
 
 /// The package of the kernel, and the program in it.
 const PACKAGE: &str = "user-mode-linux";
@@ -23,12 +22,6 @@ const LINKER_HERE: &str = "./ld-linux-x86-64.so.2";
 /// The libraries it needs, of the package libc6 of its own suite.
 const LIBRARIES: [&str; 2] = ["ld-linux-x86-64.so.2", "libc.so.6"];
 const FOLDERS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
-
-/// What runs it without the right to set this system's clock. Its processes are
-/// processes of this system that it traces: one that outlives it goes on here,
-/// and so do its calls of `clock_settime`, on the clock of this machine (seen).
-const WITHOUT_THE_CLOCK: &str = "setpriv";
-const NO_CLOCK: &str = "--bounding-set=-sys_time --inh-caps=-sys_time --";
 
 /// Its console is the standard input and output, and no other is opened.
 const PARAMETERS: &str = "con=null con0=fd:0,fd:1 quiet panic=-1";
@@ -50,19 +43,13 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     }
     let kernel = Kernel { image: copy, modules: PathBuf::new() };
     let initrd = emulated::initrd(workshop, &kernel, &[], &row.programs, folder)?;
-    let setpriv = tools::find_program(WITHOUT_THE_CLOCK);
-    let setpriv = setpriv.ok_or_else(|| {
-        Unavailable::new("setpriv is not installed".to_owned(), "apt-get install util-linux")
-    })?;
-    let fixed = format!(
-        "{NO_CLOCK} /usr/bin/env -C {here} LD_LIBRARY_PATH=. TMPDIR=/tmp ./linux.uml initrd={}",
-        initrd.display()
-    );
+    let fixed =
+        format!("-C {here} LD_LIBRARY_PATH=. TMPDIR=/tmp ./linux.uml initrd={}", initrd.display());
     let words = [fixed.as_str(), PARAMETERS, emulated::DISPOSABLE, &row.options, &row.append];
     let arguments = words.iter().flat_map(|words| words.split_whitespace()).map(str::to_owned);
     Ok(Start {
         // The libraries are for the kernel alone.
-        program: setpriv,
+        program: "/usr/bin/env".into(),
         arguments: arguments.collect(),
         environment: row.environment.clone().into_iter().collect(),
         qmp: None,

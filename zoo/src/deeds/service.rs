@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::checks::Check;
 use crate::machine::Machine;
 
-use super::Place;
 use super::server::Server;
+use super::{Place, chrony};
 
 /// The configuration, with the servers' ports.
 const CONFIGURATION: &str = "ntp = [{servers}]\npoll = \"8s\"\nmin-interval = \"1s\"\nburst = 20\n";
@@ -66,6 +66,46 @@ pub(super) fn run(
     without_network(machine, checks)?;
     checks.push(out_of_users_reach(machine)?);
     mistyped(machine, &configuration, checks)
+}
+
+/// Beside chronyd, which follows the first server: after each pause the time of
+/// day is right, chronyd does not fight, and keeps its frequency.
+pub(super) fn beside_chronyd(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let program = place.workshop.programs.join("ntp-server");
+    let servers = [Server::start(&program)?, Server::start(&program)?];
+    let follows = chrony::follow(machine, &servers[0])?;
+    checks.push(Check::new("service: chronyd follows the server", &follows, !follows.is_empty()));
+    let frequency_ppm = |tracking: &str| tracking.split(',').nth(7)?.parse::<f64>().ok();
+    machine.execute(INSTALL)?;
+    configure(machine, &configuration(&servers))?;
+    machine.execute("systemctl enable --now parachrond; sleep 3")?;
+    let said = machine.execute("journalctl -u parachrond -o cat")?;
+    let steps = said.contains("only steps");
+    checks.push(Check::new("service: it says that it only steps beside chronyd", said, steps));
+    for pause in PAUSES {
+        stopped(machine, pause)?;
+        let when = format!("beside chronyd, stop for {} s, cont", pause.as_secs());
+        checks.push(soon_right(&when, machine)?);
+        sleep(WAIT);
+        let (ahead_s, bound_s) = machine.ahead_s()?;
+        checks.push(Check::new(
+            format!("service: {when}: still right {} s later", WAIT.as_secs()),
+            format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
+            ahead_s.abs() <= bound_s + RIGHT_S,
+        ));
+    }
+    let now = machine.execute("chronyc -c tracking")?;
+    let moved = frequency_ppm(&follows).zip(frequency_ppm(&now)).map(|(was, is)| is - was);
+    checks.push(Check::new(
+        "service: chronyd keeps its frequency, to 50 ppm",
+        format!("{follows}, then {now}"),
+        moved.is_some_and(|ppm| ppm.abs() < 50.0),
+    ));
+    Ok(())
 }
 
 fn configuration(servers: &[Server]) -> String {
