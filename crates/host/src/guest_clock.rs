@@ -374,7 +374,7 @@ impl GuestClock {
                 if let Source::Emulated { .. } = self.source {
                     let at = self.source.base(now);
                     let told = Source::Emulated { since: now.boot, at, rate: advertised_tsc };
-                    self.change_sources(|_| (told, 0));
+                    self.change_sources(|source| (told, at.wrapping_sub(source.base(now))));
                 }
                 (self.settings, self.scale) = (settings, scale);
                 self.log_advertised(now);

@@ -24,6 +24,7 @@ mod plain_memory;
 mod plan;
 mod saved;
 mod settings;
+pub mod ticks;
 mod transfer;
 mod tsc;
 mod vcpu;

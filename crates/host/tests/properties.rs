@@ -62,6 +62,8 @@ fn event() -> impl Strategy<Value = Event> {
         vcpu().prop_map(|vcpu| Event::VcpuPreempted { vcpu }),
         (2_500_000_000u64..2_700_000_000)
             .prop_map(|hz| Event::TscFrequencyAdvertised { frequency: Hertz(hz) }),
+        (vcpu(), prop_oneof![Just(HOST_TSC.0), 2_500_000_000u64..2_700_000_000])
+            .prop_map(|(vcpu, hz)| Event::TscRateChanged { vcpu, rate: Hertz(hz) }),
     ]
 }
 
@@ -102,6 +104,11 @@ fn run(rig: &mut Rig, step: Step, ns: &mut u64) {
         }
         Step::Enter { vcpu } => rig.enter(vcpu, at(*ns)),
         Step::Passes { ns: passed } => *ns += passed,
+    }
+    // What a vCPU's thread sees without a lock is what is due.
+    for vcpu in (0..VCPUS).map(VcpuId) {
+        let flag = rig.host.due_flag(vcpu).map(|flag| flag.is_due());
+        assert_eq!(flag.unwrap_or(false), rig.host.due().any(|due| due == vcpu), "{step:?}");
     }
 }
 

@@ -20,6 +20,8 @@ const READS: u32 = 3;
 const SETS: u32 = 8;
 /// What is good enough, ns: the kernel reads two clocks one after the other.
 const GOOD_NS: u64 = 8;
+/// What the kernel may be late by; beyond it the time of day stepped.
+const LATE_NS: u64 = 100_000;
 /// Two clocks, each cut to whole ns when it is written and when it is read.
 const ROUNDING_NS: u64 = 4;
 
@@ -124,11 +126,10 @@ pub fn restore_clock(
         now = save_clock(vm, host.tsc)?;
     }
     let plan = ClockPlan::new(saved.clock, saved.taken, policy, now.taken)?;
-    let mut clock = plan.clock;
-    let mut sets = 0;
+    let (mut clock, mut as_of, mut lead_ns, mut sets) = (plan.clock, now.taken, 0_i64, 0);
     let (is, left_over_ns) = loop {
         sets += 1;
-        set(vm, clock, now.taken)?;
+        set(vm, Nanos(clock.0.saturating_add_signed(lead_ns)), as_of)?;
         let is = save_clock(vm, host.tsc)?;
         let passed = ns_of(is.taken.tsc.0.wrapping_sub(now.taken.tsc.0), host.tsc);
         let should = plan.clock.0.saturating_add(passed);
@@ -136,7 +137,12 @@ pub fn restore_clock(
         if left_over.unsigned_abs() <= GOOD_NS.max(is.width.0) || sets == SETS {
             break (is, left_over);
         }
-        clock = Nanos(clock.0.saturating_add_signed(left_over.saturating_neg()));
+        // As of this reading: the time of day may have stepped since the last. What the
+        // kernel is late by is much the same each time.
+        (clock, as_of) = (Nanos(should), is.taken);
+        if left_over.unsigned_abs() < LATE_NS {
+            lead_ns -= left_over;
+        }
     };
     let widths = match policy {
         Policy::Hold => [saved.boot_width, now.boot_width],

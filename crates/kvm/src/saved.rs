@@ -78,6 +78,8 @@ struct VcpuDocument {
     tsc_khz: u64,
     tsc_adjust: Option<u64>,
     tsc_deadline: Option<u64>,
+    msr_system_time: Option<u64>,
+    msr_steal_time: Option<u64>,
 }
 
 impl ClockState {
@@ -92,6 +94,8 @@ impl ClockState {
             tsc_khz: tsc.frequency.0 / 1_000,
             tsc_adjust: tsc.adjust,
             tsc_deadline: tsc.deadline,
+            msr_system_time: tsc.system_time,
+            msr_steal_time: tsc.steal_time,
         });
         let document = Document {
             version: VERSION,
@@ -145,8 +149,14 @@ impl ClockState {
         };
         let tscs = vcpus.into_iter().map(|vcpu| {
             let frequency = hertz(vcpu.tsc_khz)?;
-            let VcpuDocument { tsc, tsc_adjust: adjust, tsc_deadline: deadline, .. } = vcpu;
-            Ok(SavedTsc { frequency, tsc, adjust, deadline })
+            Ok(SavedTsc {
+                frequency,
+                tsc: vcpu.tsc,
+                adjust: vcpu.tsc_adjust,
+                deadline: vcpu.tsc_deadline,
+                system_time: vcpu.msr_system_time,
+                steal_time: vcpu.msr_steal_time,
+            })
         });
         Ok(Self {
             clock: SavedClock {

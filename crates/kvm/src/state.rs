@@ -5,7 +5,7 @@
 //! 1. each vCPU's TSC frequency, because offsets are in cycles of it;
 //! 2. KVM_SET_CLOCK, read back: clock and TSC of one moment;
 //! 3. each vCPU's TSC, by its offset, to continue with the clock from that moment;
-//! 4. TSC_ADJUST and the TSC deadline, which count in the TSC;
+//! 4. TSC_ADJUST and the TSC deadline, which count in the TSC; the guest's pages;
 //! 5. KVM_KVMCLOCK_CTRL, so that the guest learns that it was stopped: the flag
 //!    lives in the page, and one raised before the save may not be in it;
 //! 6. the vCPUs run. Setting the clock later makes some guests hang for minutes
@@ -125,9 +125,8 @@ pub fn save<V: Vcpu>(vm: &impl Vm, vcpus: &[&V], host: &Host) -> Result<ClockSta
 }
 
 /// Restores all clocks in the order that works, and raises GUEST_STOPPED. The
-/// vCPUs must not have run since their registers were restored, and the guest's
-/// system-time MSR must be among those: KVM writes the page again at the next
-/// entry. A clock that cannot continue here is refused before anything is set.
+/// vCPUs must not have run since memory and registers were restored: KVM writes the
+/// guest's pages again at the next entry. A clock that cannot continue here is refused before anything is set.
 ///
 /// # Errors
 /// [`Error`].

@@ -13,6 +13,10 @@ const IA32_TSC_ADJUST: u32 = 0x3b;
 /// When the local APIC's timer fires, in cycles of the guest's TSC.
 const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
+/// The addresses of the guest's kvm-clock page and of its steal time, with bit 0 on.
+const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
+const KVM_STEAL_TIME: u32 = 0x4b56_4d03;
+
 /// The host's TSC, and how KVM scales a guest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -90,6 +94,10 @@ pub struct SavedTsc {
     pub adjust: Option<u64>,
     /// IA32_TSC_DEADLINE, where KVM has it; 0 is no timer.
     pub deadline: Option<u64>,
+    /// Where its kvm-clock page is, as its MSR has it.
+    pub system_time: Option<u64>,
+    /// Where its steal time is.
+    pub steal_time: Option<u64>,
 }
 
 /// A restored TSC.
@@ -106,7 +114,7 @@ pub struct RestoredTsc {
 impl SavedTsc {
     /// A TSC of this rate and value, and no more.
     pub const fn new(frequency: Hertz, tsc: u64) -> Self {
-        Self { frequency, tsc, adjust: None, deadline: None }
+        Self { frequency, tsc, adjust: None, deadline: None, system_time: None, steal_time: None }
     }
 
     /// Saves a vCPU's TSC, as it was when [`save_clock`](crate::save_clock)
@@ -119,7 +127,8 @@ impl SavedTsc {
         let frequency = tsc_frequency(vcpu)?;
         let tsc = host.plan(frequency)?.base(taken.tsc).wrapping_add(vcpu.tsc_offset()?);
         let (adjust, deadline) = (vcpu.msr(IA32_TSC_ADJUST)?, vcpu.msr(IA32_TSC_DEADLINE)?);
-        Ok(Self { frequency, tsc, adjust, deadline })
+        let (system_time, steal_time) = (vcpu.msr(KVM_SYSTEM_TIME)?, vcpu.msr(KVM_STEAL_TIME)?);
+        Ok(Self { frequency, tsc, adjust, deadline, system_time, steal_time })
     }
 
     /// Gives the vCPU its rate: first of all, as offsets are in cycles of it.
@@ -137,7 +146,7 @@ impl SavedTsc {
     /// Sets a vCPU's TSC to where this one continues with the clock: by as many cycles
     /// as the clock has gained ns since the save, so that the two keep their relation
     /// (the sum of Documentation/virt/kvm/devices/vcpu.rst, 4.1); then the timer that
-    /// counts in it.
+    /// counts in it, and the guest's pages, which are in the restored memory.
     ///
     /// # Errors
     /// KVM's own, or the TSC cannot continue on this host.
@@ -162,6 +171,13 @@ impl SavedTsc {
         // issue 4099). Without a local APIC of KVM's 0 is read, and nothing is set.
         if let Some(deadline) = self.deadline.filter(|&deadline| deadline != 0) {
             set(vcpu, IA32_TSC_DEADLINE, deadline)?;
+        }
+        // A page that is switched on is written at the next entry; 0 is none.
+        let pages = [(KVM_SYSTEM_TIME, self.system_time), (KVM_STEAL_TIME, self.steal_time)];
+        for (msr, page) in pages {
+            if let Some(page) = page.filter(|page| page & 1 == 1) {
+                set(vcpu, msr, page)?;
+            }
         }
         Ok(RestoredTsc { frequency: rate.rate, wanted: planned.tsc_offset, offset })
     }

@@ -40,7 +40,8 @@ fn host<'w>(world: &'w World, near_khz: Option<u64>, up: u64) -> model::Host<'w>
         khz,
         tsc_at_boot: chance.below(1 << 40),
         booted: now - up,
-        real_error: chance.within(20),
+        real_error: chance.within(20).into(),
+        steps: 0.into(),
         knows_tai: true,
         fraction_bits,
         set_lag: 20 + chance.below(150),
@@ -95,6 +96,7 @@ fn started<'h>(host: &'h model::Host<'h>, vcpus: usize) -> ModelVm<'h> {
             vcpu.set_tsc_khz(scaled_khz as u32).unwrap();
         }
         vcpu.set_tsc_offset(offset).unwrap();
+        vcpu.set_msr(model::KVM_SYSTEM_TIME, 0x8001).unwrap();
     }
     if one_behind {
         vm.vcpus[vcpus - 1].set_tsc_offset(offset.wrapping_sub(77_777)).unwrap();
@@ -246,6 +248,38 @@ fn no_move_steps_beyond_its_bound() {
     println!("and TSC: step {step} ns, bound {bound} ns, line {line} ns at most");
     assert!(done > 2 * moves() / 3 && paired > done / 4, "{done} {paired}");
     assert!(bound <= 100, "{bound} ns where both hosts' clocks allow less");
+}
+
+/// A time of day that steps while a clock is restored, and a restore that is made twice.
+#[test]
+fn a_step_of_the_host_during_a_restore_is_no_step_of_the_guest() {
+    for seed in 1..=400_u64 {
+        let chance = Chance::new(seed);
+        let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: chance.into() };
+        let host = host(&world, None, DAY);
+        let vm = started(&host, 2);
+        let policy = Policy::ALL[seed as usize % 4];
+        let saved = save(&vm).unwrap();
+        let there = ModelVm::new(&host, 2);
+        restore(&there, &saved, policy).unwrap();
+        let step = [1, -1, 3_600, -3_600][seed as usize / 4 % 4] * SECOND.cast_signed();
+        host.steps.set(step);
+        let before = world.now.get();
+        let clock = restore(&there, &saved, policy).unwrap().clock;
+        let tsc = clock.since.tsc.0;
+        let gained = there.guest_clock_at(tsc).wrapping_sub(saved.clock.clock.0);
+        let taken = host.truth_at(saved.clock.taken.tsc.0);
+        let truth = host.truth_at(tsc);
+        let expected = match policy {
+            Policy::Advance | Policy::Hold => truth - taken..=truth - taken,
+            _ => 0..=truth - before,
+        };
+        // By 50 ppm the raw clock of a held guest is off the truth.
+        let bound = clock.step.bound.0 + (truth - taken) / 19_000;
+        let off =
+            expected.start().saturating_sub(gained).max(gained.saturating_sub(*expected.end()));
+        assert!(off <= bound && bound < 60_000, "seed {seed}: {off} {bound} {clock:?}");
+    }
 }
 
 #[test]

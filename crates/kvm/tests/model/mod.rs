@@ -24,6 +24,7 @@ pub(crate) const DAY: u64 = 86_400 * SECOND;
 const EPOCH: u64 = 1_800_000_000 * SECOND;
 const IA32_TSC: u32 = 0x10;
 const IA32_TSC_DEADLINE: u32 = 0x6e0;
+pub(crate) const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
 
 /// Which KVM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,10 @@ pub(crate) struct Host<'w> {
     pub(crate) tsc_at_boot: u64,
     pub(crate) booted: u64,
     /// Its time of day less the truth.
-    pub(crate) real_error: i64,
+    pub(crate) real_error: Cell<i64>,
+    /// How far the time of day is stepped in the next KVM_SET_CLOCK that counts in it, as
+    /// an NTP daemon or a leap second may.
+    pub(crate) steps: Cell<i64>,
     pub(crate) knows_tai: bool,
     pub(crate) fraction_bits: Option<u32>,
     /// How much later KVM_SET_CLOCK reads the time of day than the raw clock, ns.
@@ -107,7 +111,7 @@ impl Host<'_> {
 
     fn real(&self) -> u64 {
         let utc = EPOCH + self.world.now.get() - self.world.offset_s() * SECOND;
-        utc.saturating_add_signed(self.real_error)
+        utc.saturating_add_signed(self.real_error.get())
     }
 
     pub(crate) fn tsc_of_kvm(&self) -> HostTsc {
@@ -149,6 +153,7 @@ pub(crate) struct ModelVcpu<'h> {
     /// last_tsc_write and last_tsc_nsec of the VM, as this vCPU's writes left them.
     last_write: Cell<(u64, u64)>,
     deadline: Cell<u64>,
+    pub(crate) system_time: Cell<u64>,
 }
 
 impl<'h> ModelVm<'h> {
@@ -166,6 +171,7 @@ impl<'h> ModelVm<'h> {
             stopped: Cell::new(false),
             last_write: Cell::new((0, host.raw())),
             deadline: Cell::new(0),
+            system_time: Cell::new(0),
         };
         Self {
             host,
@@ -224,6 +230,9 @@ impl Vm for ModelVm<'_> {
 
     fn set_clock(&self, data: &kvm_clock_data) -> Result<(), Error> {
         self.sets.set(self.sets.get() + 1);
+        if data.flags & KVM_CLOCK_REALTIME != 0 {
+            self.host.real_error.set(self.host.real_error.get() + self.host.steps.take());
+        }
         let world = self.host.world;
         world.takes(100 + world.below(5_000));
         if data.flags != 0 && !self.host.kernel.pairs {
@@ -333,6 +342,7 @@ impl Vcpu for ModelVcpu<'_> {
         Ok(match index {
             IA32_TSC_DEADLINE => Some(self.deadline.get()),
             IA32_TSC => Some(self.guest_tsc()),
+            KVM_SYSTEM_TIME => Some(self.system_time.get()),
             _ => None,
         })
     }
@@ -346,6 +356,10 @@ impl Vcpu for ModelVcpu<'_> {
                 let ns = cycles * 1_000_000 / u128::from(self.khz.get());
                 self.timer.set(Some(self.host.world.now.get() + ns as u64));
                 self.deadline.set(value);
+                Ok(true)
+            }
+            KVM_SYSTEM_TIME => {
+                self.system_time.set(value);
                 Ok(true)
             }
             // kvm_synchronize_tsc, for a write by the host.
@@ -369,7 +383,8 @@ impl Vcpu for ModelVcpu<'_> {
     }
 
     fn announce_stop(&self) -> Result<bool, Error> {
-        self.stopped.set(true);
-        Ok(true)
+        // kvm_set_guest_paused refuses a vCPU without a page.
+        self.stopped.set(self.system_time.get() & 1 == 1);
+        Ok(self.stopped.get())
     }
 }
