@@ -12,13 +12,16 @@ mod jump;
 mod kernel;
 mod ntp;
 mod source;
+mod sources;
 mod timekeeper;
 pub mod timex;
+pub mod watchdog;
 
 pub use clocks::Clocks;
 pub use kernel::{Kernel, Version};
 pub use ntp::{LeapState, Ntp};
 pub use source::{ClockSource, Continuity};
+pub use sources::Sources;
 pub use timekeeper::{Refused, Timekeeper};
 pub use timex::Timex;
 
