@@ -216,7 +216,7 @@ impl Replay<'_> {
     }
 
     fn set(&mut self, (before, after): (i64, i64), realtime: i128, error: i64) -> bool {
-        let at = self.count(before.midpoint(after));
+        let (at, unsure_ns) = (self.count(before.midpoint(after)), self.half(before, after));
         let Some(keeper) = &mut self.keeper else { return true };
         self.outcome.sets += 1;
         let is_taken = keeper.set_realtime(at, realtime).is_ok();
@@ -227,7 +227,7 @@ impl Replay<'_> {
         self.step_unsure_ns = after - before;
         if is_taken {
             self.sets += 1;
-            self.unsure_ns = (after - before) / 2;
+            self.unsure_ns = unsure_ns;
         }
         true
     }
