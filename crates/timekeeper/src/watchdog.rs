@@ -8,11 +8,12 @@
 //! | 2.6.16 (read in a 3.x and a 4.x) | 62.5 ms a check | is not seen, and counts as skew |
 //! | 5.14 (6.1.176) | both margins, each 200 µs at least: 400 µs a check | beyond 100 µs is retried, then the source is given up; if the reference alone is slow, no check for 5 min |
 //! | 6.3 (6.12.101) | 250 µs each: 500 µs a check | as above; in 6.12 beyond three margins |
-//! | 7.2 (7.2.13) | 1/256 of the interval, or 1/2048 (488 ppm) if both rates were measured, and the readout | beyond 50 µs is retried three times, then the check is dropped |
+//! | 7.1 (read in 7.2.13) | 1/256 of the interval, or 1/2048 (488 ppm) if both rates were measured, and the readout | beyond 50 µs is retried three times, then the check is dropped |
 //!
-//! From 5.14 a check after more than 1 s says nothing (stable since 5.15.149 and
-//! 6.7.3; the model has it in all of these), in 7.2 one that is longer than either
-//! source may be idle.
+//! A check after more than 1 s says nothing from 6.8 on, and in the stable series
+//! of February 2024 (644649553508); from 7.1 on one that is longer than either
+//! source may be idle. Before, the reference may have wrapped meanwhile, and
+//! condemned a source without fault.
 
 use crate::kernel::{Kernel, Version};
 use crate::source::ClockSource;
@@ -29,7 +30,7 @@ const THRESHOLD_NS: u64 = 62_500_000;
 /// The longest interval that margins are good for, ns.
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// The longest readout of 7.2, ns, and how often one is tried.
+/// The longest readout of 7.1, ns, and how often one is tried.
 const READOUT_NS: u64 = 50_000;
 const TRIES: u32 = 3;
 
@@ -113,7 +114,7 @@ impl Rules {
         let version = kernel.version;
         if version < Version(5, 14, 0) {
             Self::Threshold
-        } else if version < Version(7, 2, 0) {
+        } else if version < Version(7, 1, 0) {
             let skew_ns = if version < Version(6, 3, 0) { 100_000 } else { 125_000 };
             Self::Margins { skew_ns, readout_by_margins: version >= Version(6, 12, 0) }
         } else {
@@ -244,6 +245,7 @@ impl Watchdog {
         let interval_ns = watched_ns.max(reference_ns);
         let longest_ns = match Rules::of(self.kernel) {
             Rules::Threshold => u64::MAX,
+            Rules::Margins { .. } if !skips_long(self.kernel) => u64::MAX,
             Rules::Margins { .. } => LONGEST_NS,
             Rules::Bracketed => {
                 self.watched.longest_idle_ns().min(self.reference.longest_idle_ns())
@@ -254,7 +256,7 @@ impl Watchdog {
         }
         let limit_ns = self.limit_ns(interval_ns, readout_ns);
         let skew_ns = watched_ns.wrapping_sub(reference_ns).cast_signed();
-        // 7.2 gives up at its limit, the others beyond it.
+        // 7.1 gives up at its limit, the others beyond it.
         let is_strict = matches!(Rules::of(self.kernel), Rules::Bracketed);
         let beyond = skew_ns.unsigned_abs() + u64::from(is_strict);
         if beyond > limit_ns { Verdict::UnstableSkew { skew_ns, limit_ns } } else { Verdict::Fine }
@@ -262,6 +264,18 @@ impl Watchdog {
 
     fn reference_ns(&self, before: u64, after: u64) -> u64 {
         self.reference.nanos(self.reference.elapsed(self.kernel, before, after))
+    }
+}
+
+/// Whether a long interval is not judged (6.8, 6.7.3, 6.6.15, 6.1.76, 5.15.149).
+fn skips_long(kernel: Kernel) -> bool {
+    let Version(major, minor, patch) = kernel.version;
+    match (major, minor) {
+        (5, 15) => patch >= 149,
+        (6, 1) => patch >= 76,
+        (6, 6) => patch >= 15,
+        (6, 7) => patch >= 3,
+        _ => kernel.version >= Version(6, 8, 0),
     }
 }
 
@@ -275,7 +289,7 @@ fn margin(source: &ClockSource, skew_ns: u64) -> u64 {
 }
 
 /// Whether a reading on one CPU, made before one on another, shows that their
-/// counters differ: 7.2 compares each CPU with the one that checks, and gives the
+/// counters differ: 7.1 compares each CPU with the one that checks, and gives the
 /// source up if time goes back between the two.
 #[must_use]
 pub fn goes_back(kernel: Kernel, source: &ClockSource, before: u64, after: u64) -> bool {

@@ -34,7 +34,7 @@ const FOOT: &str = "
 | what | why | from |
 | --- | --- | --- |
 | the negative offset cast to 32 bits | cured in all three kernels | f5807b0606da |
-| the watchdog, failover, `acpi_pm`, `hpet` and TSC | user-mode Linux has one clock source, and no watchdog | kernel/time/clocksource.c of 6.1, 6.12, 7.2 |
+| the watchdog, failover, `acpi_pm`, `hpet` and TSC | user-mode Linux has one clock source, and no watchdog; the watchdog is held against logs that people published, and the sources of 6.1, 6.12 and 7.2 | `crates/timekeeper/src/watchdog/tests.rs` |
 | sleep without ticks for longer than one | the guest looks at every tick; late ticks were seen | |
 | suspend | user-mode Linux of Debian has none that a program can start | |
 | PPS | needs a kernel without `CONFIG_NO_HZ` | |
