@@ -12,6 +12,7 @@ mod leap;
 mod migration;
 mod pauses;
 mod server;
+mod service;
 mod snapshot;
 mod suspend;
 mod timex;
@@ -83,6 +84,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Migration => migration::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Service => service::run(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,

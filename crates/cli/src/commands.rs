@@ -11,6 +11,7 @@ mod keep;
 mod lab;
 mod man;
 mod schema;
+mod status;
 mod watch;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ enum Command {
     Drift(drift::Args),
     Watch(watch::Args),
     Keep(Box<keep::Args>),
+    Status(status::Args),
     Lab(Box<lab::Args>),
     Capture(capture::Args),
     Completions(completions::Args),
@@ -54,6 +56,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Drift(args) => drift::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Keep(args) => keep::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::output::printable;
+use disruptions::text::printable;
 
 /// Exit code of a command that failed.
 pub(crate) const COULD_NOT: u8 = 2;
@@ -26,6 +26,16 @@ pub(crate) enum CliError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// A daemon's end: the cause, the remedy, and its exit code.
+    #[error("{cause}")]
+    Ended {
+        /// What went wrong.
+        cause: String,
+        /// What the person can do.
+        remedy: String,
+        /// One of `daemon::program::EXIT_CODES`.
+        code: u8,
+    },
     /// Anything else: the cause, and the remedy.
     #[error("{cause}")]
     Failed {
@@ -43,6 +53,7 @@ impl CliError {
         match self {
             // Without a message, as a program ended by SIGPIPE.
             Self::ClosedPipe => ExitCode::SUCCESS,
+            Self::Ended { code, .. } => ExitCode::from(*code),
             _ => ExitCode::from(COULD_NOT),
         }
     }
@@ -51,7 +62,7 @@ impl CliError {
     pub(crate) fn print(&self) {
         let text = match self {
             Self::ClosedPipe => return,
-            Self::Failed { cause, remedy } => {
+            Self::Failed { cause, remedy } | Self::Ended { cause, remedy, .. } => {
                 format!("parachron: {cause}\n  try: {remedy}\n")
             }
             other => format!("parachron: {other}\n"),

@@ -1,10 +1,8 @@
 //! Parachron: time in virtual machines.
 
 mod commands;
-mod duration;
 mod error;
 mod output;
-mod phc_advice;
 mod probe_paths;
 
 use std::process::ExitCode;

@@ -3,10 +3,8 @@
 //! Commands print by [`text`] or [`json`] and write files by [`file()`]: only
 //! these handle a closed pipe and a full disk.
 
-pub(crate) mod disruption;
 pub(crate) mod event_line;
 pub(crate) mod plot;
-mod printable;
 pub(crate) mod progress;
 pub(crate) mod table;
 
@@ -19,7 +17,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::error::CliError;
-pub(crate) use printable::printable;
+pub(crate) use disruptions::text::printable;
 
 /// The forms of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,31 +1,52 @@
 //! The loop: sample, carry out what the keeper decides, wait.
 
+mod asked;
+mod start;
+
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
-use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Started, Summary};
+use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Summary};
 use keeper::{Action, Cause, Correction, Keeper, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
-use linux::system_clock::{self, KernelClock};
 use linux::wait::{Token, Wait, Wake};
 use units::OffsetBound;
 
-use crate::chronyd::{ChronydClient, LONGEST_STEP};
-use crate::discovery;
+use crate::chronyd::ChronydClient;
+use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
-use crate::kept_clock::{KeptClock, Simulated, monotonic_ns};
-use crate::lock;
-use crate::other_daemons::OtherDaemons;
+use crate::kept_clock::{KeptClock, monotonic_ns};
+use crate::learnt::LearntFile;
+use crate::other_daemons::{self as others, OtherDaemons};
 use crate::polled::{Change, Source};
 use crate::realtime_offset::RealtimeOffset;
 use crate::settings::Settings;
+use crate::status::Recents;
+use crate::status_socket::StatusSocket;
+
+mod carried_out;
 
 /// What chronyd is fed through, in events.
 const FEED: &str = "chronyd's reference clock";
+
+/// What wakes a daemon besides time and signals.
+#[derive(Debug, Clone, Copy)]
+struct Tokens {
+    host: Option<Token>,
+    status: Option<Token>,
+}
+
+/// The file that SIGHUP has it read again.
+struct Configuration {
+    path: PathBuf,
+    /// What the command line changes in it.
+    change: fn(&mut Settings),
+}
 
 /// Keeps the clock of this machine.
 pub struct Daemon {
@@ -38,6 +59,8 @@ pub struct Daemon {
     clock: KeptClock,
     others: OtherDaemons,
     chronyd: ChronydClient,
+    clockbound: ClockBound,
+    learnt: LearntFile,
     summary: Summary,
     events: Vec<Event>,
     /// Lines that follow the report of a disruption that is not classified yet.
@@ -45,69 +68,15 @@ pub struct Daemon {
     /// Half of what the service manager allows between two notifications, so
     /// that a late one does no harm; and when the last was sent.
     watchdog: Option<(Duration, Instant)>,
-    _lock: Option<FileLock>,
+    begun: Instant,
+    recents: Recents,
+    /// Where its status is asked for.
+    asked: Option<StatusSocket>,
+    configuration: Option<Configuration>,
+    lock: Option<FileLock>,
 }
 
 impl Daemon {
-    /// Finds the sources, and whether it may correct the clock.
-    ///
-    /// # Errors
-    /// Why it cannot be kept by these settings.
-    pub fn new(mut settings: Settings) -> Result<Self, DaemonError> {
-        settings.check()?;
-        settings.policy.corrector = settings.chronyd.corrector();
-        let others = OtherDaemons::new(&settings)?;
-        let lock = (settings.sets_the_clock() && !settings.force).then(lock::take);
-        // Who has the permission can take the lock, or learn why not.
-        if let Some(Err(why @ DaemonError::AlreadyRunning { .. })) = lock {
-            return Err(why);
-        }
-        // Better reported now than at the first pause.
-        if settings.sets_the_clock()
-            && let Err(why) = system_clock::may_set()
-        {
-            return Err(DaemonError::NotPermitted(why));
-        }
-        let lock = lock.transpose()?;
-        let (sources, not_used) = discovery::find(&settings)?;
-        let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
-        let clock = if settings.dry_run {
-            KeptClock::Simulated(Simulated::default())
-        } else {
-            KeptClock::Kernel(KernelClock)
-        };
-        Ok(Self {
-            sampler: Sampler::new(&settings.paths),
-            observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds),
-            chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
-            settings,
-            sources,
-            not_used,
-            clock,
-            others,
-            summary: Summary::default(),
-            events: Vec::new(),
-            held: Vec::new(),
-            watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
-            _lock: lock,
-        })
-    }
-
-    /// The first line of its log.
-    pub fn started(&self) -> Line {
-        line(Event::Started(Box::new(Started {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            dry_run: self.settings.dry_run,
-            interval_s: self.settings.interval.as_secs_f64(),
-            policy: self.settings.policy.clone(),
-            sources: self.sources.iter().map(|source| source.name.clone()).collect(),
-            smearing: self.sources.iter().filter_map(Source::smearing).collect(),
-            not_used: self.not_used.clone(),
-            other_daemons: self.others.running.clone(),
-        })))
-    }
-
     /// Keeps the clock until a signal, or the end of its duration; `log` gets
     /// each line but the first.
     ///
@@ -118,25 +87,25 @@ impl Daemon {
         mut wait: Wait,
         mut log: impl FnMut(Line),
     ) -> Result<Summary, DaemonError> {
-        // First the clock set: it is reported before the host's messages.
-        let clock_set = self.sampler.clock_set().map(|fd| wait.add(fd));
-        clock_set.transpose().map_err(DaemonError::Wait)?;
-        let host = self.sources.iter().find_map(Source::host).map(|host| wait.add(host));
-        let host = host.transpose().map_err(DaemonError::Wait)?;
+        let mut tokens = self.wake_for(&mut wait)?;
         let begun = Instant::now();
+        self.begun = begun;
         let end = self.settings.duration.and_then(|duration| begun.checked_add(duration));
         let mut next = begun;
         loop {
             self.sample(&mut log);
+            wait.mute(None);
             if end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
             // Overdue samples are left out, not made up for.
             next = (next + self.observer.next_sample_in()).max(Instant::now());
-            if !self.wait(&wait, host, end.map_or(next, |end| next.min(end)), &mut log)? {
+            let deadline = end.map_or(next, |end| next.min(end));
+            if !self.wait(&mut wait, &mut tokens, deadline, &mut log)? {
                 break;
             }
         }
+        self.store_learnt(true);
         self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
         log(line(Event::Summary(self.summary.clone())));
@@ -146,21 +115,38 @@ impl Daemon {
         Ok(self.summary.clone())
     }
 
-    /// Waits for the next sample, and reads the host's messages meanwhile;
-    /// whether to go on.
+    /// Waits for the next sample, reads the host's messages meanwhile, and
+    /// replies to who asks; whether to go on.
     fn wait(
         &mut self,
-        wait: &Wait,
-        host: Option<Token>,
+        wait: &mut Wait,
+        tokens: &mut Tokens,
         deadline: Instant,
         log: &mut impl FnMut(Line),
     ) -> Result<bool, DaemonError> {
         loop {
             match wait.until(deadline).map_err(DaemonError::Wait)? {
-                Wake::Readable(token) if Some(token) == host => {
+                // A flood of messages does not keep it from its samples.
+                Wake::Readable(token)
+                    if Some(token) == tokens.host && Instant::now() < deadline =>
+                {
                     self.in_order(log, Self::read_host);
                 }
-                // The other descriptor: the clock was set.
+                Wake::Readable(token) if Some(token) == tokens.status => {
+                    self.answer();
+                    let is_exhausted = self.asked.as_ref().is_some_and(StatusSocket::is_exhausted);
+                    wait.mute(tokens.status.filter(|_| is_exhausted));
+                    // Who asks all the time does not keep it from its samples.
+                    if Instant::now() >= deadline {
+                        return Ok(true);
+                    }
+                }
+                Wake::Reload => {
+                    self.in_order(log, |daemon, log| log(line(daemon.reload())));
+                    *tokens = self.wake_for(wait)?;
+                    return Ok(true);
+                }
+                // The other descriptor: the clock was set. Or a flood of messages.
                 Wake::Deadline | Wake::Readable(_) => return Ok(true),
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }
@@ -184,16 +170,22 @@ impl Daemon {
             self.held = held;
         } else {
             held.sort_by_key(|line| line.at_monotonic_ns);
+            held.iter().for_each(|line| self.recents.note(line));
             held.into_iter().for_each(log);
         }
     }
 
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
+        self.asked.iter_mut().for_each(StatusSocket::sampled);
+        self.follow_others(others::IN_CALM);
+        self.store_learnt(false);
         let sample = self.sampler.sample(self.observer.is_gathering());
+        self.clockbound.sampled(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions
             .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
@@ -202,6 +194,7 @@ impl Daemon {
             log(line_at(disruption.at_monotonic_ns, Event::Disruption(disruption)));
         }
         self.act(log);
+        self.events.drain(..).for_each(|event| log(line(event)));
         // Even if none is due: a message read later was then sent after a step
         // of this sample.
         self.read_host(log);
@@ -250,9 +243,12 @@ impl Daemon {
                     }
                     self.correct(&by, Method::Makestep);
                 }
-                // It fails for want of permission alone, and so does a correction,
-                // which is reported.
-                Action::SetError(error) => drop(self.clock.set_error(error)),
+                Action::Discipline(by) => self.discipline(by),
+                Action::Restart => self.restart_other(),
+                // They fail for want of permission alone, and so does a
+                // correction, which is reported.
+                Action::SetError(error) => drop(self.set_error(error)),
+                Action::SetEstimatedError(ns) => drop(self.clock.set_estimated_error(ns)),
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
@@ -264,6 +260,8 @@ impl Daemon {
             }
             self.events.drain(..).for_each(|event| log(line(event)));
         }
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+        self.events.drain(..).for_each(|event| log(line(event)));
     }
 
     fn measure(&mut self, which: &[usize]) {
@@ -294,10 +292,11 @@ impl Daemon {
     }
 
     fn correct(&mut self, by: &Correction, how: Method) {
-        if let Some(daemon) = self.others.conflicting() {
-            self.keeper.corrected(monotonic_ns(), false);
-            return self.events.push(Event::Paused { daemon });
+        // A step is made beside another daemon as well.
+        if self.follow_others(others::FOR_A_CORRECTION) && how == Method::Slew {
+            return self.keeper.corrected(monotonic_ns(), false);
         }
+        self.prepare(how);
         if how != Method::Makestep && self.was_set_since(by) {
             self.keeper.was_set(monotonic_ns());
             return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
@@ -334,25 +333,6 @@ impl Daemon {
     fn was_set_since(&self, by: &Correction) -> bool {
         let then = self.sources.get(by.source).and_then(|source| source.realtime);
         then.zip(RealtimeOffset::now()).is_some_and(|(then, now)| then.differs_from(now))
-    }
-
-    fn carry_out(&mut self, by: &Correction, how: Method) -> Result<(), String> {
-        match how {
-            Method::Makestep if !self.clock.is_simulated() => {
-                let begun = Instant::now();
-                let done = self.chronyd.step();
-                self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
-                done.map_err(|why| why.to_string())
-            }
-            Method::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
-            _ => {
-                self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
-                if !self.clock.is_simulated() {
-                    self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns));
-                }
-                Ok(())
-            }
-        }
     }
 
     fn feed(&mut self, offset: &OffsetBound) {

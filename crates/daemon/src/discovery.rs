@@ -5,95 +5,143 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use keeper::SourceKind;
 use keeper::event::NotUsed;
+use sources::host::Channel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
-use sources::unique::duplicate_of;
-use sources::{HostSocket, NtpServer, PhcSource, Rtc, Source as TimeSource, VmClockSource};
+use sources::{Host, PhcSource, Rtc, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
 use crate::settings::{DiscoveredSource, Settings};
 
+/// A source that the settings want.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// One that was not in use yet.
+    New(Box<Source>),
+    /// One in use already, by its index: it is what it was.
+    Kept(usize),
+}
+
+impl Found {
+    pub(crate) fn new_one(self) -> Option<Source> {
+        match self {
+            Self::New(source) => Some(*source),
+            Self::Kept(_) => None,
+        }
+    }
+}
+
 /// The sources, the best kind first, and those that were probed for and are
-/// not used.
+/// not used. Those `in_use` are not opened again.
 ///
 /// # Errors
 /// There is none, or one that was named cannot be used.
-pub(crate) fn find(settings: &Settings) -> Result<(Vec<Source>, Vec<NotUsed>), DaemonError> {
+pub(crate) fn find(
+    settings: &Settings,
+    in_use: &[Source],
+) -> Result<(Vec<Found>, Vec<NotUsed>), DaemonError> {
     let named = &settings.sources;
     let hosts = hosts_clocks();
     let (mut sources, mut not_used) = (Vec::new(), Vec::new());
-    let mut add = |kind, name: &str, found: Fact<TimeSource>| match found {
-        Fact::Known(time) => sources.push(Source::new(kind, time)),
-        Fact::Unknown(why) => {
-            not_used.push(NotUsed { source: name.to_owned(), why: why.to_string() });
+    let kept = |key: &str| in_use.iter().position(|source| source.key == key);
+    let mut add = |kind, name: &str, key: String, open: &dyn Fn() -> Fact<TimeSource>| {
+        if let Some(index) = kept(&key) {
+            return sources.push((kind, Found::Kept(index)));
+        }
+        match open() {
+            Fact::Known(time) => sources.push(new(Source::new(kind, time), key)),
+            Fact::Unknown(why) => {
+                not_used.push(NotUsed { source: name.to_owned(), why: why.to_string() });
+            }
         }
     };
     let is_wanted = |kind: DiscoveredSource| !named.excluded.contains(&kind);
     if is_wanted(DiscoveredSource::Vmclock) {
-        let found = VmClockSource::open(&settings.paths.vmclock).map(TimeSource::VmClock);
-        add(SourceKind::VmClock, "vmclock", found);
+        let path = &settings.paths.vmclock;
+        let open = || VmClockSource::open(path).map(TimeSource::VmClock);
+        add(SourceKind::VmClock, "vmclock", format!("vmclock {}", path.display()), &open);
     }
     if is_wanted(DiscoveredSource::Phc) {
         let is_named = |device: &PathBuf| named.phc.iter().any(|spec| spec.is(device));
         for device in hosts.iter().filter(|device| !is_named(device)) {
-            let found = PhcSource::open(device, PhcScale::ByName).map(TimeSource::Phc);
-            add(SourceKind::Phc, &device.display().to_string(), found);
+            let open = || PhcSource::open(device, PhcScale::ByName).map(TimeSource::Phc);
+            let name = device.display().to_string();
+            add(SourceKind::Phc, &name, format!("host's {name}"), &open);
         }
     }
     if is_wanted(DiscoveredSource::Rtc) {
         // For how long the machine was away: local time does as well as UTC.
-        add(SourceKind::Rtc, "rtc", Rtc::find().map(TimeSource::Rtc));
+        add(SourceKind::Rtc, "rtc", "rtc".into(), &|| Rtc::find().map(TimeSource::Rtc));
     }
     for (index, spec) in named.phc.iter().enumerate() {
-        let phc = TimeSource::Phc(phc(spec, &named.phc[..index])?);
+        named_once(spec, &named.phc[..index])?;
         let is_hosts = hosts.iter().any(|device| spec.is(device));
         let kind = if is_hosts { SourceKind::Phc } else { SourceKind::NetworkCard };
-        sources.push(Source::new(kind, phc));
+        let key = format!("{spec:?}");
+        let source = match kept(&key) {
+            Some(index) => (kind, Found::Kept(index)),
+            None => new(Source::new(kind, TimeSource::Phc(phc(spec)?)), key),
+        };
+        sources.push(source);
     }
-    if let Some(path) = &named.host_socket {
-        let host = HostSocket::bind(path).map_err(|why| unusable(path, true, &why))?;
-        sources.push(Source::new(SourceKind::HostValue, TimeSource::Host(host)));
+    let socket = named.host_socket.clone().map(Channel::Socket);
+    let port = named.host_port.clone().map(Channel::Port);
+    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
+    let channels: Vec<Channel> = channels.into_iter().flatten().collect();
+    if !channels.is_empty() {
+        let key = format!("host {channels:?}");
+        let source = match kept(&key) {
+            Some(index) => (SourceKind::HostValue, Found::Kept(index)),
+            None => {
+                let host = Host::open(&channels).map_err(|(channel, why)| {
+                    DaemonError::UnusableChannel { channel, why: why.to_string() }
+                })?;
+                new(Source::new(SourceKind::HostValue, TimeSource::Host(Box::new(host))), key)
+            }
+        };
+        sources.push(source);
     }
-    unique_servers(&named.ntp)?;
-    sources.extend(named.ntp.iter().map(|server| Source::ntp(server, named.timeout)));
-    sources.sort_by_key(|source| source.kind);
+    let server = |server: &String| {
+        let key = format!("ntp {server} {:?}", named.timeout);
+        let known = kept(&key).map(|index| (SourceKind::Ntp, Found::Kept(index)));
+        known.unwrap_or_else(|| new(Source::ntp(server, named.timeout), key))
+    };
+    sources.extend(named.ntp.iter().map(server));
+    sources.sort_by_key(|(kind, _)| *kind);
     if sources.is_empty() {
         return Err(DaemonError::NoSource(not_used));
     }
-    let sources = sources.into_iter().map(|source| source.described_by(named.describe));
-    Ok((sources.collect(), not_used))
+    let described = |(_, found)| match found {
+        Found::New(source) => Found::New(Box::new(source.described_by(named.describe))),
+        kept @ Found::Kept(_) => kept,
+    };
+    Ok((sources.into_iter().map(described).collect(), not_used))
+}
+
+fn new(source: Source, key: String) -> (SourceKind, Found) {
+    (source.kind, Found::New(Box::new(source.keyed(key))))
 }
 
 /// # Errors
-/// A server is named twice, as far as that shows before names are resolved.
-fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
-    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
-    let named: Vec<_> = servers.iter().map(named).collect();
-    for (index, (later, address)) in named.iter().enumerate() {
-        let mut before = named.iter().take(index);
-        let is_same =
-            |(earlier, its): &(String, _)| duplicate_of((earlier, *its), (later, *address));
-        if let Some(cause) = before.find_map(is_same) {
-            return Err(DaemonError::DuplicateSource(cause));
-        }
-    }
-    Ok(())
-}
-
-/// A PTP hardware clock, after those named `before` it.
-///
-/// # Errors
-/// It cannot be read, has been named already, or it is unknown what it counts:
-/// a network card's may be as far ahead of UTC as TAI is, and would set the
-/// clock wrong by that. One that only waits for the kernel's TAI offset is
-/// unreachable until then: chronyd, which sets it, may start later.
-fn phc(spec: &PhcSpec, before: &[PhcSpec]) -> Result<PhcSource, DaemonError> {
+/// The device is one of those named before.
+fn named_once(spec: &PhcSpec, before: &[PhcSpec]) -> Result<(), DaemonError> {
     if before.iter().any(|other| other.is(&spec.path)) {
         let cause = format!("--phc {} is given twice", spec.path.display());
         return Err(DaemonError::DuplicateSource(cause));
     }
+    Ok(())
+}
+
+/// A PTP hardware clock.
+///
+/// # Errors
+/// It cannot be read, or it is unknown what it counts:
+/// a network card's may be as far ahead of UTC as TAI is, and would set the
+/// clock wrong by that. One that only waits for the kernel's TAI offset is
+/// unreachable until then: chronyd, which sets it, may start later.
+fn phc(spec: &PhcSpec) -> Result<PhcSource, DaemonError> {
     match PhcSource::open(&spec.path, spec.scale) {
-        Fact::Unknown(why) => Err(unusable(&spec.path, false, &why)),
+        Fact::Unknown(why) => Err(unusable(&spec.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Err(why) if is_final(&why) => {
                 Err(DaemonError::UnknownScale { phc: Box::new(phc), why })
@@ -108,31 +156,13 @@ fn is_final(why: &UnknownScale) -> bool {
     matches!(why, UnknownScale::NotNamed | UnknownScale::NoTimeOfDay)
 }
 
-fn unusable(path: &Path, is_host_socket: bool, why: &dyn std::fmt::Display) -> DaemonError {
-    DaemonError::UnusableSource { path: path.to_owned(), is_host_socket, why: why.to_string() }
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> DaemonError {
+    DaemonError::UnusableSource { path: path.to_owned(), why: why.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_server_is_used_once_whatever_its_name() {
-        let unique = |servers: [&str; 2]| unique_servers(&servers.map(str::to_owned));
-        for two in [["127.0.0.1", "127.0.0.2"], ["a.example", "b.example"], ["::1", "[::1]:124"]] {
-            assert!(unique(two).is_ok(), "{two:?}");
-        }
-        for (one, message) in [
-            (["a.example", "a.example"], "ntp a.example is given twice"),
-            (
-                ["127.0.0.1", "127.0.0.1:123"],
-                "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123",
-            ),
-            (["::1", "[::1]:123"], "ntp ::1 and ntp [::1]:123 are one server, [::1]:123"),
-        ] {
-            assert_eq!(unique(one).unwrap_err().to_string(), message);
-        }
-    }
 
     #[test]
     fn a_tai_offset_that_the_kernel_lacks_is_waited_for() {

@@ -4,12 +4,36 @@ use std::io;
 use std::path::PathBuf;
 
 use facts::Unknown;
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
 use sources::chronyd_client::FeedError;
+use sources::host::Channel;
 use sources::phc::UnknownScale;
+
+use crate::program;
+
+impl DaemonError {
+    /// How a program ends with it: one of [`program::EXIT_CODES`].
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::MakestepMayGoBackward
+            | Self::ToleranceBeyondThreshold
+            | Self::ThresholdBeyondMaxStep
+            | Self::DuplicateSource(_)
+            | Self::UnknownScale { .. } => program::USAGE,
+            Self::OtherDaemonsUnknown(_)
+            | Self::AlreadyRunning { .. }
+            | Self::Lock { .. }
+            | Self::NotPermitted(_) => program::REFUSED,
+            Self::NoSource(_)
+            | Self::NoReply
+            | Self::UnusableSource { .. }
+            | Self::UnusableChannel { .. } => program::NO_SOURCE,
+            Self::Feed(_) | Self::Wait(_) => program::FAILED,
+        }
+    }
+}
 
 /// Why a daemon does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +48,17 @@ pub enum DaemonError {
     /// Offsets that are stepped would have to be refused.
     #[error("the step threshold is beyond the largest step")]
     ThresholdBeyondMaxStep,
-    /// Another daemon that is not allowed to disciplines the clock.
-    #[error("{} already disciplines this clock", .0.program())]
-    OtherDaemon(TimeKeeperKind),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
     /// Another of these daemons corrects this clock.
-    #[error("another `parachron keep` already corrects this clock (it holds {file})")]
+    #[error("another parachrond or `parachron keep` already corrects this clock (it holds {file})")]
     AlreadyRunning {
         /// The file that it holds locked.
         file: &'static str,
     },
     /// The file cannot be locked.
-    #[error("cannot check for another `parachron keep`: {file}: {error}")]
+    #[error("cannot check for another keeper: {file}: {error}")]
     Lock {
         /// That file.
         file: &'static str,
@@ -53,10 +74,16 @@ pub enum DaemonError {
     /// A source that was named cannot be used.
     #[error("{}: {why}", path.display())]
     UnusableSource {
-        /// The socket or device.
+        /// The device.
         path: PathBuf,
-        /// Whether it is the host's socket.
-        is_host_socket: bool,
+        /// Why not.
+        why: String,
+    },
+    /// The host cannot be listened to.
+    #[error("{channel:?}: {why}")]
+    UnusableChannel {
+        /// Where.
+        channel: Channel,
         /// Why not.
         why: String,
     },

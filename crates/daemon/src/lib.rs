@@ -1,16 +1,27 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod chronyd;
+mod clockbound;
+pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
+pub mod journal;
 mod kept_clock;
+mod learnt;
 mod lock;
+pub mod manager;
 mod other_daemons;
 mod polled;
+pub mod program;
 mod realtime_offset;
 mod settings;
+pub mod status;
+pub mod status_socket;
+pub mod values;
+pub mod words;
 
 pub use daemon::Daemon;
 pub use error::DaemonError;

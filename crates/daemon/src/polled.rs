@@ -7,7 +7,7 @@ use keeper::SourceKind;
 use keeper::event::Smearing;
 use sources::phc::Smear;
 use sources::unique::duplicate_of;
-use sources::{HostSocket, NtpSource, Source as TimeSource, SourceError};
+use sources::{Host, NtpSource, Source as TimeSource, SourceError};
 use units::OffsetBound;
 
 use crate::realtime_offset::RealtimeOffset;
@@ -16,6 +16,8 @@ use crate::realtime_offset::RealtimeOffset;
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
+    /// What it was opened by: one of the same key need not be opened again.
+    pub(crate) key: String,
     pub(crate) kind: SourceKind,
     /// How long a poll of it may take.
     pub(crate) timeout: Duration,
@@ -26,6 +28,8 @@ pub(crate) struct Source {
     describe: fn(&SourceError) -> String,
     /// Whether its last reply was usable; `None` before the first.
     is_reachable: Option<bool>,
+    /// Why it was not.
+    why: Option<String>,
 }
 
 /// A source replies again, or it does not reply any more or never did, and why.
@@ -53,12 +57,14 @@ impl Source {
     pub(crate) fn new(kind: SourceKind, time: TimeSource) -> Self {
         Self {
             name: time.name(),
+            key: String::new(),
             kind,
             timeout: Duration::ZERO,
             realtime: None,
             time,
             describe: ToString::to_string,
             is_reachable: None,
+            why: None,
         }
     }
 
@@ -67,8 +73,17 @@ impl Source {
         Self { timeout, ..Self::new(SourceKind::Ntp, time) }
     }
 
+    pub(crate) fn keyed(self, key: String) -> Self {
+        Self { key, ..self }
+    }
+
     pub(crate) fn described_by(self, describe: fn(&SourceError) -> String) -> Self {
         Self { describe, ..self }
+    }
+
+    /// Why its last poll gave nothing usable, where it did not.
+    pub(crate) fn unreachable(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 
     /// We stepped the clock.
@@ -122,6 +137,7 @@ impl Source {
         reply: Result<OffsetBound, String>,
     ) -> Outcome {
         let before = self.is_reachable.replace(reply.is_ok());
+        self.why = reply.as_ref().err().cloned();
         match reply {
             Ok(offset) => {
                 self.realtime = realtime;
@@ -142,16 +158,16 @@ impl Source {
         Some(Smearing { source: self.name.clone(), is_certain })
     }
 
-    /// The host's socket, if this is it.
-    pub(crate) fn host_mut(&mut self) -> Option<&mut HostSocket> {
+    /// The host's channels, if this is they.
+    pub(crate) fn host_mut(&mut self) -> Option<&mut Host> {
         match &mut self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,
         }
     }
 
-    /// The host's socket, if this is it.
-    pub(crate) fn host(&self) -> Option<&HostSocket> {
+    /// The host's channels, if this is they.
+    pub(crate) fn host(&self) -> Option<&Host> {
         match &self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,

@@ -6,9 +6,10 @@ use std::time::Duration;
 use facts::steering::TimeKeeperKind;
 use inspect::sampler::ProbePaths;
 use keeper::{Corrector, Policy};
-use sources::SourceError;
 use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;
+use sources::unique::duplicate_of;
+use sources::{NtpServer, SourceError};
 
 use crate::error::DaemonError;
 
@@ -23,16 +24,23 @@ pub struct Settings {
     pub sources: SourceSettings,
     /// A chronyd that corrects the clock in place of this process.
     pub chronyd: ChronydSettings,
+    /// Where the clock's error bound is published for clients of ClockBound,
+    /// as [`linux::clockbound::FOLDER`]; nowhere by default, and in no dry run.
+    pub clockbound: Option<PathBuf>,
     /// The interval of samples.
     pub interval: Duration,
     /// When to end; never by itself where there is none.
     pub duration: Option<Duration>,
     /// Report corrections, and make none.
     pub dry_run: bool,
-    /// Daemons that may run and set the clock as well.
+    /// The folder in which the learnt frequency is stored for the next start.
+    pub state_folder: Option<PathBuf>,
+    /// Daemons that are not minded, though they discipline the clock.
     pub allowed: Vec<TimeKeeperKind>,
-    /// Start whatever other daemons run, or if that is unknown.
+    /// Discipline the clock whatever other daemons run, or if that is unknown.
     pub force: bool,
+    /// Where status is served to whoever asks, at no place where there is none.
+    pub status_socket: Option<PathBuf>,
     /// The files that samples are read from.
     pub paths: ProbePaths,
 }
@@ -49,6 +57,10 @@ pub struct SourceSettings {
     pub phc: Vec<PhcSpec>,
     /// A socket for the host's messages.
     pub host_socket: Option<PathBuf>,
+    /// A port of AF_VSOCK to which the host connects.
+    pub host_vsock: Option<u32>,
+    /// A virtio-serial port that the host writes to, `/dev/virtio-ports/NAME`.
+    pub host_port: Option<PathBuf>,
     /// Kinds of source that are not probed for.
     pub excluded: Vec<DiscoveredSource>,
     /// How a source's error is put into an event; as it is displayed by
@@ -74,7 +86,7 @@ impl DiscoveredSource {
 }
 
 /// How a chronyd is used; not at all by default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChronydSettings {
     /// Send it `makestep` where a step is due: at this address, or at
@@ -90,11 +102,14 @@ impl Default for Settings {
             policy: Policy::default(),
             sources: SourceSettings::default(),
             chronyd: ChronydSettings::default(),
+            clockbound: None,
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,
+            state_folder: None,
             allowed: Vec::new(),
             force: false,
+            status_socket: None,
             paths: ProbePaths::default(),
         }
     }
@@ -107,6 +122,8 @@ impl Default for SourceSettings {
             timeout: Duration::from_millis(300),
             phc: Vec::new(),
             host_socket: None,
+            host_vsock: None,
+            host_port: None,
             excluded: Vec::new(),
             describe: ToString::to_string,
         }
@@ -140,9 +157,25 @@ impl Settings {
         } else if self.policy.max_step_ns < self.policy.step_threshold_ns {
             Err(DaemonError::ThresholdBeyondMaxStep)
         } else {
-            Ok(())
+            unique_servers(&self.sources.ntp)
         }
     }
+}
+
+/// # Errors
+/// A server is named twice, as far as that shows before names are resolved.
+fn unique_servers(servers: &[String]) -> Result<(), DaemonError> {
+    let named = |server: &String| (format!("ntp {server}"), NtpServer::address_in(server));
+    let named: Vec<_> = servers.iter().map(named).collect();
+    for (index, (later, address)) in named.iter().enumerate() {
+        let mut before = named.iter().take(index);
+        let is_same =
+            |(earlier, its): &(String, _)| duplicate_of((earlier, *its), (later, *address));
+        if let Some(cause) = before.find_map(is_same) {
+            return Err(DaemonError::DuplicateSource(cause));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -178,5 +211,23 @@ mod tests {
             settings.chronyd.makestep = Some(None);
         });
         assert!(matches!(backward, Err(DaemonError::MakestepMayGoBackward)));
+    }
+
+    #[test]
+    fn a_server_is_used_once_whatever_its_name() {
+        let unique = |servers: [&str; 2]| unique_servers(&servers.map(str::to_owned));
+        for two in [["127.0.0.1", "127.0.0.2"], ["a.example", "b.example"], ["::1", "[::1]:124"]] {
+            assert!(unique(two).is_ok(), "{two:?}");
+        }
+        for (one, message) in [
+            (["a.example", "a.example"], "ntp a.example is given twice"),
+            (
+                ["127.0.0.1", "127.0.0.1:123"],
+                "ntp 127.0.0.1 and ntp 127.0.0.1:123 are one server, 127.0.0.1:123",
+            ),
+            (["::1", "[::1]:123"], "ntp ::1 and ntp [::1]:123 are one server, [::1]:123"),
+        ] {
+            assert_eq!(unique(one).unwrap_err().to_string(), message);
+        }
     }
 }

@@ -13,6 +13,7 @@ mod kinds;
 mod observer;
 mod stamped;
 pub mod steering;
+pub mod text;
 
 pub use clock_name::{MONOTONIC, RAW, TSC};
 pub use disruption::{Disruption, Kind, Size};

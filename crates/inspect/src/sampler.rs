@@ -55,7 +55,7 @@ const RTC_BASELINE_NS: u64 = 30_000_000_000;
 const ACTIVITY_PERIOD_NS: u64 = 900_000_000;
 
 /// The files that probes read, where they can be elsewhere.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbePaths {
     /// The VMClock page.

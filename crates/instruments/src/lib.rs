@@ -7,6 +7,7 @@
 pub mod cost;
 pub mod distribution;
 pub mod drift;
+pub mod duration;
 pub mod figures;
 pub mod granularity;
 pub mod measurements;

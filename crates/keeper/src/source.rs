@@ -1,14 +1,16 @@
 //! The kinds of time sources.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The kinds of sources, the best first.
 ///
 /// The host's own clocks come first: read in this machine, within
 /// microseconds, and right at the moment the machine resumes. What each may do
 /// to the clock is in docs/design/keep.md.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SourceKind {

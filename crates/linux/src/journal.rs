@@ -35,16 +35,16 @@ impl Journal {
     ///
     /// # Errors
     /// The journal does not accept it now.
-    pub fn send(&self, fields: &[(&str, String)]) -> io::Result<()> {
+    pub fn send(&self, fields: &[(impl AsRef<str>, String)]) -> io::Result<()> {
         self.socket.send_to(&encode(fields), &self.path).map(drop)
     }
 }
 
 /// `NAME=value` lines; a value of several lines is preceded by its length.
-fn encode(fields: &[(&str, String)]) -> Vec<u8> {
+fn encode(fields: &[(impl AsRef<str>, String)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {
-        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(name.as_ref().as_bytes());
         if value.contains('\n') {
             bytes.push(b'\n');
             bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());

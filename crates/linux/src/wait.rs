@@ -1,6 +1,6 @@
 //! Waiting for a deadline, and for what comes before it.
 
-use std::io::Stdout;
+use std::io::{Read, Stdout};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub enum Wake {
     Readable(Token),
     /// A signal that ends the process arrived.
     Signal,
+    /// SIGHUP arrived, of [`Signals::of_a_daemon`].
+    Reload,
     /// The reader of standard output has exited, or a descriptor hung up.
     ReaderGone,
 }
@@ -30,9 +32,12 @@ pub enum Wake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token(usize);
 
-/// The signals that end a process.
+/// The signals that a process waits for.
 #[derive(Debug)]
-pub struct Signals(UnixStream);
+pub struct Signals {
+    ending: UnixStream,
+    reload: Option<UnixStream>,
+}
 
 impl Signals {
     /// SIGINT, SIGTERM and SIGHUP. From now on the first one ends a wait; the
@@ -42,16 +47,33 @@ impl Signals {
     /// # Errors
     /// The system has no socket pair or takes no handler.
     pub fn ending() -> std::io::Result<Self> {
-        let (signals, handler) = UnixStream::pair()?;
-        let again = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Handlers run in this order: the first signal finds it unset.
-            flag::register_conditional_default(signal, Arc::clone(&again))?;
-            flag::register(signal, Arc::clone(&again))?;
-            pipe::register(signal, handler.try_clone()?)?;
-        }
-        Ok(Self(signals))
+        Ok(Self { ending: ending(&[SIGINT, SIGTERM, SIGHUP])?, reload: None })
     }
+
+    /// SIGINT and SIGTERM, as of [`Signals::ending`]; SIGHUP has a daemon read
+    /// its configuration again.
+    ///
+    /// # Errors
+    /// As of [`Signals::ending`].
+    pub fn of_a_daemon() -> std::io::Result<Self> {
+        let (reload, handler) = UnixStream::pair()?;
+        reload.set_nonblocking(true)?;
+        pipe::register(SIGHUP, handler)?;
+        Ok(Self { ending: ending(&[SIGINT, SIGTERM])?, reload: Some(reload) })
+    }
+}
+
+/// Readable once one of these has arrived.
+fn ending(signals: &[i32]) -> std::io::Result<UnixStream> {
+    let (ending, handler) = UnixStream::pair()?;
+    let again = Arc::new(AtomicBool::new(false));
+    for &signal in signals {
+        // Handlers run in this order: the first signal finds it unset.
+        flag::register_conditional_default(signal, Arc::clone(&again))?;
+        flag::register(signal, Arc::clone(&again))?;
+        pipe::register(signal, handler.try_clone()?)?;
+    }
+    Ok(ending)
 }
 
 /// Waits for a deadline, signals and descriptors.
@@ -60,12 +82,13 @@ pub struct Wait {
     signals: Signals,
     output: Option<Stdout>,
     readable: Vec<OwnedFd>,
+    muted: Option<Token>,
 }
 
 impl Wait {
     /// Waits for `signals` and nothing else yet.
     pub fn new(signals: Signals) -> Self {
-        Self { signals, output: None, readable: Vec::new() }
+        Self { signals, output: None, readable: Vec::new(), muted: None }
     }
 
     /// Ends as well when the reader of standard output exits.
@@ -85,6 +108,18 @@ impl Wait {
         Ok(Token(self.readable.len() - 1))
     }
 
+    /// Waits for this descriptor no more, until another is muted, or none: so
+    /// that whoever writes to it all the time does not wake it all the time.
+    pub fn mute(&mut self, token: Option<Token>) {
+        self.muted = token;
+    }
+
+    /// Waits for no descriptor any more; tokens so far name none.
+    pub fn forget_all(&mut self) {
+        self.readable.clear();
+        self.muted = None;
+    }
+
     /// Waits until `deadline`.
     ///
     /// # Errors
@@ -92,9 +127,15 @@ impl Wait {
     pub fn until(&self, deadline: Instant) -> std::io::Result<Wake> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let readable = self.readable.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
-            let mut polled = vec![PollFd::new(&self.signals.0, PollFlags::IN)];
+            let readable = self.readable.iter().enumerate().map(|(index, fd)| {
+                let is_muted = self.muted == Some(Token(index));
+                PollFd::new(fd, if is_muted { PollFlags::empty() } else { PollFlags::IN })
+            });
+            let mut polled = vec![PollFd::new(&self.signals.ending, PollFlags::IN)];
             polled.extend(readable);
+            let reload = polled.len();
+            polled.extend(self.signals.reload.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+            let output = polled.len();
             // No event requested: poll reports a pipe without a reader anyway.
             polled.extend(self.output.iter().map(|fd| PollFd::new(fd, PollFlags::empty())));
             match poll(&mut polled, Some(&timespec(left))) {
@@ -105,6 +146,16 @@ impl Wait {
                 Ok(_) => {}
             }
             let events: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+            let is_quiet = |events: &[PollFlags]| events.iter().all(|event| event.is_empty());
+            if let (true, Some(mut signals)) = (
+                is_quiet(&events[..1]) && !is_quiet(&events[reload..output]),
+                self.signals.reload.as_ref(),
+            ) {
+                // Several at once are one.
+                let _ = signals.read(&mut [0; 64]);
+                return Ok(Wake::Reload);
+            }
+            let events = [&events[..reload], &events[output..]].concat();
             return Ok(wake(&events, self.readable.len()));
         }
     }

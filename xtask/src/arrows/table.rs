@@ -25,7 +25,9 @@ impl Row {
     pub(super) fn package(&self) -> String {
         match self.folder {
             "cli" => "parachron".to_owned(),
-            "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => self.folder.to_owned(),
+            "parachrond" | "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => {
+                self.folder.to_owned()
+            }
             folder => format!("parachron-{folder}"),
         }
     }
@@ -53,6 +55,7 @@ const ROOF: u8 = 7;
 pub(super) const CRATES: &[Row] = &[
     pure(1, "units", &[]),
     pure(1, "chronyd", &[]),
+    pure(2, "hosttime", &["units"]),
     pure(2, "pvclock", &["units"]),
     top(3, "pvclock-c", Uses::Only(&["units", "pvclock"])),
     pure(3, "instruments", &["units", "pvclock"]),
@@ -62,7 +65,7 @@ pub(super) const CRATES: &[Row] = &[
     pure(3, "guest", &["units", "pvclock"]),
     open(3, "linux", &["units", "pvclock"]),
     open(4, "clock", &["units", "pvclock", "linux", "chronyd"]),
-    open(4, "sources", &["units", "pvclock", "facts", "linux", "chronyd"]),
+    open(4, "sources", &["units", "hosttime", "pvclock", "facts", "linux", "chronyd"]),
     open(4, "kvm", &["units", "pvclock", "host", "linux"]),
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
@@ -77,6 +80,7 @@ pub(super) const CRATES: &[Row] = &[
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
     below_but(6, "daemon", &["vmm", "records", "kvm", "host", "guest", "clock"]),
+    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),

@@ -17,10 +17,10 @@ use std::time::Duration;
 use inspect::clock_call::Call;
 use inspect::measure::loads::{self, Load};
 use inspect::measure::{self, PAGE, Plan};
+use instruments::duration;
 use instruments::measurements::{Measurements, Throughput};
 
 use crate::commands::helpers::{self, Helper};
-use crate::duration;
 use crate::error::CliError;
 use crate::output::progress::Progress;
 use crate::output::{self, Format};

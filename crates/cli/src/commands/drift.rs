@@ -23,10 +23,10 @@ use inspect::comparison::selected::Wanted;
 use inspect::comparison::{ClockName, Clocks, Pace, Reference, Unchecked};
 use inspect::tree::Tree;
 use instruments::drift::budget::Budget;
+use instruments::duration;
 use linux::vmclock::VmClockDevice;
 use sources::phc::PhcSpec;
 
-use crate::duration;
 use crate::error::{self, CliError};
 use crate::output::{self, Format};
 use report::NotHeld;

@@ -1,13 +1,11 @@
 //! `parachron keep`: a small daemon that keeps the time of day right.
 
-mod error;
 mod log;
 mod options;
-mod text;
 
 use std::process::ExitCode;
 
-use daemon::Daemon;
+use daemon::{Daemon, DaemonError, advice};
 use linux::wait::{Signals, Wait};
 
 use crate::error::{CliError, cannot_wait};
@@ -15,12 +13,17 @@ use log::Log;
 pub(crate) use options::Args;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let mut daemon = Daemon::new(args.settings()).map_err(error::cli_error)?;
+    let mut daemon = Daemon::new(args.settings()).map_err(cli_error)?;
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     // A dry run is only for its reader; a clock is kept though the log is lost.
     let wait = if args.dry_run { wait.for_reader() } else { wait };
     let log = Log::new(args.format);
     log.begin(&daemon.started())?;
-    daemon.run(wait, |line| log.write(&line)).map_err(error::cli_error)?;
+    daemon.run(wait, |line| log.write(&line)).map_err(cli_error)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn cli_error(error: DaemonError) -> CliError {
+    let (cause, remedy) = advice::of(&error);
+    CliError::Ended { cause, remedy, code: error.exit_code() }
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
+use daemon::program;
 
 use crate::commands::CommandLine;
 use crate::error::CliError;
@@ -36,18 +37,44 @@ fn pages() -> Vec<(String, String)> {
     program.build();
     let mut pages = Vec::new();
     add_pages(&program, &mut pages);
+    pages.extend(rendered(Man::new(daemon()).section("8")));
     pages
 }
 
-fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
-    let page = Man::new(command.clone())
-        .source(format!("parachron {}", env!("CARGO_PKG_VERSION")))
-        .manual("Parachron");
+/// `parachrond`, as its own help has it.
+fn daemon() -> Command {
+    let exit_codes = program::EXIT_CODES
+        .iter()
+        .map(|(code, when)| format!("{code}: {when}"))
+        .collect::<Vec<_>>();
+    let options = program::OPTIONS.iter().map(|option| {
+        let arg = Arg::new(option.name).long(option.name).help(option.help);
+        match option.value {
+            Some(value) => arg.value_name(value),
+            None => arg.action(ArgAction::SetTrue),
+        }
+    });
+    Command::new("parachrond")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(program::ABOUT)
+        .long_about(program::DESCRIPTION)
+        .after_help(format!("Exit codes: {}.", exit_codes.join("; ")))
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(options)
+}
+
+fn rendered(page: Man) -> Option<(String, String)> {
+    let source = format!("parachron {}", env!("CARGO_PKG_VERSION"));
+    let page = page.source(source).manual("Parachron");
     let mut text = Vec::new();
     // Writing to memory cannot fail.
-    if page.render(&mut text).is_ok() {
-        pages.push((page.get_filename(), String::from_utf8_lossy(&text).into_owned()));
-    }
+    page.render(&mut text).ok()?;
+    Some((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+fn add_pages(command: &Command, pages: &mut Vec<(String, String)>) {
+    pages.extend(rendered(Man::new(command.clone())));
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
         add_pages(command, pages);
     }
@@ -68,6 +95,9 @@ mod tests {
         for (name, text) in &pages {
             assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{name}: {text}");
         }
+        let of_daemon = pages.iter().find(|(name, _)| name == "parachrond.8");
+        let text = &of_daemon.expect("its page").1;
+        assert!(text.contains("check") && text.contains("4: no source"), "{text}");
         assert!(!names.iter().any(|name| name.contains("guard")), "{names:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use daemon::status::Status;
 use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
@@ -42,6 +43,8 @@ enum Documented {
     Watch,
     /// One line of the disruptions, corrections and refusals
     Keep,
+    /// The daemon's status
+    Status,
     /// The experiments, their figures and their checks
     Lab,
 }
@@ -56,6 +59,7 @@ impl Documented {
             Self::Drift => schema_of::<DriftReport>(),
             Self::Watch => schema_of::<Line>(),
             Self::Keep => schema_of::<KeepLine>(),
+            Self::Status => schema_of::<Status>(),
             Self::Lab => schema_of::<LabReport>(),
         }
     }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use disruptions::Kind;
+use instruments::duration;
 
-use crate::duration;
 use crate::error::CliError;
 use crate::error::cannot_wait;
 use crate::output::LineFormat;
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
             Wake::Signal => break,
             Wake::Readable(token) if Some(token) == keys => break,
             // The clock was set: a sample is due at once.
-            Wake::Deadline | Wake::Readable(_) => {
+            Wake::Deadline | Wake::Readable(_) | Wake::Reload => {
                 sample = sampler.sample(watched.observer().is_gathering());
             }
         }

@@ -1,6 +1,7 @@
 //! A line of a log: time, kind, message.
 
-use super::printable;
+use disruptions::text::{printable, time_of_day};
+
 use super::table::{WIDTH, wrap};
 
 /// Columns of time and kind, before the message: `LEAP SECOND` and
@@ -9,9 +10,6 @@ const INDENT: usize = 26;
 
 /// Columns of time and two spaces, before what continues a [`message_line`].
 const MESSAGE_INDENT: usize = 16;
-
-/// Seconds in a day.
-pub(crate) const DAY_S: u64 = 86_400;
 
 /// A line with a column for its kind, and what does not fit on it below;
 /// without a line end at its end.
@@ -35,22 +33,4 @@ fn indented(message: &[String], indent: usize) -> String {
         message.iter().map(|part| wrap(&printable(part), usize::from(WIDTH) - indent)).collect();
     let lines: Vec<_> = wrapped.iter().flat_map(|part| part.lines()).collect();
     lines.join(&format!("\n{}", " ".repeat(indent)))
-}
-
-/// `05:12:03.250`, UTC.
-pub(crate) fn time_of_day(unix_ns: Option<u64>) -> String {
-    let Some(ns) = unix_ns else { return "--:--:--.---".into() };
-    let (ms, s) = (ns / 1_000_000 % 1000, ns / 1_000_000_000 % DAY_S);
-    format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_day_and_a_time_before_1970() {
-        assert_eq!(time_of_day(None), "--:--:--.---");
-        assert_eq!(time_of_day(Some(86_399_999_999_999)), "23:59:59.999");
-    }
 }

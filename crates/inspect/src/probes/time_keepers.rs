@@ -38,8 +38,9 @@ const HV_UTILS: &str = "/sys/bus/vmbus/drivers/hv_utils";
 const OFFSET_READERS: [(&str, &str); 2] =
     [("node_exporter", "node_exporter"), ("prometheus-node", "node_exporter")];
 
-/// Our own process.
+/// Our own processes: a command of many, and the daemon.
 const PARACHRON: &str = "parachron";
+const PARACHROND: &str = "parachrond";
 
 /// More than `/proc/PID/status` has, and than a command line of `keep` needs.
 const STATUS_BYTES: u64 = 64 << 10;
@@ -99,7 +100,8 @@ pub(crate) fn find(files: &Files) -> Fact<String> {
     let hv_utils = files.exists(HV_UTILS);
     put(HypervUtils, hv_utils, hv_utils);
     let keeps = |id: &u32| keeps_the_clock(files, *id) && may_set_the_clock(files, *id);
-    put(ParachronKeep, false, ids(&processes, PARACHRON).iter().any(keeps));
+    let ours = [PARACHRON, PARACHROND].map(|name| ids(&processes, name));
+    put(ParachronKeep, false, ours.into_iter().flatten().any(keeps));
     Fact::Known(text)
 }
 
@@ -115,7 +117,16 @@ fn may_set_the_clock(files: &Files, process: u32) -> bool {
         return !files.is_live();
     };
     let status = String::from_utf8_lossy(&status);
-    has_capability(&status).unwrap_or(true)
+    has_capability(&status).unwrap_or(true) && !is_in_user_namespace(files, process)
+}
+
+/// Whether it is in a user namespace of its own, where anybody has all
+/// capabilities (`unshare --user`) and none reaches the clock. Only root can
+/// map all users into one, as the first has them (user_namespaces(7)).
+fn is_in_user_namespace(files: &Files, process: u32) -> bool {
+    let map = files.bytes(&format!("/proc/{process}/uid_map"), STATUS_BYTES);
+    let map = map.known().map(|map| String::from_utf8_lossy(map).into_owned());
+    map.is_some_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
 /// Whether a process of ours is `keep` and corrects the clock by itself: a dry
@@ -128,8 +139,9 @@ fn keeps_the_clock(files: &Files, process: u32) -> bool {
     let Fact::Known(line) = files.bytes(&format!("/proc/{process}/cmdline"), COMMAND_BYTES) else {
         return false;
     };
-    let mut words = line.split(|byte| *byte == 0).skip(1);
-    let is_keep = words.next() == Some(b"keep");
+    let mut words = line.split(|byte| *byte == 0);
+    let is_daemon = words.next().is_some_and(|path| path.ends_with(PARACHROND.as_bytes()));
+    let is_keep = is_daemon || words.next() == Some(b"keep");
     is_keep && !words.any(|word| word == b"--dry-run" || word.starts_with(b"--chrony"))
 }
 

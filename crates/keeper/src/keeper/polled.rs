@@ -50,6 +50,11 @@ impl Polled {
         }
     }
 
+    /// The RTC, learnt, where it shows no time away.
+    pub(super) fn agrees_only(&self) -> bool {
+        self.reference.is_some() && self.offset.is_none()
+    }
+
     /// A sample begins.
     pub(super) fn begin(&mut self) {
         (self.is_fresh, self.polls) = (false, 0);

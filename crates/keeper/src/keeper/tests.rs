@@ -5,8 +5,12 @@ use crate::action::Correction;
 use crate::policy::Corrector;
 use crate::system_clock::ClockError;
 
+mod beside;
 mod chronyd;
+mod cold_boot;
 mod error;
+mod known;
+mod view;
 
 const MS: i64 = 1_000_000;
 const S: u64 = SECOND_NS;

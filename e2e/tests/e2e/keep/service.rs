@@ -75,6 +75,12 @@ impl Running {
         panic!("no {event} in {before:?}");
     }
 
+    /// Kills it.
+    pub(super) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().expect("our own child");
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child");
     }
@@ -128,7 +134,7 @@ fn keep_needs_permission(program: &Program) {
     // Even if `nobody` may set clocks here, this port has no server.
     let more = ["--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let said = program.run_unprivileged(&alone(&more));
-    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert_eq!(said.code, Some(3), "{}", said.out);
     for expected in ["cannot set the time of day", "CAP_SYS_TIME", "try: ", "--dry-run"] {
         assert!(said.err.contains(expected), "{}", said.err);
     }
@@ -146,7 +152,7 @@ fn keep_needs_the_capability(program: &Program) {
     let arguments = ["keep", "--force", "--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let output = without_capability(program, &arguments).output().expect("setpriv runs");
     let said = ProgramOutput::from(output);
-    assert_eq!(said.code, Some(2), "{}", said.out);
+    assert_eq!(said.code, Some(3), "{}", said.out);
     assert!(said.err.contains("CAP_SYS_TIME"), "{}", said.err);
 }
 

@@ -1,11 +1,11 @@
 //! The references of the command line, with remedies where one cannot be read.
 
+use daemon::advice::phc::unknown_scale;
 use inspect::comparison::selected::{SelectError, Wanted, best, references};
 use inspect::comparison::{Pace, Reference};
 use sources::unique;
 
 use crate::error::CliError;
-use crate::phc_advice::unknown_scale;
 
 /// Those that are wanted.
 pub(super) fn select(wanted: &Wanted<'_>, pace: Pace) -> Result<Vec<Reference>, CliError> {
@@ -27,7 +27,10 @@ pub(super) fn select_best(pace: Pace) -> (Reference, Option<String>) {
 
 fn failed(error: SelectError) -> CliError {
     let remedy = match &error {
-        SelectError::Scale(phc, why) => return unknown_scale(phc, why),
+        SelectError::Scale(phc, why) => {
+            let (cause, remedy) = unknown_scale(phc, why);
+            return CliError::Failed { cause, remedy };
+        }
         SelectError::Ntp(_) => {
             "a name or address that this machine can resolve, and a port after a colon"
         }

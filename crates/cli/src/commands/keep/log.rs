@@ -1,11 +1,11 @@
 //! The log: lines of text or JSON on standard output, which a service
 //! manager puts into its journal; and the status line for the manager itself.
 
-use keeper::event::{Event, Line};
-use linux::service_manager;
+use daemon::{manager, words};
+use keeper::event::Line;
 
-use super::text;
 use crate::error::CliError;
+use crate::output::event_line::message_line;
 use crate::output::{self, LineFormat};
 
 /// Where lines go.
@@ -37,16 +37,12 @@ impl Log {
     }
 
     fn try_write(&self, line: &Line) -> Result<(), CliError> {
-        if let Some(status) = text::status(&line.event) {
-            // If the manager has gone, the clock is kept all the same.
-            let _ = match &line.event {
-                Event::Started(_) => service_manager::ready(&status),
-                Event::Summary(_) => service_manager::stopping(),
-                _ => service_manager::status(&status),
-            };
-        }
+        manager::notify(&line.event);
         match self.format {
-            LineFormat::Text => output::text(&(text::line(line) + "\n")),
+            LineFormat::Text => {
+                let (kind, message) = words::describe(&line.event);
+                output::text(&(message_line(line.at_unix_ns, &kind, &message) + "\n"))
+            }
             LineFormat::Json => output::text(&output::json_line(line)?),
         }
     }

@@ -1,20 +1,16 @@
 //! The options, and the settings they make.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use daemon::{DiscoveredSource, Settings};
+use daemon::values::{self, Chrony};
+use daemon::{DiscoveredSource, Settings, advice, configuration};
 use facts::steering::TimeKeeperKind;
+use instruments::duration;
 use keeper::Policy;
-use sources::NtpServer;
-use sources::chronyd_client::Address;
 use sources::phc::PhcSpec;
 
-use crate::duration;
 use crate::output::LineFormat;
-use crate::phc_advice;
 use crate::probe_paths::ProbePathArgs;
 
 /// Keep the clock right through pauses, restores and suspends.
@@ -28,7 +24,7 @@ use crate::probe_paths::ProbePathArgs;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Poll this NTP server; may be repeated: three outvote a wrong one
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = server)]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = values::server)]
     ntp: Vec<String>,
 
     /// Read this PTP hardware clock too, such as /dev/ptp0; may be repeated. A
@@ -38,13 +34,28 @@ pub(crate) struct Args {
     phc: Vec<PhcSpec>,
 
     /// Read the host's messages from this Unix datagram socket: `time SECONDS
-    /// [+- SECONDS]` or `resumed`
+    /// [+- SECONDS]`, `resumed`, or notices, which it answers with a request
     #[arg(long, value_name = "PATH")]
     host_socket: Option<PathBuf>,
 
+    /// Let the host connect to this port of AF_VSOCK
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4123")]
+    host_vsock: Option<u32>,
+
+    /// Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME
+    #[arg(long, value_name = "PATH")]
+    host_port: Option<PathBuf>,
+
+    /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
+    /// and shm1 in this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true,
+          default_missing_value = linux::clockbound::FOLDER)]
+    clockbound: Option<PathBuf>,
+
     /// Do not use these sources, separated by commas: the host's VMClock page,
     /// hosts' PTP clocks, the RTC
-    #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = discovered())]
+    #[arg(long, value_delimiter = ',', value_name = "KINDS")]
     no_source: Vec<DiscoveredSource>,
 
     /// Step offsets larger than this, slew smaller ones
@@ -78,29 +89,34 @@ pub(crate) struct Args {
     #[arg(long, value_name = "makestep|sock=PATH")]
     chrony: Vec<Chrony>,
 
-    /// Start even if these daemons run, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = daemon_name)]
+    /// Discipline the clock even if these daemons run, separated by commas;
+    /// beside another one keep only steps
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = values::daemon_name)]
     allow_daemon: Vec<TimeKeeperKind>,
 
-    /// Start whatever other daemons run
+    /// Discipline the clock whatever other daemons run
     #[arg(long)]
     force: bool,
+
+    /// Where `parachron status` asks; without this option a dry run is not asked
+    #[arg(long, value_name = "PATH")]
+    status_socket: Option<PathBuf>,
 
     /// Report corrections and make none; needs no permission
     #[arg(long)]
     pub(super) dry_run: bool,
 
     /// Interval of samples, 10ms to 10s
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = values::interval)]
     interval: Duration,
 
     /// Interval between requests to a server while nothing happens, 1s to 24h;
     /// 64s or more for servers that are not yours
-    #[arg(long, value_name = "TIME", default_value = "64s", value_parser = poll)]
+    #[arg(long, value_name = "TIME", default_value = "64s", value_parser = values::poll)]
     poll: Duration,
 
     /// Timeout for a server's reply, 1ms to 1s
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = values::timeout)]
     timeout: Duration,
 
     /// End after this time, such as 10s, 5min or 1h
@@ -113,64 +129,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     paths: ProbePathArgs,
-}
-
-/// A way to work with chronyd.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Chrony {
-    /// `makestep`, sent to chronyd's command socket: chronyc's default where
-    /// none is named.
-    Makestep(Option<PathBuf>),
-    /// The socket of its SOCK reference clock.
-    Sock(PathBuf),
-}
-
-impl FromStr for Chrony {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            None if text == "makestep" => Ok(Self::Makestep(None)),
-            Some(("makestep", path)) if !path.is_empty() => Ok(Self::Makestep(Some(path.into()))),
-            Some(("sock", path)) if !path.is_empty() => Ok(Self::Sock(path.into())),
-            _ => Err(format!("expected makestep, makestep=PATH or sock=PATH, found {text:?}")),
-        }
-    }
-}
-
-/// The sources that are found without being named.
-fn discovered() -> impl TypedValueParser<Value = DiscoveredSource> {
-    PossibleValuesParser::new(["vmclock", "phc", "rtc"]).map(|name| match &*name {
-        "vmclock" => DiscoveredSource::Vmclock,
-        "phc" => DiscoveredSource::Phc,
-        _ => DiscoveredSource::Rtc,
-    })
-}
-
-fn server(text: &str) -> Result<String, String> {
-    match NtpServer::check_name(text) {
-        Ok(()) => Ok(text.to_owned()),
-        Err(why) => Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT: {why}")),
-    }
-}
-
-fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
-    let names = || TimeKeeperKind::ALL.map(TimeKeeperKind::name).join(", ");
-    let named = TimeKeeperKind::ALL.into_iter().find(|kind| kind.name() == text);
-    named.ok_or_else(|| format!("expected one of {}, found {text:?}", names()))
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_millis(10)..=Duration::from_secs(10), "10ms to 10s")
-}
-
-fn poll(text: &str) -> Result<Duration, String> {
-    duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    // Samples and signals wait as long.
-    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(1), "1ms to 1s")
 }
 
 impl Args {
@@ -191,19 +149,19 @@ impl Args {
         settings.sources.timeout = self.timeout;
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
+        settings.sources.host_vsock = self.host_vsock;
+        settings.sources.host_port.clone_from(&self.host_port);
+        settings.clockbound.clone_from(&self.clockbound);
         settings.sources.excluded = self.no_source.clone();
-        settings.sources.describe = phc_advice::with_remedy;
-        for chrony in &self.chrony {
-            match chrony {
-                Chrony::Sock(path) => settings.chronyd.feed = Some(path.clone()),
-                Chrony::Makestep(path) => {
-                    settings.chronyd.makestep = Some(path.clone().map(Address::Unix));
-                }
-            }
-        }
+        settings.sources.describe = advice::phc::with_remedy;
+        settings.chronyd = self.chrony.iter().cloned().collect();
         (settings.interval, settings.duration) = (self.interval, self.duration);
         (settings.dry_run, settings.force) = (self.dry_run, self.force);
+        let by_default = || (!self.dry_run).then(|| configuration::STATUS_SOCKET.into());
+        settings.status_socket = self.status_socket.clone().or_else(by_default);
         settings.allowed.clone_from(&self.allow_daemon);
+        // Of a service with StateDirectory= (systemd.exec(5)).
+        settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
         settings.paths = self.paths.paths();
         settings
     }
@@ -214,7 +172,6 @@ mod tests {
     use clap::Parser;
     use keeper::Corrector;
 
-    use super::super::error::cli_error;
     use super::*;
 
     #[derive(Debug, Parser)]
@@ -258,7 +215,7 @@ mod tests {
             (["--burst", "3", "--tolerance=1s"], "--tolerance"),
             (["--burst", "3", "--max-step=50ms"], "--max-step"),
         ] {
-            let refused = cli_error(check(&arguments).unwrap_err()).to_string();
+            let refused = advice::of(&check(&arguments).unwrap_err()).0;
             assert!(refused.contains(option), "{refused}");
         }
     }

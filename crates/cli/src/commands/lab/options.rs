@@ -8,11 +8,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use guest::layout::VCPUS_MAX;
 use guest::source::Source;
 use host::{GuestSystem, Kind};
+use instruments::duration;
 use lab::{Experiment, Session, Settings};
 use pvclock::Hertz;
 
 use super::format::Format;
-use crate::duration;
 
 /// Which clocks.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,6 +1,7 @@
 //! Events and the summary as people read them.
 
 use disruptions::steering::bits;
+use disruptions::text::{self as disruption, adjtimex_change, late_cause, rates, span};
 use disruptions::{Event, PageUpdate};
 use facts::Fact;
 use facts::hardware::PvclockPage;
@@ -10,7 +11,6 @@ use pvclock::{Hertz, Scale};
 
 use super::event::{Line, Started, WatchEvent};
 use super::summary::{PageSummary, Steps, Summary};
-use crate::output::disruption::{self, adjtimex_change, late_cause, rates, span};
 use crate::output::event_line::event_line;
 
 /// A line, continued below where it is too long; without a final line end.

@@ -5,6 +5,7 @@ use std::io::Stdin;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use disruptions::text::{span, time_of_day};
 use disruptions::{page_fact, seconds};
 use instruments::steps::page::age_ns;
 use ratatui::crossterm::event::{self as terminal, KeyCode, KeyEventKind, KeyModifiers};
@@ -18,8 +19,6 @@ use super::event::Line;
 use super::screen::{PlainLines, Screen, Shown};
 use super::text;
 use crate::error::CliError;
-use crate::output::disruption::span;
-use crate::output::event_line::time_of_day;
 use crate::output::printable;
 
 /// Least time between two drawings without an event: drawing costs more than

@@ -1,0 +1,194 @@
+//! The status as people read it.
+
+use daemon::status::{ClockStatus, NextAction, SourceStatus, Status};
+use daemon::words::date_and_time;
+use disruptions::text::span;
+use instruments::figures::{signed, time};
+use keeper::{ClockState, SourceState};
+
+use crate::output::printable;
+use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+
+/// All of it, within 80 columns.
+pub(super) fn page(status: &Status) -> String {
+    let dry = if status.dry_run { "; dry run: nothing is corrected" } else { "" };
+    let mut lines = vec![
+        format!(
+            "parachron {}, process {}, running {}{dry}",
+            status.version,
+            status.pid,
+            span(status.running_s)
+        ),
+        format!("clock: {}", clock(&status.clock)),
+    ];
+    lines.extend(status.clock.kernel.as_ref().map(|kernel| {
+        let is = if kernel.synchronised { "synchronised" } else { "unsynchronised" };
+        let error = time(kernel.max_error_ns as f64);
+        format!("kernel: {is}, error at most {error}, frequency {:+.3} ppm", kernel.frequency_ppm)
+    }));
+    lines.push(format!("next: {}", next(status)));
+    let mut page = wrapped(&lines);
+    page.push('\n');
+    page.push_str(&sources(&status.sources).text());
+    if !status.recent.is_empty() {
+        let recent = status.recent.iter().map(|one| {
+            let at = one.at_unix_ns.map_or("at an unknown time".into(), date_and_time);
+            format!("{at} {}: {}", one.event, one.message)
+        });
+        page.push('\n');
+        page.push_str(&wrapped(&recent.collect::<Vec<_>>()));
+    }
+    page
+}
+
+fn wrapped(lines: &[String]) -> String {
+    let wrap =
+        |line: &String| wrap(&printable(line), usize::from(WIDTH) - 2).replace('\n', "\n  ") + "\n";
+    lines.iter().map(wrap).collect()
+}
+
+fn clock(clock: &ClockStatus) -> String {
+    let state = match clock.state {
+        ClockState::Synchronised => "synchronised",
+        ClockState::Holdover => "holdover: it was right, and too few sources show it now",
+        ClockState::Unsynchronised => "unsynchronised",
+    };
+    match (clock.offset_ns, clock.bound_ns, &clock.selected) {
+        (Some(offset), Some(bound), Some(selected)) => {
+            format!("{state}; offset {}, selected {selected}", offset_bound(offset, bound))
+        }
+        _ => state.to_owned(),
+    }
+}
+
+fn offset_bound(offset_ns: i64, bound_ns: u64) -> String {
+    format!("{} ± {}", signed(offset_ns as f64, time), time(bound_ns as f64))
+}
+
+fn next(status: &Status) -> String {
+    let by = status.next.by_ns.map_or(String::new(), |ns| signed(ns as f64, time));
+    match status.next.action {
+        NextAction::Nothing => "nothing to correct".into(),
+        NextAction::Wait => "waits for a source".into(),
+        NextAction::Step => format!("step {by}"),
+        NextAction::Slew => format!("slew {by}"),
+        NextAction::Makestep => format!("chronyd makestep, offset {by}"),
+        NextAction::Refuse => {
+            let why = status.next.why.as_deref().unwrap_or("for an unknown reason");
+            format!("{by} not corrected: {why}")
+        }
+    }
+}
+
+fn sources(sources: &[SourceStatus]) -> Table {
+    let columns = [
+        Column::words("source"),
+        Column::figures("offset", ""),
+        Column::figures("bound", ""),
+        Column::figures("age", ""),
+        Column::names("state"),
+    ];
+    let mut table = Table::new("", columns);
+    for source in sources {
+        let or_none = |shown: Option<String>| shown.map_or_else(Cell::none, Cell::from);
+        table.row([
+            source.name.as_str().into(),
+            or_none(source.offset_ns.map(|ns| signed(ns as f64, time))),
+            or_none(source.bound_ns.map(|ns| time(ns as f64))),
+            or_none(source.age_s.map(span)),
+            state(source.state).into(),
+        ]);
+    }
+    let unreachable = sources.iter().filter_map(|source| source.why.as_ref());
+    unreachable.for_each(|why| table.note(format!("unreachable: {why}")));
+    table
+}
+
+fn state(state: SourceState) -> &'static str {
+    match state {
+        SourceState::Selected => "selected",
+        SourceState::Combined => "combined",
+        SourceState::Falseticker => "falseticker",
+        SourceState::Candidate => "no majority",
+        SourceState::TimeAway => "time away",
+        SourceState::NotMeasured => "not measured",
+        SourceState::Unreachable => "unreachable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::status::{KernelStatus, NextStatus, Recent};
+    use keeper::SourceKind;
+
+    use super::*;
+
+    fn source(name: &str, state: SourceState, offset: Option<(i64, u64)>) -> SourceStatus {
+        SourceStatus {
+            name: name.into(),
+            kind: SourceKind::Ntp,
+            state,
+            offset_ns: offset.map(|offset| offset.0),
+            bound_ns: offset.map(|offset| offset.1),
+            age_s: offset.map(|_| 12.5),
+            why: (state == SourceState::Unreachable).then(|| format!("{name}: no reply in 300 ms")),
+        }
+    }
+
+    #[test]
+    fn a_page_is_within_80_columns_whatever_the_names() {
+        let long = format!("ntp {}.example", "a-very-long-label.".repeat(6));
+        let status = Status {
+            version: "0.1.0".into(),
+            pid: 7,
+            dry_run: true,
+            at_unix_ns: Some(1),
+            running_s: 90_000.0,
+            clock: ClockStatus {
+                state: ClockState::Synchronised,
+                selected: Some("phc /dev/ptp0 (KVM virtual PTP)".into()),
+                offset_ns: Some(-1_234),
+                bound_ns: Some(3_400),
+                kernel: Some(KernelStatus {
+                    synchronised: true,
+                    max_error_ns: 8_004_000,
+                    estimated_error_ns: 1_000,
+                    frequency_ppm: -12.5,
+                }),
+            },
+            sources: vec![
+                source("phc /dev/ptp0", SourceState::Selected, Some((-1_234, 3_400))),
+                source("ntp b.example", SourceState::Falseticker, Some((9_000_000_000_000, 5))),
+                source(&long, SourceState::Unreachable, None),
+                source("rtc", SourceState::TimeAway, None),
+            ],
+            next: NextStatus {
+                action: NextAction::Refuse,
+                by_ns: Some(5),
+                why: Some("rate limit".into()),
+            },
+            recent: [Recent {
+                at_unix_ns: Some(1_795_242_707_509_631_641),
+                event: "step".into(),
+                message: "+2.000 s, selected source ntp a; cause: pause\u{1b}[2J".into(),
+            }]
+            .into(),
+        };
+        let page = page(&status);
+        let too_wide = |line: &&str| line.chars().count() > 80 && !line.contains("a-very-long");
+        assert_eq!(page.lines().find(too_wide), None);
+        assert!(!page.contains('\u{1b}'), "{page}");
+        assert_eq!(
+            page.lines().take(5).collect::<Vec<_>>(),
+            [
+                "parachron 0.1.0, process 7, running 1 d 1 h; dry run: nothing is corrected",
+                "clock: synchronised; offset -1.23 µs ± 3.40 µs, selected phc /dev/ptp0 (KVM",
+                "  virtual PTP)",
+                "kernel: synchronised, error at most 8.00 ms, frequency -12.500 ppm",
+                "next: +5.00 ns not corrected: rate limit",
+            ]
+        );
+        assert!(page.contains("unreachable: ntp"), "{page}");
+        assert!(page.contains("2026-11-21 06:31:47.509 step: +2.000 s"), "{page}");
+    }
+}

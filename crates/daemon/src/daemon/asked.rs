@@ -1,0 +1,111 @@
+//! The status of a daemon, for who asks.
+
+use std::time::Instant;
+
+use keeper::{Next, Refusal, SourceState};
+use linux::adjtimex;
+use linux::clock::Clock;
+use linux::wait::Wait;
+use units::OffsetBound;
+
+use super::{Daemon, Tokens};
+use crate::error::DaemonError;
+use crate::kept_clock::monotonic_ns;
+use crate::status::{ClockStatus, KernelStatus, NextAction, NextStatus, SourceStatus, Status};
+use crate::words;
+
+impl Daemon {
+    /// Has `wait` wake for the clock set, for the host and for who asks, as
+    /// they are now.
+    pub(super) fn wake_for(&self, wait: &mut Wait) -> Result<Tokens, DaemonError> {
+        wait.forget_all();
+        // First the clock set: it is reported before the host's messages.
+        if let Some(clock_set) = self.sampler.clock_set() {
+            wait.add(clock_set).map_err(DaemonError::Wait)?;
+        }
+        let host = self.sources.iter().find_map(|source| source.host()).map(|host| wait.add(host));
+        let status = self.asked.as_ref().map(|socket| wait.add(socket));
+        Ok(Tokens {
+            host: host.transpose().map_err(DaemonError::Wait)?,
+            status: status.transpose().map_err(DaemonError::Wait)?,
+        })
+    }
+
+    /// Serves who asks.
+    pub(super) fn answer(&mut self) {
+        if let Some(mut socket) = self.asked.take() {
+            // It has numbers and text alone: its JSON form always exists.
+            socket.serve(|| serde_json::to_string(&self.status()).unwrap_or_default() + "\n");
+            self.asked = Some(socket);
+        }
+    }
+
+    /// What is known now.
+    pub fn status(&self) -> Status {
+        let now_ns = monotonic_ns();
+        let view = self.keeper.view(now_ns);
+        let (selected, together) = view.selected.unzip();
+        let sources = self.sources.iter().zip(&view.sources).map(|(source, view)| {
+            let (state, why) = match (view.state, source.unreachable()) {
+                (SourceState::NotMeasured, Some(why)) => {
+                    (SourceState::Unreachable, Some(why.to_owned()))
+                }
+                (state, _) => (state, None),
+            };
+            let age_s =
+                |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns) as f64 / 1e9;
+            SourceStatus {
+                name: source.name.clone(),
+                kind: source.kind,
+                state,
+                offset_ns: view.offset.map(|offset| offset.offset_ns),
+                bound_ns: view.bound_ns,
+                age_s: view.offset.map(age_s),
+                why,
+            }
+        });
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            dry_run: self.settings.dry_run,
+            at_unix_ns: Clock::Realtime.read_ns(),
+            running_s: Instant::now().duration_since(self.begun).as_secs_f64(),
+            clock: ClockStatus {
+                state: view.clock,
+                selected: selected.and_then(|index| Some(self.sources.get(index)?.name.clone())),
+                offset_ns: together.map(|offset| offset.offset_ns),
+                bound_ns: together.map(|offset| offset.bound_ns),
+                kernel: adjtimex::read().ok().map(kernel),
+            },
+            sources: sources.collect(),
+            next: next(view.next),
+            recent: self.recents.all(),
+        }
+    }
+}
+
+fn kernel(discipline: adjtimex::Discipline) -> KernelStatus {
+    KernelStatus {
+        synchronised: discipline.is_synchronised(),
+        max_error_ns: discipline.max_error_us.saturating_mul(1000),
+        estimated_error_ns: discipline.estimated_error_us.saturating_mul(1000),
+        // In 2^-16 ppm.
+        frequency_ppm: discipline.frequency as f64 / 65_536.0,
+    }
+}
+
+fn next(next: Next) -> NextStatus {
+    let of = |action, by_ns: Option<i64>, why: Option<Refusal>| NextStatus {
+        action,
+        by_ns,
+        why: why.map(words::refusal),
+    };
+    match next {
+        Next::Nothing => of(NextAction::Nothing, None, None),
+        Next::Wait => of(NextAction::Wait, None, None),
+        Next::Step(by_ns) => of(NextAction::Step, Some(by_ns), None),
+        Next::Slew(by_ns) => of(NextAction::Slew, Some(by_ns), None),
+        Next::Makestep(by_ns) => of(NextAction::Makestep, Some(by_ns), None),
+        Next::Refuse(by_ns, why) => of(NextAction::Refuse, Some(by_ns), Some(why)),
+    }
+}

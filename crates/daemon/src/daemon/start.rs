@@ -1,0 +1,217 @@
+//! How a daemon starts, and how it takes new settings while it runs.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use disruptions::Observer;
+use inspect::sampler::Sampler;
+use keeper::event::{Event, Line, NotUsed, Started, Summary};
+use keeper::{Corrector, Keeper};
+use linux::file_lock::FileLock;
+use linux::service_manager;
+use linux::system_clock;
+
+use super::{Configuration, Daemon, line};
+use crate::chronyd::ChronydClient;
+use crate::clockbound::ClockBound;
+use crate::configuration;
+use crate::discovery::{self, Found};
+use crate::error::DaemonError;
+use crate::kept_clock::{KeptClock, Simulated, is_unset};
+use crate::learnt::LearntFile;
+use crate::lock;
+use crate::other_daemons::OtherDaemons;
+use crate::polled::Source;
+use crate::settings::Settings;
+use crate::status::Recents;
+use crate::status_socket::StatusSocket;
+
+impl Daemon {
+    /// Finds the sources, and whether it may correct the clock.
+    ///
+    /// # Errors
+    /// Why it cannot be kept by these settings.
+    pub fn new(settings: Settings) -> Result<Self, DaemonError> {
+        let mut settings = checked(settings)?;
+        let others = OtherDaemons::new(&settings)?;
+        let lock = permitted(&settings, false)?;
+        beside(&mut settings, &others);
+        let (found, mut not_used) = discovery::find(&settings, &[])?;
+        let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
+        let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
+        let asked = listening(&settings, None, &mut not_used);
+        let clockbound = ClockBound::of(&settings, &mut not_used);
+        let mut daemon = Self {
+            sampler: Sampler::new(&settings.paths),
+            observer: Observer::new(settings.interval),
+            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(is_unset()),
+            chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
+            clock: clock(&settings),
+            clockbound,
+            learnt: LearntFile::new(settings.state_folder.clone()),
+            settings,
+            sources,
+            not_used,
+            others,
+            summary: Summary::default(),
+            events: Vec::new(),
+            held: Vec::new(),
+            watchdog: service_manager::watchdog().map(|each| (each / 2, Instant::now())),
+            begun: Instant::now(),
+            recents: Recents::default(),
+            asked,
+            configuration: None,
+            lock,
+        };
+        daemon.start_discipline();
+        Ok(daemon)
+    }
+
+    /// Has SIGHUP read the file again. `change` is what the command line changes
+    /// in what it says.
+    #[must_use]
+    pub fn reloading(self, path: PathBuf, change: fn(&mut Settings)) -> Self {
+        Self { configuration: Some(Configuration { path, change }), ..self }
+    }
+
+    /// The first line of its log.
+    pub fn started(&self) -> Line {
+        line(Event::Started(Box::new(self.described())))
+    }
+
+    fn described(&self) -> Started {
+        Started {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            dry_run: self.settings.dry_run,
+            interval_s: self.settings.interval.as_secs_f64(),
+            policy: self.settings.policy.clone(),
+            sources: self.sources.iter().map(|source| source.name.clone()).collect(),
+            smearing: self.sources.iter().filter_map(Source::smearing).collect(),
+            not_used: self.not_used.clone(),
+            other_daemons: self.others.running.clone(),
+        }
+    }
+
+    /// Reads the configuration again: as a whole, or not at all.
+    pub(super) fn reload(&mut self) -> Event {
+        let Some(Configuration { path, change }) = &self.configuration else {
+            return Event::ReloadRefused { why: "started without a configuration file".into() };
+        };
+        let (change, path) = (*change, path.clone());
+        let taken = match configuration::load(&path) {
+            Ok(mut settings) => {
+                change(&mut settings);
+                self.take_over(settings).map_err(|why| format!("{}: {why}", path.display()))
+            }
+            Err(why) => Err(why.to_string().replace('\n', "; ")),
+        };
+        match taken {
+            Ok(()) => Event::Reloaded(Box::new(self.described())),
+            Err(why) => Event::ReloadRefused { why },
+        }
+    }
+
+    /// Goes on with other settings; what was learnt of sources that stay as they
+    /// are is kept.
+    ///
+    /// # Errors
+    /// As of [`Daemon::new`]; it goes on as before.
+    fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
+        let mut settings = checked(settings)?;
+        let others = OtherDaemons::new(&settings)?;
+        let lock = permitted(&settings, self.lock.is_some())?;
+        beside(&mut settings, &others);
+        let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
+        let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
+        // Nothing fails from here on.
+        let (before, mut sources) = (std::mem::take(&mut self.sources), Vec::new());
+        let mut before: Vec<_> = before.into_iter().map(Some).collect();
+        let kinds: Vec<_> = found
+            .into_iter()
+            .filter_map(|found| {
+                let (source, was) = match found {
+                    Found::New(source) => (*source, None),
+                    Found::Kept(index) => (before.get_mut(index)?.take()?, Some(index)),
+                };
+                let kind = source.kind;
+                sources.push(source.described_by(settings.sources.describe));
+                Some((kind, was))
+            })
+            .collect();
+        self.keeper.reconfigure(settings.policy.clone(), &kinds);
+        if settings.interval != self.settings.interval {
+            self.observer = Observer::new(settings.interval);
+        }
+        if settings.paths != self.settings.paths {
+            self.sampler = Sampler::new(&settings.paths);
+        }
+        if settings.chronyd != self.settings.chronyd {
+            self.chronyd = chronyd;
+        }
+        if settings.dry_run != self.settings.dry_run {
+            self.clock = clock(&settings);
+        }
+        if (settings.dry_run, &settings.clockbound)
+            != (self.settings.dry_run, &self.settings.clockbound)
+        {
+            // What was published ends before another begins.
+            self.clockbound = ClockBound::default();
+            self.clockbound = ClockBound::of(&settings, &mut not_used);
+        }
+        self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
+        self.asked = listening(&settings, self.asked.take(), &mut not_used);
+        (self.sources, self.not_used, self.others) = (sources, not_used, others);
+        self.settings = settings;
+        Ok(())
+    }
+}
+
+fn checked(mut settings: Settings) -> Result<Settings, DaemonError> {
+    settings.check()?;
+    settings.policy.corrector = settings.chronyd.corrector();
+    Ok(settings)
+}
+
+/// Another daemon that disciplines the clock is left to do so.
+fn beside(settings: &mut Settings, others: &OtherDaemons) {
+    if settings.policy.corrector == Corrector::Kernel && others.is_beside() {
+        settings.policy.corrector = Corrector::Beside;
+    }
+}
+
+/// The lock of who may set the clock, unless it is held.
+fn permitted(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, DaemonError> {
+    let takes = settings.sets_the_clock() && !settings.force && !is_held;
+    let lock = takes.then(lock::take);
+    // Who has the permission can take the lock, or learn why not.
+    if let Some(Err(why @ DaemonError::AlreadyRunning { .. })) = lock {
+        return Err(why);
+    }
+    // Better reported now than at the first pause.
+    if settings.sets_the_clock()
+        && let Err(why) = system_clock::may_set()
+    {
+        return Err(DaemonError::NotPermitted(why));
+    }
+    lock.transpose()
+}
+
+fn clock(settings: &Settings) -> KeptClock {
+    if settings.dry_run { KeptClock::Simulated(Simulated::default()) } else { KeptClock::kernel() }
+}
+
+/// The clock is kept though nobody can ask: why not is reported with the
+/// sources that are not used.
+fn listening(
+    settings: &Settings,
+    before: Option<StatusSocket>,
+    not_used: &mut Vec<NotUsed>,
+) -> Option<StatusSocket> {
+    let path = settings.status_socket.as_ref()?;
+    if let Some(socket) = before.filter(|socket| socket.path() == path) {
+        return Some(socket);
+    }
+    let refused = |why| NotUsed { source: format!("status {}", path.display()), why };
+    let socket = StatusSocket::bind(path).map_err(|why| refused(why.to_string()));
+    socket.map_err(|why| not_used.push(why)).ok()
+}

@@ -1,0 +1,18 @@
+//! What the service manager is told: that the daemon runs, and how the clock is.
+
+use keeper::event::Event;
+use linux::service_manager;
+
+use crate::words;
+
+/// Notifies it of an event. If the manager has gone, the clock is kept all the
+/// same.
+pub fn notify(event: &Event) {
+    if let Some(status) = words::status(event) {
+        let _ = match event {
+            Event::Started(_) => service_manager::ready(&status),
+            Event::Summary(_) => service_manager::stopping(),
+            _ => service_manager::status(&status),
+        };
+    }
+}

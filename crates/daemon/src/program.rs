@@ -1,0 +1,61 @@
+//! What the program `parachrond` takes: for its own help and for its manual
+//! page, which `parachron man` writes.
+
+/// What it is, in a line.
+pub const ABOUT: &str = "Keep the time of day right through pauses, restores and suspends";
+
+/// What its manual page says more.
+pub const DESCRIPTION: &str = "The daemon of Parachron. `parachron keep` runs the same in the \
+foreground, and `parachron status` asks it. SIGHUP has it read its configuration again: a file \
+with mistakes is reported and changes nothing. SIGTERM ends it. It logs to the journal where its \
+standard error is connected to it, and else to standard error.";
+
+/// An option, `--NAME`.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramOption {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is called, where it has one.
+    pub value: Option<&'static str>,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// All of them.
+pub const OPTIONS: &[ProgramOption] = &[
+    ProgramOption {
+        name: "config",
+        value: Some("FILE"),
+        help: "Read this file instead of /etc/parachron/parachrond.toml",
+    },
+    ProgramOption {
+        name: "check",
+        value: None,
+        help: "Check the file, print its mistakes with their places, and end",
+    },
+    ProgramOption {
+        name: "dry-run",
+        value: None,
+        help: "Report corrections and make none; needs no permission",
+    },
+    ProgramOption { name: "help", value: None, help: "Print this help" },
+    ProgramOption { name: "version", value: None, help: "Print the version" },
+];
+
+/// An exit code, and when it ends so.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "it was ended, or --check found no mistake"),
+    (FAILED, "it failed: the system refused what it needs"),
+    (USAGE, "usage: a wrong option, or a mistake in the configuration"),
+    (REFUSED, "refused: no permission, or another daemon keeps this clock"),
+    (NO_SOURCE, "no source: none was found, named, or replied"),
+];
+
+/// The system refused what it needs.
+pub const FAILED: u8 = 1;
+/// A wrong option, or a mistake in the configuration.
+pub const USAGE: u8 = 2;
+/// No permission, or another daemon keeps this clock.
+pub const REFUSED: u8 = 3;
+/// No source was found, or none replied.
+pub const NO_SOURCE: u8 = 4;

@@ -1,0 +1,194 @@
+//! A daemon's status, as its socket serves it and `parachron status` shows it.
+
+use std::collections::VecDeque;
+
+use keeper::event::{Event, Line};
+use keeper::{ClockState, SourceKind, SourceState};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words;
+
+/// What a daemon knows now. Offsets are what to add to the clock, ns: positive
+/// where the clock is behind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The daemon's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Corrections are reported and not made.
+    pub dry_run: bool,
+    /// The time of day, ns since 1970.
+    pub at_unix_ns: Option<u64>,
+    /// How long it has run, s, by CLOCK_MONOTONIC.
+    pub running_s: f64,
+    /// The clock.
+    pub clock: ClockStatus,
+    /// The sources, the best kind first.
+    pub sources: Vec<SourceStatus>,
+    /// What would be done now.
+    pub next: NextStatus,
+    /// What happened and what was done about it, the last at the end.
+    pub recent: VecDeque<Recent>,
+}
+
+/// The clock, as the daemon and the kernel have it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockStatus {
+    /// Its state.
+    pub state: ClockState,
+    /// The selected source.
+    pub selected: Option<String>,
+    /// The offset that the sources which agree have together, ns.
+    pub offset_ns: Option<i64>,
+    /// The error of that is at most this, now, ns.
+    pub bound_ns: Option<u64>,
+    /// What the kernel tells every program; null where it cannot be asked.
+    pub kernel: Option<KernelStatus>,
+}
+
+/// The kernel's view (`man 2 adjtimex`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelStatus {
+    /// Neither TIME_ERROR nor STA_UNSYNC.
+    pub synchronised: bool,
+    /// The largest error, ns.
+    pub max_error_ns: i64,
+    /// The estimated error, ns.
+    pub estimated_error_ns: i64,
+    /// The frequency correction, ppm.
+    pub frequency_ppm: f64,
+}
+
+/// A source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: SourceKind,
+    /// What it is used for.
+    pub state: SourceState,
+    /// Its last offset that counts, ns; of the RTC how long the machine was
+    /// away.
+    pub offset_ns: Option<i64>,
+    /// The error of that is at most this, now, ns.
+    pub bound_ns: Option<u64>,
+    /// How long ago it was measured, s.
+    pub age_s: Option<f64>,
+    /// Why it is unreachable.
+    pub why: Option<String>,
+}
+
+/// What would be done with the clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NextStatus {
+    /// What.
+    pub action: NextAction,
+    /// The offset that it would correct, or does not, ns.
+    pub by_ns: Option<i64>,
+    /// Why nothing would be done about it.
+    pub why: Option<String>,
+}
+
+/// The kinds of what would be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NextAction {
+    /// The clock is right, or what is left is chronyd's to slew.
+    Nothing,
+    /// No offset counts: sources are waited for.
+    Wait,
+    /// A step.
+    Step,
+    /// A slew.
+    Slew,
+    /// chronyd is sent `makestep`.
+    Makestep,
+    /// The clock is off, and is not corrected.
+    Refuse,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recent {
+    /// When, ns since 1970, by the clock as it was set then.
+    pub at_unix_ns: Option<u64>,
+    /// What, as the log has it: `disruption`, `step`, `refused`.
+    pub event: String,
+    /// The rest of the line.
+    pub message: String,
+}
+
+/// So many lines are kept.
+const MOST_RECENT: usize = 12;
+
+/// The last disruptions and corrections.
+#[derive(Debug, Default)]
+pub(crate) struct Recents(VecDeque<Recent>);
+
+impl Recents {
+    /// Keeps what happened to the clock, or was done to it or not.
+    pub(crate) fn note(&mut self, line: &Line) {
+        if !matches!(
+            line.event,
+            Event::Disruption(_)
+                | Event::HostResumed
+                | Event::Corrected(_)
+                | Event::Failed { .. }
+                | Event::Cancelled { .. }
+                | Event::Refused { .. }
+                | Event::DaemonBeside { .. }
+                | Event::ReloadRefused { .. }
+        ) {
+            return;
+        }
+        let (event, message) = words::describe(&line.event);
+        // What is repeated each minute would displace the rest.
+        if self.0.back().is_some_and(|last| last.event == event && event == "refused") {
+            self.0.pop_back();
+        } else if self.0.len() == MOST_RECENT {
+            self.0.pop_front();
+        }
+        let message = message.join("; ");
+        self.0.push_back(Recent { at_unix_ns: line.at_unix_ns, event, message });
+    }
+
+    pub(crate) fn all(&self) -> VecDeque<Recent> {
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keeper::Refusal;
+    use keeper::event::Basis;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_each_minute_leaves_room_for_what_happened() {
+        let mut recents = Recents::default();
+        let mut note = |event| recents.note(&Line { at_unix_ns: None, at_monotonic_ns: 0, event });
+        note(Event::HostResumed);
+        let basis = Basis {
+            by_ns: 5,
+            bound_ns: 1,
+            source: "ntp a".into(),
+            agreeing: 1,
+            of_sources: 2,
+            cause: None,
+        };
+        for _ in 0..100 {
+            note(Event::Refused { basis: basis.clone(), why: Refusal::Contradiction });
+            note(Event::SourceReachable { source: "ntp a".into() });
+        }
+        let events = |of: &Recents| of.0.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
+        assert_eq!(events(&recents), ["host", "refused"]);
+        for _ in 0..100 {
+            recents.note(&Line { at_unix_ns: None, at_monotonic_ns: 0, event: Event::HostResumed });
+        }
+        assert_eq!(events(&recents), ["host"; MOST_RECENT]);
+    }
+}

@@ -1,0 +1,115 @@
+//! What the settings' values may be, as text: on a command line and in the
+//! configuration file alike.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use facts::steering::TimeKeeperKind;
+use instruments::duration;
+use sources::NtpServer;
+use sources::chronyd_client::Address;
+
+use crate::settings::{ChronydSettings, DiscoveredSource};
+
+/// Steps allowed back to back.
+pub const BURST: std::ops::RangeInclusive<u32> = 1..=100;
+
+/// A way to work with chronyd.
+///
+/// ```
+/// use daemon::values::Chrony;
+/// assert_eq!("sock=/run/c.sock".parse(), Ok(Chrony::Sock("/run/c.sock".into())));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chrony {
+    /// `makestep`, sent to chronyd's command socket: chronyc's default where
+    /// none is named.
+    Makestep(Option<PathBuf>),
+    /// The socket of its SOCK reference clock.
+    Sock(PathBuf),
+}
+
+impl FromStr for Chrony {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "makestep" => Ok(Self::Makestep(None)),
+            Some(("makestep", path)) if !path.is_empty() => Ok(Self::Makestep(Some(path.into()))),
+            Some(("sock", path)) if !path.is_empty() => Ok(Self::Sock(path.into())),
+            _ => Err(format!("expected makestep, makestep=PATH or sock=PATH, found {text:?}")),
+        }
+    }
+}
+
+impl FromIterator<Chrony> for ChronydSettings {
+    fn from_iter<I: IntoIterator<Item = Chrony>>(ways: I) -> Self {
+        let mut settings = Self::default();
+        for way in ways {
+            match way {
+                Chrony::Sock(path) => settings.feed = Some(path),
+                Chrony::Makestep(path) => settings.makestep = Some(path.map(Address::Unix)),
+            }
+        }
+        settings
+    }
+}
+
+impl FromStr for DiscoveredSource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "vmclock" => Ok(Self::Vmclock),
+            "phc" => Ok(Self::Phc),
+            "rtc" => Ok(Self::Rtc),
+            _ => Err(format!("expected vmclock, phc or rtc, found {text:?}")),
+        }
+    }
+}
+
+/// An NTP server, `HOST` or `HOST:PORT`.
+///
+/// # Errors
+/// It is no such name.
+pub fn server(text: &str) -> Result<String, String> {
+    match NtpServer::check_name(text) {
+        Ok(()) => Ok(text.to_owned()),
+        Err(why) => Err(format!("expected HOST, HOST:PORT or [ADDRESS]:PORT: {why}")),
+    }
+}
+
+/// Another time daemon, by its name.
+///
+/// # Errors
+/// None is called that.
+pub fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
+    let names = || TimeKeeperKind::ALL.map(TimeKeeperKind::name).join(", ");
+    let named = TimeKeeperKind::ALL.into_iter().find(|kind| kind.name() == text);
+    named.ok_or_else(|| format!("expected one of {}, found {text:?}", names()))
+}
+
+/// The interval of samples.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_millis(10)..=Duration::from_secs(10), "10ms to 10s")
+}
+
+/// The interval between requests to a server.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn poll(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
+}
+
+/// How long a reply is waited for: samples and signals wait as long.
+///
+/// # Errors
+/// It is no time, or out of range.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_millis(1)..=Duration::from_secs(1), "1ms to 1s")
+}

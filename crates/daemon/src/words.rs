@@ -1,0 +1,256 @@
+//! Events in words: for the log, the journal and the service manager. Options
+//! and keys of the configuration file have one name, and so do messages: `--max-step`
+//! and `max-step` are both "max-step".
+
+use disruptions::text::{self as disruption, DAY_S, printable, time_of_day};
+use facts::steering::TimeKeeperKind;
+use instruments::figures::{count, signed, time};
+use keeper::event::{Basis, Corrected, Event, Method, Started, Summary};
+use keeper::{Cause, Corrector, Policy, Refusal};
+use units::calendar::{self, Date};
+
+/// An event in one line, however long: `step: +2.000 s, selected source …`.
+pub fn one_line(event: &Event) -> String {
+    let (kind, message) = describe(event);
+    printable(&format!("{kind}: {}", message.join("; ")))
+}
+
+/// The status after an event, in one line; `None` where it has not changed.
+pub fn status(event: &Event) -> Option<String> {
+    match event {
+        Event::Started(started) | Event::Reloaded(started) => {
+            Some(format!("sources: {}", started.sources.join(", ")))
+        }
+        Event::Disruption(_)
+        | Event::HostResumed
+        | Event::HostMessageRejected { .. }
+        | Event::Cancelled { .. } => None,
+        _ => {
+            let (kind, message) = describe(event);
+            Some(format!("{kind}: {}", message.first()?))
+        }
+    }
+}
+
+/// The kind of an event, and its message, line by line.
+pub fn describe(event: &Event) -> (String, Vec<String>) {
+    let (kind, message) = match event {
+        Event::Started(started) => ("started", self::started(started)),
+        Event::Disruption(disruption) => ("disruption", disruption::lines(disruption)),
+        Event::HostResumed => ("host", vec!["resumed".into()]),
+        Event::HostMessageRejected { why } => ("host message rejected", vec![why.clone()]),
+        Event::SourceUnreachable { source, why } => {
+            ("source unreachable", vec![named(source, why)])
+        }
+        Event::SourceReachable { source } => ("source reachable", vec![source.clone()]),
+        Event::Corrected(corrected) => (name(corrected.how), self::corrected(corrected)),
+        Event::Failed { how, by_ns, why } => {
+            return (format!("{} failed", name(*how)), vec![format!("{}: {why}", amount(*by_ns))]);
+        }
+        Event::Cancelled { how, by_ns } => {
+            let message = format!("{}: another process set the clock", amount(*by_ns));
+            return (format!("{} cancelled", name(*how)), vec![message]);
+        }
+        Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
+        Event::DaemonBeside { daemon: Some(daemon) } => {
+            let disciplines = format!("{} disciplines the clock; only steps", process(*daemon));
+            ("beside", vec![disciplines])
+        }
+        Event::DaemonBeside { daemon: None } => {
+            ("alone", vec!["no other daemon disciplines the clock any more".into()])
+        }
+        Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
+        Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
+        Event::Reloaded(now) => ("reloaded", self::started(now)),
+        Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
+        Event::Summary(summary) => ("summary", self::summary(summary)),
+    };
+    (kind.to_owned(), message)
+}
+
+/// A reason often begins with the source's name itself.
+fn named(source: &str, why: &str) -> String {
+    let place = source.split_once(' ').map_or(source, |(_, place)| place);
+    if why.contains(place) { why.to_owned() } else { format!("{source}: {why}") }
+}
+
+fn started(started: &Started) -> Vec<String> {
+    let each = disruption::span(started.interval_s);
+    let mut message = vec![format!("sampling every {each}; times are UTC")];
+    message.extend(started.dry_run.then(|| "dry run: nothing is corrected".to_owned()));
+    let role = |source: &str| if source == "rtc" { " (measures time away)" } else { "" };
+    let sources = started.sources.iter();
+    message.extend(sources.map(|source| format!("source: {source}{}", role(source))));
+    message.extend(started.smearing.iter().map(|one| {
+        let does = if one.is_certain { "spreads" } else { "may spread" };
+        format!("{} {does} leap seconds over hours: up to 0.5 s off UTC meanwhile", one.source)
+    }));
+    let not_used = started.not_used.iter();
+    message.extend(not_used.map(|one| format!("source not used: {}: {}", one.source, one.why)));
+    message.push(policy(&started.policy));
+    if !started.other_daemons.is_empty() {
+        let names: Vec<_> = started.other_daemons.iter().map(|daemon| daemon.name()).collect();
+        message.push(format!("other daemons: {}", names.join(", ")));
+    }
+    message
+}
+
+fn policy(policy: &Policy) -> String {
+    let whole = |ns: u64| time(ns as f64);
+    let back = if policy.never_backward { ", never backward" } else { "" };
+    let interval = whole(policy.min_interval_ns);
+    let rate = format!("{} back to back, then one per {interval}{back}", policy.burst);
+    let threshold = whole(policy.step_threshold_ns);
+    match policy.corrector {
+        Corrector::Beside => {
+            format!("beside another daemon: only steps, beyond {threshold}: {rate}")
+        }
+        Corrector::Kernel => format!("slews up to {threshold}, steps beyond: {rate}"),
+        Corrector::Chronyd { makestep, feed } => {
+            let feed = feed
+                .then(|| "samples of the selected source go to chronyd's refclock SOCK".to_owned());
+            let steps = makestep.then(|| format!("chronyd makestep beyond {threshold}: {rate}"));
+            feed.into_iter().chain(steps).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn corrected(corrected: &Corrected) -> Vec<String> {
+    let basis = &corrected.basis;
+    let would = match (corrected.dry_run, corrected.how) {
+        (false, _) => "",
+        (true, Method::Makestep) => "would request it, offset ",
+        (true, _) => "would correct by ",
+    };
+    let mut message = vec![format!("{would}{}, {}", amount(basis.by_ns), selected(basis))];
+    if let (Method::Step | Method::Makestep, Some(before), Some(after)) =
+        (corrected.how, corrected.before_unix_ns, corrected.after_unix_ns)
+    {
+        message.push(format!("from {}", date_and_time(before)));
+        message.push(format!("to {}", date_and_time(after)));
+    }
+    message
+}
+
+fn offset(basis: &Basis) -> String {
+    format!("offset {}, {}", amount(basis.by_ns), selected(basis))
+}
+
+/// The source, its bound, its votes and the cause: `selected source ntp
+/// time.example ± 3.20 ms, 2 of 3 agree; cause: pause`.
+fn selected(basis: &Basis) -> String {
+    let votes = match (basis.agreeing, basis.of_sources) {
+        (agreeing, all) if all > 1 => format!(", {agreeing} of {all} agree"),
+        _ => String::new(),
+    };
+    let cause =
+        basis.cause.map_or(String::new(), |cause| format!("; cause: {}", self::cause(cause)));
+    let bound = time(basis.bound_ns as f64);
+    format!("selected source {} ± {bound}{votes}{cause}", basis.source)
+}
+
+fn cause(cause: Cause) -> String {
+    match cause {
+        Cause::Start => "startup".into(),
+        Cause::HostResumed => "the host resumed this machine".into(),
+        Cause::Disruption(kinds) => kinds.to_string(),
+        Cause::SourceMoved(_) => "the offset from the source changed".into(),
+    }
+}
+
+pub(crate) fn refusal(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::BeyondMaxStep { max_step_ns } => {
+            format!(
+                "larger than {} (max-step), and no disruption or second source accounts for it",
+                time(max_step_ns as f64)
+            )
+        }
+        Refusal::RateLimited { wait_ns } => {
+            let wait = time(wait_ns as f64);
+            format!("rate limit: next step in {wait} (burst, min-interval)")
+        }
+        Refusal::Unconfirmed => "awaiting a second sample".into(),
+        Refusal::Contradiction => {
+            "no majority: the sources contradict each other; with three a falseticker is outvoted (ntp)".into()
+        }
+        Refusal::TooFewAgree { needed, configured } => format!(
+            "too few sources agree: {needed} of the {configured} have to, or a disruption of that size"
+        ),
+        Refusal::LoneServer { most_ns } => format!(
+            "one server alone corrects up to {}: name a second (ntp)",
+            time(most_ns as f64)
+        ),
+        Refusal::SetByAnother => {
+            "another process set the clock, which was right: that is not undone".into()
+        }
+        Refusal::TooFarAhead { takes_s } => format!(
+            "too far ahead: a slew would take {:.1} days (never-backward)",
+            takes_s as f64 / DAY_S as f64
+        ),
+        Refusal::LeftToChronyd => {
+            "left to the daemon that disciplines the clock (chrony makestep has chronyd step)".into()
+        }
+    }
+}
+
+fn summary(summary: &Summary) -> Vec<String> {
+    let mut message = vec![
+        format!(
+            "ran {}: {}; {}, {}",
+            disruption::span(summary.ran_s),
+            counted(summary.samples, "sample", "samples"),
+            counted(summary.requests, "request", "requests"),
+            counted(summary.replies, "reply", "replies")
+        ),
+        disruption::counts(&summary.disruptions),
+        format!(
+            "steps {}, slews {}, refused {}, failed {}",
+            summary.steps, summary.slews, summary.refused, summary.failed
+        ),
+    ];
+    if summary.steps > 0 {
+        message.push(format!("largest step {}", time(summary.largest_step_ns as f64)));
+    }
+    if summary.makesteps + summary.fed_chronyd > 0 {
+        let fed = counted(summary.fed_chronyd, "sample", "samples");
+        message.push(format!("chronyd: makestep {}, fed {fed}", count(summary.makesteps)));
+    }
+    message
+}
+
+/// `1 step`, `2 steps`.
+fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+fn name(how: Method) -> &'static str {
+    match how {
+        Method::Step => "step",
+        Method::Slew => "slew",
+        Method::Makestep => "makestep",
+    }
+}
+
+/// A daemon as `ps` shows it.
+fn process(daemon: TimeKeeperKind) -> &'static str {
+    if daemon == TimeKeeperKind::Chrony { "chronyd" } else { daemon.name() }
+}
+
+/// To the ms where [`time`] would leave that out: `+2.000 s`, `-41.2 ms`.
+fn amount(ns: i64) -> String {
+    signed(ns as f64, |size| match size {
+        size if size >= 1e9 => format!("{:.3} s", size / 1e9),
+        size => time(size),
+    })
+}
+
+/// A moment, UTC: `2026-11-21 05:12:03.250`.
+pub fn date_and_time(unix_ns: u64) -> String {
+    let days = unix_ns / 1_000_000_000 / DAY_S;
+    let Date { year, month, day } = calendar::date(days.into());
+    format!("{year:04}-{month:02}-{day:02} {}", time_of_day(Some(unix_ns)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use disruptions::Kind;
+use keeper::SourceKind;
+
+use super::*;
+
+const AT: u64 = 1_795_242_707_509_631_641;
+
+fn shown(event: Event) -> String {
+    one_line(&event)
+}
+
+fn basis(by_ns: i64, cause: Option<Cause>) -> Basis {
+    let source = "ntp time.example".to_owned();
+    Basis { by_ns, bound_ns: 3_200_000, source, agreeing: 2, of_sources: 3, cause }
+}
+
+#[test]
+fn a_step_shows_before_and_after() {
+    let corrected = Corrected {
+        how: Method::Step,
+        dry_run: false,
+        before_unix_ns: Some(AT),
+        after_unix_ns: Some(AT + 86_400_000_000_000),
+        basis: basis(86_400_000_000_000, Some(Cause::Disruption(Kind::Pause.into()))),
+    };
+    assert_eq!(
+        shown(Event::Corrected(corrected)),
+        "step: +86400.000 s, selected source ntp time.example ± 3.20 ms, 2 of 3 agree; cause: \
+         pause; from 2026-11-21 06:31:47.509; to 2026-11-22 06:31:47.509"
+    );
+}
+
+#[test]
+fn a_dry_run_reports_would() {
+    let corrected = |how| Corrected {
+        how,
+        dry_run: true,
+        before_unix_ns: None,
+        after_unix_ns: None,
+        basis: basis(-41_200_000, Some(Cause::SourceMoved(SourceKind::Phc))),
+    };
+    for (how, expected) in [
+        (Method::Step, "step: would correct by -41.2 ms, selected"),
+        (Method::Slew, "slew: would correct by -41.2 ms, selected"),
+        (Method::Makestep, "makestep: would request it, offset -41.2 ms"),
+    ] {
+        let shown = shown(Event::Corrected(corrected(how)));
+        assert!(shown.contains(expected), "{shown}");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_option_that_decides() {
+    for (why, option) in [
+        (Refusal::BeyondMaxStep { max_step_ns: 1 }, "max-step"),
+        (Refusal::RateLimited { wait_ns: 1 }, "min-interval"),
+        (Refusal::Contradiction, "(ntp)"),
+        (Refusal::LoneServer { most_ns: 1 }, "(ntp)"),
+    ] {
+        let shown = shown(Event::Refused { basis: basis(1, None), why });
+        assert!(shown.contains(option), "{shown}");
+    }
+}
+
+#[test]
+fn a_date_has_its_zeros() {
+    assert_eq!(date_and_time(0), "1970-01-01 00:00:00.000");
+    assert_eq!(date_and_time(951_782_400_000_000_000 - 1), "2000-02-28 23:59:59.999");
+}
+
+#[test]
+fn a_source_is_named_once() {
+    assert_eq!(named("ntp a.example", "a.example: no reply"), "a.example: no reply");
+    assert_eq!(named("rtc", "not there: /dev/rtc"), "not there: /dev/rtc");
+    assert_eq!(named("phc /dev/ptp0", "not set"), "phc /dev/ptp0: not set");
+}

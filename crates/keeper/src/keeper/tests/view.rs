@@ -1,0 +1,87 @@
+//! What those who ask are told, and what new settings leave as it was.
+
+use super::*;
+use SourceState::{Candidate, Combined, Falseticker, NotMeasured, Selected, TimeAway};
+
+const RTC: (SourceKind, Option<(i64, u64)>) = (SourceKind::Rtc, Some((0, 500_000_000)));
+
+fn states(bench: &Bench) -> Vec<SourceState> {
+    bench.keeper.view(bench.now_ns).sources.iter().map(|source| source.state).collect()
+}
+
+fn server(offset_ms: i64) -> (SourceKind, Option<(i64, u64)>) {
+    (SourceKind::Ntp, Some((offset_ms * MS, 5_000_000)))
+}
+
+#[test]
+fn a_falseticker_is_named_and_the_clock_is_in_holdover_without_sources() {
+    let mut bench =
+        Bench::new(Policy::default(), &[PAGE, RTC, HOST, server(1), server(9_000), server(0)]);
+    assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Unsynchronised);
+    bench.sample(&[]);
+    bench.sample(&[]);
+    assert_eq!(states(&bench), [Selected, TimeAway, NotMeasured, Combined, Falseticker, Combined]);
+    let view = bench.keeper.view(bench.now_ns);
+    assert_eq!((view.clock, view.next), (ClockState::Synchronised, Next::Nothing));
+    bench.offsets.fill(None);
+    bench.now_ns += 3600 * S;
+    bench.sample(&[]);
+    let view = bench.keeper.view(bench.now_ns);
+    assert_eq!((view.clock, view.next), (ClockState::Holdover, Next::Wait));
+    assert_eq!(view.selected, None);
+}
+
+#[test]
+fn what_would_be_done_is_what_is_done() {
+    let no_majority = &[server(0), server(9_000)][..];
+    for (sources, next, state) in [
+        (&[server(9_000), server(9_000)][..], Next::Step(9_000 * MS), Combined),
+        (&[server(-40), server(-40)], Next::Slew(-40 * MS), Combined),
+        (&[server(0)], Next::Nothing, Selected),
+        (no_majority, Next::Refuse(0, Refusal::Contradiction), Candidate),
+    ] {
+        let mut bench = Bench::new(Policy::default(), sources);
+        bench.succeeds = false;
+        // As far as measuring: what follows from it is not carried out.
+        bench.now_ns += S;
+        bench.keeper.sample(bench.now_ns, &[]);
+        while let Some(Action::Measure(which)) = bench.keeper.next(bench.now_ns) {
+            for index in which {
+                let (offset_ns, bound_ns) = sources[index].1.unwrap();
+                bench.push(index, offset_ns, bound_ns);
+            }
+        }
+        let view = bench.keeper.view(bench.now_ns);
+        assert!(states(&bench).contains(&state), "{view:?}");
+        assert_eq!(view.next, next);
+    }
+}
+
+#[test]
+fn new_settings_leave_what_was_learnt_of_the_other_sources() {
+    let mut bench = Bench::new(Policy::default(), &[RTC, server(1), server(2)]);
+    bench.sample(&[]);
+    bench.sample(&[]);
+    let before = bench.keeper.view(bench.now_ns);
+    assert_eq!(before.clock, ClockState::Synchronised);
+    // The first server goes, another comes, and the order changes.
+    let policy = Policy { tolerance_ns: 2_000_000, ..Policy::default() };
+    let kinds = [(SourceKind::Ntp, Some(2)), (SourceKind::Rtc, Some(0)), (SourceKind::Ntp, None)];
+    bench.keeper.reconfigure(policy, &kinds);
+    bench.offsets = vec![server(2).1, RTC.1, server(1).1];
+    let after = bench.keeper.view(bench.now_ns);
+    assert_eq!(states(&bench), [Selected, TimeAway, NotMeasured]);
+    assert_eq!(after.sources[0].offset, before.sources[2].offset);
+    // Two of three have to agree, until then by what was known of the clock.
+    assert_eq!(after.clock, ClockState::Holdover);
+    // Only the new one is polled.
+    bench.sample(&[]);
+    assert_eq!(bench.polled, [1, 2]);
+    assert_eq!(states(&bench), [Combined, TimeAway, Selected]);
+    assert_eq!(bench.keeper.view(bench.now_ns).clock, ClockState::Synchronised);
+    // An index that is another kind's, or nobody's, is a new source.
+    bench
+        .keeper
+        .reconfigure(Policy::default(), &[(SourceKind::Phc, Some(0)), (SourceKind::Ntp, Some(9))]);
+    assert_eq!(states(&bench), [NotMeasured, NotMeasured]);
+}

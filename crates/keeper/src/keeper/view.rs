@@ -1,0 +1,169 @@
+//! What the keeper knows, for those who ask: nothing here changes it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::OffsetBound;
+
+use super::polled::Polled;
+use super::{Keeper, Phase};
+use crate::action::Refusal;
+use crate::choice::{Candidate, Choice, Selected, choose};
+use crate::offset::Offset;
+use crate::policy::Corrector;
+use crate::source::SourceKind;
+
+/// The clock, the sources, and what would be done now.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct View {
+    /// The clock's state.
+    pub clock: ClockState,
+    /// The selected source's index, and the offset that those which agree with
+    /// it have together.
+    pub selected: Option<(usize, OffsetBound)>,
+    /// The sources, by their index.
+    pub sources: Vec<SourceView>,
+    /// What would be done.
+    pub next: Next,
+}
+
+/// Whether the clock is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockState {
+    /// It was measured, is right, and the sources still show it.
+    Synchronised,
+    /// It was right; since then too few sources have replied to know.
+    Holdover,
+    /// It was never measured, or was disturbed since, or is off.
+    Unsynchronised,
+}
+
+/// A source, as the keeper has it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct SourceView {
+    /// Its state.
+    pub state: SourceState,
+    /// Its last offset that counts; the RTC's is how long the machine was away.
+    pub offset: Option<OffsetBound>,
+    /// The error of that is at most this, now, ns: it grows with age.
+    pub bound_ns: Option<u64>,
+}
+
+/// What a source is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceState {
+    /// The best of those that agree.
+    Selected,
+    /// It agrees with the selected one.
+    Combined,
+    /// The majority contradicts it.
+    Falseticker,
+    /// It has an offset, and no majority agrees.
+    Candidate,
+    /// The RTC, which agrees with the clock and measures time away alone.
+    TimeAway,
+    /// No offset of it counts: not polled yet, or not since a disruption.
+    NotMeasured,
+    /// Its last poll failed.
+    Unreachable,
+}
+
+/// What the keeper would do with the clock, by what it has measured so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Next {
+    /// Nothing: the offset is within the tolerance, or chronyd's to slew.
+    Nothing,
+    /// Nothing: there is no offset that counts.
+    Wait,
+    /// A step, ns.
+    Step(i64),
+    /// A slew, ns.
+    Slew(i64),
+    /// chronyd is sent `makestep`; the offset, ns.
+    Makestep(i64),
+    /// Nothing, and why; the offset, ns.
+    Refuse(i64, Refusal),
+}
+
+impl Keeper {
+    /// What is known at `now_ns`, by CLOCK_MONOTONIC.
+    pub fn view(&self, now_ns: u64) -> View {
+        let candidates: Vec<_> = self.candidates(now_ns).into_iter().map(fresh).collect();
+        let choice = choose(&candidates, self.needed().0, now_ns);
+        let (is_shown, selected) = match &choice {
+            Choice::Of(it) if it.kind != SourceKind::Rtc => {
+                (it.agreeing.0 >= self.needed().0, Some((it.source, it.offset)))
+            }
+            Choice::Of(it) => (false, Some((it.source, it.offset))),
+            _ => (false, None),
+        };
+        let clock = match self.phase {
+            Phase::Settled if is_shown => ClockState::Synchronised,
+            Phase::Settled => ClockState::Holdover,
+            _ => ClockState::Unsynchronised,
+        };
+        let of_source = |(index, source): (usize, &Polled)| {
+            let counts = candidates.iter().find(|one| one.source == index);
+            let state = match (counts, &choice) {
+                (None, _) if source.agrees_only() => SourceState::TimeAway,
+                (None, _) => SourceState::NotMeasured,
+                (Some(_), Choice::Of(it)) if it.source == index => SourceState::Selected,
+                (Some(one), Choice::Of(it)) if overlaps(&one.offset, &it.offset, now_ns) => {
+                    SourceState::Combined
+                }
+                (Some(_), Choice::Of(_)) => SourceState::Falseticker,
+                (Some(_), _) => SourceState::Candidate,
+            };
+            let offset = counts.map(|one| one.offset);
+            SourceView { state, offset, bound_ns: offset.map(|offset| offset.bound_at(now_ns)) }
+        };
+        let sources = self.sources.iter().enumerate().map(of_source).collect();
+        View { clock, selected, sources, next: self.would_do(&choice, now_ns) }
+    }
+
+    fn would_do(&self, choice: &Choice, now_ns: u64) -> Next {
+        match choice {
+            Choice::Nothing => Next::Wait,
+            Choice::Contradiction(it) => Next::Refuse(it.offset.offset_ns, Refusal::Contradiction),
+            Choice::Of(it) => self.would_correct(it, now_ns),
+        }
+    }
+
+    fn would_correct(&self, selected: &Selected, now_ns: u64) -> Next {
+        let by_ns = selected.offset.offset_ns;
+        if selected.offset.is_within(self.policy.tolerance_ns) {
+            return Next::Nothing;
+        }
+        let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
+        if let Err(why) = self.reason(selected, now_ns)
+            && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
+        {
+            return Next::Refuse(by_ns, why);
+        }
+        let is_back = by_ns < 0 && self.policy.never_backward;
+        let is_step = by_ns.unsigned_abs() > self.policy.step_threshold_ns;
+        match self.policy.corrector {
+            Corrector::Kernel | Corrector::Beside if is_step && !is_back => Next::Step(by_ns),
+            Corrector::Kernel => Next::Slew(by_ns),
+            Corrector::Beside if !is_step => Next::Nothing,
+            Corrector::Beside => Next::Refuse(by_ns, Refusal::LeftToChronyd),
+            Corrector::Chronyd { .. } if !is_step => Next::Nothing,
+            Corrector::Chronyd { makestep: true, .. } if !is_back => Next::Makestep(by_ns),
+            Corrector::Chronyd { .. } => Next::Refuse(by_ns, Refusal::LeftToChronyd),
+        }
+    }
+}
+
+/// Between two samples nothing was measured in this one: whoever asks is told
+/// of the last.
+fn fresh(candidate: Candidate) -> Candidate {
+    Candidate { is_fresh: true, ..candidate }
+}
+
+fn overlaps(one: &OffsetBound, other: &OffsetBound, now_ns: u64) -> bool {
+    let (a, b) = (one.interval_at(now_ns), other.interval_at(now_ns));
+    a.low <= b.high && b.low <= a.high
+}

@@ -1,0 +1,95 @@
+//! `parachrond`: crate `daemon` as a program. Its options, its configuration,
+//! its log, its exit code.
+
+mod arguments;
+mod log;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use arguments::{Arguments, Task};
+use daemon::configuration::{self, ConfigurationError};
+use daemon::{Daemon, Settings, advice, program};
+use linux::wait::{Signals, Wait};
+use log::Log;
+
+fn main() -> ExitCode {
+    let log = Log::open();
+    let code = match arguments::parse(std::env::args_os().skip(1)) {
+        Ok(arguments) => run(&arguments, &log),
+        Err(why) => Err((why, "parachrond --help".into(), program::USAGE)),
+    };
+    match code {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((cause, remedy, code)) => {
+            log.error(&cause, &remedy);
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Cause, remedy, exit code.
+type Failure = (String, String, u8);
+
+fn run(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
+    match arguments.task {
+        Task::Help => arguments::print(&arguments::help()),
+        Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
+        Task::Check => {
+            let (_, was_read) = settings(arguments)?;
+            let file = arguments.file();
+            let is = if was_read { "no mistake" } else { "not there, so all is as by default" };
+            arguments::print(&format!("{}: {is}\n", file.display()));
+        }
+        Task::Keep => keep(arguments, log)?,
+    }
+    Ok(())
+}
+
+fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
+    // Before all else: a reload that comes early is not to end it.
+    let signals = Signals::of_a_daemon()
+        .map_err(|why| (format!("cannot wait: {why}"), "ulimit -n".into(), program::FAILED))?;
+    let (settings, _) = settings(arguments)?;
+    let change = if arguments.is_dry_run { dry } else { as_it_is };
+    let failed = |why| {
+        let (cause, remedy) = advice::of(&why);
+        (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
+    };
+    let daemon = Daemon::new(settings).map_err(failed)?;
+    let mut daemon = daemon.reloading(arguments.file().to_owned(), change);
+    log.write(&daemon.started());
+    daemon.run(Wait::new(signals), |line| log.write(&line)).map_err(failed)?;
+    Ok(())
+}
+
+fn dry(settings: &mut Settings) {
+    settings.dry_run = true;
+}
+
+fn as_it_is(_: &mut Settings) {}
+
+/// The settings, and whether there is a file. Without one, and none named, they
+/// are the defaults.
+fn settings(arguments: &Arguments) -> Result<(Settings, bool), Failure> {
+    let (mut settings, was_read) = match configuration::load(arguments.file()) {
+        Ok(settings) => (settings, true),
+        Err(ConfigurationError::Unreadable { error, .. })
+            if error.kind() == std::io::ErrorKind::NotFound && arguments.config.is_none() =>
+        {
+            let defaults = configuration::parse("").map_err(|_| ConfigurationError::Mistakes {
+                path: Path::new("").into(),
+                mistakes: Vec::new(),
+            });
+            (defaults.unwrap_or_default(), false)
+        }
+        Err(why) => {
+            let remedy = "parachrond --check, after a change".to_owned();
+            return Err((why.to_string(), remedy, program::USAGE));
+        }
+    };
+    if arguments.is_dry_run {
+        dry(&mut settings);
+    }
+    Ok((settings, was_read))
+}

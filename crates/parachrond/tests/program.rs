@@ -1,0 +1,152 @@
+//! The program, as a service manager runs it. None of these sets the clock: they
+//! run dry, or without a source.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use daemon::{program, status_socket};
+use tempfile::TempDir;
+
+/// What an operator is promised, kB.
+const MOST_RESIDENT_KB: u64 = 4096;
+
+fn parachrond() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parachrond"));
+    command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").stdin(Stdio::null());
+    command
+}
+
+/// A folder, and in it a configuration without this machine's own sources.
+fn configured(more: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("parachrond.toml");
+    let socket = folder.path().join("status.sock");
+    let text = format!(
+        "force = true\nno-source = ['vmclock', 'phc', 'rtc']\nstatus-socket = '{}'\n{more}",
+        socket.display()
+    );
+    fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+fn ran(arguments: &[&str], file: &Path) -> Output {
+    parachrond().args(arguments).arg("--config").arg(file).output().unwrap()
+}
+
+#[test]
+fn exit_codes_tell_usage_refused_and_no_source_apart() {
+    let code = |output: &Output| output.status.code().map(|code| code as u8);
+    let (_folder, file) = configured("tolerence = '1ms'\nburst = 0\n");
+    for arguments in [&["--check"][..], &["--dry-run"]] {
+        let output = ran(arguments, &file);
+        assert_eq!(code(&output), Some(program::USAGE));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let place = |place: &str| format!("{}:{place}", file.display());
+        assert!(
+            said.contains(&place("4:1: unknown key \"tolerence\"; nearest: \"tolerance\"")),
+            "{said}"
+        );
+        assert!(said.contains(&place("5:9: burst: expected 1 to 100")), "{said}");
+    }
+    assert_eq!(code(&ran(&["--check"], Path::new("/no/such/file"))), Some(program::USAGE));
+    assert_eq!(code(&parachrond().arg("--chek").output().unwrap()), Some(program::USAGE));
+
+    let (_folder, file) = configured("");
+    assert_eq!(code(&ran(&["--check"], &file)), Some(0));
+    let output = ran(&["--dry-run"], &file);
+    assert_eq!(code(&output), Some(program::NO_SOURCE));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no time source") && said.contains("try: ntp HOST"), "{said}");
+    // Who may set the clock finds that there is no source.
+    let is_allowed = linux::system_clock::may_set().is_ok();
+    let expected = if is_allowed { program::NO_SOURCE } else { program::REFUSED };
+    assert_eq!(code(&ran(&[], &file)), Some(expected));
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ours; it may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn figure(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
+    }
+}
+
+/// `VmRSS` counts each page that is mapped and present, those of libc and of the
+/// program too, which other processes share: nothing is dropped, and none is left
+/// out. A build with debug assertions has four times the code, so of it only
+/// what is its own is held to a limit.
+#[test]
+fn it_stays_small_and_wakes_for_samples_alone() {
+    let servers = "ntp = ['127.0.0.1:9', '127.0.0.1:10', '127.0.0.1:11']\n";
+    let (folder, file) = configured(servers);
+    let path = folder.path().join("host.sock");
+    let more = format!("host-socket = '{}'\ninterval = '20ms'\n", path.display());
+    fs::write(&file, fs::read_to_string(&file).unwrap() + &more).unwrap();
+    let mut command = parachrond();
+    command.arg("--dry-run").arg("--config").arg(&file).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let socket = folder.path().join("status.sock");
+    let begun = Instant::now();
+    while status_socket::ask(&socket).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // As much as 50 s at the default interval.
+    let before = running.figure("voluntary_ctxt_switches:");
+    std::thread::sleep(Duration::from_secs(2));
+    let woken = running.figure("voluntary_ctxt_switches:") - before;
+    assert!(status_socket::ask(&socket).unwrap().contains("\"unreachable\""));
+    let (all_kb, own_kb) = (running.figure("VmRSS:"), running.figure("RssAnon:"));
+    end(&running.0);
+    let mut log = String::new();
+    running.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(0), "{log}");
+    assert!(log.contains("  started: ") && log.contains("  summary: ran "), "{log}");
+    assert!(log.lines().all(|line| line.contains(": ")), "an event is a line: {log}");
+    assert!(woken <= 2 * 50 + 10, "woken {woken} times for 100 samples");
+    println!("VmRSS {all_kb} kB, RssAnon {own_kb} kB");
+    assert!(own_kb <= 1024, "{own_kb} kB of its own");
+    if cfg!(debug_assertions) {
+        println!("skipped: VmRSS is held to {MOST_RESIDENT_KB} kB in a release build");
+    } else {
+        assert!(all_kb <= MOST_RESIDENT_KB, "{all_kb} kB resident");
+    }
+}
+
+fn end(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// What it links: neither a terminal, nor plots, nor tables, nor a command line
+/// of the size of its own.
+#[test]
+fn it_links_no_terminal_plots_or_tables() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--package", "parachrond", "--edges", "normal", "--prefix", "none"])
+        .args(["--offline", "--format", "{p}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let tree = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(tree.contains("parachron-daemon "), "{tree}");
+    for heavy in
+        ["clap", "comfy-table", "ratatui", "plotters", "parquet", "parachron-vmm", "parachron-lab"]
+    {
+        let is_it = |line: &str| line.split(' ').next() == Some(heavy);
+        assert!(!tree.lines().any(is_it), "{heavy}");
+    }
+}
