@@ -100,9 +100,10 @@ impl Accumulator {
         // The last tick before the room is full: where it lies is known to one
         // part in `mult`, and found by halving.
         let lower = self.lower_fraction(rotation);
+        let upper = lower + i128::from(self.tick_counts);
         let (mut low, mut high) = (0, i128::from(ticks));
-        if lower > 0 {
-            high = high.min(room / lower);
+        if lower > 0 && room > 0 {
+            (low, high) = (high.min((room - 1) / upper), high.min((room - 1) / lower));
         }
         while low < high {
             let middle = (low + high + 1) / 2;

@@ -18,7 +18,7 @@ pub struct Kernel {
     /// Its version.
     pub version: Version,
     /// `CONFIG_HZ`, ticks per second: 100 to 1000.
-    pub tick_hz: u32,
+    pub(crate) tick_hz: u32,
 }
 
 /// Length of a year as the limit below has it, s.
@@ -30,7 +30,7 @@ const YEAR_S: i64 = 365 * 24 * 3600;
 pub(crate) const LATEST_S: i64 = i64::MAX / 1_000_000_000 - 30 * YEAR_S;
 
 impl Kernel {
-    /// A kernel of this version and tick.
+    /// A kernel of this version and tick; a tick of 0 Hz counts as 1 Hz.
     ///
     /// ```
     /// use timekeeper::{Kernel, Version};
@@ -40,6 +40,7 @@ impl Kernel {
     /// ```
     #[must_use]
     pub const fn new(version: Version, tick_hz: u32) -> Self {
+        let tick_hz = if tick_hz == 0 { 1 } else { tick_hz };
         Self { version, tick_hz }
     }
 

@@ -11,14 +11,19 @@ mod clocks;
 mod jump;
 mod kernel;
 mod ntp;
+pub mod rtc;
 mod source;
+mod sources;
+pub mod tick;
 mod timekeeper;
 pub mod timex;
+pub mod watchdog;
 
 pub use clocks::Clocks;
 pub use kernel::{Kernel, Version};
 pub use ntp::{LeapState, Ntp};
 pub use source::{ClockSource, Continuity};
+pub use sources::Sources;
 pub use timekeeper::{Refused, Timekeeper};
 pub use timex::Timex;
 

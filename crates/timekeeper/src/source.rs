@@ -57,14 +57,18 @@ pub struct ClockSource {
 /// The longest time that a conversion has to last, s.
 const LONGEST_S: u64 = 600;
 
+/// The fastest counter that can be registered, by its kHz.
+const FASTEST_HZ: u64 = u32::MAX as u64 * 1000;
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 impl ClockSource {
     /// A continuous counter of `bits` bits that counts `hz` times a second, which
-    /// is not watched. A rate of 0 counts as 1 Hz.
+    /// is not watched. A rate is 1 Hz at least, and at most what 32 bits of kHz
+    /// hold.
     #[must_use]
     pub fn new(name: &'static str, rating: u16, hz: u64, bits: u32) -> Self {
-        let hz = hz.max(1);
+        let hz = hz.clamp(1, FASTEST_HZ);
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         let (mult, shift) = scale(hz, mask);
         Self {

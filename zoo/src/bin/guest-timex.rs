@@ -194,7 +194,7 @@ impl Program {
     }
 
     fn deed(&mut self) {
-        match self.below(16) {
+        match self.below(18) {
             0..=6 => {
                 let fields = self.fields();
                 self.adjust(fields);
@@ -206,6 +206,7 @@ impl Program {
                 let seconds = self.pick([-1, 0, 1, 9_000_000_000, 1_800_000_000]);
                 self.set(seconds, 0);
             }
+            16 | 17 => self.nap(),
             12 => {
                 let ms = self.below(2500);
                 self.wait(ms * 1_000_000);
@@ -312,6 +313,16 @@ impl Program {
             sleep(Duration::from_nanos(u64::try_from(until - now).unwrap_or(0)));
             self.see();
         }
+    }
+
+    /// Sleeps without a look, so that the machine is idle and the tick stops: what
+    /// passed is added up at once, when it wakes up.
+    fn nap(&mut self) {
+        let ms = 30 + self.below(400);
+        self.wait(0);
+        self.see();
+        sleep(Duration::from_millis(ms.unsigned_abs()));
+        self.see();
     }
 
     /// Looks whether a tick has come.

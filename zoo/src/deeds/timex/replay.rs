@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     /// counter; of all, the furthest from the model beyond their bracket, and the
     /// furthest that one might have been, as ticks are not known to the ns; ns.
     pub(crate) close: u32,
+    /// Ticks whose length was compared to the ns.
+    pub(crate) exact: u32,
     pub(crate) worst_ns: i64,
     pub(crate) allowed_ns: i64,
     /// What differed, at most a few.
@@ -62,6 +64,9 @@ struct Replay<'a> {
     /// What is not known of the moment of the last step, from which whole ticks
     /// are counted, ns.
     step_unsure_ns: i64,
+    /// How far the model's coarse clock was ahead at the last tick, ns, if nothing
+    /// was done since.
+    coarse_ahead: Option<i128>,
     /// How far the model's uptime is ahead, as the first reading of a known state
     /// showed, and what that leaves open, ns.
     uptime: Option<(i128, i64)>,
@@ -100,6 +105,7 @@ pub(crate) fn replay(text: &str, counter: Counter) -> Outcome {
             origin,
             sets: 0,
             step_unsure_ns: 0,
+            coarse_ahead: None,
             uptime: None,
             unsure_ns: 0,
             outcome: &mut outcome,
@@ -201,6 +207,9 @@ impl Replay<'_> {
             return self.differs(format!("tick at {before}..{after}: coarse {coarse}"));
         };
         let ppb = self.interrupt(first.midpoint(latest));
+        if !self.rate_is_kept(coarse, ppb) {
+            return self.differs(format!("tick at {before}..{after}: not the rate, {coarse}"));
+        }
         // Added up at once or one by one, all of them seen at the end.
         let width_ns = if ticks > 1 { after - before } else { (latest - first) as i64 * 256 };
         self.unsure_ns += width_ns * ppb / 1_000_000_000;
@@ -215,8 +224,19 @@ impl Replay<'_> {
         (i64::from(keeper.mult()) - mult).abs() * 1_000_000_000 / mult
     }
 
+    /// Where a tick changed no rate, the coarse clock has moved by what the model
+    /// says: no bracket is in the way, but each of its two readings is cut to
+    /// whole ns.
+    fn rate_is_kept(&mut self, coarse: i64, ppb: i64) -> bool {
+        let Some(keeper) = &self.keeper else { return true };
+        let ahead = keeper.clocks(keeper.ticked()).monotonic - i128::from(coarse);
+        let Some(was) = self.coarse_ahead.replace(ahead).filter(|_| ppb == 0) else { return true };
+        self.outcome.exact += 1;
+        (ahead - was).abs() <= 2
+    }
+
     fn set(&mut self, (before, after): (i64, i64), realtime: i128, error: i64) -> bool {
-        let at = self.count(before.midpoint(after));
+        let (at, unsure_ns) = (self.count(before.midpoint(after)), self.half(before, after));
         let Some(keeper) = &mut self.keeper else { return true };
         self.outcome.sets += 1;
         let is_taken = keeper.set_realtime(at, realtime).is_ok();
@@ -225,9 +245,10 @@ impl Replay<'_> {
         }
         seen::count_set(&mut self.outcome.seen, is_taken);
         self.step_unsure_ns = after - before;
+        self.coarse_ahead = None;
         if is_taken {
             self.sets += 1;
-            self.unsure_ns = (after - before) / 2;
+            self.unsure_ns = unsure_ns;
         }
         true
     }
@@ -243,6 +264,7 @@ impl Replay<'_> {
         }
         self.outcome.calls += 1;
         let call = Call { input: timex, result, output: seen };
+        self.coarse_ahead = None;
         let mult = keeper.mult();
         let told = keeper.adjtimex(at, &mut timex).map_or(-22, i64::from);
         let ppb =
