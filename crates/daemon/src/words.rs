@@ -86,7 +86,7 @@ fn started(started: &Started) -> Vec<String> {
         format!("{} {does} leap seconds over hours: up to 0.5 s off UTC meanwhile", one.source)
     }));
     let not_used = started.not_used.iter();
-    message.extend(not_used.map(|one| format!("source not used: {}: {}", one.source, one.why)));
+    message.extend(not_used.map(|one| format!("not used: {}: {}", one.source, one.why)));
     message.push(policy(&started.policy));
     if !started.other_daemons.is_empty() {
         let names: Vec<_> = started.other_daemons.iter().map(|daemon| daemon.name()).collect();

@@ -4,7 +4,6 @@
 mod arguments;
 mod log;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Task};
@@ -77,11 +76,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, bool), Failure> {
         Err(ConfigurationError::Unreadable { error, .. })
             if error.kind() == std::io::ErrorKind::NotFound && arguments.config.is_none() =>
         {
-            let defaults = configuration::parse("").map_err(|_| ConfigurationError::Mistakes {
-                path: Path::new("").into(),
-                mistakes: Vec::new(),
-            });
-            (defaults.unwrap_or_default(), false)
+            (configuration::parse("").unwrap_or_default(), false)
         }
         Err(why) => {
             let remedy = "parachrond --check, after a change".to_owned();

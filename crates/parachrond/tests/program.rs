@@ -86,8 +86,7 @@ impl Running {
 
 /// `VmRSS` counts each page that is mapped and present, those of libc and of the
 /// program too, which other processes share: nothing is dropped, and none is left
-/// out. A build with debug assertions has four times the code, so of it only
-/// what is its own is held to a limit.
+/// out. Debug assertions are code as well: such a build has a limit of its own.
 #[test]
 fn it_stays_small_and_wakes_for_samples_alone() {
     let servers = "ntp = ['127.0.0.1:9', '127.0.0.1:10', '127.0.0.1:11']\n";
@@ -119,11 +118,8 @@ fn it_stays_small_and_wakes_for_samples_alone() {
     assert!(woken <= 2 * 50 + 10, "woken {woken} times for 100 samples");
     println!("VmRSS {all_kb} kB, RssAnon {own_kb} kB");
     assert!(own_kb <= 1024, "{own_kb} kB of its own");
-    if cfg!(debug_assertions) {
-        println!("skipped: VmRSS is held to {MOST_RESIDENT_KB} kB in a release build");
-    } else {
-        assert!(all_kb <= MOST_RESIDENT_KB, "{all_kb} kB resident");
-    }
+    let most_kb = MOST_RESIDENT_KB * if cfg!(debug_assertions) { 3 } else { 2 } / 2;
+    assert!(all_kb <= most_kb, "{all_kb} kB resident");
 }
 
 fn end(child: &Child) {

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{ahead, alone, dry, is_by, parsed};
+use crate::formats::keeps_to;
 
 pub(crate) const CASES: &[Case] = &[
     Case { name: "keep_reads_the_hosts_messages", needs: &[], run: keep_reads_the_hosts_messages },
@@ -30,6 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case { name: "keep_killed_leaves_nothing", needs: &[], run: keep_killed_leaves_nothing },
     Case { name: "keep_notifies_its_manager", needs: &[], run: keep_notifies_its_manager },
+    Case { name: "keep_is_asked_for_its_status", needs: &[], run: keep_is_asked },
     Case { name: "keep_wakes_for_samples_alone", needs: &[], run: keep_wakes_for_samples_alone },
     Case {
         name: "keep_feeds_a_real_chronyd",
@@ -229,6 +231,30 @@ fn keep_notifies_its_manager(program: &Program) {
     receive("WATCHDOG=1");
     running.end();
     receive("STOPPING=1");
+}
+
+fn keep_is_asked(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("status.sock");
+    let socket = socket.to_str().unwrap();
+    let ask = ["status", "--socket", socket];
+    let none = program.run(&ask);
+    assert!(none.code == Some(2) && none.err.contains("no daemon runs"), "{}", none.err);
+    let server = ahead(0.0);
+    let mut running = Running::dry(program, &["--ntp", &server.name(), "--status-socket", socket]);
+    running.until("synchronised");
+    let text = program.run(&ask);
+    assert_eq!(text.code, Some(0), "{}", text.err);
+    assert!(
+        text.out.contains("clock: synchronised") && text.out.contains(" selected\n"),
+        "{}",
+        text.out
+    );
+    assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+    let json = program.run(&[&ask[..], &["--format", "json"]].concat());
+    keeps_to(program, "status", &json.out);
+    assert_eq!(parsed(&json.out)["sources"][0]["state"], "selected", "{}", json.out);
+    assert_eq!(running.end()["steps"], 0);
 }
 
 fn status_of(running: &Running, field: &str) -> u64 {
