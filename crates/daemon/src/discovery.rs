@@ -11,7 +11,7 @@ use sources::{Host, PhcSource, Rtc, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
-use crate::settings::{DiscoveredSource, Settings};
+use crate::settings::{DiscoveredSource, Settings, SourceSettings};
 
 /// A source that the settings want.
 #[derive(Debug)]
@@ -84,20 +84,12 @@ pub(crate) fn find(
         };
         sources.push(source);
     }
-    let socket = named.host_socket.clone().map(Channel::Socket);
-    let port = named.host_port.clone().map(Channel::Port);
-    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
-    let channels: Vec<Channel> = channels.into_iter().flatten().collect();
+    let channels = channels(named);
     if !channels.is_empty() {
         let key = format!("host {channels:?}");
         let source = match kept(&key) {
             Some(index) => (SourceKind::HostValue, Found::Kept(index)),
-            None => {
-                let host = Host::open(&channels).map_err(|(channel, why)| {
-                    DaemonError::UnusableChannel { channel, why: why.to_string() }
-                })?;
-                new(Source::new(SourceKind::HostValue, TimeSource::Host(Box::new(host))), key)
-            }
+            None => new(Source::new(SourceKind::HostValue, host(&channels)?), key),
         };
         sources.push(source);
     }
@@ -130,6 +122,20 @@ fn named_once(spec: &PhcSpec, before: &[PhcSpec]) -> Result<(), DaemonError> {
         return Err(DaemonError::DuplicateSource(cause));
     }
     Ok(())
+}
+
+/// The ways by which the host may tell the time.
+fn channels(named: &SourceSettings) -> Vec<Channel> {
+    let socket = named.host_socket.clone().map(Channel::Socket);
+    let port = named.host_port.clone().map(Channel::Port);
+    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
+    channels.into_iter().flatten().collect()
+}
+
+fn host(channels: &[Channel]) -> Result<TimeSource, DaemonError> {
+    let host = Host::open(channels)
+        .map_err(|(channel, why)| DaemonError::UnusableChannel { channel, why: why.to_string() })?;
+    Ok(TimeSource::Host(Box::new(host)))
 }
 
 /// A PTP hardware clock.
