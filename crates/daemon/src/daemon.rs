@@ -185,7 +185,6 @@ impl Daemon {
         let mut disruptions = self.observer.observe(sample).disruptions;
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
-        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions
             .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
@@ -232,7 +231,11 @@ impl Daemon {
 
     /// Carries out what the keeper wants, until it wants nothing more.
     fn act(&mut self, log: &mut dyn FnMut(Line)) {
-        while let Some(action) = self.keeper.next(monotonic_ns()) {
+        loop {
+            // What is known changes with each: before a step, no bound holds.
+            self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+            self.events.drain(..).for_each(|event| log(line(event)));
+            let Some(action) = self.keeper.next(monotonic_ns()) else { break };
             match action {
                 Action::Measure(sources) => self.measure(&sources),
                 Action::Step(by) => self.correct(&by, Method::Step),
@@ -258,10 +261,7 @@ impl Daemon {
                     self.events.push(Event::Synchronised(self.basis(&left)));
                 }
             }
-            self.events.drain(..).for_each(|event| log(line(event)));
         }
-        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
-        self.events.drain(..).for_each(|event| log(line(event)));
     }
 
     fn measure(&mut self, which: &[usize]) {
