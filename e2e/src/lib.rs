@@ -5,6 +5,7 @@
 //! reason before its name, so that the closing line counts it.
 
 pub mod chronyd;
+pub mod clockbound_clients;
 mod need;
 pub mod ntp_server;
 mod program;

@@ -16,6 +16,8 @@ pub enum Need {
     Kvm,
     /// A program that can be found.
     Tool(&'static str),
+    /// The published clients of ClockBound, which cargo fetches and builds.
+    ClockBoundClients,
     /// A file or device.
     Path(&'static str),
 }
@@ -41,6 +43,7 @@ impl Need {
                 opened.err().map(|error| format!("no /dev/kvm ({error})"))
             }
             Self::Tool(name) => (!is_in_path(name)).then(|| format!("no {name}")),
+            Self::ClockBoundClients => crate::clockbound_clients::built().err(),
             Self::Path(path) => (!Path::new(path).exists()).then(|| format!("no {path}")),
         }
     }

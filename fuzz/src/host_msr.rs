@@ -89,11 +89,11 @@ impl Vm {
             new.sync_period = flag(5).then(|| Nanos(bytes.number(5)));
             new.never_back = !flag(6);
         });
-        let now = HostClocks {
-            tsc: Ticks(TSC_HZ),
-            boot: Nanos(1_000_000_000),
-            real: UnixTime(Nanos(1_795_273_445_000_000_000)),
-        };
+        let now = HostClocks::new(
+            Ticks(TSC_HZ),
+            Nanos(1_000_000_000),
+            UnixTime(Nanos(1_795_273_445_000_000_000)),
+        );
         let mut host = GuestClock::new(settings, now).ok()?;
         let memory = PlainMemory::new(FRAMES);
         host.handle(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 }, now, &memory);
@@ -176,12 +176,12 @@ impl Vm {
             0..0xf0 => (u128::from(ns) * u128::from(TSC_HZ) / 1_000_000_000) as u64,
             _ => operands.number(6),
         };
-        let HostClocks { tsc, boot, real: UnixTime(real) } = self.now;
-        self.now = HostClocks {
-            tsc: Ticks(tsc.0.wrapping_add(cycles)),
-            boot: Nanos(boot.0 + ns),
-            real: UnixTime(Nanos(real.0 + ns)),
-        };
+        let HostClocks { tsc, boot, real: UnixTime(real), .. } = self.now;
+        self.now = HostClocks::new(
+            Ticks(tsc.0.wrapping_add(cycles)),
+            Nanos(boot.0 + ns),
+            UnixTime(Nanos(real.0 + ns)),
+        );
     }
 
     fn meet_deadline(&mut self) {
@@ -353,13 +353,18 @@ fn event(operands: &mut Bytes<'_>) -> Event {
         1 => Event::VcpuCreated { vcpu, tsc_offset: 0 },
         2 => Event::VcpuMoved { vcpu, physical_cpu: operands.number(1) as u32 },
         3 => Event::TscOffsetChanged { vcpu, tsc_offset: operands.number(8) },
-        4 => Event::TscFrequencyChanged { frequency: Hertz(operands.number(8)) },
+        4 => Event::TscFrequencyAdvertised { frequency: Hertz(operands.number(8)) },
         5 => Event::ClockSet { clock: Nanos(operands.number(8)) },
         6 => Event::VcpuReset { vcpu },
         7 => Event::HostSuspended,
         8 => Event::HostResumed,
         9 => Event::HostClocksource { is_tsc: operands.number(1) & 1 != 0 },
-        10 => Event::PhysicalCpuAdded { tsc_agrees: operands.number(1) & 1 != 0 },
+        10 => match operands.number(1) as u32 {
+            choice @ 0..128 => {
+                Event::PhysicalCpuAdded { physical_cpu: choice >> 1, tsc_agrees: choice & 1 != 0 }
+            }
+            choice => Event::PhysicalCpuRemoved { physical_cpu: choice >> 1 & 63 },
+        },
         11 => Event::Paused,
         12 => Event::Resumed,
         13 => Event::VcpuPreempted { vcpu },

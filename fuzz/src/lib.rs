@@ -9,8 +9,10 @@
 mod bytes;
 mod daemon;
 mod devices;
+mod host_frames;
 mod host_msr;
 mod host_saved;
+mod kvm_saved;
 mod ntp;
 mod pages;
 mod records;
@@ -30,11 +32,14 @@ pub struct Target {
 /// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "chronyd_reply", run: replies::chronyd },
+    Target { name: "clockbound_page", run: pages::clockbound },
     Target { name: "devices", run: devices::devices },
     Target { name: "drift_records", run: records::drift_records },
+    Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
+    Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
@@ -49,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "text_kernel_command_line", run: texts::kernel_command_line },
     Target { name: "text_kernel_configuration", run: texts::kernel_configuration },
     Target { name: "text_kernel_log", run: texts::kernel_log },
+    Target { name: "text_learnt_frequency", run: texts::learnt_frequency },
     Target { name: "text_manifest", run: texts::manifest },
     Target { name: "text_running", run: texts::running },
     Target { name: "text_steering", run: texts::steering },

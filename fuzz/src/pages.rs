@@ -9,6 +9,7 @@
 use std::sync::atomic::AtomicU64;
 
 use pvclock::ReadError;
+use pvclock::clockbound::{Layout, SegmentPage, SegmentReader, SegmentWriter, Status};
 use pvclock::hyperv::{ReferencePage, ReferenceReader};
 use pvclock::kvm_clock::{LastTime, TimePage, TimeReader, WallClockPage, WallClockReader};
 use pvclock::shared::{self, Page, Split};
@@ -155,4 +156,22 @@ pub(crate) fn vmclock(data: &[u8]) {
             }
         }
     }
+}
+
+/// ClockBound's segment: a bound only where one was stated, never below it, and
+/// what was read is written the same.
+pub(crate) fn clockbound(data: &[u8]) {
+    let (region, rest) = Region::split(data, size_of::<SegmentPage>());
+    let Ok(reader) = SegmentReader::new(region.page::<SegmentPage>()) else { return };
+    let Ok(Ok(bound)) = reader.with_tries(TRIES).read() else { return };
+    for now_ns in counters(rest) {
+        let Some(error_ns) = bound.error_ns(now_ns) else { continue };
+        assert!(matches!(bound.status, Status::Synchronised | Status::FreeRunning));
+        assert!(now_ns <= bound.void_after_ns && error_ns >= bound.bound_ns);
+    }
+    let layout: Layout = reader.layout();
+    let copy: SegmentPage = SegmentPage::new(layout);
+    SegmentWriter::new(&copy, layout).write(&bound);
+    let copied = SegmentReader::new(&copy).expect("our own page").read();
+    assert_eq!(copied, Ok(Ok(bound)));
 }

@@ -5,6 +5,7 @@ use facts::kernel::{command_line, configuration, log};
 use facts::{clocksource, cpu, hardware, running, steering, system};
 use inspect::sampler;
 use inspect::tree::{self, manifest::Manifest};
+use keeper::Learnt;
 use sources::host::Message;
 
 /// Bytes as the parsers get them.
@@ -58,6 +59,14 @@ pub(crate) fn host_message(data: &[u8]) {
         Ok(_) => assert!(data.len() <= 128),
         Err(error) => assert!(error.found.chars().count() <= 40, "{error}"),
     }
+}
+
+/// The state file of `keep`: what is read is written back the same.
+pub(crate) fn learnt_frequency(data: &[u8]) {
+    let Ok(learnt) = text(data).parse::<Learnt>() else { return };
+    let again: Learnt = learnt.to_string().parse().expect("what was written");
+    assert_eq!(again.to_string(), learnt.to_string());
+    assert!(learnt.frequency.ppb.abs() <= 500_000.0);
 }
 
 /// `/proc/cmdline`.

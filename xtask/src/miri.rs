@@ -1,6 +1,6 @@
 //! `cargo xtask miri`: tests in an interpreter that detects undefined behaviour.
-//! All of pvclock's, for its unsafe module; and those of clock that make no
-//! system call and read no TSC.
+//! All of pvclock's, for its unsafe module; those of clock that make no
+//! system call and read no TSC; and vmm's of the memory that a guest shares.
 
 use std::process::{Command, ExitCode};
 
@@ -8,7 +8,11 @@ use crate::outside;
 use crate::project::Project;
 
 /// The options of `cargo miri test`: a package, and which of its tests.
-const RUNS: [&[&str]; 2] = [&["--package", "pvclock"], &["--package", "parachron-clock", "--lib"]];
+const RUNS: [&[&str]; 3] = [
+    &["--package", "pvclock"],
+    &["--package", "parachron-clock", "--lib"],
+    &["--package", "parachron-vmm", "--lib", "memory"],
+];
 
 pub(crate) fn run(project: &Project) -> ExitCode {
     if !outside::is_available(project.nightly_cargo().args(["miri", "--version"])) {

@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// Keep each row's capture in testdata/machines
     #[arg(long)]
     pub(crate) capture: bool,
+    /// Replay the transcripts of this folder, and write
+    /// docs/validation/timekeeper.md; run no machine
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) timekeeper: Option<PathBuf>,
     /// Where packages are kept [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,

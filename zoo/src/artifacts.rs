@@ -14,8 +14,10 @@ const PROFILE: &str = "emulated";
 pub(crate) fn programs() -> Result<PathBuf, String> {
     let built = tools::cargo()
         .args(["build", "--quiet", "--profile", PROFILE, "--target", TARGET])
-        .args(["--package", "parachron", "--package", "zoo", "--package", "e2e"])
-        .args(["--bin", "parachron", "--bin", "guest-clock", "--bin", "ntp-server"])
+        .args(["--package", "parachron", "--package", "parachrond"])
+        .args(["--package", "zoo", "--package", "e2e"])
+        .args(["--bin", "parachron", "--bin", "parachrond"])
+        .args(["--bin", "guest-clock", "--bin", "guest-timex", "--bin", "ntp-server"])
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;

@@ -2,6 +2,7 @@
 //! line, after it has made the files that this boots.
 
 mod debian;
+mod domu;
 mod emulated;
 mod kvm;
 mod uml;
@@ -51,6 +52,7 @@ pub(crate) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         Base::Emulated => emulated::prepare(workshop, row, folder),
         Base::Debian => debian::prepare(workshop, row, folder),
         Base::Xen => xen::prepare(workshop, row, folder),
+        Base::XenGuest => domu::prepare(workshop, row, folder),
         Base::Kvm => kvm::prepare(workshop, row, folder),
         Base::Uml => uml::prepare(workshop, row, folder),
     }

@@ -12,8 +12,10 @@ mod leap;
 mod migration;
 mod pauses;
 mod server;
+mod service;
 mod snapshot;
 mod suspend;
+mod timex;
 mod watching;
 
 use std::path::Path;
@@ -25,6 +27,8 @@ use crate::checks::Check;
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
+
+pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
 #[derive(Debug)]
@@ -80,8 +84,11 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Migration => migration::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Service => service::run(place, machine, checks)?,
+            Deed::ServiceBesideChronyd => service::beside_chronyd(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
+            Deed::Timex => timex::run(place, machine, checks)?,
         }
     }
     Ok(())

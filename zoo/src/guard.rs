@@ -1,7 +1,10 @@
 //! `zoo guard LIMIT_S PROGRAM ARGUMENT…`: runs a hypervisor that does not
 //! outlive this run, even if the run is killed. Its standard input is one end
 //! of a socket pair whose other end the run holds: when that closes, for
-//! whatever reason, the guard ends the hypervisor and all that it started.
+//! whatever reason, the guard ends the hypervisor and all that it started. Nor
+//! may that set this system's clock: the processes of user-mode Linux are
+//! processes of this system that it traces, and one that outlived its kernel
+//! went on here with its calls of `clock_settime`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 
 /// The first argument that asks for it.
 pub(crate) const WORD: &str = "guard";
@@ -28,6 +32,9 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
         eprintln!("usage: zoo {WORD} LIMIT_S PROGRAM [ARGUMENT...]");
         return ExitCode::from(2);
     };
+    // Whoever may not take it from the hypervisor has none to give
+    // (capabilities(7), "Capability bounding set").
+    let _ = remove_capability_from_bounding_set(CapabilitySet::SYS_TIME);
     // A group of its own: a Ctrl-C ends the run, and the run's end ends this.
     let child = Command::new(program).args(&words[2..]).process_group(0).spawn();
     let mut child = match child {

@@ -27,6 +27,7 @@ mod visit;
 mod wire;
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
@@ -38,8 +39,9 @@ use crate::outcome::Unavailable;
 use crate::table::{Row, Table};
 use crate::visit::{End, Ran, Visit};
 
-/// The page that `--record` writes.
+/// The pages that `--record` writes.
 const PAGE: &str = "docs/validation/machines.md";
+const KEEP_PAGE: &str = "docs/validation/keep.md";
 
 /// Exit code of a skip under `--require`, and of a wrong command line.
 const SKIPPED: u8 = 2;
@@ -56,6 +58,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
+    if let Some(folder) = &args.timekeeper {
+        return deeds::write_timekeeper_page(folder).map(|()| ExitCode::SUCCESS);
+    }
     let table = Table::read()?;
     if let Some(unknown) =
         args.only.iter().find(|name| table.rows.iter().all(|row| row.name != **name))
@@ -88,19 +93,29 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         visits.push(visit);
     }
     if args.record {
-        let path = tools::root().join(PAGE);
-        let all = workshop.table.rows.iter();
-        let latest: Vec<Visit> =
-            all.clone().filter_map(|row| visit::latest(row, &folder)).collect();
-        let missing = all.filter(|row| latest.iter().all(|visit| visit.row != row.name));
-        let missing: Vec<&str> = missing.map(|row| row.name.as_str()).collect();
-        let page = report::page(&setting(&latest), &latest, &missing);
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        folder
-            .and_then(|()| fs::write(&path, page))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        record(&workshop, &folder)?;
     }
     Ok(summary(&visits, args.require))
+}
+
+/// Writes the pages, of the latest visit of each row.
+fn record(workshop: &Workshop, folder: &Path) -> Result<(), String> {
+    let rows = &workshop.table.rows;
+    let latest: Vec<Visit> = rows.iter().filter_map(|row| visit::latest(row, folder)).collect();
+    let missing = rows.iter().filter(|row| latest.iter().all(|visit| visit.row != row.name));
+    let missing: Vec<&str> = missing.map(|row| row.name.as_str()).collect();
+    let setting = setting(&latest);
+    let pages = [
+        (PAGE, report::page(&setting, &latest, &missing)),
+        (KEEP_PAGE, report::keep_page(&setting, &latest)),
+    ];
+    for (path, page) in pages {
+        let path = tools::root().join(path);
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let written = folder.and_then(|()| fs::write(&path, page));
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Keeps the capture of a row in testdata/machines, if it has the row's findings.

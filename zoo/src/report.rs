@@ -6,8 +6,11 @@ use crate::checks::Check;
 use crate::visit::{End, Visit};
 
 /// The columns: a check belongs to the first of these that it begins with.
-const COLUMNS: [&str; 9] =
-    ["boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "lab", "capture"];
+const COLUMNS: [&str; 10] =
+    ["boot", "doctor", "clocks", "bench", "watch", "drift", "keep", "service", "lab", "capture"];
+
+/// Those of them that are about keeping the clock.
+const KEEPING: [&str; 2] = ["keep", "service"];
 
 /// The widest line of the page, but for a table's.
 const WIDTH: usize = 80;
@@ -32,6 +35,41 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
     failures(&mut text, visits);
     caused(&mut text, visits);
     skipped(&mut text, visits, missing);
+    text
+}
+
+/// docs/validation/keep.md: each thing that was done to a machine whose clock is
+/// kept, and what came of it.
+pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String {
+    let mut text = String::from("# The clock kept in real machines\n\n");
+    paragraph(
+        &mut text,
+        "",
+        "`cargo xtask machines --record` writes this page: what was done to stock kernels whose \
+         clock `parachron keep` or `parachrond` keeps, and what this system's clock, from \
+         outside, showed then. The machines are emulated and slow: what takes a second there \
+         takes a tenth of that elsewhere.",
+    );
+    text.push_str("\n| | |\n| --- | --- |\n");
+    for (name, content) in setting {
+        let _ = writeln!(text, "| {name} | {} |", content.replace('|', "\\|"));
+    }
+    for Visit { row, at, kernel, end, .. } in visits {
+        let End::Ran(ran) = end else { continue };
+        let is_kept = |check: &&Check| KEEPING.iter().any(|name| is_of(check, name));
+        let checks: Vec<&Check> = ran.done.checks.iter().filter(is_kept).collect();
+        if checks.is_empty() {
+            continue;
+        }
+        let release = kernel.split(' ').next().unwrap_or_default();
+        let _ = write!(text, "\n## {row}\n\n{at} UTC, Linux {release}\n\n");
+        text.push_str("| done and expected | found | |\n| --- | --- | --- |\n");
+        for Check { what, found, passed, .. } in checks {
+            let found = found.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ");
+            let verdict = if *passed { "right" } else { "**wrong**" };
+            let _ = writeln!(text, "| {} | {found} | {verdict} |", what.replace('|', "\\|"));
+        }
+    }
     text
 }
 

@@ -77,7 +77,8 @@ pub(crate) struct Row {
     pub(crate) below: Option<Below>,
     /// A name among the systems, where its base needs one.
     pub(crate) system: Option<String>,
-    /// Further options of the hypervisor: machine, processor, devices.
+    /// Further options of the hypervisor: machine, processor, devices. Those of a
+    /// domain of Xen are settings of xl.cfg(5): `type=pvh`.
     #[serde(default)]
     pub(crate) options: String,
     /// Further parameters of the kernel; `{tsc_khz}` is the rate of this
@@ -125,6 +126,9 @@ impl Row {
 pub(crate) struct Below {
     /// A name among the hypervisors for Xen, among the kernels for KVM.
     pub(crate) program: String,
+    /// Xen's control domain where it is another one: a name among the kernels,
+    /// and one among the hypervisors for Xen's tools.
+    pub(crate) control: Option<(String, String)>,
     /// Further options of the emulator.
     #[serde(default)]
     pub(crate) options: String,
@@ -143,6 +147,8 @@ pub(crate) enum Base {
     Debian,
     /// Linux as the control domain of Xen, on QEMU's software emulation.
     Xen,
+    /// Linux as another domain of that Xen.
+    XenGuest,
     /// KVM of an emulated host.
     Kvm,
     /// User-mode Linux, of the package of the kernel's suite.
@@ -181,10 +187,16 @@ pub(crate) enum Deed {
     KeepRtcAlone,
     /// The kernel inserts a leap second.
     LeapSecond,
+    /// `parachrond` as a service of the machine's systemd.
+    Service,
+    /// The same beside a chronyd that follows a server.
+    ServiceBesideChronyd,
     /// QEMU saves the machine and puts it back.
     Snapshot,
     /// Suspend to RAM, and wake up.
     Suspend,
+    /// Random programs of adjtimex, held against the model of a kernel.
+    Timex,
 }
 
 /// What is true of a machine, by the hand that wrote the table.

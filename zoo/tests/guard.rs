@@ -69,3 +69,21 @@ fn a_limit_and_an_exit_code_are_passed_on() {
     assert_eq!(guard(&["60", "/no/such/program"]), Some(127));
     assert_eq!(guard(&["soon"]), Some(2));
 }
+
+#[test]
+fn what_is_guarded_may_not_set_this_systems_clock() {
+    let output = Command::new(env!("CARGO_BIN_EXE_zoo"))
+        .args(["guard", "10", "grep", "^Cap[PEB]", "/proc/self/status"])
+        .stdin(Stdio::piped())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let masks: Vec<u64> = text
+        .lines()
+        .filter_map(|line| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok())
+        .collect();
+    assert_eq!(masks.len(), 3, "{text}");
+    // An ordinary user's bounding set stays as it is, and gives it nothing.
+    let may = if rustix::process::geteuid().is_root() { 3 } else { 2 };
+    assert!(masks[..may].iter().all(|mask| mask >> 25 & 1 == 0), "CAP_SYS_TIME is left: {text}");
+}

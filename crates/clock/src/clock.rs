@@ -227,7 +227,7 @@ impl Maintained {
                 settings.unsynchronised_ns(),
                 floor_ns,
             ),
-            system: System::new(settings.vmclock),
+            system: System::new(settings.vmclock, settings.clockbound),
         }
     }
 }

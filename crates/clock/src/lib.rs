@@ -5,6 +5,7 @@
 
 mod chronyd_poll;
 mod clock;
+mod clockbound;
 mod counter;
 mod instant;
 mod kernel_clock;

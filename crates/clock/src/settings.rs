@@ -20,16 +20,20 @@ pub struct Settings {
     pub unsynchronised_error: Option<Duration>,
     /// Where the VMClock page is, if the host offers one.
     pub vmclock: &'static str,
+    /// Where a ClockBound daemon, or `parachron keep --clockbound`, publishes
+    /// the error of CLOCK_REALTIME, if one does: a segment of layout 1 or 2.
+    pub clockbound: &'static str,
 }
 
 impl Settings {
     /// A segment of 20 ms, a slew of 500 ppm, an unknown error where nothing
-    /// bounds it, and `/dev/vmclock0`.
+    /// bounds it, `/dev/vmclock0` and `/var/run/clockbound/shm0`.
     pub const DEFAULT: Self = Self {
         segment: Duration::from_millis(20),
         slew_ppm: 500,
         unsynchronised_error: None,
         vmclock: "/dev/vmclock0",
+        clockbound: "/var/run/clockbound/shm0",
     };
 
     pub(crate) const fn limits(&self) -> Limits {

@@ -11,6 +11,7 @@ use linux::reread::Reread;
 use linux::vmclock::MappedVmClock;
 
 use crate::chronyd_poll::Poll;
+use crate::clockbound::Published;
 use crate::counter;
 use crate::kernel_clock::{monotonic_ns, realtime_ns};
 use crate::timeline::bound::Timex;
@@ -40,6 +41,7 @@ const TOO_WIDE_CYCLES: u64 = 10_000;
 pub(crate) struct System {
     vmclock_path: &'static str,
     vmclock: Option<Option<MappedVmClock>>,
+    clockbound: Published,
     distrust: Option<Distrust>,
     trust_until_ns: u64,
     timex_until_ns: u64,
@@ -48,10 +50,11 @@ pub(crate) struct System {
 }
 
 impl System {
-    pub(crate) const fn new(vmclock_path: &'static str) -> Self {
+    pub(crate) const fn new(vmclock_path: &'static str, clockbound_path: &'static str) -> Self {
         Self {
             vmclock_path,
             vmclock: None,
+            clockbound: Published::at(clockbound_path),
             distrust: None,
             trust_until_ns: 0,
             timex_until_ns: 0,
@@ -91,6 +94,7 @@ impl System {
             timex,
             chronyd: self.chronyd.as_mut().and_then(|poll| poll.advance(now_ns)),
             vmclock: device.as_ref().and_then(vmclock::read),
+            segment: self.clockbound.read(now_ns),
             distrust: self.distrust,
             now_tsc: counter::read_ordered(),
         }
@@ -169,11 +173,11 @@ mod tests {
     #[cfg_attr(miri, ignore = "adjtimex, prctl and RDTSC are not for an interpreter")]
     fn a_reading_is_of_one_moment() {
         let before = monotonic_ns();
-        let reading = System::new("/nonexistent/vmclock").read();
+        let reading = System::new("/nonexistent/vmclock", "/nonexistent/shm0").read();
         let after = monotonic_ns();
         assert!(before <= reading.now_ns && reading.realtime.after_ns <= after);
         assert!(reading.realtime.before_ns <= reading.realtime.after_ns);
-        assert_eq!(reading.vmclock, None);
+        assert_eq!((reading.vmclock, reading.segment), (None, None));
         if let Some(sample) = reading.sample {
             assert!(before <= sample.ns && sample.ns <= after);
             assert!(sample.width() <= TOO_WIDE_CYCLES);

@@ -4,9 +4,9 @@
 
 pub mod phc;
 
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use rustix::io::Errno;
+use sources::host::Channel;
 
 use crate::configuration;
 use crate::error::DaemonError;
@@ -40,7 +40,6 @@ pub fn of(error: &DaemonError) -> (String, String) {
         DaemonError::ThresholdBeyondMaxStep => {
             ("--step-threshold is beyond --max-step: no step is possible".into(), in_order())
         }
-        DaemonError::OtherDaemon(kind) => (error.to_string(), stop_or_allow(*kind)),
         DaemonError::OtherDaemonsUnknown(_) => {
             (error.to_string(), "--force if no time daemon runs, here or on a container's host".into())
         }
@@ -60,9 +59,12 @@ pub fn of(error: &DaemonError) -> (String, String) {
              (packaging/parachrond.service); --dry-run needs no permission"
                 .into(),
         ),
-        DaemonError::UnusableSource { path, is_host_socket, why } => {
-            let option = if *is_host_socket { "--host-socket" } else { "--phc" };
-            (format!("{option} {}: {why}", path.display()), format!("another path, or no {option}"))
+        DaemonError::UnusableSource { path, why } => {
+            (format!("--phc {}: {why}", path.display()), "another path, or no --phc".into())
+        }
+        DaemonError::UnusableChannel { channel, why } => {
+            let (option, value) = option_of(channel);
+            (format!("{option} {value}: {why}"), format!("another one, or no {option}"))
         }
         DaemonError::NoSource(not_used) => (no_source(not_used), name_a_source()),
         DaemonError::NoReply => (
@@ -77,20 +79,18 @@ pub fn of(error: &DaemonError) -> (String, String) {
     }
 }
 
-fn in_order() -> String {
-    "--tolerance below --step-threshold below --max-step".into()
+/// The option that names a channel to the host, and its value.
+fn option_of(channel: &Channel) -> (&'static str, String) {
+    match channel {
+        Channel::Vsock(port) => ("--host-vsock", port.to_string()),
+        Channel::Port(path) => ("--host-port", path.display().to_string()),
+        Channel::Socket(path) => ("--host-socket", path.display().to_string()),
+        Channel::None => ("--host-socket", String::new()),
+    }
 }
 
-fn stop_or_allow(kind: TimeKeeperKind) -> String {
-    let name = kind.name();
-    match kind {
-        TimeKeeperKind::Chrony => {
-            "--chrony makestep or --chrony sock=PATH to work with it, or stop it: systemctl \
-             disable --now chrony (or chronyd); with --dry-run, --allow-daemon chrony"
-                .to_owned()
-        }
-        _ => format!("stop {name}, or --allow-daemon {name} if it does not set the clock"),
-    }
+fn in_order() -> String {
+    "--tolerance below --step-threshold below --max-step".into()
 }
 
 fn no_source(not_used: &[NotUsed]) -> String {

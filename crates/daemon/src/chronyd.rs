@@ -41,6 +41,26 @@ impl ChronydClient {
         self.restart = true;
     }
 
+    /// Before a step that is not chronyd's: has it finish at once what it is
+    /// slewing itself, lest that is added to the step over the next minutes
+    /// (`LCL_MakeStep`, chrony's local.c). The caller finds out whether that
+    /// moved the clock. One that cannot be reached, or runs without the right
+    /// to set the clock, slews nothing that matters.
+    pub(crate) fn finish_slew(&self) {
+        let _ = self.commands.makestep();
+    }
+
+    /// After a disruption, or a step that is not chronyd's: has it drop what it
+    /// measured and measure anew. Its frequency is the kernel's, and stays.
+    pub(crate) fn measure_anew(&self) {
+        // Unreachable, it finds out by itself at its next poll, and by a
+        // step of more than 10 s at once ("time jump detected", sched.c).
+        if self.commands.reset_sources().is_ok() {
+            // Refused by one that has reference clocks alone.
+            let _ = self.commands.burst(BURST.0, BURST.1);
+        }
+    }
+
     /// Sends `makestep`.
     ///
     /// # Errors

@@ -25,6 +25,9 @@ pub const PATH: &str = "/etc/parachron/parachrond.toml";
 /// Where the daemon is asked for its status, unless the file says otherwise.
 pub const STATUS_SOCKET: &str = "/run/parachron/status.sock";
 
+/// Where `parachrond` keeps what it learnt, as its unit's `StateDirectory=`.
+const STATE_FOLDER: &str = "/var/lib/parachron";
+
 /// A longer file is not one of ours.
 const MOST_BYTES: u64 = 256 << 10;
 
@@ -108,8 +111,12 @@ pub fn parse(text: &str) -> Result<Settings, Vec<Mistake>> {
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let mut settings =
-        Settings { status_socket: Some(STATUS_SOCKET.into()), ..Settings::default() };
+    let mut settings = Settings {
+        status_socket: Some(STATUS_SOCKET.into()),
+        state_folder: Some(STATE_FOLDER.into()),
+        clockbound: Some(linux::clockbound::FOLDER.into()),
+        ..Settings::default()
+    };
     for (key, value) in table.get_ref() {
         let applied = match OPTIONS.iter().find(|option| option.key == &**key.get_ref()) {
             Some(option) => (option.apply)(&mut settings, value)

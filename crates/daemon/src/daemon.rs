@@ -17,15 +17,19 @@ use linux::service_manager;
 use linux::wait::{Token, Wait, Wake};
 use units::OffsetBound;
 
-use crate::chronyd::{ChronydClient, LONGEST_STEP};
+use crate::chronyd::ChronydClient;
+use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
 use crate::kept_clock::{KeptClock, monotonic_ns};
-use crate::other_daemons::OtherDaemons;
+use crate::learnt::LearntFile;
+use crate::other_daemons::{self as others, OtherDaemons};
 use crate::polled::{Change, Source};
 use crate::realtime_offset::RealtimeOffset;
 use crate::settings::Settings;
 use crate::status::Recents;
 use crate::status_socket::StatusSocket;
+
+mod carried_out;
 
 /// What chronyd is fed through, in events.
 const FEED: &str = "chronyd's reference clock";
@@ -55,6 +59,8 @@ pub struct Daemon {
     clock: KeptClock,
     others: OtherDaemons,
     chronyd: ChronydClient,
+    clockbound: ClockBound,
+    learnt: LearntFile,
     summary: Summary,
     events: Vec<Event>,
     /// Lines that follow the report of a disruption that is not classified yet.
@@ -99,6 +105,7 @@ impl Daemon {
                 break;
             }
         }
+        self.store_learnt(true);
         self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
         log(line(Event::Summary(self.summary.clone())));
@@ -119,7 +126,10 @@ impl Daemon {
     ) -> Result<bool, DaemonError> {
         loop {
             match wait.until(deadline).map_err(DaemonError::Wait)? {
-                Wake::Readable(token) if Some(token) == tokens.host => {
+                // A flood of messages does not keep it from its samples.
+                Wake::Readable(token)
+                    if Some(token) == tokens.host && Instant::now() < deadline =>
+                {
                     self.in_order(log, Self::read_host);
                 }
                 Wake::Readable(token) if Some(token) == tokens.status => {
@@ -136,7 +146,7 @@ impl Daemon {
                     *tokens = self.wake_for(wait)?;
                     return Ok(true);
                 }
-                // The other descriptor: the clock was set.
+                // The other descriptor: the clock was set. Or a flood of messages.
                 Wake::Deadline | Wake::Readable(_) => return Ok(true),
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }
@@ -168,10 +178,14 @@ impl Daemon {
     fn sample_and_act(&mut self, log: &mut dyn FnMut(Line)) {
         self.summary.samples += 1;
         self.asked.iter_mut().for_each(StatusSocket::sampled);
+        self.follow_others(others::IN_CALM);
+        self.store_learnt(false);
         let sample = self.sampler.sample(self.observer.is_gathering());
+        self.clockbound.sampled(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
         // What leaves the clock as it is would fill the log of a busy host.
         disruptions
             .retain(|one| !matches!(one.kinds.only(), Some(Kind::LongSteal | Kind::Steered)));
@@ -180,6 +194,7 @@ impl Daemon {
             log(line_at(disruption.at_monotonic_ns, Event::Disruption(disruption)));
         }
         self.act(log);
+        self.events.drain(..).for_each(|event| log(line(event)));
         // Even if none is due: a message read later was then sent after a step
         // of this sample.
         self.read_host(log);
@@ -228,9 +243,12 @@ impl Daemon {
                     }
                     self.correct(&by, Method::Makestep);
                 }
-                // It fails for want of permission alone, and so does a correction,
-                // which is reported.
-                Action::SetError(error) => drop(self.clock.set_error(error)),
+                Action::Discipline(by) => self.discipline(by),
+                Action::Restart => self.restart_other(),
+                // They fail for want of permission alone, and so does a
+                // correction, which is reported.
+                Action::SetError(error) => drop(self.set_error(error)),
+                Action::SetEstimatedError(ns) => drop(self.clock.set_estimated_error(ns)),
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
@@ -242,6 +260,8 @@ impl Daemon {
             }
             self.events.drain(..).for_each(|event| log(line(event)));
         }
+        self.events.extend(self.clockbound.publish(self.keeper.known(monotonic_ns())));
+        self.events.drain(..).for_each(|event| log(line(event)));
     }
 
     fn measure(&mut self, which: &[usize]) {
@@ -272,10 +292,11 @@ impl Daemon {
     }
 
     fn correct(&mut self, by: &Correction, how: Method) {
-        if let Some(daemon) = self.others.conflicting() {
-            self.keeper.corrected(monotonic_ns(), false);
-            return self.events.push(Event::Paused { daemon });
+        // A step is made beside another daemon as well.
+        if self.follow_others(others::FOR_A_CORRECTION) && how == Method::Slew {
+            return self.keeper.corrected(monotonic_ns(), false);
         }
+        self.prepare(how);
         if how != Method::Makestep && self.was_set_since(by) {
             self.keeper.was_set(monotonic_ns());
             return self.events.push(Event::Cancelled { how, by_ns: by.by_ns });
@@ -312,25 +333,6 @@ impl Daemon {
     fn was_set_since(&self, by: &Correction) -> bool {
         let then = self.sources.get(by.source).and_then(|source| source.realtime);
         then.zip(RealtimeOffset::now()).is_some_and(|(then, now)| then.differs_from(now))
-    }
-
-    fn carry_out(&mut self, by: &Correction, how: Method) -> Result<(), String> {
-        match how {
-            Method::Makestep if !self.clock.is_simulated() => {
-                let begun = Instant::now();
-                let done = self.chronyd.step();
-                self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
-                done.map_err(|why| why.to_string())
-            }
-            Method::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
-            _ => {
-                self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
-                if !self.clock.is_simulated() {
-                    self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns));
-                }
-                Ok(())
-            }
-        }
     }
 
     fn feed(&mut self, offset: &OffsetBound) {

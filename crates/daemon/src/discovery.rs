@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use facts::Fact;
 use keeper::SourceKind;
 use keeper::event::NotUsed;
+use sources::host::Channel;
 use sources::phc::{PhcScale, PhcSpec, UnknownScale, hosts_clocks};
-use sources::{HostSocket, PhcSource, Rtc, Source as TimeSource, VmClockSource};
+use sources::{Host, PhcSource, Rtc, Source as TimeSource, VmClockSource};
 
 use crate::error::DaemonError;
 use crate::polled::Source;
@@ -83,13 +84,19 @@ pub(crate) fn find(
         };
         sources.push(source);
     }
-    if let Some(path) = &named.host_socket {
-        let key = format!("host {}", path.display());
+    let socket = named.host_socket.clone().map(Channel::Socket);
+    let port = named.host_port.clone().map(Channel::Port);
+    let channels = [socket, named.host_vsock.map(Channel::Vsock), port];
+    let channels: Vec<Channel> = channels.into_iter().flatten().collect();
+    if !channels.is_empty() {
+        let key = format!("host {channels:?}");
         let source = match kept(&key) {
             Some(index) => (SourceKind::HostValue, Found::Kept(index)),
             None => {
-                let host = HostSocket::bind(path).map_err(|why| unusable(path, true, &why))?;
-                new(Source::new(SourceKind::HostValue, TimeSource::Host(host)), key)
+                let host = Host::open(&channels).map_err(|(channel, why)| {
+                    DaemonError::UnusableChannel { channel, why: why.to_string() }
+                })?;
+                new(Source::new(SourceKind::HostValue, TimeSource::Host(Box::new(host))), key)
             }
         };
         sources.push(source);
@@ -134,7 +141,7 @@ fn named_once(spec: &PhcSpec, before: &[PhcSpec]) -> Result<(), DaemonError> {
 /// unreachable until then: chronyd, which sets it, may start later.
 fn phc(spec: &PhcSpec) -> Result<PhcSource, DaemonError> {
     match PhcSource::open(&spec.path, spec.scale) {
-        Fact::Unknown(why) => Err(unusable(&spec.path, false, &why)),
+        Fact::Unknown(why) => Err(unusable(&spec.path, &why)),
         Fact::Known(phc) => match phc.ahead_of_utc_s() {
             Err(why) if is_final(&why) => {
                 Err(DaemonError::UnknownScale { phc: Box::new(phc), why })
@@ -149,8 +156,8 @@ fn is_final(why: &UnknownScale) -> bool {
     matches!(why, UnknownScale::NotNamed | UnknownScale::NoTimeOfDay)
 }
 
-fn unusable(path: &Path, is_host_socket: bool, why: &dyn std::fmt::Display) -> DaemonError {
-    DaemonError::UnusableSource { path: path.to_owned(), is_host_socket, why: why.to_string() }
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> DaemonError {
+    DaemonError::UnusableSource { path: path.to_owned(), why: why.to_string() }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use facts::Unknown;
-use facts::steering::TimeKeeperKind;
 use keeper::event::NotUsed;
 use linux::system_clock::NoPermission;
 use sources::PhcSource;
 use sources::chronyd_client::FeedError;
+use sources::host::Channel;
 use sources::phc::UnknownScale;
 
 use crate::program;
@@ -22,12 +22,14 @@ impl DaemonError {
             | Self::ThresholdBeyondMaxStep
             | Self::DuplicateSource(_)
             | Self::UnknownScale { .. } => program::USAGE,
-            Self::OtherDaemon(_)
-            | Self::OtherDaemonsUnknown(_)
+            Self::OtherDaemonsUnknown(_)
             | Self::AlreadyRunning { .. }
             | Self::Lock { .. }
             | Self::NotPermitted(_) => program::REFUSED,
-            Self::NoSource(_) | Self::NoReply | Self::UnusableSource { .. } => program::NO_SOURCE,
+            Self::NoSource(_)
+            | Self::NoReply
+            | Self::UnusableSource { .. }
+            | Self::UnusableChannel { .. } => program::NO_SOURCE,
             Self::Feed(_) | Self::Wait(_) => program::FAILED,
         }
     }
@@ -46,9 +48,6 @@ pub enum DaemonError {
     /// Offsets that are stepped would have to be refused.
     #[error("the step threshold is beyond the largest step")]
     ThresholdBeyondMaxStep,
-    /// Another daemon that is not allowed to disciplines the clock.
-    #[error("{} already disciplines this clock", .0.program())]
-    OtherDaemon(TimeKeeperKind),
     /// The processes of this machine cannot be read.
     #[error("cannot read which other time daemons run: {0}")]
     OtherDaemonsUnknown(Unknown),
@@ -75,10 +74,16 @@ pub enum DaemonError {
     /// A source that was named cannot be used.
     #[error("{}: {why}", path.display())]
     UnusableSource {
-        /// The socket or device.
+        /// The device.
         path: PathBuf,
-        /// Whether it is the host's socket.
-        is_host_socket: bool,
+        /// Why not.
+        why: String,
+    },
+    /// The host cannot be listened to.
+    #[error("{channel:?}: {why}")]
+    UnusableChannel {
+        /// Where.
+        channel: Channel,
         /// Why not.
         why: String,
     },

@@ -89,11 +89,12 @@ pub fn priority(event: &Event) -> Priority {
         Event::Disruption(disruption) => of_kinds(disruption.kinds),
         Event::Failed { .. } | Event::ReloadRefused { .. } => Priority::Error,
         Event::Refused { .. }
-        | Event::Paused { .. }
+        | Event::FrequencyFile { .. }
         | Event::SourceUnreachable { .. }
         | Event::HostMessageRejected { .. } => Priority::Warning,
         Event::Corrected(_)
         | Event::Cancelled { .. }
+        | Event::DaemonBeside { .. }
         | Event::HostResumed
         | Event::SourceReachable { .. }
         | Event::Reloaded(_) => Priority::Notice,

@@ -1,6 +1,7 @@
 //! The clock that is kept: the kernel's, or, in a dry run, a simulated one.
 
-use keeper::{ClockError, Slewing, SystemClock};
+use keeper::{Adjustment, ClockError, Slewing, SystemClock};
+use linux::adjtimex;
 use linux::clock::Clock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
@@ -9,10 +10,20 @@ use pvclock::Nanos;
 #[derive(Debug)]
 pub(crate) enum KeptClock {
     /// The kernel.
-    Kernel(KernelClock),
+    Kernel(Kernel),
     /// Nothing: corrections are simulated, so that a dry run goes on as the
     /// real one would.
     Simulated(Simulated),
+}
+
+/// The kernel's clock, and what was last done to it.
+#[derive(Debug, Default)]
+pub(crate) struct Kernel {
+    clock: KernelClock,
+    /// The frequency that was set, or found at the start, ppb.
+    frequency_ppb: Option<f64>,
+    /// The kernel reported the clock as synchronised until our step reset that.
+    was_synchronised: bool,
 }
 
 /// How far the clock would be from where it is.
@@ -20,9 +31,48 @@ pub(crate) enum KeptClock {
 pub(crate) struct Simulated {
     stepped_ns: i64,
     slewing: Slewing,
+    /// The frequency, and what it has added since it was set.
+    frequency: Option<(f64, u64)>,
 }
 
+/// The kernel rounds by less.
+const SAME_PPB: f64 = 0.02;
+
 impl KeptClock {
+    /// The kernel's.
+    pub(crate) fn kernel() -> Self {
+        Self::Kernel(Kernel::default())
+    }
+
+    /// The frequency that is found, ppb.
+    pub(crate) fn found_frequency_ppb(&mut self) -> f64 {
+        // A dry run's comes on top of the kernel's.
+        let Self::Kernel(kernel) = self else { return 0.0 };
+        kernel.frequency_ppb = kernel.clock.frequency_ppb().ok();
+        kernel.frequency_ppb.unwrap_or_default()
+    }
+
+    /// Makes an adjustment, or none of it.
+    pub(crate) fn discipline(&mut self, by: Adjustment) -> Result<(), SetError> {
+        by.frequency_ppb.map_or(Ok(()), |ppb| self.set_frequency(ppb))?;
+        by.slew_ns.map_or(Ok(()), |by_ns| self.slew(by_ns))
+    }
+
+    /// Reports the error after a step beside another daemon: a clock that was
+    /// reported as synchronised before is again, and no other.
+    pub(crate) fn restore_error(&mut self, error: ClockError) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) if !kernel.was_synchronised => {
+                kernel.clock.set_figures(Some(error.max_ns), error.estimated_ns)
+            }
+            Self::Kernel(kernel) => {
+                kernel.was_synchronised = false;
+                kernel.clock.set_error(error.max_ns, error.estimated_ns)
+            }
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn is_simulated(&self) -> bool {
         matches!(self, Self::Simulated(_))
     }
@@ -46,7 +96,11 @@ impl SystemClock for KeptClock {
 
     fn step(&mut self, by_ns: i64) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.step(by_ns)?,
+            Self::Kernel(kernel) => {
+                let before = adjtimex::read();
+                kernel.clock.step(by_ns)?;
+                kernel.was_synchronised |= before.is_ok_and(|before| before.is_synchronised());
+            }
             Self::Simulated(simulated) => simulated.step(by_ns, monotonic_ns()),
         }
         Ok(())
@@ -54,7 +108,7 @@ impl SystemClock for KeptClock {
 
     fn slew(&mut self, by_ns: i64) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.slew(by_ns)?,
+            Self::Kernel(kernel) => kernel.clock.slew(by_ns)?,
             Self::Simulated(simulated) => simulated.slew(by_ns, monotonic_ns()),
         }
         Ok(())
@@ -62,27 +116,76 @@ impl SystemClock for KeptClock {
 
     fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.set_error(error.max_ns, error.estimated_ns),
+            Self::Kernel(kernel) => kernel.clock.set_error(error.max_ns, error.estimated_ns),
             Self::Simulated(_) => Ok(()),
         }
+    }
+
+    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) => kernel.clock.set_figures(None, estimated_ns),
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// Refused where another process set it since: two that steer one clock
+    /// fight.
+    fn set_frequency(&mut self, ppb: f64) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) => {
+                let found_ppb = kernel.clock.frequency_ppb()?;
+                let set_ppb = *kernel.frequency_ppb.get_or_insert(found_ppb);
+                if (found_ppb - set_ppb).abs() > SAME_PPB {
+                    kernel.frequency_ppb = None;
+                    return Err(SetError::SteeredByAnother { set_ppb, found_ppb });
+                }
+                kernel.clock.set_frequency(ppb)?;
+                kernel.frequency_ppb = Some(ppb);
+            }
+            Self::Simulated(simulated) => simulated.set_frequency(ppb, monotonic_ns()),
+        }
+        Ok(())
     }
 }
 
 impl Simulated {
     fn ahead_ns(&self, now_ns: u64) -> i64 {
         let slewed_ns = self.slewing.by_ns.saturating_sub(self.slewing.left_ns(now_ns));
-        self.stepped_ns.saturating_add(slewed_ns)
+        let gained_ns = self.frequency.map_or(0, |(ppb, since_ns)| {
+            (now_ns.saturating_sub(since_ns) as f64 * ppb * 1e-9) as i64
+        });
+        self.stepped_ns.saturating_add(slewed_ns).saturating_add(gained_ns)
     }
 
     fn step(&mut self, by_ns: i64, now_ns: u64) {
-        let stepped_ns = self.ahead_ns(now_ns).saturating_add(by_ns);
-        *self = Self { stepped_ns, slewing: Slewing::default() };
+        self.begin(now_ns);
+        self.stepped_ns = self.stepped_ns.saturating_add(by_ns);
     }
 
     fn slew(&mut self, by_ns: i64, now_ns: u64) {
-        let slewing = Slewing { by_ns, since_ns: now_ns };
-        *self = Self { stepped_ns: self.ahead_ns(now_ns), slewing };
+        self.begin(now_ns);
+        self.slewing = Slewing { by_ns, since_ns: now_ns };
     }
+
+    fn set_frequency(&mut self, ppb: f64, now_ns: u64) {
+        let left = Slewing { by_ns: self.slewing.left_ns(now_ns), since_ns: now_ns };
+        self.begin(now_ns);
+        (self.slewing, self.frequency) = (left, Some((ppb, now_ns)));
+    }
+
+    /// What was gained so far is kept; a slew ends.
+    fn begin(&mut self, now_ns: u64) {
+        let frequency = self.frequency.map(|(ppb, _)| (ppb, now_ns));
+        let stepped_ns = self.ahead_ns(now_ns);
+        *self = Self { stepped_ns, slewing: Slewing::default(), frequency };
+    }
+}
+
+/// Whether the clock shows what it cannot be, as without an RTC: systemd sets
+/// it to the date of its own release then (`clock-epoch`, systemd(1)), or the
+/// kernel to 1970.
+pub(crate) fn is_unset() -> bool {
+    Clock::Realtime.read_ns().is_none_or(|now_ns| now_ns < sources::host::EARLIEST_NS)
 }
 
 /// CLOCK_MONOTONIC.
@@ -104,6 +207,11 @@ mod tests {
         assert_eq!((clock.ahead_ns(2 * S), clock.slewing.left_ns(2 * S)), (5 - 500_000, -500_000));
         clock.step(7, 2 * S);
         assert_eq!((clock.ahead_ns(9 * S), clock.slewing.left_ns(9 * S)), (12 - 500_000, 0));
+        clock.slew(1_000_000, 9 * S);
+        clock.set_frequency(2000.0, 10 * S);
+        assert_eq!(clock.ahead_ns(11 * S), 12 + 500_000 + 2000);
+        clock.set_frequency(0.0, 12 * S);
+        assert_eq!(clock.ahead_ns(20 * S), 12 + 500_000 + 4000);
     }
 
     #[test]
@@ -113,6 +221,6 @@ mod tests {
         clock.step(HOUR_NS).unwrap();
         let ahead = clock.now().unwrap().0 - KernelClock.now_ns().unwrap();
         assert!(ahead.abs_diff(HOUR_NS as u64) < HOUR_NS as u64 / 2, "{ahead}");
-        assert_eq!(KeptClock::Kernel(KernelClock).ahead_ns(), 0);
+        assert_eq!(KeptClock::kernel().ahead_ns(), 0);
     }
 }

@@ -3,12 +3,14 @@
 
 pub mod advice;
 mod chronyd;
+mod clockbound;
 pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
 pub mod journal;
 mod kept_clock;
+mod learnt;
 mod lock;
 pub mod manager;
 mod other_daemons;

@@ -1,4 +1,4 @@
-//! Other time daemons: two that correct one clock fight.
+//! Other time daemons: two that discipline one clock fight.
 
 use std::time::{Duration, Instant};
 
@@ -9,58 +9,65 @@ use inspect::live;
 use crate::error::DaemonError;
 use crate::settings::Settings;
 
-/// Which others run, and which of them may.
+/// How old what is known of them may be, where the clock is to be corrected,
+/// and otherwise.
+pub(crate) const FOR_A_CORRECTION: Duration = Duration::from_secs(1);
+pub(crate) const IN_CALM: Duration = Duration::from_secs(60);
+
+/// Which others run, and which of them disciplines the clock.
 #[derive(Debug)]
 pub(crate) struct OtherDaemons {
+    /// These are not minded.
     allowed: Vec<TimeKeeperKind>,
     is_forced: bool,
     /// Those that ran at the start and may set the clock.
     pub(crate) running: Vec<TimeKeeperKind>,
-    checked: Option<(Instant, Option<TimeKeeperKind>)>,
+    disciplining: Option<TimeKeeperKind>,
+    checked: Instant,
 }
-
-/// Reading the names of all processes takes milliseconds: not for each slew.
-const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 impl OtherDaemons {
     /// Finds the others that run.
     ///
     /// # Errors
-    /// One that is not allowed runs, or the processes cannot be read.
+    /// The processes cannot be read.
     pub(crate) fn new(settings: &Settings) -> Result<Self, DaemonError> {
-        let mut allowed = settings.allowed.clone();
-        if settings.chronyd.makestep.is_some() || settings.chronyd.feed.is_some() {
-            allowed.push(TimeKeeperKind::Chrony);
-        }
-        let mut others =
-            Self { allowed, is_forced: settings.force, running: Vec::new(), checked: None };
+        let mut others = Self {
+            allowed: settings.allowed.clone(),
+            is_forced: settings.force,
+            running: Vec::new(),
+            disciplining: None,
+            checked: Instant::now(),
+        };
         let found = match live::time_keepers() {
             Fact::Known(found) => found,
             Fact::Unknown(_) if settings.force => return Ok(others),
             Fact::Unknown(why) => return Err(DaemonError::OtherDaemonsUnknown(why)),
         };
-        if let Some(kind) = others.conflict_in(&found) {
-            return Err(DaemonError::OtherDaemon(kind));
-        }
+        others.disciplining = others.disciplining_in(&found);
         let running = found.iter().filter(|daemon| daemon.running);
         others.running = running.map(|daemon| daemon.kind).collect();
         Ok(others)
     }
 
-    /// One that was started since, and is not allowed.
-    pub(crate) fn conflicting(&mut self) -> Option<TimeKeeperKind> {
-        if let Some((at, found)) = self.checked
-            && at.elapsed() < CHECK_INTERVAL
-        {
-            return found;
-        }
-        // Where processes cannot be read, the start was forced.
-        let found = live::time_keepers().known().and_then(|found| self.conflict_in(found));
-        self.checked = Some((Instant::now(), found));
-        found
+    /// Whether one disciplined the clock when that was last found out.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.disciplining.is_some()
     }
 
-    fn conflict_in(&self, found: &[TimeKeeper]) -> Option<TimeKeeperKind> {
+    /// The one that disciplines the clock, as found at most this long ago:
+    /// reading the names of all processes takes milliseconds.
+    pub(crate) fn disciplining(&mut self, found_within: Duration) -> Option<TimeKeeperKind> {
+        // Where processes cannot be read, the start was forced.
+        if self.checked.elapsed() >= found_within
+            && let Some(found) = live::time_keepers().known()
+        {
+            (self.checked, self.disciplining) = (Instant::now(), self.disciplining_in(found));
+        }
+        self.disciplining
+    }
+
+    fn disciplining_in(&self, found: &[TimeKeeper]) -> Option<TimeKeeperKind> {
         let running = found.iter().filter(|daemon| daemon.running).map(|daemon| daemon.kind);
         running
             .filter(|kind| disciplines(*kind) && !self.is_forced)
@@ -91,28 +98,30 @@ fn disciplines(kind: TimeKeeperKind) -> bool {
 mod tests {
     use super::*;
 
-    fn conflict(
+    fn disciplining(
         allowed: &[TimeKeeperKind],
         is_forced: bool,
         running: &[TimeKeeperKind],
     ) -> Option<TimeKeeperKind> {
         let allowed = allowed.to_vec();
-        let others = OtherDaemons { allowed, is_forced, running: Vec::new(), checked: None };
+        let (running_at_start, disciplining, checked) = (Vec::new(), None, Instant::now());
+        let others =
+            OtherDaemons { allowed, is_forced, running: running_at_start, disciplining, checked };
         let found = TimeKeeperKind::ALL.map(|kind| TimeKeeper {
             kind,
             installed: true,
             running: running.contains(&kind),
         });
-        others.conflict_in(&found)
+        others.disciplining_in(&found)
     }
 
     #[test]
-    fn a_daemon_that_disciplines_the_clock_conflicts_unless_allowed() {
+    fn a_daemon_that_disciplines_the_clock_is_minded_unless_allowed() {
         use TimeKeeperKind::{Chrony, Ntpd, QemuGuestAgent};
-        assert_eq!(conflict(&[], false, &[]), None);
-        assert_eq!(conflict(&[], false, &[QemuGuestAgent, Chrony]), Some(Chrony));
-        assert_eq!(conflict(&[Chrony], false, &[Chrony]), None);
-        assert_eq!(conflict(&[Chrony], false, &[Chrony, Ntpd]), Some(Ntpd));
-        assert_eq!(conflict(&[], true, &TimeKeeperKind::ALL), None);
+        assert_eq!(disciplining(&[], false, &[]), None);
+        assert_eq!(disciplining(&[], false, &[QemuGuestAgent, Chrony]), Some(Chrony));
+        assert_eq!(disciplining(&[Chrony], false, &[Chrony]), None);
+        assert_eq!(disciplining(&[Chrony], false, &[Chrony, Ntpd]), Some(Ntpd));
+        assert_eq!(disciplining(&[], true, &TimeKeeperKind::ALL), None);
     }
 }

@@ -7,7 +7,7 @@ use keeper::SourceKind;
 use keeper::event::Smearing;
 use sources::phc::Smear;
 use sources::unique::duplicate_of;
-use sources::{HostSocket, NtpSource, Source as TimeSource, SourceError};
+use sources::{Host, NtpSource, Source as TimeSource, SourceError};
 use units::OffsetBound;
 
 use crate::realtime_offset::RealtimeOffset;
@@ -158,16 +158,16 @@ impl Source {
         Some(Smearing { source: self.name.clone(), is_certain })
     }
 
-    /// The host's socket, if this is it.
-    pub(crate) fn host_mut(&mut self) -> Option<&mut HostSocket> {
+    /// The host's channels, if this is they.
+    pub(crate) fn host_mut(&mut self) -> Option<&mut Host> {
         match &mut self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,
         }
     }
 
-    /// The host's socket, if this is it.
-    pub(crate) fn host(&self) -> Option<&HostSocket> {
+    /// The host's channels, if this is they.
+    pub(crate) fn host(&self) -> Option<&Host> {
         match &self.time {
             TimeSource::Host(host) => Some(host),
             _ => None,

@@ -24,15 +24,20 @@ pub struct Settings {
     pub sources: SourceSettings,
     /// A chronyd that corrects the clock in place of this process.
     pub chronyd: ChronydSettings,
+    /// Where the clock's error bound is published for clients of ClockBound,
+    /// as [`linux::clockbound::FOLDER`]; nowhere by default, and in no dry run.
+    pub clockbound: Option<PathBuf>,
     /// The interval of samples.
     pub interval: Duration,
     /// When to end; never by itself where there is none.
     pub duration: Option<Duration>,
     /// Report corrections, and make none.
     pub dry_run: bool,
-    /// Daemons that may run and set the clock as well.
+    /// The folder in which the learnt frequency is stored for the next start.
+    pub state_folder: Option<PathBuf>,
+    /// Daemons that are not minded, though they discipline the clock.
     pub allowed: Vec<TimeKeeperKind>,
-    /// Start whatever other daemons run, or if that is unknown.
+    /// Discipline the clock whatever other daemons run, or if that is unknown.
     pub force: bool,
     /// Where status is served to whoever asks, at no place where there is none.
     pub status_socket: Option<PathBuf>,
@@ -52,6 +57,10 @@ pub struct SourceSettings {
     pub phc: Vec<PhcSpec>,
     /// A socket for the host's messages.
     pub host_socket: Option<PathBuf>,
+    /// A port of AF_VSOCK to which the host connects.
+    pub host_vsock: Option<u32>,
+    /// A virtio-serial port that the host writes to, `/dev/virtio-ports/NAME`.
+    pub host_port: Option<PathBuf>,
     /// Kinds of source that are not probed for.
     pub excluded: Vec<DiscoveredSource>,
     /// How a source's error is put into an event; as it is displayed by
@@ -93,9 +102,11 @@ impl Default for Settings {
             policy: Policy::default(),
             sources: SourceSettings::default(),
             chronyd: ChronydSettings::default(),
+            clockbound: None,
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,
+            state_folder: None,
             allowed: Vec::new(),
             force: false,
             status_socket: None,
@@ -111,6 +122,8 @@ impl Default for SourceSettings {
             timeout: Duration::from_millis(300),
             phc: Vec::new(),
             host_socket: None,
+            host_vsock: None,
+            host_port: None,
             excluded: Vec::new(),
             describe: ToString::to_string,
         }

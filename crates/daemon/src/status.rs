@@ -139,7 +139,7 @@ impl Recents {
                 | Event::Failed { .. }
                 | Event::Cancelled { .. }
                 | Event::Refused { .. }
-                | Event::Paused { .. }
+                | Event::DaemonBeside { .. }
                 | Event::ReloadRefused { .. }
         ) {
             return;

@@ -52,7 +52,14 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             return (format!("{} cancelled", name(*how)), vec![message]);
         }
         Event::Refused { basis, why } => ("refused", vec![refusal(*why), offset(basis)]),
-        Event::Paused { daemon } => ("paused", vec![format!("{} is running", process(*daemon))]),
+        Event::DaemonBeside { daemon: Some(daemon) } => {
+            let disciplines = format!("{} disciplines the clock; only steps", process(*daemon));
+            ("beside", vec![disciplines])
+        }
+        Event::DaemonBeside { daemon: None } => {
+            ("alone", vec!["no other daemon disciplines the clock any more".into()])
+        }
+        Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
         Event::Reloaded(now) => ("reloaded", self::started(now)),
         Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
@@ -95,6 +102,9 @@ fn policy(policy: &Policy) -> String {
     let rate = format!("{} back to back, then one per {interval}{back}", policy.burst);
     let threshold = whole(policy.step_threshold_ns);
     match policy.corrector {
+        Corrector::Beside => {
+            format!("beside another daemon: only steps, beyond {threshold}: {rate}")
+        }
         Corrector::Kernel => format!("slews up to {threshold}, steps beyond: {rate}"),
         Corrector::Chronyd { makestep, feed } => {
             let feed = feed
@@ -178,7 +188,9 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
             "too far ahead: a slew would take {:.1} days (never-backward)",
             takes_s as f64 / DAY_S as f64
         ),
-        Refusal::LeftToChronyd => "left to chronyd (chrony makestep sends it the step)".into(),
+        Refusal::LeftToChronyd => {
+            "left to the daemon that disciplines the clock (chrony makestep has chronyd step)".into()
+        }
     }
 }
 

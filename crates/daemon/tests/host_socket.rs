@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use daemon::{Daemon, DaemonError, DiscoveredSource, Settings};
+use hosttime::{Answer, EARLIEST_NS, Frame, HostClock, Leap, Reason, Scale};
 use keeper::event::{Event, Method};
 use linux::wait::{Signals, Wait};
 
@@ -60,4 +61,60 @@ fn without_a_source_it_does_not_start_and_without_a_reply_it_fails() {
     let mut daemon = Daemon::new(settings).unwrap();
     let wait = Wait::new(Signals::ending().unwrap());
     assert!(matches!(daemon.run(wait, |_| {}), Err(DaemonError::NoReply)));
+}
+
+/// A host that was told to restore this machine, and answers for a second: its
+/// time is a minute ahead of this machine's, if that has a date.
+fn answer_for_a_second(agent: &UnixDatagram) -> u32 {
+    agent.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    agent.send(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    let host_ns = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_nanos()).unwrap().max(EARLIEST_NS) + 60_000_000_000
+    };
+    let (bound_ns, tai_offset_s) = (Some(1_000), None);
+    let (scale, leap, is_smeared) = (Scale::Utc, Leap::None, false);
+    let clock = HostClock { bound_ns, scale, leap, is_smeared, tai_offset_s };
+    let mut answered = 0;
+    let mut bytes = [0; hosttime::FRAME_BYTES];
+    while agent.recv(&mut bytes).is_ok() {
+        let received_ns = host_ns();
+        let Ok(Frame::Request { nonce, sent_ns }) = Frame::parse(&bytes) else { panic!() };
+        let times = (received_ns, host_ns());
+        let answer = Answer::to((nonce, sent_ns), Reason::Restored, times, clock);
+        agent.send(&Frame::Answer(answer).encode()).unwrap();
+        answered += 1;
+    }
+    answered
+}
+
+#[test]
+fn a_host_that_is_asked_is_right_within_the_way_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    let mut settings = settings();
+    settings.sources.host_socket = Some(path.clone());
+    // It is woken by the host, not by its samples.
+    settings.interval = Duration::from_millis(900);
+    settings.duration = Some(Duration::from_millis(1_500));
+    let mut daemon = Daemon::new(settings).unwrap();
+    let agent = UnixDatagram::bind(folder.path().join("agent.sock")).unwrap();
+    agent.connect(&path).unwrap();
+    let host = std::thread::spawn(move || answer_for_a_second(&agent));
+    let mut events = Vec::new();
+    let wait = Wait::new(Signals::ending().unwrap());
+    daemon.run(wait, |line| events.push(line.event)).unwrap();
+    assert_eq!(host.join().unwrap(), hosttime::ROUNDS);
+    assert!(events.iter().any(|event| matches!(event, Event::HostResumed)), "{events:?}");
+    let step = events.iter().find_map(|event| match event {
+        Event::Corrected(corrected) => Some(corrected.basis.clone()),
+        _ => None,
+    });
+    let step = step.unwrap();
+    // As near as the host's answer was quick: no tick of a timer is in it.
+    assert!(step.bound_ns < 300_000_000, "{step:?}");
+    let is_set = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    if is_set > EARLIEST_NS {
+        assert!(step.by_ns.abs_diff(60_000_000_000) <= step.bound_ns + 1_000_000, "{step:?}");
+    }
 }

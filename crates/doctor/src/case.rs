@@ -75,6 +75,11 @@ impl<'a> Case<'a> {
         self.facts.cpu.hypervisor.known()?.xen
     }
 
+    /// Whether Xen reports that it emulates RDTSC.
+    pub(crate) fn xen_emulates_tsc(&self) -> bool {
+        self.xen().is_some_and(Xen::emulates_tsc)
+    }
+
     /// Whether this is Xen's control domain.
     pub(crate) fn is_dom0(&self) -> bool {
         self.xen().is_some_and(|xen| xen.control_domain == Some(true))

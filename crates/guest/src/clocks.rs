@@ -3,6 +3,7 @@
 use pvclock::counter::Counter;
 use pvclock::hyperv::{ReferenceReader, UNITS_PER_SECOND};
 use pvclock::kvm_clock::TimeReader;
+use pvclock::shared::Memory;
 use pvclock::{Hertz, Nanos, ReadError, Scale};
 
 use crate::discovery::{Found, HV_COUNTER};
@@ -199,7 +200,7 @@ impl Clocks {
 /// The page's own time, where the counter is behind the page's time stamp by no
 /// more than [`BEHIND_MOST`]: Linux's vDSO too takes a counter that is behind for
 /// one that has not moved (vdso_calc_ns, lib/vdso/gettimeofday.c).
-fn earliest_of(reader: &TimeReader<'_>, error: ReadError) -> Option<u64> {
+fn earliest_of<M: Memory>(reader: &TimeReader<'_, M>, error: ReadError) -> Option<u64> {
     let ReadError::CounterBehind { counter, .. } = error else { return None };
     // The page may have been written since: then this is its new time, which
     // no reading of the old one was beyond.

@@ -2,6 +2,7 @@
 //! and hosts without KVM, have a model of one.
 
 use pvclock::counter::Counter;
+use pvclock::shared::Memory;
 
 use crate::layout::Pages;
 
@@ -13,6 +14,9 @@ pub struct Refused;
 pub trait Hardware {
     /// Its TSC.
     type Counter: Counter;
+    /// The words of its clock pages: another party in the same process must take the
+    /// same, as its host does ([`Split`](pvclock::shared::Split)).
+    type Memory: Memory;
 
     /// Its TSC.
     fn counter(&self) -> &Self::Counter;
@@ -39,7 +43,7 @@ pub trait Hardware {
     /// A device register in memory.
     fn mmio_write_64(&self, address: u64, value: u64);
     /// The clock pages.
-    fn pages(&self) -> &Pages;
+    fn pages(&self) -> &Pages<Self::Memory>;
     /// A hint to the CPU that this is a spin loop.
     fn pause(&self);
     /// STI, HLT, CLI: until an interrupt came.

@@ -14,7 +14,7 @@ use crate::{Kind, Settings};
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let host = GuestClock::new(Settings::new(Kind::Minimal, Hertz(2_445_428_000)), now)?;
 /// // TSC and APIC in kHz.
 /// let frequencies = Leaf { eax: 2_445_428, ebx: 1_000_000, ecx: 0, edx: 0 };

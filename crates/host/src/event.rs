@@ -39,12 +39,24 @@ pub enum Event {
         /// Guest TSC less host TSC, wrapping.
         tsc_offset: u64,
     },
-    /// Another TSC frequency is advertised from now on: because the CPUs have
-    /// changed theirs (without constant TSC), or because the VMM set it
-    /// (KVM_SET_TSC_KHZ).
-    TscFrequencyChanged {
+    /// The guest is told another TSC frequency from now on: by CPUID, MSRs and pages.
+    /// The TSC itself goes on as it did: for that send
+    /// [`TscRateChanged`](Self::TscRateChanged).
+    TscFrequencyAdvertised {
         /// The new frequency.
         frequency: Hertz,
+    },
+    /// A vCPU's TSC runs at another true rate from now on, from the value that it has
+    /// now: the VMM set it (KVM_SET_TSC_KHZ), or, where hardware does not scale, the
+    /// CPUs have changed theirs (without constant TSC). Where it is scaled, set the
+    /// vCPU's new [offset](crate::GuestClock::tsc_offset). Send it for all vCPUs with
+    /// one reading of the clocks, or their offsets differ. A rate that cannot be
+    /// scaled to is logged, and nothing changes.
+    TscRateChanged {
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// The new rate.
+        rate: Hertz,
     },
     /// The VM's clock is set (KVM_SET_CLOCK), forward or back.
     ClockSet {
@@ -58,7 +70,8 @@ pub enum Event {
     },
     /// The host is about to sleep, and no vCPU runs until it has woken. Guests
     /// continue from the TSC of this event. Without the event they continue
-    /// from that of their last entry, and may have read a later one.
+    /// from that of the last event or entry with something due, and may have read a
+    /// later one.
     HostSuspended,
     /// The host woke. The reading shows whether its TSC went back; new offsets
     /// compensate ([`GuestClock::tsc_offset`](crate::GuestClock::tsc_offset)).
@@ -70,8 +83,15 @@ pub enum Event {
     },
     /// A physical CPU came online; its TSC may be behind the others'.
     PhysicalCpuAdded {
+        /// Which.
+        physical_cpu: u32,
         /// Whether its TSC agrees with the others'.
         tsc_agrees: bool,
+    },
+    /// A physical CPU went offline.
+    PhysicalCpuRemoved {
+        /// Which.
+        physical_cpu: u32,
     },
     /// The host paused the VM.
     Paused,
@@ -101,13 +121,15 @@ impl Event {
         match self {
             Self::VcpuCreated { .. }
             | Self::TscOffsetChanged { .. }
-            | Self::TscFrequencyChanged { .. }
+            | Self::TscFrequencyAdvertised { .. }
+            | Self::TscRateChanged { .. }
             | Self::ClockSet { .. }
             | Self::VcpuReset { .. }
             | Self::HostSuspended
             | Self::HostResumed
             | Self::HostClocksource { .. }
             | Self::PhysicalCpuAdded { .. }
+            | Self::PhysicalCpuRemoved { .. }
             | Self::Paused
             | Self::Resumed => true,
             Self::VcpuMoved { .. }

@@ -17,7 +17,7 @@ mod kvm;
 mod msrs;
 mod transfer;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use pvclock::kvm_clock::TimeUpdate;
 use pvclock::{Hertz, Nanos, Scale};
@@ -28,7 +28,7 @@ use crate::log::Log;
 use crate::tsc::{Source, time_at};
 use crate::vcpu::Vcpu;
 use crate::{
-    GuestMemory, HostClocks, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Settings,
+    DueFlag, GuestMemory, HostClocks, Kind, Leaf, LogEntry, LogEvent, MsrRange, PerVcpu, Settings,
     SettingsError, TscMode, VcpuId,
 };
 
@@ -48,11 +48,7 @@ use crate::{
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
 /// // At host TSC `tsc`, of 1 GHz: what a VMM reads from its host's clocks.
-/// let at = |tsc| HostClocks {
-///     tsc: Ticks(tsc),
-///     boot: Nanos(tsc),
-///     real: UnixTime(Nanos(1_800_000_000_000_000_000 + tsc)),
-/// };
+/// let at = |tsc| HostClocks::new(Ticks(tsc), Nanos(tsc), UnixTime(Nanos(1_800_000_000_000_000_000 + tsc)));
 /// let memory = PlainMemory::new(1);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(1_000_000_000)), at(5_000))?;
 /// let vcpu = VcpuId(0);
@@ -71,10 +67,12 @@ pub struct GuestClock {
     settings: Settings,
     /// Of the advertised TSC frequency.
     scale: Scale,
+    /// The first vCPU's, which is all others' too while there is a master clock.
     source: Source,
     /// The VM's clock less the host's boot clock, wrapping.
     clock_offset: u64,
-    physical_tscs_agree: bool,
+    /// Physical CPUs that are online with a TSC of their own.
+    strays: BTreeSet<u32>,
     /// The snapshot of all vCPUs, or why there is none.
     master: Result<TimeUpdate, PerVcpu>,
     vcpus: BTreeMap<VcpuId, Vcpu>,
@@ -111,7 +109,7 @@ impl GuestClock {
             scale,
             source,
             clock_offset: now.boot.0.wrapping_neg(),
-            physical_tscs_agree: true,
+            strays: BTreeSet::new(),
             master: Err(PerVcpu::NoVcpu),
             vcpus: BTreeMap::new(),
             latest_read: Nanos(0),
@@ -171,7 +169,7 @@ impl GuestClock {
 
     /// A vCPU's TSC.
     pub fn guest_tsc(&self, vcpu: VcpuId, now: HostClocks) -> Option<u64> {
-        self.tsc_offset(vcpu).map(|offset| self.source.base(now).wrapping_add(offset))
+        self.vcpus.get(&vcpu).map(|vcpu| vcpu.tsc(now))
     }
 
     /// The TSC offset that the VMM must set for a vCPU (its TSC less the host's,
@@ -184,6 +182,19 @@ impl GuestClock {
     /// bring them out of the guest.
     pub fn due(&self) -> impl Iterator<Item = VcpuId> {
         self.vcpus.iter().filter(|(_, vcpu)| !vcpu.due.is_nothing()).map(|(&id, _)| id)
+    }
+
+    /// A vCPU's flag, for its own thread: it says whether an update is due without a
+    /// lock and without a reading of the clocks.
+    pub fn due_flag(&self, vcpu: VcpuId) -> Option<DueFlag> {
+        self.vcpus.get(&vcpu).map(|vcpu| vcpu.flag.share())
+    }
+
+    /// Has each vCPU's thread see what is due; after all that may change it.
+    fn raise_flags(&self) {
+        for vcpu in self.vcpus.values() {
+            vcpu.flag.set(!vcpu.due.is_nothing());
+        }
     }
 
     /// When to send [`Event::Timer`](crate::Event::Timer), by the host's boot
@@ -202,10 +213,10 @@ impl GuestClock {
             return Nanos(self.reference_units(vcpu, now).saturating_mul(100));
         }
         match self.vcpus.get(&vcpu) {
-            Some(Vcpu { snapshot: Some(snapshot), system_time, .. })
+            Some(Vcpu { snapshot: Some(snapshot), system_time, source, .. })
                 if system_time.page().is_some() =>
             {
-                time_at(snapshot, self.source.base(now))
+                time_at(snapshot, source.base(now))
             }
             _ => self.clock(now),
         }
@@ -235,19 +246,26 @@ impl GuestClock {
 
     /// The latest time that any vCPU can have read.
     fn latest_readable(&self, now: HostClocks) -> Nanos {
-        let base = self.source.base(now);
-        let snapshots = self.vcpus.values().filter_map(|vcpu| vcpu.snapshot.as_ref());
-        let read =
-            snapshots.chain(self.master.as_ref().ok()).map(|snapshot| time_at(snapshot, base));
-        read.chain(self.hyperv.time_published(base)).fold(self.latest_read, Nanos::max)
+        let read = |source: Source, snapshot: &TimeUpdate| time_at(snapshot, source.base(now));
+        let of_vcpu = |vcpu: &Vcpu| vcpu.snapshot.as_ref().map(|taken| read(vcpu.source, taken));
+        let common = self.master.as_ref().ok().map(|taken| read(self.source, taken));
+        let times = self.vcpus.values().filter_map(of_vcpu).chain(common);
+        let published = self.hyperv.time_published(self.source.base(now));
+        times.chain(published).fold(self.latest_read, Nanos::max)
     }
 
     /// The clock now, and at least `floor` where time must not go back.
     #[inline]
-    fn take_snapshot(&self, now: HostClocks, floor: Nanos, stable: bool) -> TimeUpdate {
+    fn take_snapshot(
+        &self,
+        source: Source,
+        now: HostClocks,
+        floor: Nanos,
+        stable: bool,
+    ) -> TimeUpdate {
         let clock = self.clock_of_host(now);
         TimeUpdate {
-            tsc_timestamp: self.source.base(now),
+            tsc_timestamp: source.base(now),
             system_time: if self.settings.never_back { clock.max(floor) } else { clock },
             scale: self.scale,
             stable,
@@ -258,13 +276,17 @@ impl GuestClock {
     /// itself, whatever that is based on.
     fn master_clock_rule(&self) -> Result<(), PerVcpu> {
         let real = matches!(self.source, Source::Real { .. });
-        let mut offsets = self.vcpus.values().map(|vcpu| vcpu.tsc_offset);
-        let Some(first) = offsets.next() else { return Err(PerVcpu::NoVcpu) };
+        let mut others = self.vcpus.values();
+        let Some(first) = others.next() else { return Err(PerVcpu::NoVcpu) };
         if real && !self.settings.host_clocksource_is_tsc {
             Err(PerVcpu::HostClocksource)
-        } else if real && !self.physical_tscs_agree {
+        } else if real && !self.strays.is_empty() {
             Err(PerVcpu::PhysicalTscs)
-        } else if offsets.any(|offset| offset != first) {
+        } else if others.clone().any(|vcpu| vcpu.source.rate() != first.source.rate()) {
+            Err(PerVcpu::TscRates)
+        } else if others
+            .any(|vcpu| (vcpu.source, vcpu.tsc_offset) != (first.source, first.tsc_offset))
+        {
             Err(PerVcpu::TscOffsets)
         } else if self.boot_vcpu_uses_old_msr {
             Err(PerVcpu::OldMsr)
@@ -288,8 +310,9 @@ impl GuestClock {
 
     fn update_master(&mut self, now: HostClocks) {
         let before = self.why_per_vcpu();
-        self.master =
-            self.master_clock_rule().map(|()| self.take_snapshot(now, self.latest_read, true));
+        self.master = self
+            .master_clock_rule()
+            .map(|()| self.take_snapshot(self.source, now, self.latest_read, true));
         let after = self.why_per_vcpu();
         if before != after {
             let what = after.map_or(LogEvent::MasterClock, LogEvent::PerVcpu);
@@ -309,18 +332,39 @@ impl GuestClock {
         }
     }
 
-    /// Another source of the TSC, or the same after a jump: the base moved by
-    /// `by`, wrapping. The vCPUs' TSCs and the snapshots do not move.
-    fn rebase(&mut self, by: u64) {
-        let moved = |snapshot: &mut TimeUpdate| {
-            snapshot.tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(by);
-        };
+    /// Other sources of the TSCs, or the same after a jump: for each the new one, and
+    /// by how much its base moved, wrapping. The vCPUs' TSCs and the snapshots do not
+    /// move.
+    fn change_sources(&mut self, change: impl Fn(Source) -> (Source, u64)) {
         for vcpu in self.vcpus.values_mut() {
-            vcpu.tsc_offset = vcpu.tsc_offset.wrapping_sub(by);
-            vcpu.snapshot.iter_mut().for_each(moved);
+            let (source, by) = change(vcpu.source);
+            vcpu.change_source(source, by);
         }
-        self.master.iter_mut().for_each(moved);
+        let (source, by) = change(self.source);
+        self.change_own_source(source, by);
+    }
+
+    fn change_own_source(&mut self, source: Source, by: u64) {
+        self.source = source;
+        if let Ok(snapshot) = &mut self.master {
+            snapshot.tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(by);
+        }
         self.hyperv.rebase(by);
+    }
+
+    /// A vCPU's TSC runs at another rate, from its value of now; `false` where nothing
+    /// can run it so.
+    fn rate_changed(&mut self, id: VcpuId, rate: Hertz, now: HostClocks) -> bool {
+        let is_first = self.vcpus.keys().next() == Some(&id);
+        let Some(vcpu) = self.vcpus.get_mut(&id) else { return true };
+        let source = vcpu.source.at_rate(rate, &self.settings, now);
+        let (Ok(source), Ok(_)) = (source, Scale::from_hertz(rate)) else { return false };
+        let by = source.base(now).wrapping_sub(vcpu.source.base(now));
+        vcpu.change_source(source, by);
+        if is_first {
+            self.change_own_source(source, by);
+        }
+        true
     }
 
     fn advertise(&mut self, advertised_tsc: Hertz, now: HostClocks) {
@@ -329,7 +373,8 @@ impl GuestClock {
             Ok(scale) => {
                 if let Source::Emulated { .. } = self.source {
                     let at = self.source.base(now);
-                    self.source = Source::Emulated { since: now.boot, at, rate: advertised_tsc };
+                    let told = Source::Emulated { since: now.boot, at, rate: advertised_tsc };
+                    self.change_sources(|source| (told, at.wrapping_sub(source.base(now))));
                 }
                 (self.settings, self.scale) = (settings, scale);
                 self.log_advertised(now);

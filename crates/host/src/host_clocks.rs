@@ -6,7 +6,19 @@ use units::UnixTime;
 /// The host's clocks at one moment. Two clocks that are read one after the
 /// other differ by the time between the reads; the caller keeps that
 /// short, or states how long it was.
+///
+/// ```
+/// use host::HostClocks;
+/// use pvclock::{Nanos, Ticks};
+/// use units::UnixTime;
+///
+/// let now = HostClocks::new(Ticks(9), Nanos(4), UnixTime(Nanos(1_700_000_000_000_000_000)));
+/// assert_eq!(now.tai(), None);
+/// let now = now.with(|new| new.tai_offset_s = Some(37));
+/// assert_eq!(now.tai(), Some(Nanos(1_700_000_037_000_000_000)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostClocks {
     /// The host's TSC.
     pub tsc: Ticks,
@@ -18,4 +30,27 @@ pub struct HostClocks {
     pub boot: Nanos,
     /// Time of day.
     pub real: UnixTime,
+    /// TAI less time of day, s: 37 since 2017. `None` where nothing has set it:
+    /// Linux starts with 0 until an NTP daemon does.
+    pub tai_offset_s: Option<i32>,
+}
+
+impl HostClocks {
+    /// A reading without the offset of TAI.
+    pub const fn new(tsc: Ticks, boot: Nanos, real: UnixTime) -> Self {
+        Self { tsc, boot, real, tai_offset_s: None }
+    }
+
+    /// The same with any fields changed.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// TAI, in ns since 1970 by TAI's own count; it runs through leap seconds.
+    pub fn tai(&self) -> Option<Nanos> {
+        let offset_ns = i64::from(self.tai_offset_s?) * 1_000_000_000;
+        self.real.0.0.checked_add_signed(offset_ns).map(Nanos)
+    }
 }

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod cpuid;
+mod due;
 pub mod event;
 mod guest_clock;
 pub mod host_clocks;
@@ -23,11 +24,14 @@ mod plain_memory;
 mod plan;
 mod saved;
 mod settings;
+pub mod ticks;
 mod transfer;
 mod tsc;
 mod vcpu;
+pub mod vmclock;
 
 pub use cpuid::Leaf;
+pub use due::DueFlag;
 pub use event::{Event, VcpuId};
 pub use guest_clock::GuestClock;
 pub use host_clocks::HostClocks;

@@ -45,6 +45,11 @@ pub enum LogEvent {
     },
     /// No page can express the frequency; the old one stays.
     FrequencyRefused(ScaleError),
+    /// Nothing runs a TSC at this rate; the old one stays.
+    RateRefused {
+        /// The rate.
+        rate: Hertz,
+    },
     /// All vCPUs share one snapshot.
     MasterClock,
     /// Each has its own.
@@ -93,6 +98,9 @@ impl fmt::Display for LogEvent {
             }
             Self::FrequencyRefused(error) => {
                 write!(f, "TSC: the advertised frequency is unchanged: {error}")
+            }
+            Self::RateRefused { rate } => {
+                write!(f, "TSC: its rate is unchanged, as nothing here runs it at {rate}")
             }
             Self::MasterClock => {
                 f.write_str("master clock: all vCPUs share one snapshot, TSC_STABLE")

@@ -10,7 +10,7 @@ use core::fmt;
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let memory = PlainMemory::new(0);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// for (vcpu, tsc_offset) in [(VcpuId(0), 0), (VcpuId(1), 7)] {
@@ -31,6 +31,8 @@ pub enum PerVcpu {
     PhysicalTscs,
     /// The vCPUs' TSCs have different offsets.
     TscOffsets,
+    /// The vCPUs' TSCs run at different rates.
+    TscRates,
     /// The boot vCPU uses the old MSRs; such guests do not know TSC_STABLE.
     OldMsr,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for PerVcpu {
             Self::NoVcpu => "there is no vCPU yet",
             Self::HostClocksource => "the host's clocksource is not the TSC",
             Self::PhysicalTscs => "the physical CPUs' TSCs differ",
+            Self::TscRates => "the vCPUs' TSC rates differ",
             Self::TscOffsets => "the vCPUs' TSC offsets differ",
             Self::OldMsr => "the boot vCPU uses the old MSRs",
         })

@@ -34,8 +34,8 @@ pub enum Misplaced {
 /// those.
 ///
 /// A VMM that logs which memory is dirty (KVM_GET_DIRTY_LOG, vm-memory's bitmap)
-/// marks what it hands out here itself: stores through a page are not seen by
-/// either.
+/// implements [`written`](Self::written): stores through a page are not seen by
+/// either, so that a live migration would send a stale clock.
 ///
 /// ```
 /// use host::{GuestAddress, GuestMemory, Misplaced};
@@ -56,4 +56,10 @@ pub trait GuestMemory {
     /// # Errors
     /// [`Misplaced`], for any address that is not wholly inside.
     fn page<P: Page + 'static>(&self, address: GuestAddress) -> Result<&P, Misplaced>;
+
+    /// These bytes were just written by the host: mark them dirty. Called after each
+    /// write, and not for those that only read.
+    fn written(&self, address: GuestAddress, length: usize) {
+        let _ = (address, length);
+    }
 }

@@ -97,7 +97,7 @@ impl Kind {
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+/// let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
 /// let memory = PlainMemory::new(1);
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), now)?;
 /// let vcpu = VcpuId(0);

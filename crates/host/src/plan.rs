@@ -4,9 +4,9 @@
 //! KVM keeps.
 //!
 //! ```text
-//! away   = real time now − real time at the save    Advance, at least 0; Freeze: 0
+//! away   = by the policy, at least 0
 //! clock  = clock at the save + away
-//! ratio  = guest's rate / host's rate               where hardware scales, else 1
+//! ratio  = guest's kHz / host's kHz                 where KVM scales, else 1
 //! tsc    = TSC at the save + away · guest's rate / 10^9
 //! offset = tsc − (host's TSC now · ratio)           modulo 2^64
 //! ```
@@ -32,28 +32,67 @@
 //! exactly the value that the plan states.
 
 use pvclock::{Hertz, Nanos, Ticks};
-use units::UnixTime;
 
 use crate::tsc::cycles;
-use crate::{RatioError, RestoreError, TscRatio, VcpuId};
+use crate::{HostClocks, RatioError, RestoreError, TscRatio, VcpuId};
+
+/// KVM does not scale a rate this close to the host's (`tsc_tolerance_ppm`,
+/// kvm_set_tsc_khz, arch/x86/kvm/x86.c).
+const TOLERANCE_PPM: u64 = 250;
 
 /// How the time while the VM was away counts.
+///
+/// | policy | guest's clock and TSC | the date | for |
+/// | --- | --- | --- | --- |
+/// | advance | go on by real time | right | a migration, a snapshot restored |
+/// | freeze | stand | late by the time away | a debugger, a test that must not know |
+/// | hold | go on as if the VM had stayed | right | the same host and boot: a VMM restarted |
+/// | sleep | stand | to be set in the guest | a snapshot restored after days, without days of timers |
+///
+/// After a sleep CLOCK_MONOTONIC stands, and the guest has to be told
+/// [`ClockPlan::slept`]: the date by VMClock or a message, which `keep` in the guest
+/// sets at once. Without `keep` the date stays late, as after a freeze, and
+/// CLOCK_BOOTTIME does in any case: Linux adds a sleep to it for a driver of its own
+/// only (timekeeping_inject_sleeptime64).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Policy {
-    /// It passed for the guest too.
+    /// It passed for the guest too, by real time (TAI where both hosts know it).
     Advance,
     /// It did not.
     Freeze,
+    /// It passed by the boot clock of the host, which never was another.
+    Hold,
+    /// It did not pass for clock and TSC, and the guest is told the span.
+    Sleep,
+}
+
+impl Policy {
+    /// All, as named in settings.
+    pub const ALL: [Self; 4] = [Self::Advance, Self::Freeze, Self::Hold, Self::Sleep];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Advance => "advance",
+            Self::Freeze => "freeze",
+            Self::Hold => "hold",
+            Self::Sleep => "sleep",
+        }
+    }
 }
 
 /// Where a saved clock continues.
 ///
 /// ```
-/// use host::{ClockPlan, Policy, TscPlan, VcpuId};
+/// use host::{ClockPlan, HostClocks, Policy, TscPlan, VcpuId};
 /// use pvclock::{Hertz, Nanos, Ticks};
 /// use units::UnixTime;
 ///
-/// let at = |s: u64| UnixTime(Nanos(1_800_000_000_000_000_000 + s * 1_000_000_000));
+/// let at = |s: u64| {
+///     let real = UnixTime(Nanos(1_800_000_000_000_000_000 + s * 1_000_000_000));
+///     HostClocks::new(Ticks(0), Nanos(0), real)
+/// };
 /// let clock = Nanos(432_000_000_000_000);
 /// let plan = ClockPlan::new(clock, at(0), Policy::Advance, at(60))?;
 /// assert_eq!(plan.clock, Nanos(432_060_000_000_000));
@@ -77,36 +116,57 @@ pub struct ClockPlan {
     pub clock: Nanos,
     /// Time that passed for the guest while it was away.
     pub away: Nanos,
+    /// With [`Policy::Sleep`] the time that the guest slept, which it is to be told.
+    pub slept: Nanos,
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
     pub real_time_back: Nanos,
+    /// Real time was counted without leap seconds, as a host did not know TAI: the
+    /// span may be off by those between the save and now.
+    pub without_tai: bool,
 }
 
 impl ClockPlan {
-    /// Where a clock that was at `clock` at the real time `taken_at` continues
-    /// at the real time `now`.
+    /// Where a clock that was at `clock` when its host's clocks read `taken`
+    /// continues, now.
     ///
     /// # Errors
-    /// [`RestoreError::Clock`].
+    /// [`RestoreError::Clock`]; [`RestoreError::OtherBoot`] with [`Policy::Hold`].
     pub fn new(
         clock: Nanos,
-        taken_at: UnixTime,
+        taken: HostClocks,
         policy: Policy,
-        now: UnixTime,
+        now: HostClocks,
     ) -> Result<Self, RestoreError> {
-        let (then, now) = (taken_at.0.0, now.0.0);
-        let away = match policy {
-            Policy::Advance => Nanos(now.saturating_sub(then)),
-            Policy::Freeze => Nanos(0),
+        let (then, today, without_tai) = match (taken.tai(), now.tai()) {
+            (Some(then), Some(today)) => (then.0, today.0, false),
+            _ => (taken.real.0.0, now.real.0.0, true),
         };
+        let real = Nanos(today.saturating_sub(then));
+        let (away, slept) = match policy {
+            Policy::Advance => (real, Nanos(0)),
+            Policy::Freeze => (Nanos(0), Nanos(0)),
+            Policy::Hold => (held(taken, now)?, Nanos(0)),
+            Policy::Sleep => (Nanos(0), real),
+        };
+        let by_real = matches!(policy, Policy::Advance | Policy::Sleep);
         let sum = clock.0.checked_add(away.0).map(Nanos);
         Ok(Self {
             policy,
             clock_before: clock,
             clock: sum.ok_or(RestoreError::Clock { clock, away })?,
             away,
-            real_time_back: Nanos(then.saturating_sub(now)),
+            slept,
+            real_time_back: Nanos(then.saturating_sub(today)),
+            without_tai: without_tai && by_real,
         })
+    }
+
+    /// The same for a clock that was set, and now reads `clock`: TSCs that continue
+    /// with this plan keep their relation to it.
+    #[must_use]
+    pub const fn read_back(self, clock: Nanos) -> Self {
+        Self { clock, away: Nanos(clock.0.saturating_sub(self.clock_before.0)), ..self }
     }
 
     /// Where a vCPU's TSC continues that was at `tsc_before` and ran at `rate`.
@@ -127,6 +187,13 @@ impl ClockPlan {
         let tsc = tsc_before.wrapping_add(passed);
         Ok(RestoredVcpu { vcpu, tsc_before, tsc, tsc_offset: tsc.wrapping_sub(base) })
     }
+}
+
+/// The span by the boot clock. Clocks that are behind are of another boot; whether
+/// those ahead are of the same is for the caller to know.
+fn held(taken: HostClocks, now: HostClocks) -> Result<Nanos, RestoreError> {
+    let span = now.boot.0.checked_sub(taken.boot.0).filter(|_| taken.tsc <= now.tsc);
+    span.map(Nanos).ok_or(RestoreError::OtherBoot { taken, now })
 }
 
 /// A vCPU's TSC after a restore.
@@ -156,17 +223,29 @@ pub struct TscPlan {
 
 impl TscPlan {
     /// For a TSC that ran at `guest`, on a host whose TSC runs at `host` and
-    /// whose hardware scales with so many bits of fraction, if it scales.
+    /// whose hardware scales with so many bits of fraction, if it scales. A rate
+    /// within 250 ppm of the host's is not scaled, as KVM does not. For example
+    /// 2,000,400 kHz on a host of 2,000,000 kHz: 200 ppm, so the TSC runs at
+    /// 2,000,000 kHz.
     ///
     /// # Errors
     /// [`RatioError`].
     pub fn new(guest: Hertz, host: Hertz, fraction_bits: Option<u32>) -> Result<Self, RatioError> {
         match fraction_bits {
-            Some(bits) if guest != host => {
+            Some(bits) if !Self::is_tolerated(guest, host) => {
                 Ok(Self { ratio: TscRatio::new(guest, host, bits)?, rate: guest })
             }
             _ => Ok(Self { ratio: TscRatio::ONE, rate: host }),
         }
+    }
+
+    /// Whether KVM takes the two for one rate. It compares kHz, and cuts its limits
+    /// to kHz (adjust_tsc_khz, arch/x86/kvm/x86.c).
+    pub const fn is_tolerated(guest: Hertz, host: Hertz) -> bool {
+        let (guest, host) = (guest.0 / 1_000, host.0 / 1_000);
+        let (low, high) = (1_000_000 - TOLERANCE_PPM, 1_000_000 + TOLERANCE_PPM);
+        let (host, guest) = (host as u128, guest as u128);
+        host * low as u128 / 1_000_000 <= guest && guest <= host * high as u128 / 1_000_000
     }
 
     /// The host's TSC, scaled: a guest's TSC is this plus its vCPU's offset.
@@ -177,6 +256,8 @@ impl TscPlan {
 
 #[cfg(test)]
 mod tests {
+    use units::UnixTime;
+
     use super::*;
 
     const GUEST: Hertz = Hertz(2_000_000_000);
@@ -185,11 +266,12 @@ mod tests {
     const SAVED_TSC: u64 = 864_000_000_000_000;
     const SECOND: u64 = 1_000_000_000;
 
-    fn at(s: u64) -> UnixTime {
-        UnixTime(Nanos(1_800_000_000 * SECOND + s * SECOND))
+    fn at(s: u64) -> HostClocks {
+        let real = UnixTime(Nanos(1_800_000_000 * SECOND + s * SECOND));
+        HostClocks::new(Ticks(0), Nanos(0), real)
     }
 
-    fn plan(policy: Policy, now: UnixTime) -> ClockPlan {
+    fn plan(policy: Policy, now: HostClocks) -> ClockPlan {
         ClockPlan::new(Nanos(432_000 * SECOND), at(0), policy, now).unwrap()
     }
 
@@ -235,9 +317,55 @@ mod tests {
         let (clock, away) = (Nanos(u64::MAX), Nanos(60 * SECOND));
         assert_eq!(end, Err(RestoreError::Clock { clock, away }));
         // 1.66·10^19 ns at 4 GHz are 6.6·10^19 cycles, and 2^64 are 1.8·10^19.
-        let ages = plan(Policy::Advance, UnixTime(Nanos(u64::MAX)));
+        let ages = plan(Policy::Advance, at(0).with(|now| now.real = UnixTime(Nanos(u64::MAX))));
         let rate = Hertz(4_000_000_000);
         let refused = RestoreError::Tsc { vcpu: VcpuId(3), away: ages.away, rate };
         assert_eq!(ages.tsc(VcpuId(3), 0, rate, 0), Err(refused));
+    }
+
+    #[test]
+    fn a_leap_second_passes_like_any_other() {
+        // 10 s of UTC, between which a second was inserted.
+        let (taken, now) = (at(0), at(10));
+        let [taken, now] = [(taken, 37), (now, 38)]
+            .map(|(clocks, tai)| clocks.with(|new| new.tai_offset_s = Some(tai)));
+        let leapt = ClockPlan::new(Nanos(0), taken, Policy::Advance, now).unwrap();
+        assert_eq!((leapt.away, leapt.without_tai), (Nanos(11 * SECOND), false));
+        let slept = ClockPlan::new(Nanos(5), taken, Policy::Sleep, now).unwrap();
+        assert_eq!((slept.clock, slept.slept), (Nanos(5), Nanos(11 * SECOND)));
+        // One host that does not know TAI is enough.
+        let unknown = ClockPlan::new(Nanos(0), at(0), Policy::Advance, now).unwrap();
+        assert_eq!((unknown.away, unknown.without_tai), (Nanos(10 * SECOND), true));
+        assert!(!ClockPlan::new(Nanos(0), at(0), Policy::Freeze, now).unwrap().without_tai);
+    }
+
+    #[test]
+    fn a_clock_is_held_on_its_own_boot_only() {
+        let on = |tsc, boot| at(0).with(|new| (new.tsc, new.boot) = (Ticks(tsc), Nanos(boot)));
+        let day = 86_400 * SECOND;
+        let taken = on(2 * day, day);
+        let hold = |now| ClockPlan::new(Nanos(7), taken, Policy::Hold, now);
+        let held = hold(on(2 * day + 20 * SECOND, day + 10 * SECOND)).unwrap();
+        assert_eq!((held.away, held.clock), (Nanos(10 * SECOND), Nanos(10 * SECOND + 7)));
+        for other in [
+            on(2 * SECOND, SECOND),
+            on(2 * day + 40 * SECOND, day - 1),
+            on(2 * day - 1, day + SECOND),
+        ] {
+            assert_eq!(hold(other), Err(RestoreError::OtherBoot { taken, now: other }));
+        }
+    }
+
+    #[test]
+    fn a_rate_within_250_ppm_is_not_scaled() {
+        for (guest, rate) in [
+            (2_000_500_000, 2_000_000_000),
+            (1_999_500_000, 2_000_000_000),
+            (2_000_501_000, 2_000_501_000),
+            (1_999_499_000, 1_999_499_000),
+        ] {
+            let plan = TscPlan::new(Hertz(guest), Hertz(2_000_000_000), Some(48)).unwrap();
+            assert_eq!(plan.rate, Hertz(rate), "{guest}");
+        }
     }
 }

@@ -5,13 +5,14 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCLOCK` and a zero |
-//! | 4 | version, 1 |
+//! | 4 | version, 2; 1 lacks what is marked |
 //! | 4 | provider, its index in [`Kind::ALL`] |
 //! | 8 × 7 | advertised TSC frequency, true rate of the TSC, real time, its error (all ones: unknown), clock, spread, wall clock MSR |
+//! | 8 × 3 | boot clock, host's TSC, TAI offset in s (2^63: unknown): since version 2 |
 //! | 4, 4 | whether the boot vCPU uses the old MSRs; Hyper-V sequence |
 //! | 8 × 5 | Hyper-V: OS id, page, re-enlightenment, emulation control, rate not yet acknowledged (0: none) |
 //! | 4 | number of vCPUs |
-//! | 28 each | index (4), TSC, system time MSR, steal time MSR |
+//! | 36 each | index (4), TSC, its true rate (since version 2), system time MSR, steal time MSR |
 //!
 //! They come from a file and are not trusted: registers pass the checks that a
 //! guest's own writes pass, and addresses are looked up in the guest's memory
@@ -19,18 +20,19 @@
 
 use alloc::vec::Vec;
 
-use pvclock::{Hertz, Nanos, Scale, ScaleError};
+use pvclock::{Hertz, Nanos, Scale, ScaleError, Ticks};
 
 use crate::hyperv::HyperV;
 use crate::msr::{
     HV_REENLIGHTENMENT_CONTROL, HV_REFERENCE_TSC, HV_TSC_EMULATION_CONTROL, KVM_STEAL_TIME,
     KVM_SYSTEM_TIME, PageMsr, STEAL_ALIGNMENT, TIME_ALIGNMENT,
 };
-use crate::{Kind, MsrError, VcpuId};
+use crate::{HostClocks, Kind, MsrError, VcpuId};
 use units::UnixTime;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PVCLOCK\0");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const NO_TAI: u64 = 1 << 63;
 
 /// A saved clock. [`GuestClock::save`](crate::GuestClock::save) creates it,
 /// [`GuestClock::restore`](crate::GuestClock::restore) takes it.
@@ -40,7 +42,7 @@ const VERSION: u32 = 1;
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| HostClocks { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));
 /// let mut host = GuestClock::new(Settings::new(Kind::Kvm, Hertz(2_000_000_000)), at(0))?;
 /// let created = Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 };
 /// host.handle(created, at(0), &PlainMemory::new(0));
@@ -53,9 +55,10 @@ const VERSION: u32 = 1;
 pub struct Saved {
     pub(crate) kind: Kind,
     pub(crate) advertised_tsc: Hertz,
-    /// The true rate of the guest's TSC.
+    /// The true rate of the first vCPU's TSC.
     pub(crate) tsc_rate: Hertz,
-    pub(crate) taken_at: UnixTime,
+    /// The host's clocks at the save.
+    pub(crate) taken: HostClocks,
     pub(crate) real_time_error: Option<Nanos>,
     pub(crate) clock: Nanos,
     /// The largest difference between two vCPUs' clocks.
@@ -71,6 +74,7 @@ pub struct Saved {
 pub(crate) struct SavedVcpu {
     pub(crate) id: VcpuId,
     pub(crate) tsc: u64,
+    pub(crate) rate: Hertz,
     pub(crate) system_time: PageMsr,
     pub(crate) steal_time: PageMsr,
 }
@@ -102,7 +106,7 @@ pub enum DecodeError {
         found: u64,
     },
     /// The version is unknown here.
-    #[error("the saved clock has version {found}; only version 1 is known")]
+    #[error("the saved clock has version {found}; this program knows versions 1 to 2")]
     Version {
         /// What is there.
         found: u32,
@@ -139,7 +143,7 @@ impl Saved {
 
     /// Real time when it was saved.
     pub const fn taken_at(&self) -> UnixTime {
-        self.taken_at
+        self.taken.real
     }
 
     /// The guest's clock: the latest of its vCPUs.
@@ -166,11 +170,12 @@ impl Saved {
         put(MAGIC, 8);
         put(u64::from(VERSION), 4);
         put(Kind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default() as u64, 4);
-        let Self { advertised_tsc, tsc_rate, taken_at, clock, spread, wall_clock, hyperv, .. } =
-            self;
+        let Self { advertised_tsc, tsc_rate, taken, clock, spread, wall_clock, hyperv, .. } = self;
         let error = self.real_time_error.map_or(u64::MAX, |error| error.0);
-        let clocks = [taken_at.0.0, error, clock.0, spread.0, *wall_clock];
-        for value in [advertised_tsc.0, tsc_rate.0].into_iter().chain(clocks) {
+        let tai = taken.tai_offset_s.map_or(NO_TAI, |s| i64::from(s).cast_unsigned());
+        let host = [taken.boot.0, taken.tsc.0, tai];
+        let clocks = [taken.real.0.0, error, clock.0, spread.0, *wall_clock];
+        for value in [advertised_tsc.0, tsc_rate.0].into_iter().chain(clocks).chain(host) {
             put(value, 8);
         }
         put(u64::from(self.boot_vcpu_uses_old_msr), 4);
@@ -184,6 +189,7 @@ impl Saved {
         for vcpu in &self.vcpus {
             put(u64::from(vcpu.id.0), 4);
             put(vcpu.tsc, 8);
+            put(vcpu.rate.0, 8);
             put(vcpu.system_time.0, 8);
             put(vcpu.steal_time.0, 8);
         }
@@ -196,18 +202,23 @@ impl Saved {
     /// [`DecodeError`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder { bytes, at: 0 };
-        let kind = from.header()?;
+        let (version, kind) = from.header()?;
         let (advertised_tsc, tsc_rate) = (from.rate()?, from.rate()?);
-        let taken_at = UnixTime(Nanos(from.u64()?));
+        let real = UnixTime(Nanos(from.u64()?));
         let real_time_error = Some(from.u64()?).filter(|&error| error != u64::MAX).map(Nanos);
         let (clock, spread) = (Nanos(from.u64()?), Nanos(from.u64()?));
         let wall_clock = from.u64()?;
+        let taken = match version {
+            // As no clock is behind these, such a clock is not held.
+            1 => HostClocks::new(Ticks(u64::MAX), Nanos(u64::MAX), real),
+            _ => from.taken(real)?,
+        };
         let boot_vcpu_uses_old_msr = from.yes_or_no()?;
         let hyperv = from.hyperv()?;
         let count = from.u32()?;
         let mut vcpus = Vec::new();
         for _ in 0..count {
-            let vcpu = from.vcpu()?;
+            let vcpu = from.vcpu(if version == 1 { Some(tsc_rate) } else { None })?;
             if let Some(&SavedVcpu { id: before, .. }) = vcpus.last()
                 && before >= vcpu.id
             {
@@ -222,7 +233,7 @@ impl Saved {
             kind,
             advertised_tsc,
             tsc_rate,
-            taken_at,
+            taken,
             real_time_error,
             clock,
             spread,
@@ -258,18 +269,33 @@ impl Decoder<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    fn header(&mut self) -> Result<Kind, DecodeError> {
+    fn header(&mut self) -> Result<(u32, Kind), DecodeError> {
         let magic = self.u64()?;
         if magic != MAGIC {
             return Err(DecodeError::Magic { found: magic });
         }
         let version = self.u32()?;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(DecodeError::Version { found: version });
         }
         let found = self.u32()?;
         let kind = usize::try_from(found).ok().and_then(|index| Kind::ALL.get(index));
-        kind.copied().ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })
+        let kind = kind.copied();
+        let kind = kind.ok_or(DecodeError::Choice { found, what: "a provider from 0 to 4" })?;
+        Ok((version, kind))
+    }
+
+    fn taken(&mut self, real: UnixTime) -> Result<HostClocks, DecodeError> {
+        let (boot, tsc, tai) = (Nanos(self.u64()?), Ticks(self.u64()?), self.u64()?);
+        let tai_offset_s = match i32::try_from(tai.cast_signed()) {
+            _ if tai == NO_TAI => None,
+            Ok(offset) => Some(offset),
+            Err(_) => {
+                let what = "a TAI offset in s";
+                return Err(DecodeError::Choice { found: (tai >> 32) as u32, what });
+            }
+        };
+        Ok(HostClocks { tai_offset_s, ..HostClocks::new(tsc, boot, real) })
     }
 
     fn yes_or_no(&mut self) -> Result<bool, DecodeError> {
@@ -313,13 +339,14 @@ impl Decoder<'_> {
         })
     }
 
-    fn vcpu(&mut self) -> Result<SavedVcpu, DecodeError> {
+    fn vcpu(&mut self, rate: Option<Hertz>) -> Result<SavedVcpu, DecodeError> {
         let (id, tsc) = (VcpuId(self.u32()?), self.u64()?);
+        let rate = rate.map_or_else(|| self.rate(), Ok)?;
         let mut register = |msr, alignment| {
             PageMsr::checked(msr, self.u64()?, alignment).map_err(DecodeError::Register)
         };
         let system_time = register(KVM_SYSTEM_TIME, TIME_ALIGNMENT)?;
         let steal_time = register(KVM_STEAL_TIME, STEAL_ALIGNMENT)?;
-        Ok(SavedVcpu { id, tsc, system_time, steal_time })
+        Ok(SavedVcpu { id, tsc, rate, system_time, steal_time })
     }
 }

@@ -12,7 +12,7 @@ use crate::Kind;
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| HostClocks { tsc: Ticks(3 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks::new(Ticks(3 * ns), Nanos(ns), UnixTime(Nanos(ns)));
 /// let settings = Settings::new(Kind::None, Hertz(3_000_000_000)).advertise(Hertz(1_000_000_000));
 /// for (tsc_mode, tsc) in [(TscMode::Real, 3_000), (TscMode::Emulated, 1_000)] {
 ///     let mut host = GuestClock::new(settings.with(|new| new.tsc_mode = tsc_mode), at(0))?;

@@ -2,8 +2,7 @@
 //! how large a step the guest can see.
 //!
 //! The guest's clock and its TSC both continue from where they stopped, by the
-//! same span: none with [`Policy::Freeze`], the real time that passed with
-//! [`Policy::Advance`]. The sums are those of `plan.rs`.
+//! same span, which the [`Policy`] decides. The sums are those of `plan.rs`.
 //!
 //! Where the new host's TSC has another rate and hardware does not scale, the
 //! guest's TSC runs at the new rate from here on and the advertised frequency
@@ -28,10 +27,6 @@ use crate::{
     HostClocks, Kind, RatioError, Saved, Settings, SettingsError, TscMode, TscRatio, VcpuId,
 };
 
-/// Rates that differ by no more are the same to a Hyper-V guest, as to KVM
-/// (`tsc_tolerance_ppm`, arch/x86/kvm/x86.c).
-const SAME_RATE_PPM: u64 = 250;
-
 /// The result of a restore, and what its VMM has to do: set the ratio, then
 /// each vCPU's offset, then run. Its text is for the log.
 ///
@@ -40,7 +35,7 @@ const SAME_RATE_PPM: u64 = 250;
 /// use units::UnixTime;
 /// use pvclock::{Hertz, Nanos, Ticks};
 ///
-/// let at = |ns| HostClocks { tsc: Ticks(2 * ns), boot: Nanos(ns), real: UnixTime(Nanos(ns)) };
+/// let at = |ns| HostClocks::new(Ticks(2 * ns), Nanos(ns), UnixTime(Nanos(ns)));
 /// let settings = Settings::new(Kind::Kvm, Hertz(2_000_000_000));
 /// let mut host = GuestClock::new(settings, at(0))?;
 /// let vcpu = VcpuId(0);
@@ -78,11 +73,15 @@ pub struct Restored {
     /// How far this host's real time is behind that of the save, if it is:
     /// then no time passed.
     pub real_time_back: Nanos,
+    /// With [`Policy::Sleep`] the time that the guest slept, which it is to be told.
+    pub slept: Nanos,
     /// How large a step the guest's clock can show.
     pub step: StepBound,
     /// An interrupt to inject: the TSC has another rate (Hyper-V).
     pub interrupt: Option<Reenlightenment>,
     pub(crate) source: Source,
+    /// Each vCPU's.
+    pub(crate) sources: Vec<Source>,
     pub(crate) unacknowledged: Option<Hertz>,
 }
 
@@ -94,6 +93,8 @@ pub struct StepBound {
     /// With `Advance`, where a host does not know the error of its real time:
     /// that error adds to the bound.
     pub without_real_time: bool,
+    /// With `Advance`, where a host does not know TAI: a leap second in between adds.
+    pub without_tai: bool,
 }
 
 /// The interrupt that notifies a Hyper-V guest of another TSC rate.
@@ -125,6 +126,18 @@ pub enum RestoreError {
     /// The hardware cannot scale so far.
     #[error(transparent)]
     Ratio(#[from] RatioError),
+    /// A clock cannot be held across boots or hosts: this host's clocks are behind
+    /// those of the save.
+    #[error(
+        "hold: the clock was saved at boot time {} and TSC {}; here they are {} and {}",
+        .taken.boot, .taken.tsc.0, .now.boot, .now.tsc.0
+    )]
+    OtherBoot {
+        /// At the save.
+        taken: HostClocks,
+        /// Now.
+        now: HostClocks,
+    },
     /// The clock would exceed its 64 bits.
     #[error("a clock of {clock} and {away} away exceed 64 bits of nanoseconds")]
     Clock {
@@ -161,30 +174,40 @@ impl Restored {
         if saved.kind != settings.kind {
             return Err(RestoreError::Kind { saved: saved.kind, requested: settings.kind });
         }
-        let plan = ClockPlan::new(saved.clock, saved.taken_at, policy, now.real)?;
+        let plan = ClockPlan::new(saved.clock, saved.taken, policy, now)?;
         let Rate { source, ratio, advertised_tsc, unacknowledged } =
             Rate::of(saved, settings, now)?;
         // The frequency now, and the one after the guest has acknowledged.
         for advertised_tsc in [Some(advertised_tsc), unacknowledged].into_iter().flatten() {
             Settings { advertised_tsc, ..*settings }.scale()?;
         }
-        let base = source.base(now);
-        let vcpus = saved.vcpus.iter();
-        let vcpus = vcpus.map(|vcpu| plan.tsc(vcpu.id, vcpu.tsc, saved.tsc_rate, base));
+        let mut vcpus = Vec::with_capacity(saved.vcpus.len());
+        let mut sources = Vec::with_capacity(saved.vcpus.len());
+        for vcpu in &saved.vcpus {
+            let source = if vcpu.rate == saved.tsc_rate {
+                source
+            } else {
+                source.at_rate(vcpu.rate, settings, now)?
+            };
+            vcpus.push(plan.tsc(vcpu.id, vcpu.tsc, vcpu.rate, source.base(now))?);
+            sources.push(source);
+        }
         let interrupt = saved.hyperv.wants_interrupt().filter(|_| unacknowledged.is_some());
         Ok(Self {
             policy,
             ratio,
             advertised_tsc,
             traps_tsc: matches!(source, Source::Emulated { .. }),
-            vcpus: vcpus.collect::<Result<_, _>>()?,
+            vcpus,
             clock: plan.clock,
             clock_before: plan.clock_before,
             away: plan.away,
             real_time_back: plan.real_time_back,
+            slept: plan.slept,
             step: step_bound(saved, settings, &plan),
             interrupt: interrupt.map(|(vector, vcpu)| Reenlightenment { vector, vcpu }),
             source,
+            sources,
             unacknowledged,
         })
     }
@@ -197,14 +220,15 @@ fn step_bound(saved: &Saved, settings: &Settings, plan: &ClockPlan) -> StepBound
     let roundings = if saved.kind == Kind::HyperV { 400 } else { 4 };
     let known = saved.spread.0.saturating_add(roundings);
     let (errors, back) = match (plan.policy, saved.real_time_error, settings.real_time_error) {
-        (Policy::Freeze, _, _) => (Some(0), 0),
+        (Policy::Freeze | Policy::Hold | Policy::Sleep, _, _) => (Some(0), 0),
         (Policy::Advance, Some(then), Some(now)) => {
             (Some(then.0.saturating_add(now.0)), plan.real_time_back.0)
         }
         (Policy::Advance, _, _) => (None, plan.real_time_back.0),
     };
     let bound = Nanos(known.saturating_add(errors.unwrap_or(0)).saturating_add(back));
-    StepBound { bound, without_real_time: errors.is_none() }
+    let without_tai = plan.without_tai && plan.policy == Policy::Advance;
+    StepBound { bound, without_real_time: errors.is_none(), without_tai }
 }
 
 /// What becomes of the TSC's rate.
@@ -240,9 +264,7 @@ impl Rate {
         let advertised = u128::from(saved.advertised_tsc.0) * u128::from(here.0);
         let advertised = advertised / u128::from(before.0.max(1));
         let advertised_tsc = Hertz(u64::try_from(advertised).unwrap_or(u64::MAX));
-        let differs = u128::from(before.0.abs_diff(here.0)) * 1_000_000
-            > u128::from(before.0) * u128::from(SAME_RATE_PPM);
-        if !differs || saved.hyperv.wants_interrupt().is_none() {
+        if TscPlan::is_tolerated(before, here) || saved.hyperv.wants_interrupt().is_none() {
             return Ok(Self { source, ratio, advertised_tsc, unacknowledged: None });
         }
         let unacknowledged = Some(advertised_tsc);
@@ -260,6 +282,9 @@ impl fmt::Display for StepBound {
         if self.without_real_time {
             f.write_str(" plus the real-time errors of the two hosts, which are unknown")?;
         }
+        if self.without_tai {
+            f.write_str(", and any leap second in between, as TAI is unknown")?;
+        }
         Ok(())
     }
 }
@@ -269,6 +294,8 @@ impl fmt::Display for Restored {
         let policy = match self.policy {
             Policy::Advance => "advance: the time away passed for the guest",
             Policy::Freeze => "freeze: no time passed for the guest",
+            Policy::Hold => "hold: time passed for the guest by this host's own clock",
+            Policy::Sleep => "sleep: the guest slept, and is to be told how long",
         };
         writeln!(f, "policy {policy}")?;
         if self.real_time_back.0 > 0 {
@@ -276,6 +303,9 @@ impl fmt::Display for Restored {
             writeln!(f, "this host's real time is {back} behind that of the save")?;
         }
         writeln!(f, "clock: {} + {} away = {}", self.clock_before, self.away, self.clock)?;
+        if self.slept.0 > 0 {
+            writeln!(f, "slept: {}", self.slept)?;
+        }
         writeln!(f, "step of the clock: {}", self.step)?;
         writeln!(f, "TSC: advertised as {}", self.advertised_tsc)?;
         if self.ratio != TscRatio::ONE {

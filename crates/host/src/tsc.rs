@@ -3,7 +3,7 @@
 use pvclock::kvm_clock::TimeUpdate;
 use pvclock::{Hertz, Nanos};
 
-use crate::HostClocks;
+use crate::{HostClocks, Settings, TscPlan};
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -21,13 +21,14 @@ impl TscRatio {
     /// The ratio for a guest's TSC at `guest` on a host whose own runs at
     /// `host`, with hardware whose ratio has so many bits of fraction: 48 on
     /// Intel's, 32 on AMD's (APM vol. 2, 15.30.5, "TSC Ratio MSR"), which
-    /// takes `raw() >> 16`. It is cut to those bits, so the TSC is slow by less
-    /// than 2^−bits · host cycles a second, and the computed TSC is the one
-    /// that the hardware has. For example, 2.6 GHz on 3.9 GHz with 32 bits:
+    /// takes `raw() >> 16`. Of both rates only whole kHz count, as for KVM
+    /// (set_tsc_khz, arch/x86/kvm/x86.c), and it is cut to those bits, so the TSC is
+    /// slow by less than 2^−bits · host cycles a second, and the computed TSC is the
+    /// one that the hardware has. For example, 2.6 GHz on 3.9 GHz with 32 bits:
     /// 2/3 · 2^32 = 2,863,311,530 (.67 is cut).
     ///
     /// # Errors
-    /// [`RatioError`], at 2^16 and above, and where it is cut to 0.
+    /// [`RatioError`], at 2^16 and above (2^8 with 32 bits), and where it is cut to 0.
     ///
     /// ```
     /// use host::TscRatio;
@@ -40,13 +41,16 @@ impl TscRatio {
     /// # Ok::<(), host::RatioError>(())
     /// ```
     pub const fn new(guest: Hertz, host: Hertz, fraction_bits: u32) -> Result<Self, RatioError> {
-        if host.0 == 0 {
+        let (guest_khz, host_khz) = (guest.0 as u128 / 1_000, host.0 as u128 / 1_000);
+        if host_khz == 0 {
             return Err(RatioError { guest, host });
         }
-        let exact = ((guest.0 as u128) << Self::FRACTION_BITS) / host.0 as u128;
+        let exact = (guest_khz << Self::FRACTION_BITS) / host_khz;
         let lacking = Self::FRACTION_BITS.saturating_sub(fraction_bits);
         let raw = exact >> lacking << lacking;
-        if raw == 0 || raw > u64::MAX as u128 {
+        // AMD's register has 8 bits before the point, Intel's 16.
+        let whole_bits = if fraction_bits <= 32 { 8 } else { 16 };
+        if raw == 0 || raw >> (Self::FRACTION_BITS + whole_bits) != 0 {
             return Err(RatioError { guest, host });
         }
         Ok(Self(raw as u64))
@@ -66,7 +70,7 @@ impl TscRatio {
 
 /// Two frequencies whose ratio no hardware can apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("TSC scaling from {host} to {guest}: the ratio does not fit 16.48 bits")]
+#[error("TSC scaling from {host} to {guest}: the ratio does not fit the hardware's register")]
 pub struct RatioError {
     /// The guest's TSC frequency.
     pub guest: Hertz,
@@ -95,6 +99,26 @@ impl Source {
         match self {
             Self::Real { rate, .. } | Self::Emulated { rate, .. } => rate,
         }
+    }
+
+    /// The same kind of source at another rate, as KVM_SET_TSC_KHZ makes it; where
+    /// nothing scales, the physical TSC itself runs at the new rate.
+    pub(crate) fn at_rate(
+        self,
+        rate: Hertz,
+        settings: &Settings,
+        now: HostClocks,
+    ) -> Result<Self, RatioError> {
+        Ok(match self {
+            Self::Emulated { .. } => Self::Emulated { since: now.boot, at: self.base(now), rate },
+            Self::Real { .. } if settings.tsc_scaling.is_none() => {
+                Self::Real { ratio: TscRatio::ONE, rate }
+            }
+            Self::Real { .. } => {
+                let plan = TscPlan::new(rate, settings.host_tsc, settings.tsc_scaling)?;
+                Self::Real { ratio: plan.ratio, rate: plan.rate }
+            }
+        })
     }
 
     #[inline]

@@ -4,9 +4,11 @@ use pvclock::Nanos;
 use pvclock::kvm_clock::{TimeUpdate, TimeWriter};
 use pvclock::steal_time::{StealReader, StealWriter};
 
-use crate::GuestMemory;
+use crate::due::OwnFlag;
 use crate::msr::PageMsr;
 use crate::pages::{StealPage, TimePage};
+use crate::tsc::Source;
+use crate::{GuestMemory, HostClocks};
 
 /// The updates due before the vCPU enters the guest again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ impl Due {
 /// One vCPU.
 #[derive(Debug, Clone)]
 pub(crate) struct Vcpu {
+    /// Where its TSC comes from: the base.
+    pub(crate) source: Source,
     /// Its TSC less the base, wrapping.
     pub(crate) tsc_offset: u64,
     /// Where it ran last.
@@ -38,6 +42,8 @@ pub(crate) struct Vcpu {
     pub(crate) system_time: PageMsr,
     pub(crate) steal_time: PageMsr,
     pub(crate) due: Due,
+    /// Whether anything is due, as its thread sees it.
+    pub(crate) flag: OwnFlag,
     /// The content of its time page, in terms of the base.
     pub(crate) snapshot: Option<TimeUpdate>,
     /// Total stolen time, as last measured, and as published in its page.
@@ -46,16 +52,33 @@ pub(crate) struct Vcpu {
 }
 
 impl Vcpu {
-    pub(crate) fn new(tsc_offset: u64) -> Self {
+    pub(crate) fn new(source: Source, tsc_offset: u64) -> Self {
         Self {
+            source,
             tsc_offset,
             physical_cpu: None,
             system_time: PageMsr::default(),
             steal_time: PageMsr::default(),
             due: Due::default(),
+            flag: OwnFlag::default(),
             snapshot: None,
             stolen: Nanos(0),
             stolen_published: Nanos(0),
+        }
+    }
+
+    /// Its TSC.
+    pub(crate) const fn tsc(&self, now: HostClocks) -> u64 {
+        self.source.base(now).wrapping_add(self.tsc_offset)
+    }
+
+    /// Another source, whose base is `by` ahead of the old one's, wrapping: its TSC
+    /// and its snapshot do not move.
+    pub(crate) fn change_source(&mut self, source: Source, by: u64) {
+        self.source = source;
+        self.tsc_offset = self.tsc_offset.wrapping_sub(by);
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.tsc_timestamp = snapshot.tsc_timestamp.wrapping_add(by);
         }
     }
 
@@ -97,6 +120,7 @@ impl Vcpu {
         } else {
             writer.write(&update);
         }
+        memory.written(address, size_of::<TimePage>());
         self.snapshot = Some(snapshot);
     }
 
@@ -112,6 +136,7 @@ impl Vcpu {
         self.stolen_published = self.stolen;
         // No TLB flush can have been requested: CPUID does not offer it.
         StealWriter::new(page).write(Nanos(held.wrapping_add(more)));
+        memory.written(address, size_of::<StealPage>());
     }
 
     /// Sets the flag that it was taken off its physical CPU.
@@ -119,6 +144,7 @@ impl Vcpu {
         let Some(address) = self.steal_time.page() else { return };
         if let Ok(page) = memory.page::<StealPage>(address) {
             StealWriter::new(page).set_preempted();
+            memory.written(address, size_of::<StealPage>());
             // The flag is cleared before it runs again.
             self.due.steal = true;
         }

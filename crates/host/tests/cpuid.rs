@@ -5,7 +5,7 @@ use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
 fn host(kind: Kind) -> GuestClock {
-    let now = HostClocks { tsc: Ticks(0), boot: Nanos(0), real: UnixTime(Nanos(0)) };
+    let now = HostClocks::new(Ticks(0), Nanos(0), UnixTime(Nanos(0)));
     GuestClock::new(Settings::new(kind, Hertz(2_445_428_000)), now).unwrap()
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{HOST_TSC, Rig, SECOND, at};
-use host::{Event, HostClocks, Kind, Settings, TscRatio, VcpuId};
+use host::{Event, Kind, Settings, TscRatio, VcpuId};
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Ticks};
 
@@ -15,7 +15,7 @@ fn a_host_that_wakes_with_a_lower_tsc_lets_no_guest_tsc_go_back() {
     rig.event(Event::HostSuspended, at(20 * SECOND));
     let before = rig.host.guest_tsc(VcpuId(1), at(20 * SECOND)).unwrap();
     // Asleep for an hour; the TSC began anew.
-    let woken = HostClocks { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
+    let woken = at(3_620 * SECOND).with(|new| new.tsc = Ticks(1_000));
     rig.event(Event::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(1), woken), Some(before));
     assert_eq!(rig.host.tsc_offset(VcpuId(0)), Some(before.wrapping_sub(1_000)));
@@ -29,7 +29,7 @@ fn a_host_that_did_not_say_that_it_sleeps_goes_on_from_the_last_entry() {
     let mut rig = Rig::kvm(KVM, 1, at(10 * SECOND));
     rig.host.before_entry(VcpuId(0), at(90 * SECOND), &rig.memory);
     let before = rig.host.guest_tsc(VcpuId(0), at(90 * SECOND)).unwrap();
-    let woken = HostClocks { tsc: Ticks(1_000), ..at(3_620 * SECOND) };
+    let woken = at(3_620 * SECOND).with(|new| new.tsc = Ticks(1_000));
     rig.event(Event::HostResumed, woken);
     assert_eq!(rig.host.guest_tsc(VcpuId(0), woken), Some(before));
 }
@@ -51,6 +51,10 @@ fn a_ratio_has_the_bits_that_its_hardware_has() {
     let [amd, intel] = [32, 48].map(|bits| TscRatio::new(guest, host, bits).unwrap());
     assert_eq!(guest.0 - amd.apply(host.0), 1);
     assert!(amd.apply(1 << 60) < intel.apply(1 << 60));
-    assert!(TscRatio::new(Hertz(1), Hertz(1 << 33), 32).is_err(), "cut to 0");
-    assert!(TscRatio::new(Hertz(1), Hertz(1 << 33), 48).is_ok());
+    let slow = |bits| TscRatio::new(Hertz(1_000), Hertz(1_000 << 33), bits);
+    assert!(slow(32).is_err(), "cut to 0");
+    assert!(slow(48).is_ok());
+    // 2^8 and more do not fit AMD's register.
+    let fast = |bits| TscRatio::new(Hertz(256_000), Hertz(1_000), bits);
+    assert!(fast(32).is_err() && fast(48).is_ok());
 }

@@ -11,7 +11,7 @@ mod document;
 
 use common::{HOST_TSC, Rig, SECOND, at, at_rate};
 use document::Document;
-use host::{Event, GuestClock, HostClocks, Kind, Policy, Restored, Settings, TscRatio, VcpuId};
+use host::{Event, GuestClock, Kind, Policy, Restored, Settings, TscRatio, VcpuId};
 use pvclock::{Hertz, Nanos, Ticks};
 
 const HOST: Document = Document::of(include_str!("../../../docs/protocols/host.md"));
@@ -28,7 +28,7 @@ fn the_step_of_a_host_that_is_steered() {
     let settings = KVM.with(|new| new.never_back = false);
     let mut rig = Rig::kvm(settings, 1, at(0));
     let tsc = at(100 * SECOND).tsc;
-    let now = HostClocks { tsc, ..at(100 * SECOND - 1_000_000) };
+    let now = at(100 * SECOND - 1_000_000).with(|new| new.tsc = tsc);
     let before = rig.guest_reads(0, now).unwrap().0;
     rig.event(Event::TscOffsetChanged { vcpu: VcpuId(0), tsc_offset: 0 }, now);
     rig.enter_all(now);
@@ -59,8 +59,10 @@ fn the_example_of_a_restore() {
         new.tsc_scaling = Some(48);
         new.real_time_error = known(50);
     });
-    let now =
-        HostClocks { tsc: Ticks(122_000_000_087), boot: Nanos(61_000_000_005), ..at(61 * SECOND) };
+    let now = at(61 * SECOND).with(|new| {
+        new.tsc = Ticks(122_000_000_087);
+        new.boot = Nanos(61_000_000_005);
+    });
     let restored = Restored::plan(&saved, &here, Policy::Advance, now).unwrap();
     assert_eq!(restored.clock, Nanos(60_999_999_999));
     assert_eq!(restored.ratio.raw(), 365_917_469_723_852);

@@ -9,8 +9,8 @@ use host::msr::{
 };
 use host::pages::{StealPage, TimePage, WallClockPage};
 use host::{
-    Event, GuestClock, GuestMemory, HostClocks, Kind, Misplaced, MsrError, PerVcpu, PlainMemory,
-    Settings, VcpuId,
+    Event, GuestClock, GuestMemory, Kind, Misplaced, MsrError, PerVcpu, PlainMemory, Settings,
+    VcpuId,
 };
 use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use pvclock::steal_time::StealReader;
@@ -35,15 +35,15 @@ fn an_event_updates_the_pages_of_the_table() {
         (per_vcpu, Event::VcpuMoved { vcpu: VcpuId(0), physical_cpu: 0 }, none, none),
         (KVM, offset(0), all, none),
         (per_vcpu, offset(2), all, none),
-        (KVM, Event::TscFrequencyChanged { frequency: Hertz(2_000_000_000) }, all, none),
+        (KVM, Event::TscFrequencyAdvertised { frequency: Hertz(2_000_000_000) }, all, none),
         (KVM, Event::ClockSet { clock: Nanos(77 * SECOND) }, all, none),
         (KVM, Event::HostSuspended, all, none),
         (KVM, Event::HostResumed, all, none),
         (KVM, Event::HostClocksource { is_tsc: false }, all, none),
         (per_vcpu, Event::HostClocksource { is_tsc: true }, all, none),
         (KVM, Event::HostClocksource { is_tsc: true }, none, none),
-        (KVM, Event::PhysicalCpuAdded { tsc_agrees: true }, none, none),
-        (KVM, Event::PhysicalCpuAdded { tsc_agrees: false }, all, none),
+        (KVM, Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: true }, none, none),
+        (KVM, Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, all, none),
         (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 0 }, none, none),
         (KVM, Event::VcpuCreated { vcpu: VcpuId(3), tsc_offset: 1 }, all, none),
         (KVM, Event::VcpuCreated { vcpu: VcpuId(2), tsc_offset: 1 }, all, none),
@@ -150,8 +150,12 @@ fn each_condition_ends_the_master_clock_and_restores_it() {
     assert!(!rig.host.master_clock(), "the boot vCPU decides");
     rig.register(0, now);
     assert!(rig.host.master_clock());
-    rig.event(Event::PhysicalCpuAdded { tsc_agrees: false }, now);
+    rig.event(Event::PhysicalCpuAdded { physical_cpu: 9, tsc_agrees: false }, now);
     assert_eq!(rig.host.why_per_vcpu(), Some(PerVcpu::PhysicalTscs));
+    rig.event(Event::PhysicalCpuRemoved { physical_cpu: 8 }, now);
+    assert!(!rig.host.master_clock(), "another one");
+    rig.event(Event::PhysicalCpuRemoved { physical_cpu: 9 }, now);
+    assert!(rig.host.master_clock(), "it is gone");
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn the_wall_clock_is_written_once_at_each_write() {
     // The VM's clock was 0 one second after the host's boot.
     let error = zero.plus(Nanos(0)).0.abs_diff(REAL_AT_BOOT + SECOND);
     assert!(error <= 4, "{error} ns");
-    let later = HostClocks { real: units::UnixTime(Nanos(5)), ..at(4 * SECOND) };
+    let later = at(4 * SECOND).with(|new| new.real = units::UnixTime(Nanos(5)));
     rig.event(Event::ClockSet { clock: Nanos(0) }, later);
     rig.enter_all(later);
     assert_eq!(read(&rig), zero);
@@ -351,7 +355,7 @@ fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
     assert_eq!(rig.guest_reads(1, at(7 * SECOND)), Ok(Nanos(2 * SECOND)));
     // Another rate: the TSC continues from its value, and so does the time.
     let frequency = Hertz(2_000_000_000);
-    rig.event(Event::TscFrequencyChanged { frequency }, at(7 * SECOND));
+    rig.event(Event::TscFrequencyAdvertised { frequency }, at(7 * SECOND));
     rig.enter_all(at(7 * SECOND));
     assert_eq!(rig.host.guest_tsc(VcpuId(0), at(8 * SECOND)), Some(4 * SECOND));
     let read = rig.guest_reads(1, at(8 * SECOND)).unwrap().0;
@@ -361,7 +365,7 @@ fn an_emulated_tsc_is_the_hosts_clock_at_the_advertised_frequency() {
 #[test]
 fn a_rate_that_no_page_can_express_is_refused_and_logged() {
     let mut rig = Rig::kvm(KVM, 1, at(SECOND));
-    rig.event(Event::TscFrequencyChanged { frequency: Hertz(999) }, at(SECOND));
+    rig.event(Event::TscFrequencyAdvertised { frequency: Hertz(999) }, at(SECOND));
     assert_eq!(rig.host.settings().advertised_tsc, HOST_TSC);
     let log: Vec<String> = rig.host.log().map(ToString::to_string).collect();
     assert_eq!(

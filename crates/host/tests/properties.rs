@@ -50,7 +50,10 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::HostSuspended),
         Just(Event::HostResumed),
         any::<bool>().prop_map(|is_tsc| Event::HostClocksource { is_tsc }),
-        any::<bool>().prop_map(|tsc_agrees| Event::PhysicalCpuAdded { tsc_agrees }),
+        (0u32..2, any::<bool>()).prop_map(|(physical_cpu, tsc_agrees)| {
+            Event::PhysicalCpuAdded { physical_cpu, tsc_agrees }
+        }),
+        (0u32..2).prop_map(|physical_cpu| Event::PhysicalCpuRemoved { physical_cpu }),
         Just(Event::Paused),
         Just(Event::Resumed),
         Just(Event::Timer),
@@ -58,7 +61,9 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(vcpu, ns)| Event::StealMeasured { vcpu, stolen: Nanos(ns) }),
         vcpu().prop_map(|vcpu| Event::VcpuPreempted { vcpu }),
         (2_500_000_000u64..2_700_000_000)
-            .prop_map(|hz| Event::TscFrequencyChanged { frequency: Hertz(hz) }),
+            .prop_map(|hz| Event::TscFrequencyAdvertised { frequency: Hertz(hz) }),
+        (vcpu(), prop_oneof![Just(HOST_TSC.0), 2_500_000_000u64..2_700_000_000])
+            .prop_map(|(vcpu, hz)| Event::TscRateChanged { vcpu, rate: Hertz(hz) }),
     ]
 }
 
@@ -99,6 +104,11 @@ fn run(rig: &mut Rig, step: Step, ns: &mut u64) {
         }
         Step::Enter { vcpu } => rig.enter(vcpu, at(*ns)),
         Step::Passes { ns: passed } => *ns += passed,
+    }
+    // What a vCPU's thread sees without a lock is what is due.
+    for vcpu in (0..VCPUS).map(VcpuId) {
+        let flag = rig.host.due_flag(vcpu).map(|flag| flag.is_due());
+        assert_eq!(flag.unwrap_or(false), rig.host.due().any(|due| due == vcpu), "{step:?}");
     }
 }
 
@@ -182,7 +192,7 @@ proptest! {
         let mut rig = Rig::kvm(settings, 1, at(ns));
         let mut last = Nanos(0);
         for step in steps {
-            if matches!(step, Step::Event(Event::TscFrequencyChanged { .. })) {
+            if matches!(step, Step::Event(Event::TscFrequencyAdvertised { .. })) {
                 continue;
             }
             run(&mut rig, step, &mut ns);

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::OffsetBound;
 
+use crate::discipline::Adjustment;
 use crate::source::SourceKind;
 use crate::system_clock::ClockError;
 
@@ -26,9 +27,21 @@ pub enum Action {
         /// chronyd has to drop its measurements first and take new ones.
         restart: bool,
     },
+    /// Set the frequency, slew the last microseconds, and call
+    /// [`crate::Keeper::corrected`]. It is made while the clock is right, and
+    /// is not worth a line in a log.
+    Discipline(Adjustment),
+    /// Have another daemon that disciplines the clock drop what it measured
+    /// and measure anew: it does not know of a disruption, or of our step. No
+    /// reply is expected.
+    Restart,
     /// Report the clock's error to the kernel: it was measured just now. No
     /// reply is expected.
     SetError(ClockError),
+    /// Report the clock's probable error to the kernel, ns: it was not
+    /// measured, and follows from what is known of its frequency. The kernel's
+    /// largest error grows by itself. No reply is expected.
+    SetEstimatedError(u64),
     /// Send chronyd this as a sample of a reference clock.
     FeedChronyd(OffsetBound),
     /// Log that the offset is not corrected, and why.

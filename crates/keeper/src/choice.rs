@@ -55,10 +55,15 @@ pub(crate) struct Selected {
     pub(crate) fresh: usize,
     /// How many voices agree, of how many with an offset.
     pub(crate) agreeing: (usize, usize),
+    /// Where the offset certainly is, if enough to hold a right one were
+    /// measured in this sample: the combined offset may be a falseticker's,
+    /// anywhere in the bounds of the others.
+    pub(crate) proven: Option<Interval>,
 }
 
-/// Selects among the candidates at `now_ns`.
-pub(crate) fn choose(candidates: &[Candidate], now_ns: u64) -> Choice {
+/// Selects among the candidates at `now_ns`; of `needed` that agree one is
+/// right.
+pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {
     let voices = voices(candidates, now_ns);
     let bounds: Vec<Interval> = voices.iter().map(|one| one.offset.interval_at(now_ns)).collect();
     let (agreed, is_majority): (Vec<Candidate>, bool) = match agreement(&bounds) {
@@ -69,7 +74,10 @@ pub(crate) fn choose(candidates: &[Candidate], now_ns: u64) -> Choice {
         Agreement::None => (voices.clone(), false),
     };
     let agreeing = if is_majority { agreed.len() } else { 1 };
-    match selected(&agreed, (agreeing, voices.len()), now_ns) {
+    let selected = selected(&agreed, (agreeing, voices.len()), now_ns);
+    let selected =
+        selected.map(|selected| Selected { proven: proven(&agreed, needed, now_ns), ..selected });
+    match selected {
         None => Choice::Nothing,
         Some(selected) if is_majority => Choice::Of(selected),
         Some(selected) => Choice::Contradiction(selected),
@@ -106,7 +114,20 @@ fn selected(together: &[Candidate], agreeing: (usize, usize), now_ns: u64) -> Op
         offset: overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(best.offset),
         fresh: fresh().count(),
         agreeing,
+        proven: None,
     })
+}
+
+/// What the `needed` tightest of those measured in this sample span.
+fn proven(together: &[Candidate], needed: usize, now_ns: u64) -> Option<Interval> {
+    let fresh = together.iter().filter(|one| one.is_fresh);
+    let mut all: Vec<Interval> = fresh.map(|one| one.offset.interval_at(now_ns)).collect();
+    all.sort_by(|one, other| one.bound().total_cmp(&other.bound()));
+    let spanned = |one: Interval, other: &Interval| Interval {
+        low: one.low.min(other.low),
+        high: one.high.max(other.high),
+    };
+    all.get(..needed)?.iter().copied().reduce(|one, other| spanned(one, &other))
 }
 
 /// Where the bounds overlap; none where they do not.
@@ -138,7 +159,7 @@ mod tests {
             offset: OffsetBound { offset_ns, bound_ns, at_monotonic_ns: 0 },
             is_fresh: true,
         };
-        choose(&of.iter().enumerate().map(candidate).collect::<Vec<_>>(), 0)
+        choose(&of.iter().enumerate().map(candidate).collect::<Vec<_>>(), 1, 0)
     }
 
     fn source(choice: Choice) -> usize {
@@ -206,8 +227,8 @@ mod tests {
         let offset = |offset_ns| OffsetBound { offset_ns, bound_ns: 1_000_000, at_monotonic_ns: 0 };
         let server = Candidate { source: 0, kind: Ntp, offset: offset(0), is_fresh: false };
         let rtc = Candidate { source: 1, kind: Rtc, offset: offset(0), is_fresh: true };
-        assert_eq!(choose(&[server, rtc], 0), Choice::Nothing);
-        let choice = choose(&[Candidate { is_fresh: true, ..server }, rtc], 0);
+        assert_eq!(choose(&[server, rtc], 1, 0), Choice::Nothing);
+        let choice = choose(&[Candidate { is_fresh: true, ..server }, rtc], 1, 0);
         assert_eq!(source(choice), 0);
     }
 

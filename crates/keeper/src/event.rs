@@ -69,10 +69,16 @@ pub enum Event {
         /// Why not.
         why: Refusal,
     },
-    /// Another time daemon was started: nothing is corrected while it runs.
-    Paused {
+    /// Another time daemon disciplines the clock from now on, or none does:
+    /// beside one only steps are made.
+    DaemonBeside {
         /// That daemon.
-        daemon: TimeKeeperKind,
+        daemon: Option<TimeKeeperKind>,
+    },
+    /// The learnt frequency could not be read or stored.
+    FrequencyFile {
+        /// The file, and why.
+        why: String,
     },
     /// The clock is right: once after each start, disruption and step.
     Synchronised(Basis),

@@ -12,11 +12,15 @@
 //! docs/design/keep.md; the code of that table is `judge`'s `reason`.
 
 mod chronyd;
+mod decide;
+mod disciplined;
 mod explained;
 mod judge;
+mod known;
 mod phase;
 mod polled;
 mod reconfigure;
+mod reported;
 mod view;
 
 use std::collections::VecDeque;
@@ -25,16 +29,18 @@ use disruptions::{Disruption, Kind};
 use units::OffsetBound;
 
 use crate::action::{Action, Cause, Refusal};
-use crate::choice::{Candidate, Choice, choose};
+use crate::discipline::Discipline;
 use crate::offset::Offset;
-use crate::policy::Policy;
+use crate::policy::{Corrector, Policy};
 use crate::rate_limit::RateLimit;
 use crate::slewing::Slewing;
 use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
 use explained::Explained;
+pub use known::Known;
 use phase::{Phase, Stage};
-use polled::{Polled, SECOND_NS};
+use polled::Polled;
+use reported::Reported;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
 
 /// Requests to one server back to back: three for each of the steps that a
@@ -60,6 +66,11 @@ pub struct Keeper {
     /// What the disruptions since the clock was right account for.
     explained: Explained,
     slewing: Option<Slewing>,
+    /// The last offset that was no reason for a step, since the clock was
+    /// disturbed or stepped.
+    known: Option<OffsetBound>,
+    /// The clock shows a time that cannot be: it has to be given its date.
+    is_unset: bool,
     /// A step of ours that the next sample will detect: by how much, and when.
     own_step: Option<(i64, u64)>,
     chronyd: Chronyd,
@@ -67,8 +78,8 @@ pub struct Keeper {
     pending: Option<Action>,
     /// What it carries out next.
     queued: VecDeque<Action>,
-    /// When the clock's error was last reported to the kernel.
-    reported_ns: u64,
+    discipline: Discipline,
+    reported: Reported,
     /// The last refusal, and when.
     refused: Option<(Refusal, u64)>,
 }
@@ -85,11 +96,14 @@ impl Keeper {
             stage: Stage::Done,
             explained: Explained::default(),
             slewing: None,
+            known: None,
+            is_unset: false,
             own_step: None,
             chronyd: Chronyd::default(),
             pending: None,
             queued: VecDeque::new(),
-            reported_ns: 0,
+            discipline: Discipline::default(),
+            reported: Reported::default(),
             refused: None,
         }
     }
@@ -99,6 +113,7 @@ impl Keeper {
     pub fn sample(&mut self, now_ns: u64, disruptions: &[Disruption]) {
         self.sources.iter_mut().for_each(Polled::begin);
         for disruption in disruptions {
+            self.disturb_frequency(disruption);
             // A leap second leaves the clock right, and old offsets wrong.
             if disruption.kinds.only() == Some(Kind::ClockSet)
                 && matches!(self.phase, Phase::Settled)
@@ -254,17 +269,18 @@ impl Keeper {
     pub fn corrected(&mut self, now_ns: u64, is_made: bool) {
         match self.pending.take() {
             // A failed one counts as well: it is not tried in each sample.
-            Some(Action::Slew(by)) => {
-                let by_ns = if is_made { by.by_ns } else { 0 };
-                self.slewing = Some(Slewing { by_ns, since_ns: now_ns });
-            }
+            Some(Action::Slew(by)) => self.slewed(now_ns, if is_made { by.by_ns } else { 0 }),
             Some(Action::Step(by)) if is_made => {
                 self.moved_by(by.source);
                 self.explained.moved(by.by_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 self.slewing = None;
+                self.discipline.disturbed(0);
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
+                if self.policy.corrector == Corrector::Beside {
+                    self.queued.push_back(Action::Restart);
+                }
             }
             Some(Action::Makestep { by, restart }) => {
                 self.chronyd.commanded(now_ns, by, restart);
@@ -275,12 +291,15 @@ impl Keeper {
                     self.sources.iter_mut().for_each(|source| source.forget(due_ns));
                 }
             }
+            Some(Action::Discipline(by)) if is_made => self.discipline.adjusted(now_ns, by),
+            Some(Action::Discipline(_)) => self.discipline.failed(),
             _ => {}
         }
     }
 
     /// The clock is, or will be, where that source has it: to be verified.
     fn moved_by(&mut self, source: usize) {
+        (self.known, self.is_unset) = (None, false);
         self.phase = Phase::Corrected(self.phase.cause());
         if self.sources[source].kind != SourceKind::Rtc {
             self.sources.iter_mut().for_each(Polled::unlearn);
@@ -298,7 +317,8 @@ impl Keeper {
 
     /// Nothing measured before counts any more, but for the offset of `moved`.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
-        self.phase = Phase::Disturbed(cause);
+        (self.phase, self.known) = (Phase::Disturbed(cause), None);
+        self.discipline.disturbed(0);
         for (index, source) in self.sources.iter_mut().enumerate() {
             if Some(index) != moved {
                 source.forget(now_ns);
@@ -328,56 +348,6 @@ impl Keeper {
             self.own_step = None;
         }
         is_own
-    }
-
-    /// Offsets measured before this do not count any more.
-    fn oldest_ns(&self, now_ns: u64) -> u64 {
-        let for_ns = self.policy.poll_ns.saturating_mul(2).saturating_add(5 * SECOND_NS);
-        now_ns.saturating_sub(for_ns)
-    }
-
-    fn candidates(&self, now_ns: u64) -> Vec<Candidate> {
-        let oldest_ns = self.oldest_ns(now_ns);
-        let candidate = |(index, source): (usize, &Polled)| {
-            let offset = source.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns)?;
-            let (kind, is_fresh) = (source.kind, source.is_fresh);
-            Some(Candidate { source: index, kind, offset, is_fresh })
-        };
-        self.sources.iter().enumerate().filter_map(candidate).collect()
-    }
-
-    /// Corrects by the host's clock what a disruption accounts for, where
-    /// servers are to be polled: one that is unreachable costs a second.
-    fn decide_by_host(&mut self, now_ns: u64) -> Option<Action> {
-        let is_server_wanted = self.sources.iter().any(|source| source.is_wanted);
-        if !is_server_wanted || self.stage != Stage::Local {
-            return None;
-        }
-        self.stage = Stage::Servers;
-        let Choice::Of(selected) = choose(&self.candidates(now_ns), now_ns) else { return None };
-        let may = selected.kind.is_local() && selected.kind.needs_no_second();
-        let is_off = !selected.offset.is_within(self.policy.tolerance_ns);
-        (may && is_off && self.is_accounted_for(&selected.offset, now_ns))
-            .then(|| self.judge(now_ns, &selected))?
-    }
-
-    fn decide(&mut self, now_ns: u64) -> Option<Action> {
-        let candidates = self.candidates(now_ns);
-        match choose(&candidates, now_ns) {
-            Choice::Nothing => self.continue_round(now_ns),
-            Choice::Contradiction(selected) => {
-                let correction = self.correction(&selected);
-                self.refuse(now_ns, correction, Refusal::Contradiction)
-            }
-            Choice::Of(selected) => {
-                let action = self.judge(now_ns, &selected);
-                if self.stage != Stage::Done || !self.is_to_be_fed(&selected, now_ns) {
-                    return action;
-                }
-                self.queued.extend(action);
-                Some(Action::FeedChronyd(selected.offset))
-            }
-        }
     }
 
     /// Notes what the driver carries out.

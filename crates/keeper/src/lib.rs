@@ -7,8 +7,11 @@
 
 mod action;
 mod choice;
+mod discipline;
 pub mod event;
+mod frequency;
 mod keeper;
+mod learnt;
 mod offset;
 mod policy;
 mod rate_limit;
@@ -17,7 +20,10 @@ mod source;
 mod system_clock;
 
 pub use action::{Action, Cause, Correction, Refusal};
-pub use keeper::{ClockState, Keeper, Next, SourceState, SourceView, View};
+pub use discipline::Adjustment;
+pub use frequency::Frequency;
+pub use keeper::{ClockState, Keeper, Known, Next, SourceState, SourceView, View};
+pub use learnt::{Learnt, LearntError};
 pub use policy::{Corrector, Policy};
 pub use slewing::{SLEW_PPM, Slewing};
 pub use source::SourceKind;

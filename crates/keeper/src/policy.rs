@@ -36,6 +36,9 @@ pub struct Policy {
 pub enum Corrector {
     /// The kernel, by adjtimex(2) from this process.
     Kernel,
+    /// Another daemon, by its own sources; this process steps the clock where
+    /// that is due, and has the daemon measure anew.
+    Beside,
     /// chronyd; this process never sets the clock.
     Chronyd {
         /// It is sent `makestep`.

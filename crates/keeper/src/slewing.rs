@@ -25,6 +25,12 @@ impl Slewing {
         i64::try_from(left).unwrap_or(i64::MAX) * self.by_ns.signum()
     }
 
+    /// When the kernel is done, at the latest: it begins with the next second.
+    pub(crate) fn ends_ns(&self) -> u64 {
+        let takes_ns = self.by_ns.unsigned_abs().saturating_mul(1_000_000 / SLEW_PPM);
+        self.since_ns.saturating_add(takes_ns).saturating_add(2_000_000_000)
+    }
+
     /// Whether it is the largest possible, and less than half done.
     pub(crate) fn is_long(&self, wanted_ns: i64, now_ns: u64) -> bool {
         let left_ns = self.left_ns(now_ns);

@@ -43,4 +43,18 @@ pub trait SystemClock {
     /// # Errors
     /// Not permitted.
     fn set_error(&mut self, error: ClockError) -> Result<(), Self::Error>;
+
+    /// Has the kernel report that the clock is probably off by this
+    /// (ADJ_ESTERROR), and leaves its status.
+    ///
+    /// # Errors
+    /// Not permitted.
+    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Self::Error>;
+
+    /// Sets the frequency correction (ADJ_FREQUENCY), parts per billion:
+    /// positive makes the clock faster. It stays if the caller is killed.
+    ///
+    /// # Errors
+    /// Not permitted.
+    fn set_frequency(&mut self, ppb: f64) -> Result<(), Self::Error>;
 }

@@ -1,11 +1,12 @@
 //! While fewer than half of the independent sources lie, no correction leaves
 //! the clock further from the truth than it was, or than the right sources'
-//! bounds allow; and no error reported to the kernel is smaller than the clock's, but for
-//! those bounds.
+//! bounds allow; no frequency that is set is further from the oscillator's than
+//! the one before, nor claimed to be known better than it is; and no error
+//! reported to the kernel is smaller than the clock's, but for those bounds.
 //!
 //! Each history is made from its number: which sources there are, which of
-//! them lie in concert and by how much, how wrong the clock is at the start,
-//! and then pauses that are detected or not, outages, lies that change. The
+//! them lie in concert and by how much, how wrong the clock is at the start, how
+//! fast its oscillator is, and then pauses that are detected or not, outages, lies that change. The
 //! host lies with all of its faces, its RTC included.
 //!
 //! `PARACHRON_HISTORIES=1000000 cargo test --release -p parachron-keeper --test
@@ -18,6 +19,9 @@ use model::{MS, Machine, S, Source};
 
 /// Histories in an ordinary run.
 const HISTORIES: u64 = 3000;
+
+/// The kernel's unit, 2^-16 ppm.
+const FREQUENCY_UNIT_PPB: f64 = 1000.0 / 65_536.0;
 
 /// xorshift64* (Vigna, 2016).
 struct Random(u64);
@@ -49,6 +53,7 @@ impl Random {
 }
 
 /// The faces of one host, and servers: by voice.
+#[derive(Debug)]
 struct Fleet {
     sources: Vec<Source>,
     /// Indices of the sources of each voice.
@@ -140,12 +145,29 @@ fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
     }
 }
 
+/// What the frequencies that were set are beside the oscillator's.
+fn check_frequency(machine: &Machine) -> Result<(), String> {
+    for (before, after) in &machine.clock.frequencies {
+        if after.abs() > before.abs() + FREQUENCY_UNIT_PPB {
+            return Err(format!("an error of {before} ppb became {after} ppb"));
+        }
+    }
+    let error_ppb = machine.clock.rate_error_ppb();
+    match machine.keeper.frequency() {
+        Some(known) if error_ppb.abs() > known.uncertainty_ppb => {
+            Err(format!("the frequency is off by {error_ppb} ppb, and claimed to be {known:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Runs a history; what it did that it must not.
-fn run(history: u64) -> Result<usize, String> {
+fn run(history: u64) -> Result<(usize, usize), String> {
     let random = &mut Random::new(history);
     let fleet = Fleet::new(random);
     let policy = Policy::default();
-    let mut machine = Machine::new(policy.clone(), &fleet.sources, 0, history);
+    let drift_ppm = if random.one_in(2) { 0 } else { random.below(401) as i64 - 200 };
+    let mut machine = Machine::new(policy.clone(), &fleet.sources, drift_ppm, history);
     let by_ns = random.lie_ns();
     lie(&mut machine, &fleet, by_ns);
     // How wrong a clock is, an RTC alone cannot show: it shows by how much more.
@@ -181,6 +203,7 @@ fn run(history: u64) -> Result<usize, String> {
             allowed_ns += fleet.bound_ns();
         }
     }
+    check_frequency(&machine).map_err(|why| format!("history {history}: {why}, {fleet:#?}"))?;
     for (reported_ns, error_ns) in &machine.clock.max_errors {
         if error_ns.saturating_sub(*reported_ns) > allowed_ns {
             return Err(format!(
@@ -189,19 +212,22 @@ fn run(history: u64) -> Result<usize, String> {
             ));
         }
     }
-    Ok(machine.corrections.len())
+    Ok((machine.corrections.len(), machine.clock.frequencies.len()))
 }
 
 #[test]
 fn a_right_clock_is_never_made_worse() {
     let wanted = std::env::var("PARACHRON_HISTORIES").ok();
     let histories = wanted.map_or(HISTORIES, |count| count.parse().expect("a number"));
-    let mut corrections = 0;
+    let (mut corrections, mut frequencies) = (0, 0);
     let mut failures = Vec::new();
     let one = std::env::var("PARACHRON_HISTORY").ok().map(|one| one.parse().expect("a number"));
     for history in one.map_or(0..histories, |one: u64| one..one + 1) {
         match run(history) {
-            Ok(made) => corrections += made as u64,
+            Ok((made, set)) => {
+                corrections += made as u64;
+                frequencies += set as u64;
+            }
             Err(why) => failures.push(why),
         }
     }
@@ -213,4 +239,5 @@ fn a_right_clock_is_never_made_worse() {
     );
     // It is no great thing to be harmless by doing nothing.
     assert!(corrections > histories / 2, "{corrections} corrections in {histories} histories");
+    assert!(frequencies > histories / 10, "{frequencies} frequencies in {histories} histories");
 }

@@ -1,69 +1,194 @@
-//! The VM's kvm-clock: KVM_GET_CLOCK, KVM_SET_CLOCK and KVM_KVMCLOCK_CTRL.
+//! The VM's kvm-clock: KVM_GET_CLOCK and KVM_SET_CLOCK.
+//!
+//! Since Linux 5.16 KVM_GET_CLOCK returns the clock with the time of day and the TSC of
+//! one moment, and KVM_SET_CLOCK adds the time of day that passed since one that it is
+//! given. So a clock is set *as of* a moment: what passes on the way to the kernel is
+//! added there, whatever the policy. Then it is read back: what is left over is
+//! corrected, a few times, and told.
 
-use host::{ClockPlan, HostClocks, Policy};
+use host::{ClockPlan, HostClocks, Policy, StepBound};
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME, kvm_clock_data};
-use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
-use crate::{Error, host_clock};
+use crate::host_clock::Reading;
+use crate::{Error, Host, HostTsc, Vm};
 
-/// kvm-clock, and the host's clocks of the same moment: KVM's own where it
-/// returns them (Linux 5.16), else ours around the call.
+/// Tries of a reading that a leap second may spoil.
+const READS: u32 = 3;
+/// How often a clock is set until it is as it should be.
+const SETS: u32 = 8;
+/// What is good enough, ns: the kernel reads two clocks one after the other.
+const GOOD_NS: u64 = 8;
+/// What the kernel may be late by; beyond it the time of day stepped.
+const LATE_NS: u64 = 100_000;
+/// Two clocks, each cut to whole ns when it is written and when it is read.
+const ROUNDING_NS: u64 = 4;
+
+/// kvm-clock, and the host's clocks of the same moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SavedClock {
+    /// kvm-clock.
+    pub clock: Nanos,
+    /// The host's clocks.
+    pub taken: HostClocks,
+    /// How far the host's TSC and time of day may be from that moment: 0 where KVM
+    /// returned them.
+    pub width: Nanos,
+    /// How far its boot clock may be.
+    pub boot_width: Nanos,
+}
+
+/// A clock that was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoredClock {
+    /// Where it continued, as of `since`.
+    pub plan: ClockPlan,
+    /// The host's clocks when the restore began: `plan` is the span from the save to
+    /// then, and what passed since.
+    pub began: HostClocks,
+    /// The host's clocks when it was read back: the TSCs continue from there.
+    pub since: HostClocks,
+    /// Its value then less the planned one, ns, as measured.
+    pub left_over_ns: i64,
+    /// How far that measurement may be off.
+    pub width: Nanos,
+    /// How large a step the guest can see, what was left over included.
+    pub step: StepBound,
+}
+
+/// kvm-clock, and the host's clocks of the same moment: KVM's own where it returns
+/// them, else the middle of two readings around the call.
 ///
 /// # Errors
 /// KVM's own.
-pub fn save_clock(vm: &VmFd) -> Result<(Nanos, HostClocks), Error> {
-    let mut taken = host_clock::read();
-    let data = vm.get_clock().map_err(Error::call("KVM_GET_CLOCK"))?;
-    let both = KVM_CLOCK_REALTIME | KVM_CLOCK_HOST_TSC;
-    if data.flags & both == both {
-        taken.real = UnixTime(Nanos(data.realtime));
-        taken.tsc = Ticks(data.host_tsc);
+pub fn save_clock(vm: &impl Vm, host: HostTsc) -> Result<SavedClock, Error> {
+    let mut reads = 0;
+    loop {
+        reads += 1;
+        let (saved, is_whole) = save_once(vm, host)?;
+        if is_whole || reads == READS {
+            return Ok(saved);
+        }
     }
-    Ok((Nanos(data.clock), taken))
 }
 
-/// Sets kvm-clock to where `clock` continues, which was saved at the real time
-/// `taken_at`; returns its value after that. With `Advance` KVM itself adds the
-/// real time that passed, up to the moment at which it sets the clock.
-///
-/// Set each vCPU's TSC before: KVM records the TSC that belongs to the clock.
+/// And whether no leap second came in between, which changes TAI's offset.
+fn save_once(vm: &impl Vm, host: HostTsc) -> Result<(SavedClock, bool), Error> {
+    let Reading { clocks: before, width } = vm.host_clocks();
+    let data = vm.get_clock()?;
+    let after = vm.host_clocks().clocks;
+    let is_whole = before.tai_offset_s == after.tai_offset_s;
+    let reading_ns = ns_of(width, host).div_ceil(2);
+    let span_ns = ns_of(after.tsc.0.wrapping_sub(before.tsc.0), host);
+    let both = KVM_CLOCK_REALTIME | KVM_CLOCK_HOST_TSC;
+    let is_paired = data.flags & both == both;
+    let (tsc, since_ns) = if is_paired {
+        (data.host_tsc, ns_of(data.host_tsc.saturating_sub(before.tsc.0), host))
+    } else {
+        let half = after.tsc.0.wrapping_sub(before.tsc.0) / 2;
+        (before.tsc.0.wrapping_add(half), span_ns / 2)
+    };
+    let real = if is_paired { data.realtime } else { before.real.0.0.saturating_add(since_ns) };
+    let boot = Nanos(before.boot.0.saturating_add(since_ns));
+    let taken = HostClocks::new(Ticks(tsc), boot, UnixTime(Nanos(real)));
+    let width = if is_paired { 0 } else { span_ns.div_ceil(2) + reading_ns };
+    let saved = SavedClock {
+        clock: Nanos(data.clock),
+        taken: taken.with(|new| new.tai_offset_s = before.tai_offset_s),
+        width: Nanos(width),
+        boot_width: Nanos(width.max(reading_ns)),
+    };
+    Ok((saved, is_whole))
+}
+
+/// Sets kvm-clock to where `saved` continues. `saved_error` is how far the saving
+/// host's time of day was off, where that is known. Each vCPU has its
+/// [rate](crate::SavedTsc::restore_rate); its TSC is
+/// [restored](crate::SavedTsc::restore) after.
 ///
 /// # Errors
 /// KVM's own, or the sum exceeds 64 bits.
 pub fn restore_clock(
-    vm: &VmFd,
-    clock: Nanos,
-    taken_at: UnixTime,
+    vm: &impl Vm,
+    saved: &SavedClock,
+    saved_error: Option<Nanos>,
+    host: &Host,
     policy: Policy,
-) -> Result<Nanos, Error> {
-    let realtime = (policy == Policy::Advance).then_some(taken_at.0.0);
-    let data = kvm_clock_data {
-        clock: clock.0,
-        flags: realtime.map_or(0, |_| KVM_CLOCK_REALTIME),
-        realtime: realtime.unwrap_or(0),
-        ..Default::default()
-    };
-    if vm.set_clock(&data).is_err() {
-        // Before 5.16 the flag does not exist: the sum is computed here.
-        let plan = ClockPlan::new(clock, taken_at, policy, host_clock::read().real)?;
-        let data = kvm_clock_data { clock: plan.clock.0, ..Default::default() };
-        vm.set_clock(&data).map_err(Error::call("KVM_SET_CLOCK"))?;
+) -> Result<RestoredClock, Error> {
+    let mut now = save_clock(vm, host.tsc)?;
+    if now.width.0 > 0 {
+        // A VM that never ran pairs clock and TSC from when its clock was set.
+        let clock = saved.clock.0;
+        vm.set_clock(&kvm_clock_data { clock, ..Default::default() })?;
+        now = save_clock(vm, host.tsc)?;
     }
-    Ok(Nanos(vm.get_clock().map_err(Error::call("KVM_GET_CLOCK"))?.clock))
+    let plan = ClockPlan::new(saved.clock, saved.taken, policy, now.taken)?;
+    let (mut clock, mut as_of, mut lead_ns, mut sets) = (plan.clock, now.taken, 0_i64, 0);
+    let (is, left_over_ns) = loop {
+        sets += 1;
+        set(vm, Nanos(clock.0.saturating_add_signed(lead_ns)), as_of)?;
+        let is = save_clock(vm, host.tsc)?;
+        let passed = ns_of(is.taken.tsc.0.wrapping_sub(now.taken.tsc.0), host.tsc);
+        let should = plan.clock.0.saturating_add(passed);
+        let left_over = is.clock.0.wrapping_sub(should).cast_signed();
+        if left_over.unsigned_abs() <= GOOD_NS.max(is.width.0) || sets == SETS {
+            break (is, left_over);
+        }
+        // As of this reading: the time of day may have stepped since the last. What the
+        // kernel is late by is much the same each time.
+        (clock, as_of) = (Nanos(should), is.taken);
+        if left_over.unsigned_abs() < LATE_NS {
+            lead_ns -= left_over;
+        }
+    };
+    let widths = match policy {
+        Policy::Hold => [saved.boot_width, now.boot_width],
+        _ => [saved.width, now.width],
+    };
+    let left_over = left_over_ns.unsigned_abs().saturating_add(ROUNDING_NS);
+    let here = widths.iter().fold(left_over, |sum, width| sum.saturating_add(width.0));
+    let here = here.saturating_add(is.width.0);
+    let by_real = policy == Policy::Advance;
+    let errors = saved_error.zip(host.real_error).map(|(then, now)| then.0.saturating_add(now.0));
+    let real = if by_real { errors.unwrap_or(0).saturating_add(plan.real_time_back.0) } else { 0 };
+    let step = StepBound {
+        bound: Nanos(here.saturating_add(real)),
+        without_real_time: by_real && errors.is_none(),
+        without_tai: by_real && plan.without_tai,
+    };
+    let plan = plan.read_back(is.clock);
+    Ok(RestoredClock {
+        plan,
+        began: now.taken,
+        since: is.taken,
+        left_over_ns,
+        width: is.width,
+        step,
+    })
 }
 
-/// Raises GUEST_STOPPED at the next update of this vCPU's page; `false` where
-/// the guest has no page.
-///
-/// # Errors
-/// KVM's own.
-pub fn announce_stop(vcpu: &VcpuFd) -> Result<bool, Error> {
-    match vcpu.kvmclock_ctrl() {
-        Ok(()) => Ok(true),
-        // The guest has no page (kvm_set_guest_paused, arch/x86/kvm/x86.c).
-        Err(error) if error.errno() == libc::EINVAL => Ok(false),
-        Err(error) => Err(Error::Call { call: "KVM_KVMCLOCK_CTRL", error }),
+/// As of the reading `now`.
+fn set(vm: &impl Vm, clock: Nanos, now: HostClocks) -> Result<(), Error> {
+    let data = kvm_clock_data {
+        clock: clock.0,
+        flags: KVM_CLOCK_REALTIME,
+        realtime: now.real.0.0,
+        ..Default::default()
+    };
+    if vm.set_clock(&data).is_ok() {
+        return Ok(());
     }
+    // Before 5.16 the flag does not exist: the sum is computed here.
+    let passed = vm.host_clocks().clocks.boot.0.saturating_sub(now.boot.0);
+    let data = kvm_clock_data { clock: clock.0.saturating_add(passed), ..Default::default() };
+    vm.set_clock(&data)
+}
+
+/// By the rate that KVM computes its clock with.
+fn ns_of(cycles: u64, host: HostTsc) -> u64 {
+    let ns = u128::from(cycles) * 1_000_000_000 / u128::from(host.frequency.0.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,7 @@
 //! Why a clock is not saved or restored.
 
+use pvclock::Hertz;
+
 /// Why a clock is not saved or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,36 @@ pub enum Error {
         /// vCPUs of this VM.
         here: usize,
     },
+    /// KVM would run a TSC faster than the host's in catch-up mode: it stands still and
+    /// jumps at each entry (tsc_catchup, arch/x86/kvm/x86.c).
+    #[error(
+        "KVM does not scale here: a TSC of {guest} on a host of {host} would be in catch-up mode, which jumps"
+    )]
+    CatchUp {
+        /// The guest's rate.
+        guest: Hertz,
+        /// The host's rate.
+        host: Hertz,
+    },
+    /// KVM cannot run a TSC slower than the host's.
+    #[error("KVM does not scale here: it cannot run a TSC of {guest} on a host of {host}")]
+    TooSlow {
+        /// The guest's rate.
+        guest: Hertz,
+        /// The host's rate.
+        host: Hertz,
+    },
+    /// A clock is held on the host and boot that saved it alone.
+    #[error("hold: the clock was saved on another boot of this host, or on another host")]
+    OtherBoot,
+    /// The guest's local timer could not be set.
+    #[error("KVM refuses {value:#x} for MSR {msr:#x}")]
+    Msr {
+        /// The register.
+        msr: u32,
+        /// The value.
+        value: u64,
+    },
     /// The saved clock cannot continue on this host.
     #[error(transparent)]
     Restore(#[from] host::RestoreError),
@@ -30,6 +62,10 @@ impl Error {
     pub(crate) fn call(call: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Self {
         move |error| Self::Call { call, error }
     }
+}
+
+pub(crate) fn no_memory(call: &'static str) -> Error {
+    Error::Call { call, error: kvm_ioctls::Error::new(libc::ENOMEM) }
 }
 
 impl From<host::RatioError> for Error {

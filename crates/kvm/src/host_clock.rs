@@ -23,23 +23,31 @@ const TRIES: u32 = 5;
 /// The time that this host has slept since it booted, ns, as last measured.
 static SLEPT: AtomicU64 = AtomicU64::new(0);
 
-/// A reading, and how many cycles it took: none of its clocks differs from its
-/// TSC by more than half of them.
-pub fn read_with_width() -> (HostClocks, u64) {
+/// The host's clocks, and how far apart they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// The clocks.
+    pub clocks: HostClocks,
+    /// None of the clocks differs from the TSC by more than half of these cycles.
+    pub width: u64,
+}
+
+/// A reading: the tightest of a few.
+pub fn read_with_width() -> Reading {
     let slept = slept_ns();
     let mut best = once(slept);
     for _ in 1..TRIES {
         let next = once(slept);
-        if next.1 < best.1 {
+        if next.width < best.width {
             best = next;
         }
     }
     best
 }
 
-/// A reading.
+/// The clocks of a reading.
 pub fn read() -> HostClocks {
-    read_with_width().0
+    read_with_width().clocks
 }
 
 /// The boot clock alone.
@@ -48,19 +56,31 @@ pub fn boot() -> Nanos {
     Nanos(ns(libc::CLOCK_MONOTONIC_RAW).wrapping_add(slept))
 }
 
-fn once(slept_ns: u64) -> (HostClocks, u64) {
+fn once(slept_ns: u64) -> Reading {
     let before = Tsc.read_ordered();
     let raw = ns(libc::CLOCK_MONOTONIC_RAW);
-    let between = Tsc.read_ordered();
-    // Read some 30 ns after the boot clock: the wall clock needs milliseconds.
     let real = ns(libc::CLOCK_REALTIME);
-    let width = between.wrapping_sub(before);
-    let reading = HostClocks {
-        tsc: Ticks(before.wrapping_add(width / 2)),
-        boot: Nanos(raw.wrapping_add(slept_ns)),
-        real: UnixTime(Nanos(real)),
-    };
-    (reading, width)
+    let width = Tsc.read_ordered().wrapping_sub(before);
+    let tsc = Ticks(before.wrapping_add(width / 2));
+    let boot = Nanos(raw.wrapping_add(slept_ns));
+    let clocks = HostClocks::new(tsc, boot, UnixTime(Nanos(real)));
+    // TAI goes on through a leap second: read after the time of day, it shows the
+    // offset that was valid then.
+    let tai_offset_s = tai_offset_s(real, ns(libc::CLOCK_TAI));
+    Reading { clocks: clocks.with(|new| new.tai_offset_s = tai_offset_s), width }
+}
+
+/// Whole seconds; Linux keeps 0 until a daemon tells it the offset.
+fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
+    let seconds = (tai.wrapping_sub(real).cast_signed() + 500_000_000).div_euclid(1_000_000_000);
+    i32::try_from(seconds).ok().filter(|&seconds| seconds != 0)
+}
+
+/// The random name of this boot (/proc/sys/kernel/random/boot_id), if it can be read:
+/// clocks are held on one boot alone.
+pub fn boot_id() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// Linux has all of the clocks read here since 2.6.39: no call fails.
@@ -101,6 +121,13 @@ mod tests {
         assert_eq!(slept_by(5_000_000_000, 1_000, 5_000_009_000, 10_000), 5_000_000_000);
         // A sleep after the boot clock was read is found by the next reading.
         assert_eq!(slept_by(0, 1_000, 1_010, 5_000_001_020), 0);
+    }
+
+    #[test]
+    fn the_offset_of_tai_is_whole_seconds_or_unknown() {
+        let real = 1_800_000_000_000_000_000;
+        assert_eq!(tai_offset_s(real, real + 37_000_000_040), Some(37));
+        assert_eq!(tai_offset_s(real, real + 40), None);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+mod calls;
 mod clock;
 mod error;
 pub mod host_clock;
+mod saved;
 mod state;
 mod tsc;
 
-pub use clock::{announce_stop, restore_clock, save_clock};
+pub use calls::{Vcpu, Vm};
+pub use clock::{RestoredClock, SavedClock, restore_clock, save_clock};
 pub use error::Error;
-pub use state::{ClockState, RestoredClock, restore, save};
-pub use tsc::{HostTsc, RestoredTsc, SavedTsc, set_tsc_offset, tsc_offset};
+pub use saved::DecodeError;
+pub use state::{ClockState, Host, Restored, restore, save};
+pub use tsc::{HostTsc, RestoredTsc, SavedTsc};

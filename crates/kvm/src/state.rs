@@ -2,64 +2,115 @@
 //!
 //! The order is what matters, and what goes wrong in the field:
 //!
-//! 1. the TSC's frequency, because 2 and 3 depend on it;
-//! 2. each vCPU's TSC, by its offset;
-//! 3. KVM_SET_CLOCK, which records the TSC that belongs to the clock;
-//! 4. KVM_KVMCLOCK_CTRL, so that the guest learns that it was stopped: the flag
+//! 1. each vCPU's TSC frequency, because offsets are in cycles of it;
+//! 2. KVM_SET_CLOCK, read back: clock and TSC of one moment;
+//! 3. each vCPU's TSC, by its offset, to continue with the clock from that moment;
+//! 4. TSC_ADJUST and the TSC deadline, which count in the TSC; the guest's pages;
+//! 5. KVM_KVMCLOCK_CTRL, so that the guest learns that it was stopped: the flag
 //!    lives in the page, and one raised before the save may not be in it;
-//! 5. the vCPUs run. Setting the clock later makes some guests hang for minutes
+//! 6. the vCPUs run. Setting the clock later makes some guests hang for minutes
 //!    (cloud-hypervisor issue 7930).
 //!
-//! The kernel's document sets the clock before the offsets
-//! (Documentation/virt/kvm/devices/vcpu.rst, 4.1). Both orders work: an offset
-//! set later has KVM compute its pages again from the same clock.
+//! That is the kernel's own procedure (Documentation/virt/kvm/devices/vcpu.rst, 4.1).
+//! An offset set after the clock has KVM compute its pages again, from the same clock.
 
-use host::{ClockPlan, HostClocks, Policy, RestoreError, VcpuId};
-use kvm_ioctls::{VcpuFd, VmFd};
+use host::{Policy, VcpuId};
+use kvm_ioctls::Kvm;
 use pvclock::Nanos;
 
 use crate::{
-    Error, HostTsc, RestoredTsc, SavedTsc, announce_stop, host_clock, restore_clock, save_clock,
+    Error, HostTsc, RestoredClock, RestoredTsc, SavedClock, SavedTsc, Vcpu, Vm, host_clock,
+    restore_clock, save_clock,
 };
 
-/// Two pages, each cut to whole ns when it is written and when it is read.
-const ROUNDING_NS: u64 = 4;
-
-/// The clocks of a VM that KVM keeps, saved.
+/// What is known of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Host {
+    /// Its TSC.
+    pub tsc: HostTsc,
+    /// How far its time of day is off at most, if its NTP daemon says.
+    pub real_error: Option<Nanos>,
+    /// Its boot: [`host_clock::boot_id`].
+    pub boot_id: Option<String>,
+}
+
+impl Host {
+    /// A host of which no more is known.
+    pub const fn new(tsc: HostTsc) -> Self {
+        Self { tsc, real_error: None, boot_id: None }
+    }
+
+    /// This host.
+    ///
+    /// # Errors
+    /// KVM's own.
+    pub fn query(kvm: &Kvm) -> Result<Self, Error> {
+        Ok(Self { boot_id: host_clock::boot_id(), ..Self::new(HostTsc::query(kvm)?) })
+    }
+
+    /// The same, with a bound of the error of its time of day.
+    #[must_use]
+    pub fn with_real_error(self, error: Nanos) -> Self {
+        Self { real_error: Some(error), ..self }
+    }
+}
+
+/// The clocks of a VM that KVM keeps, saved. [`to_json`](Self::to_json) is for a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClockState {
     /// kvm-clock.
-    pub clock: Nanos,
-    /// The host's clocks at that moment.
-    pub taken: HostClocks,
+    pub clock: SavedClock,
+    /// The host that saved it.
+    pub host: Host,
     /// Each vCPU's TSC at that moment.
     pub tscs: Vec<SavedTsc>,
 }
 
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoredClock {
-    /// Time that passed for the guest while it was away.
-    pub away: Nanos,
-    /// kvm-clock after the restore.
-    pub clock: Nanos,
+#[non_exhaustive]
+pub struct Restored {
+    /// kvm-clock.
+    pub clock: RestoredClock,
     /// Each vCPU's TSC.
     pub tscs: Vec<RestoredTsc>,
-    /// From when on the clocks go on: `away` ends here.
-    pub since: HostClocks,
-    /// How far the guest's clock may be from the plan, but for errors of the
-    /// hosts' real time: the time that setting it took, and rounding.
-    pub bound: Nanos,
 }
 
 impl ClockState {
-    /// Where the clock continues with `policy`, on a host whose clocks read
-    /// `now`. Away time is real time: another host's boot clock is unrelated.
+    /// What was saved by several threads, put together.
+    pub const fn new(clock: SavedClock, host: Host, tscs: Vec<SavedTsc>) -> Self {
+        Self { clock, host, tscs }
+    }
+
+    /// Checks that it can be restored by `policy` on `host`, to as many vCPUs; before
+    /// any of them is changed.
     ///
     /// # Errors
-    /// The sum exceeds 64 bits.
-    pub fn plan(&self, policy: Policy, now: HostClocks) -> Result<ClockPlan, RestoreError> {
-        ClockPlan::new(self.clock, self.taken.real, policy, now.real)
+    /// [`Error`].
+    pub fn check(&self, vcpus: usize, host: &Host, policy: Policy) -> Result<(), Error> {
+        if self.tscs.len() != vcpus {
+            return Err(Error::VcpuCount { saved: self.tscs.len(), here: vcpus });
+        }
+        let is_same_boot = self.host.boot_id.is_some() && self.host.boot_id == host.boot_id;
+        if policy == Policy::Hold && !is_same_boot {
+            return Err(Error::OtherBoot);
+        }
+        self.tscs.iter().try_for_each(|tsc| host.tsc.plan(tsc.frequency).map(drop))
+    }
+
+    /// Sets kvm-clock to where this one continues: [`restore_clock`].
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn restore_clock(
+        &self,
+        vm: &impl Vm,
+        host: &Host,
+        policy: Policy,
+    ) -> Result<RestoredClock, Error> {
+        restore_clock(vm, &self.clock, self.host.real_error, host, policy)
     }
 }
 
@@ -67,49 +118,32 @@ impl ClockState {
 ///
 /// # Errors
 /// KVM's own; Linux before 5.16 has no TSC offset attribute.
-pub fn save(vm: &VmFd, vcpus: &[&VcpuFd], host: HostTsc) -> Result<ClockState, Error> {
-    let (clock, taken) = save_clock(vm)?;
-    let tscs = vcpus.iter().map(|vcpu| SavedTsc::save(vcpu, host, taken));
-    Ok(ClockState { clock, taken, tscs: tscs.collect::<Result<_, _>>()? })
+pub fn save<V: Vcpu>(vm: &impl Vm, vcpus: &[&V], host: &Host) -> Result<ClockState, Error> {
+    let clock = save_clock(vm, host.tsc)?;
+    let tscs = vcpus.iter().map(|vcpu| SavedTsc::save(*vcpu, host.tsc, clock.taken));
+    Ok(ClockState::new(clock, host.clone(), tscs.collect::<Result<_, _>>()?))
 }
 
-/// Restores all clocks in the order that works, as planned for `now`, a recent
-/// [`crate::host_clock::read`], and raises GUEST_STOPPED. The
-/// vCPUs must not have run since their registers were restored, and the guest's
-/// system-time MSR must be among those: KVM writes the page again at the next
-/// entry.
+/// Restores all clocks in the order that works, and raises GUEST_STOPPED. The
+/// vCPUs must not have run since memory and registers were restored: KVM writes the
+/// guest's pages again at the next entry. A clock that cannot continue here is refused before anything is set.
 ///
 /// # Errors
 /// [`Error`].
-pub fn restore(
-    vm: &VmFd,
-    vcpus: &[&VcpuFd],
+pub fn restore<V: Vcpu>(
+    vm: &impl Vm,
+    vcpus: &[&V],
     saved: &ClockState,
-    host: HostTsc,
+    host: &Host,
     policy: Policy,
-    now: HostClocks,
-) -> Result<RestoredClock, Error> {
-    let (saved_vcpus, here) = (saved.tscs.len(), vcpus.len());
-    if saved_vcpus != here {
-        return Err(Error::VcpuCount { saved: saved_vcpus, here });
-    }
-    let plan = saved.plan(policy, now)?;
-    let tscs = (0..).map(VcpuId).zip(vcpus).zip(&saved.tscs);
-    let tscs = tscs.map(|((id, vcpu), tsc)| tsc.restore(vcpu, id, host, &plan, now));
+) -> Result<Restored, Error> {
+    saved.check(vcpus.len(), host, policy)?;
+    let pairs = || vcpus.iter().copied().zip(&saved.tscs);
+    pairs().try_for_each(|(vcpu, tsc)| tsc.restore_rate(vcpu, host.tsc))?;
+    let clock = saved.restore_clock(vm, host, policy)?;
+    let tscs = (0..).map(VcpuId).zip(pairs());
+    let tscs = tscs.map(|(id, (vcpu, tsc))| tsc.restore(vcpu, id, host.tsc, &clock));
     let tscs = tscs.collect::<Result<_, _>>()?;
-    let before = host_clock::boot();
-    // With `Freeze` KVM adds nothing: what has passed since `now` passed for the
-    // TSCs, and must for the clock.
-    let passed = match policy {
-        Policy::Advance => 0,
-        Policy::Freeze => before.0.saturating_sub(now.boot.0),
-    };
-    let frozen = Nanos(saved.clock.0.saturating_add(passed));
-    let clock = restore_clock(vm, frozen, saved.taken.real, policy)?;
-    let took = host_clock::boot().0.saturating_sub(before.0);
-    let bound = Nanos(took.saturating_add(ROUNDING_NS));
-    for vcpu in vcpus {
-        announce_stop(vcpu)?;
-    }
-    Ok(RestoredClock { away: plan.away, clock, tscs, since: now, bound })
+    vcpus.iter().try_for_each(|vcpu| vcpu.announce_stop().map(drop))?;
+    Ok(Restored { clock, tscs })
 }

@@ -1,27 +1,21 @@
-//! A vCPU's TSC: its offset, saved as a value and restored by the plan.
-//!
-//! # Invariants
-//! 1. Each call reads or writes the one struct that it is passed, which lives
-//!    as long as the call; the file descriptor is that of a vCPU.
-#![allow(unsafe_code)]
+//! A vCPU's TSC: its offset, saved as a value and restored by the plan; and the timer
+//! that counts in it.
 
-use host::{ClockPlan, HostClocks, TscPlan, VcpuId};
-use kvm_bindings::{
-    KVM_MAX_CPUID_ENTRIES, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr,
-};
-use kvm_ioctls::{Cap, Kvm, VcpuFd};
+use host::{HostClocks, TscPlan, VcpuId};
+use kvm_bindings::KVM_MAX_CPUID_ENTRIES;
+use kvm_ioctls::{Cap, Kvm};
 use pvclock::Hertz;
-use vmm_sys_util::ioctl::ioctl_with_ref;
-use vmm_sys_util::ioctl_iow_nr;
 
-use crate::Error;
+use crate::{Error, RestoredClock, Vcpu};
 
-ioctl_iow_nr!(KVM_SET_DEVICE_ATTR, KVMIO, 0xe1, kvm_device_attr);
-ioctl_iow_nr!(KVM_GET_DEVICE_ATTR, KVMIO, 0xe2, kvm_device_attr);
+/// The sum of all changes that the guest made to its TSC.
+const IA32_TSC_ADJUST: u32 = 0x3b;
+/// When the local APIC's timer fires, in cycles of the guest's TSC.
+const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
-/// KVM does not scale a rate this close to the host's (`tsc_tolerance_ppm`,
-/// kvm_set_tsc_khz, arch/x86/kvm/x86.c).
-const TOLERANCE_PPM: u128 = 250;
+/// The addresses of the guest's kvm-clock page and of its steal time, with bit 0 on.
+const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
+const KVM_STEAL_TIME: u32 = 0x4b56_4d03;
 
 /// The host's TSC, and how KVM scales a guest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +33,27 @@ impl HostTsc {
         Self { frequency, fraction_bits: None }
     }
 
+    /// A host whose KVM scales, with so many bits of fraction: Intel's 48, AMD's 32.
+    pub const fn scaled(frequency: Hertz, fraction_bits: u32) -> Self {
+        Self { frequency, fraction_bits: Some(fraction_bits) }
+    }
+
     /// How KVM runs a guest's TSC of this rate. A guest of 2,000,400,000 Hz on a
     /// host of 2,000,000,000 Hz is 200 ppm off: its TSC runs at the host's rate.
-    fn plan(self, guest: Hertz) -> Result<TscPlan, Error> {
-        let off = u128::from(guest.0.abs_diff(self.frequency.0)) * 1_000_000;
-        let is_close = off <= u128::from(self.frequency.0) * TOLERANCE_PPM;
-        let bits = self.fraction_bits.filter(|_| !is_close);
-        Ok(TscPlan::new(guest, self.frequency, bits)?)
+    ///
+    /// # Errors
+    /// [`Error::CatchUp`], [`Error::TooSlow`]; the ratio fits no register.
+    pub fn plan(self, guest: Hertz) -> Result<TscPlan, Error> {
+        let host = self.frequency;
+        if self.fraction_bits.is_none() && !TscPlan::is_tolerated(guest, host) {
+            let is_faster = guest > host;
+            return Err(if is_faster {
+                Error::CatchUp { guest, host }
+            } else {
+                Error::TooSlow { guest, host }
+            });
+        }
+        Ok(TscPlan::new(guest, host, self.fraction_bits)?)
     }
 
     /// Queries KVM, on a VM and a vCPU that exist for this call alone: a vCPU
@@ -69,23 +77,33 @@ impl HostTsc {
         let vendor = supported.as_slice().iter().find(|entry| entry.function == 0);
         let vendor = vendor.map_or([0; 4], |entry| entry.ebx.to_le_bytes());
         let bits = if matches!(&vendor, b"Auth" | b"Hygo") { 32 } else { 48 };
-        Ok(Self { frequency, fraction_bits: Some(bits) })
+        Ok(Self::scaled(frequency, bits))
     }
 }
 
 /// A saved TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SavedTsc {
-    /// The rate of the guest's TSC.
+    /// The rate that the guest was given for its TSC. Within 250 ppm of the host's it
+    /// ran at the host's.
     pub frequency: Hertz,
     /// The guest's TSC when the clock was saved.
     pub tsc: u64,
+    /// IA32_TSC_ADJUST, where KVM has it.
+    pub adjust: Option<u64>,
+    /// IA32_TSC_DEADLINE, where KVM has it; 0 is no timer.
+    pub deadline: Option<u64>,
+    /// Where its kvm-clock page is, as its MSR has it.
+    pub system_time: Option<u64>,
+    /// Where its steal time is.
+    pub steal_time: Option<u64>,
 }
 
 /// A restored TSC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoredTsc {
-    /// The rate of the guest's TSC: where KVM does not scale, the host's.
+    /// The rate of the guest's TSC: within 250 ppm the host's.
     pub frequency: Hertz,
     /// The offset that was set, wrapping.
     pub wanted: u64,
@@ -94,107 +112,81 @@ pub struct RestoredTsc {
 }
 
 impl SavedTsc {
+    /// A TSC of this rate and value, and no more.
+    pub const fn new(frequency: Hertz, tsc: u64) -> Self {
+        Self { frequency, tsc, adjust: None, deadline: None, system_time: None, steal_time: None }
+    }
+
     /// Saves a vCPU's TSC, as it was when [`save_clock`](crate::save_clock)
     /// returned `taken`. The vCPU has not run since.
     ///
     /// # Errors
-    /// KVM's own; Linux before 5.16 has no TSC offset attribute.
-    pub fn save(vcpu: &VcpuFd, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
+    /// KVM's own; Linux before 5.16 has no TSC offset attribute. [`Error::CatchUp`]:
+    /// such a TSC has no rate to save.
+    pub fn save(vcpu: &impl Vcpu, host: HostTsc, taken: HostClocks) -> Result<Self, Error> {
         let frequency = tsc_frequency(vcpu)?;
-        let plan = host.plan(frequency)?;
-        let tsc = plan.base(taken.tsc).wrapping_add(tsc_offset(vcpu)?);
-        Ok(Self { frequency, tsc })
+        let tsc = host.plan(frequency)?.base(taken.tsc).wrapping_add(vcpu.tsc_offset()?);
+        let (adjust, deadline) = (vcpu.msr(IA32_TSC_ADJUST)?, vcpu.msr(IA32_TSC_DEADLINE)?);
+        let (system_time, steal_time) = (vcpu.msr(KVM_SYSTEM_TIME)?, vcpu.msr(KVM_STEAL_TIME)?);
+        Ok(Self { frequency, tsc, adjust, deadline, system_time, steal_time })
     }
 
-    /// Sets a vCPU's TSC to where this one continues by `plan`, at `now`.
+    /// Gives the vCPU its rate: first of all, as offsets are in cycles of it.
+    ///
+    /// # Errors
+    /// KVM's own, or this host has no such rate: [`Error::CatchUp`], [`Error::TooSlow`].
+    pub fn restore_rate(&self, vcpu: &impl Vcpu, host: HostTsc) -> Result<(), Error> {
+        host.plan(self.frequency)?;
+        if tsc_frequency(vcpu)? != self.frequency {
+            vcpu.set_tsc_khz(u32::try_from(self.frequency.0 / 1_000).unwrap_or(u32::MAX))?;
+        }
+        Ok(())
+    }
+
+    /// Sets a vCPU's TSC to where this one continues with the clock: by as many cycles
+    /// as the clock has gained ns since the save, so that the two keep their relation
+    /// (the sum of Documentation/virt/kvm/devices/vcpu.rst, 4.1); then the timer that
+    /// counts in it, and the guest's pages, which are in the restored memory.
     ///
     /// # Errors
     /// KVM's own, or the TSC cannot continue on this host.
     pub fn restore(
         &self,
-        vcpu: &VcpuFd,
+        vcpu: &impl Vcpu,
         id: VcpuId,
         host: HostTsc,
-        plan: &ClockPlan,
-        now: HostClocks,
+        clock: &RestoredClock,
     ) -> Result<RestoredTsc, Error> {
         let rate = host.plan(self.frequency)?;
-        let planned = plan.tsc(id, self.tsc, self.frequency, rate.base(now.tsc))?;
-        // In this order: the offset is in cycles of the new rate. A value written
-        // by KVM_SET_MSRS would be stale when it arrives, and KVM guesses then
-        // whether vCPUs are meant to agree.
-        // Where KVM does not scale it refuses a slower rate than the host's.
-        if tsc_frequency(vcpu)? != self.frequency {
-            let khz = u32::try_from(self.frequency.0 / 1_000).unwrap_or(u32::MAX);
-            vcpu.set_tsc_khz(khz).map_err(Error::call("KVM_SET_TSC_KHZ"))?;
+        let planned = clock.plan.tsc(id, self.tsc, self.frequency, rate.base(clock.since.tsc))?;
+        // A value written by KVM_SET_MSRS would be stale when it arrives, and within 1 s
+        // of another vCPU's KVM takes it for an attempt to be equal
+        // (kvm_synchronize_tsc).
+        let offset = vcpu.set_tsc_offset(planned.tsc_offset)?;
+        // KVM does not move the TSC when its host writes this.
+        if let Some(adjust) = self.adjust {
+            set(vcpu, IA32_TSC_ADJUST, adjust)?;
         }
-        let offset = set_tsc_offset(vcpu, planned.tsc_offset)?;
+        // After the TSC: KVM computes from both when the timer fires (Firecracker
+        // issue 4099). Without a local APIC of KVM's 0 is read, and nothing is set.
+        if let Some(deadline) = self.deadline.filter(|&deadline| deadline != 0) {
+            set(vcpu, IA32_TSC_DEADLINE, deadline)?;
+        }
+        // A page that is switched on is written at the next entry; 0 is none.
+        let pages = [(KVM_SYSTEM_TIME, self.system_time), (KVM_STEAL_TIME, self.steal_time)];
+        for (msr, page) in pages {
+            if let Some(page) = page.filter(|page| page & 1 == 1) {
+                set(vcpu, msr, page)?;
+            }
+        }
         Ok(RestoredTsc { frequency: rate.rate, wanted: planned.tsc_offset, offset })
     }
 }
 
-fn tsc_frequency(vcpu: &VcpuFd) -> Result<Hertz, Error> {
-    let khz = vcpu.get_tsc_khz().map_err(Error::call("KVM_GET_TSC_KHZ"))?;
-    Ok(Hertz(u64::from(khz) * 1_000))
+fn set(vcpu: &impl Vcpu, msr: u32, value: u64) -> Result<(), Error> {
+    if vcpu.set_msr(msr, value)? { Ok(()) } else { Err(Error::Msr { msr, value }) }
 }
 
-/// Guest TSC less host TSC, wrapping. Linux 5.16 and later.
-///
-/// # Errors
-/// This KVM has no such attribute.
-pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, Error> {
-    let mut offset = 0;
-    let attribute = offset_attribute(&mut offset);
-    // SAFETY: invariant 1; the attribute is a u64, written to `offset`.
-    let result = unsafe { ioctl_with_ref(vcpu, KVM_GET_DEVICE_ATTR(), &attribute) };
-    checked(result, "KVM_GET_DEVICE_ATTR(KVM_VCPU_TSC_OFFSET)")?;
-    // The kernel wrote through the address, which the compiler cannot see.
-    Ok(std::hint::black_box(offset))
-}
-
-/// Sets it, and returns the offset that KVM has now: not every KVM takes one.
-///
-/// # Errors
-/// KVM's own.
-pub fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> Result<u64, Error> {
-    let mut offset = offset;
-    let attribute = offset_attribute(&mut offset);
-    // SAFETY: invariant 1; the attribute is a u64, read from `offset`.
-    let result = unsafe { ioctl_with_ref(vcpu, KVM_SET_DEVICE_ATTR(), &attribute) };
-    checked(result, "KVM_SET_DEVICE_ATTR(KVM_VCPU_TSC_OFFSET)")?;
-    tsc_offset(vcpu)
-}
-
-fn offset_attribute(offset: &mut u64) -> kvm_device_attr {
-    kvm_device_attr {
-        group: KVM_VCPU_TSC_CTRL,
-        attr: KVM_VCPU_TSC_OFFSET.into(),
-        addr: std::ptr::from_mut(offset).expose_provenance() as u64,
-        flags: 0,
-    }
-}
-
-fn checked(result: i32, call: &'static str) -> Result<(), Error> {
-    if result == 0 {
-        return Ok(());
-    }
-    Err(Error::Call { call, error: kvm_ioctls::Error::last() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_within_250_ppm_is_not_scaled() {
-        let host = HostTsc { frequency: Hertz(2_000_000_000), fraction_bits: Some(48) };
-        for (guest, rate) in [
-            (2_000_500_000, 2_000_000_000),
-            (1_999_500_000, 2_000_000_000),
-            (2_000_501_000, 2_000_501_000),
-            (1_999_499_000, 1_999_499_000),
-        ] {
-            assert_eq!(host.plan(Hertz(guest)).unwrap().rate, Hertz(rate), "{guest}");
-        }
-    }
+fn tsc_frequency(vcpu: &impl Vcpu) -> Result<Hertz, Error> {
+    Ok(Hertz(u64::from(vcpu.tsc_khz()?) * 1_000))
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     // All are away at the same time.
     let mut away = Vec::new();
     for (index, &(provider, policy)) in runs.iter().enumerate() {
-        let title = format!("{}, {}", provider.label(), name(policy));
+        let title = format!("{}, {}", provider.label(), policy.name());
         progress.step(&format!("{title}: saving"), part(index));
         away.push((provider, policy, title, Away::save(bench, provider)));
     }
@@ -78,7 +78,7 @@ impl Away {
     ///
     /// ```text
     /// expected = taken − before + away + after − since
-    /// away     = real time at since − real time at taken     Advance; Freeze: 0
+    /// away     = real time at since − real time at taken     Advance; Freeze: since − began
     /// ```
     ///
     /// Read 2 ms before the save (taken) and 3 ms after the restore (since), 5 s
@@ -104,9 +104,11 @@ impl Away {
         }];
         let offsets = TscOffsets::probe()?;
         let (taken, since) = (self.saved.taken(), clock.since);
+        let span_ns = |from: u64, to: u64| to.wrapping_sub(from).cast_signed() as f64;
         let away_ns = match policy {
-            Policy::Advance => since.real.0.0.wrapping_sub(taken.real.0.0).cast_signed() as f64,
-            Policy::Freeze => 0.0,
+            Policy::Advance => span_ns(taken.real.0.0, since.real.0.0),
+            Policy::Hold => span_ns(taken.boot.0, since.boot.0),
+            _ => span_ns(clock.began.boot.0, since.boot.0),
         };
         let mut rows = Vec::new();
         for ((source, before), after) in SOURCES.into_iter().zip(self.before).zip(after) {
@@ -115,7 +117,7 @@ impl Away {
             let bound_ns = clock.bound.0 as f64 + self.reading_ns as f64 + widths_ns + CLOCK_NS;
             let row = Restore {
                 backend: provider.backend(),
-                policy: name(policy).into(),
+                policy: policy.name().into(),
                 source: source.name().into(),
                 downtime_s: since.boot.0.saturating_sub(taken.boot.0) as f64 / 1e9,
                 seen_s: after.tsc.wrapping_sub(before.tsc).cast_signed() as f64 / 1e9,
@@ -173,11 +175,4 @@ fn reading_ns(machine: &Machine) -> Result<u64, MachineError> {
         longest = longest.max(if clock.flags & both == both { 0 } else { took });
     }
     Ok(longest)
-}
-
-fn name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Advance => "advance",
-        Policy::Freeze => "freeze",
-    }
 }

@@ -97,7 +97,7 @@ pub(crate) fn at_tsc(now: HostClocks, tsc: Ticks, rate: Hertz) -> HostClocks {
     let cycles = tsc.0.wrapping_sub(now.tsc.0).cast_signed();
     let ns = nanos(cycles, rate);
     let moved = |time: Nanos| Nanos(time.0.wrapping_add_signed(ns));
-    HostClocks { tsc, boot: moved(now.boot), real: units::UnixTime(moved(now.real.0)) }
+    HostClocks::new(tsc, moved(now.boot), units::UnixTime(moved(now.real.0)))
 }
 
 /// Cycles of a TSC of this rate, in ns.
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_host_s_clocks_move_with_its_tsc() {
-        let now = HostClocks { tsc: Ticks(9000), boot: Nanos(1000), real: UnixTime(Nanos(70_000)) };
+        let now = HostClocks::new(Ticks(9000), Nanos(1000), UnixTime(Nanos(70_000)));
         let rate = Hertz(2_000_000_000);
         let before = at_tsc(now, Ticks(8000), rate);
         assert_eq!((before.boot, before.real), (Nanos(500), UnixTime(Nanos(69_500))));

@@ -97,6 +97,38 @@ pub fn set_error(max_error_us: i64, estimated_error_us: i64) -> io::Result<()> {
     call(error_request(max_error_us, estimated_error_us, status)).map(drop)
 }
 
+/// ADJ_ESTERROR, and ADJ_MAXERROR where that is known: what the clock is off
+/// by; its status stays.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn set_figures(max_error_us: Option<i64>, estimated_error_us: i64) -> io::Result<()> {
+    let mut request = nothing();
+    request.modes = libc::ADJ_ESTERROR;
+    request.esterror = estimated_error_us;
+    if let Some(max_error_us) = max_error_us {
+        request.modes |= libc::ADJ_MAXERROR;
+        request.maxerror = max_error_us;
+    }
+    call(request).map(drop)
+}
+
+/// ADJ_FREQUENCY: the frequency correction, in 2^-16 ppm; the kernel limits it
+/// to 500 ppm.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn set_frequency(frequency: i64) -> io::Result<()> {
+    call(frequency_request(frequency)).map(drop)
+}
+
+pub(crate) fn frequency_request(frequency: i64) -> timex {
+    let mut request = nothing();
+    request.modes = libc::ADJ_FREQUENCY;
+    request.freq = frequency;
+    request
+}
+
 pub(crate) fn error_request(max_error_us: i64, estimated_error_us: i64, status: i32) -> timex {
     let mut request = nothing();
     request.modes = libc::ADJ_MAXERROR | libc::ADJ_ESTERROR | libc::ADJ_STATUS;

@@ -3,6 +3,7 @@
 pub mod adjtimex;
 pub mod clock;
 pub mod clock_set;
+pub mod clockbound;
 #[cfg(target_arch = "x86_64")]
 pub mod counter;
 #[cfg(target_arch = "x86_64")]
@@ -11,6 +12,7 @@ pub mod cpus;
 pub mod file_lock;
 pub mod generations;
 pub mod journal;
+mod mapping;
 pub mod phc;
 pub mod pvclock_page;
 pub mod reread;

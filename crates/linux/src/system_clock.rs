@@ -32,6 +32,12 @@ const STATUS: &str = "/proc/self/status";
 /// would take more; a larger correction is meant as a step.
 pub const LARGEST_SLEW_NS: i64 = 2_700_000_000;
 
+/// The kernel's units of frequency, 2^-16 ppm, in a ppb.
+const UNITS_PER_PPB: f64 = 65.536;
+
+/// MAXFREQ, include/linux/timex.h.
+const LARGEST_PPB: f64 = 500_000.0;
+
 /// CLOCK_REALTIME, to be corrected.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelClock;
@@ -49,6 +55,17 @@ pub enum SetError {
         /// The slew requested.
         by_ns: i64,
     },
+    /// Another process set the frequency: it disciplines this clock.
+    #[error("the kernel's frequency is {found_ppb:.1} ppb, and was set to {set_ppb:.1} ppb")]
+    SteeredByAnother {
+        /// What was set here.
+        set_ppb: f64,
+        /// What the kernel has.
+        found_ppb: f64,
+    },
+    /// The kernel refused the frequency, or does not show it.
+    #[error("adjtimex (frequency): {0}")]
+    NotDisciplined(io::Error),
     /// The kernel refused the clock's error.
     #[error("adjtimex (error estimates): {0}")]
     NotReported(io::Error),
@@ -105,6 +122,37 @@ impl KernelClock {
         adjtimex::slew(slew_us(by_ns)?).map_err(|error| refused("slew", by_ns, error))
     }
 
+    /// The frequency correction, ppb.
+    ///
+    /// # Errors
+    /// A seccomp filter forbids the call.
+    pub fn frequency_ppb(&self) -> Result<f64, SetError> {
+        let discipline = adjtimex::read().map_err(SetError::NotDisciplined)?;
+        Ok(discipline.frequency as f64 / UNITS_PER_PPB)
+    }
+
+    /// Sets the frequency correction, ppb; it stays until it is set again.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn set_frequency(&mut self, ppb: f64) -> Result<(), SetError> {
+        adjtimex::set_frequency(frequency_units(ppb)).map_err(SetError::NotDisciplined)
+    }
+
+    /// Has the kernel report what the clock is probably off by and, where it is
+    /// known, the most that it is off by; whether it is synchronised stays.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn set_figures(
+        &mut self,
+        max_error_ns: Option<u64>,
+        estimated_error_ns: u64,
+    ) -> Result<(), SetError> {
+        adjtimex::set_figures(max_error_ns.map(up_to_us), up_to_us(estimated_error_ns))
+            .map_err(SetError::NotReported)
+    }
+
     /// Has the kernel report the clock as synchronised, within `max_error_ns`.
     ///
     /// # Errors
@@ -117,6 +165,11 @@ impl KernelClock {
         adjtimex::set_error(up_to_us(max_error_ns), up_to_us(estimated_error_ns))
             .map_err(SetError::NotReported)
     }
+}
+
+/// Rounded to the nearest; beyond the kernel's limit, that.
+fn frequency_units(ppb: f64) -> i64 {
+    (ppb.clamp(-LARGEST_PPB, LARGEST_PPB) * UNITS_PER_PPB).round() as i64
 }
 
 /// Rounded up: an error is not reported smaller than it is.

@@ -105,17 +105,17 @@ pub enum PageError {
         /// What it must be a multiple of.
         align: usize,
     },
-    /// VMClock: another magic number.
+    /// VMClock, ClockBound: another magic number.
     Magic {
         /// What is there.
         found: u32,
     },
-    /// VMClock: a version of the layout that this crate does not know.
+    /// VMClock, ClockBound: a version of the layout that this crate does not know.
     LayoutVersion {
         /// What is there.
         found: u16,
     },
-    /// VMClock: a region too small for the layout.
+    /// VMClock, ClockBound: a region too small for the layout.
     Size {
         /// The size in the page, bytes.
         found: u32,
@@ -131,10 +131,10 @@ impl fmt::Display for PageError {
                 write!(f, "address {address:#x} is not a multiple of {align}")
             }
             Self::Magic { found } => {
-                write!(f, "magic number {found:#010x} where 0x4b4c4356 is expected")
+                write!(f, "magic number {found:#010x} is not this page's")
             }
             Self::LayoutVersion { found } => {
-                write!(f, "layout version {found} where 1 is expected")
+                write!(f, "layout version {found} is not known")
             }
             Self::Size { found, needed } => {
                 write!(f, "a region of {found} bytes where {needed} are needed")

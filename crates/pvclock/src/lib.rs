@@ -8,6 +8,7 @@
 //! | kvm-clock: wall clock of the VM | [`kvm_clock`] | [`kvm_clock::WallClockReader`] | [`kvm_clock::WallClockWriter`] |
 //! | Hyper-V's reference TSC page | [`hyperv`] | [`hyperv::ReferenceReader`] | [`hyperv::ReferenceWriter`] |
 //! | VMClock: time with error bounds, marks of migration | [`vmclock`] | [`vmclock::VmClockReader`] | [`vmclock::VmClockWriter`] |
+//! | ClockBound's segments: a time daemon's error bound | [`clockbound`] | [`clockbound::SegmentReader`] | [`clockbound::SegmentWriter`] |
 //! | KVM's steal time | [`steal_time`] | [`steal_time::StealReader`] | [`steal_time::StealWriter`] |
 //!
 //! All of them rest on one sequence protocol (version, fields, version
@@ -25,6 +26,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("the pages are little-endian, and so are the machines that have them");
 
+pub mod clockbound;
 pub mod counter;
 mod error;
 pub mod hyperv;

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::shared::{Aligned, Split};
-use crate::{PageError, hyperv, kvm_clock, steal_time, vmclock};
+use crate::{PageError, clockbound, hyperv, kvm_clock, steal_time, vmclock};
 
 /// A page layout that memory at an address may be taken for.
 ///
@@ -32,6 +32,8 @@ unsafe impl Page for hyperv::ReferencePage<Aligned> {}
 unsafe impl Page for hyperv::ReferencePage<Split> {}
 // SAFETY: as above.
 unsafe impl Page for vmclock::VmClockPage<Aligned> {}
+// SAFETY: as above.
+unsafe impl Page for clockbound::SegmentPage<Aligned> {}
 // SAFETY: as above.
 unsafe impl Page for steal_time::StealPage<Aligned> {}
 // SAFETY: as above.

@@ -10,6 +10,7 @@ mod modelled;
 
 use std::sync::Arc;
 
+use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
 use pvclock::hyperv::{
     ReferenceInfo, ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter,
 };
@@ -193,5 +194,44 @@ fn vmclock_page() {
         |page| VmClockReader::new(page).unwrap().with_tries(1).info(),
         vec![vmclock(2, 1), vmclock(4, 2)],
         false,
+    );
+}
+
+fn clock_bound(value: u64) -> Bound {
+    Bound { as_of_ns: value, bound_ns: value, ..Bound::UNKNOWN }
+}
+
+#[test]
+fn clockbound_segment() {
+    model(
+        3,
+        || {
+            let page = SegmentPage::<Modelled>::new(Layout::First);
+            SegmentWriter::new(&page, Layout::First).write(&clock_bound(1));
+            page
+        },
+        |page| _ = SegmentWriter::new(page, Layout::First).write(&clock_bound(2)),
+        |page| {
+            let read = SegmentReader::new(page).unwrap().with_tries(TRIES).read();
+            read.map(|bound| bound.expect("what was written"))
+        },
+        vec![clock_bound(1), clock_bound(2)],
+        false,
+    );
+}
+
+/// Until its first update a reader gets nothing.
+#[test]
+fn clockbound_segment_before_its_first_update() {
+    model(
+        3,
+        || SegmentPage::<Modelled>::new(Layout::First),
+        |page| _ = SegmentWriter::new(page, Layout::First).write(&clock_bound(2)),
+        |page| {
+            let read = SegmentReader::new(page).unwrap().with_tries(TRIES).read();
+            read.map(|bound| bound.expect("what was written"))
+        },
+        vec![clock_bound(2)],
+        true,
     );
 }

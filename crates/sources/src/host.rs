@@ -1,320 +1,204 @@
-//! A Unix datagram socket for the host's time, sent by a guest agent or a VMM's
-//! hook, where the host has no other channel into the guest.
+//! What the host tells of the time, by whichever of its channels: exchanges
+//! (`hosttime`) on each, and one-way messages on the local socket.
 //!
-//! # Protocol
-//! A datagram is one message, at most 128 bytes of ASCII, with or without an
-//! end of line:
+//! | channel | who speaks first | who may |
+//! | --- | --- | --- |
+//! | a Unix datagram socket | an agent or hook on this machine | root, and this process's user, by SCM_CREDENTIALS |
+//! | AF_VSOCK | the host, which connects | CID 2 |
+//! | a virtio-serial port | the host, which writes | the host: nobody else has the other end |
 //!
-//! ```text
-//! time 1795000000.123456789          the time is this now
-//! time 1795000000.123 +- 0.002       the same, give or take 2 ms
-//! resumed                            the machine was stopped, and runs again
-//! ```
-//!
-//! `time` is seconds since 1970, with up to nine digits after the point; it
-//! means the moment at which the datagram was sent, which the kernel notes.
-//! Without a bound its error is taken to be a second. `resumed` is a reason to
-//! check the clock; it may come before or after a time. There is no reply.
-//!
-//! Only messages of root and of this process's user are accepted, by the
-//! kernel's credentials (SCM_CREDENTIALS); the socket's file is for its owner
-//! alone. A message that waited unread for more than a second is rejected: with
-//! the clock set meanwhile, it is not known when it was sent.
+//! docs/protocols/host-socket.md is for those who write the other side.
 
-use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, setsockopt, sockopt};
-
-use units::{ClockPair, CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
+use rustix::event::epoll;
+use units::{CrossTimestamp, OffsetBound, TimeInterval, TimeReading};
 
 use crate::SourceError;
 use crate::source::now;
 
+mod local;
 mod message;
+mod port;
+mod stream;
+mod told;
+mod vsock;
 
+pub use hosttime::EARLIEST_NS;
+use local::LocalSocket;
 pub use message::{Malformed, Message};
+use port::Port;
+pub use told::Rejected;
+use told::Told;
+pub use vsock::PORT as VSOCK_PORT;
+use vsock::Vsock;
 
-/// How long a time is valid, and how long one may wait to be read, ns.
+/// How long a time is valid, ns.
 const FRESH_NS: u64 = 1_000_000_000;
 
-/// Datagrams read in one call, so that a flood does not stall the caller.
-const MOST_AT_ONCE: u32 = 64;
+/// Where the host is listened to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// On no channel.
+    #[default]
+    None,
+    /// A Unix datagram socket to be made at this path.
+    Socket(PathBuf),
+    /// This port of AF_VSOCK.
+    Vsock(u32),
+    /// A virtio-serial port, as `/dev/virtio-ports/NAME`.
+    Port(PathBuf),
+}
 
-/// A socket that receives a host's messages.
+/// Listens to the host.
 #[derive(Debug)]
-pub struct HostSocket {
-    path: PathBuf,
-    socket: UnixDatagram,
-    /// When it was read last: what is received now was sent since.
-    read_at: ClockPair,
-    /// Received, and not used yet.
-    offset: Option<OffsetBound>,
-    /// CLOCK_MONOTONIC of the last time message, ns.
-    last_ns: Option<u64>,
-    resumed: bool,
-    rejected: Option<Rejected>,
+pub struct Host {
+    /// What it is called: its channels.
+    name: String,
+    told: Told,
+    local: Option<LocalSocket>,
+    vsock: Option<Vsock>,
+    port: Option<Port>,
+    /// Readable when one of them is.
+    any: OwnedFd,
 }
 
-/// Why a datagram was rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejected {
-    /// Its sender may not send the time.
-    #[error("from user {uid}, who is neither root nor user {ours}")]
-    Sender {
-        /// Who sent it.
-        uid: u32,
-        /// Who may send it besides root.
-        ours: u32,
-    },
-    /// It is no message.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// It waited too long, or the clock was set meanwhile.
-    #[error("{}", stale(*age_ns))]
-    Stale {
-        /// Its age by CLOCK_REALTIME.
-        age_ns: i128,
-    },
-    /// Its time is out of range.
-    #[error("{0}")]
-    OutOfRange(String),
-}
-
-fn stale(age_ns: i128) -> String {
-    let age_s = age_ns as f64 / 1e9;
-    match age_ns {
-        0.. => format!("message is {age_s:.1} s old (limit 1 s): send it again"),
-        _ => format!(
-            "message is from {:.1} s in the future: the clock was set meanwhile; send it again",
-            -age_s
-        ),
-    }
-}
-
-impl HostSocket {
-    /// Listens at `path`. A socket that a previous process left there is
-    /// removed; one that a process listens at is not.
+impl Host {
+    /// Listens on these channels, one of a kind.
     ///
     /// # Errors
-    /// Something else is there, or the folder is not writable.
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        remove_leftover(path)?;
-        let socket = UnixDatagram::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        socket.set_nonblocking(true)?;
-        setsockopt(&socket, sockopt::PassCred, &true)?;
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-        Ok(Self {
-            path: path.to_owned(),
-            socket,
-            read_at: linux::clock::pair()?,
-            offset: None,
-            last_ns: None,
-            resumed: false,
-            rejected: None,
-        })
+    /// The channel that cannot be opened, and why.
+    pub fn open(channels: &[Channel]) -> Result<Self, (Channel, io::Error)> {
+        let any = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let any = any.map_err(|why| (Channel::None, why.into()))?;
+        let mut host = Self {
+            name: String::new(),
+            told: Told::default(),
+            local: None,
+            vsock: None,
+            port: None,
+            any,
+        };
+        for channel in channels {
+            host.add(channel).map_err(|why| (channel.clone(), why))?;
+        }
+        Ok(host)
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    fn add(&mut self, channel: &Channel) -> io::Result<()> {
+        let level = epoll::EventFlags::IN;
+        let place = match channel {
+            Channel::None => return Ok(()),
+            Channel::Socket(path) => {
+                let local = self.local.insert(LocalSocket::bind(path)?);
+                watch(&self.any, local.as_fd(), level)?;
+                path.display().to_string()
+            }
+            Channel::Vsock(port) => {
+                let vsock = self.vsock.insert(Vsock::listen(*port)?);
+                watch(&self.any, vsock.as_fd(), level)?;
+                format!("vsock:{port}")
+            }
+            Channel::Port(path) => {
+                let port = self.port.insert(Port::open(path)?);
+                // A host that has gone is reported as long as it has.
+                watch(&self.any, port.as_fd(), level | epoll::EventFlags::ET)?;
+                path.display().to_string()
+            }
+        };
+        if !self.name.is_empty() {
+            self.name.push(',');
+        }
+        self.name.push_str(&place);
+        Ok(())
     }
 
-    /// Whether `resumed` was received since the last call.
+    /// Its channels: `/run/parachron/host.sock,vsock:4123`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the host reported, since the last call, that the machine was
+    /// stopped.
     pub fn take_resumed(&mut self) -> bool {
-        std::mem::take(&mut self.resumed)
+        std::mem::take(&mut self.told.resumed)
     }
 
-    /// Why the last datagram that was rejected was, once.
+    /// Why the last that was rejected was; at most once a second.
     pub fn take_rejected(&mut self) -> Option<Rejected> {
-        self.rejected.take()
+        self.told.take_rejected(linux::clock::pair().ok()?.monotonic_ns)
     }
 
-    /// Reads the messages that wait; does not wait itself. Whether one was
-    /// accepted.
+    /// Reads what waits, and asks the host; does not wait itself.
     ///
     /// To be called regularly though nothing waits, and after the clock was
     /// set: where it was set since the last call, it is not always known whether
     /// a message is from before or after.
     ///
     /// # Errors
-    /// The socket cannot be read.
-    pub fn receive_all(&mut self) -> io::Result<bool> {
-        let mut is_any = false;
-        for _ in 0..MOST_AT_ONCE {
-            let Some(datagram) = self.receive()? else { break };
-            let ours = rustix::process::geteuid().as_raw();
-            let now = linux::clock::pair()?;
-            match accept(&datagram, ours, (self.read_at, now)) {
-                Ok(Accepted::Time(offset)) => {
-                    (self.offset, self.last_ns) = (Some(offset), Some(offset.at_monotonic_ns));
-                }
-                Ok(Accepted::Resumed) => self.resumed = true,
-                Err(why) => {
-                    self.rejected = Some(why);
-                    continue;
-                }
-            }
-            is_any = true;
+    /// A channel or a clock cannot be read.
+    pub fn receive_all(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(8);
+        // An edge is reported until it was taken.
+        let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.any, buffer, Some(&none)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(why) => return Err(why.into()),
         }
-        self.read_at = linux::clock::pair()?;
-        Ok(is_any)
+        if let Some(local) = &mut self.local {
+            local.receive(&mut self.told)?;
+        }
+        if let Some(vsock) = &mut self.vsock {
+            let any = &self.any;
+            vsock.receive(&mut self.told, |fd| watch(any, fd, epoll::EventFlags::IN))?;
+        }
+        if let Some(port) = &mut self.port {
+            port.receive(&mut self.told)?;
+        }
+        Ok(())
     }
 
-    /// The host's time minus CLOCK_REALTIME, by the last message; once, for
-    /// then the clock may be corrected by it.
+    /// The host's time minus CLOCK_REALTIME, by the last message or exchange;
+    /// once, for then the clock may be corrected by it.
     ///
     /// # Errors
-    /// No message of the last second, or it was used already.
+    /// None of the last second, or it was used already.
     pub fn offset(&mut self) -> Result<OffsetBound, SourceError> {
-        let path = self.path.display().to_string();
-        self.receive_all().map_err(|error| crate::unknown(&path, &error))?;
-        let now_ns = self.read_at.monotonic_ns;
+        self.receive_all().map_err(|error| crate::unknown(&self.name, &error))?;
+        let now_ns = now()?.monotonic_ns;
         let age_ns = |at_ns: u64| now_ns.saturating_sub(at_ns);
-        let fresh = self.offset.take().filter(|it| age_ns(it.at_monotonic_ns) <= FRESH_NS);
-        let last_age_ms = self.last_ns.map(|last_ns| age_ns(last_ns) / 1_000_000);
-        fresh.ok_or(SourceError::NoMessage { path, last_age_ms })
+        let fresh = self.told.offset.take().filter(|it| age_ns(it.at_monotonic_ns) <= FRESH_NS);
+        let last_age_ms = self.told.last_ns.map(|last_ns| age_ns(last_ns) / 1_000_000);
+        fresh.ok_or_else(|| SourceError::NoMessage { path: self.name.clone(), last_age_ms })
     }
 
-    /// The host's time now, by [`HostSocket::offset`], between two stamps.
+    /// The host's time now, by [`Host::offset`], between two stamps.
     ///
     /// # Errors
-    /// As [`HostSocket::offset`], or its time is before 1970.
+    /// As [`Host::offset`], or its time is before 1970.
     pub fn read<S>(&mut self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
         let OffsetBound { offset_ns, bound_ns, .. } = self.offset()?;
         let before = stamp();
         let realtime_ns = now()?.realtime_ns;
         let after = stamp();
-        let before_1970 = || SourceError::Before1970 { device: self.path.display().to_string() };
+        let before_1970 = || SourceError::Before1970 { device: self.name.clone() };
         let shown_ns = realtime_ns.checked_add_signed(offset_ns).ok_or_else(before_1970)?;
         let utc = TimeInterval::around(shown_ns, bound_ns);
         let realtime_ns = (realtime_ns, realtime_ns);
         let cross_timestamp = Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None });
         Ok(TimeReading { before, utc, shown_ns: (shown_ns, shown_ns), cross_timestamp, after })
     }
-
-    fn receive(&self) -> io::Result<Option<Datagram>> {
-        // One byte more, which a message too long runs into.
-        let mut bytes = [0; message::LIMIT_BYTES + 1];
-        let mut space = nix::cmsg_space!(libc::timespec, libc::ucred);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
-        let fd = self.socket.as_raw_fd();
-        let received = match recvmsg::<UnixAddr>(fd, &mut parts, Some(&mut space), flags) {
-            Ok(received) => received,
-            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let length = received.bytes;
-        let (mut uid, mut sent_ns) = (None, None);
-        for attached in received.cmsgs()? {
-            match attached {
-                ControlMessageOwned::ScmCredentials(sender) => uid = Some(sender.uid()),
-                ControlMessageOwned::ScmTimestampns(at) => sent_ns = nanoseconds(at),
-                _ => {}
-            }
-        }
-        let bytes = bytes[..length].to_vec();
-        Ok(Some(Datagram { bytes, uid, sent_ns }))
-    }
 }
 
-impl AsFd for HostSocket {
+fn watch(any: &OwnedFd, fd: BorrowedFd<'_>, flags: epoll::EventFlags) -> io::Result<()> {
+    Ok(epoll::add(any, fd, epoll::EventData::new_u64(0), flags)?)
+}
+
+impl AsFd for Host {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.any.as_fd()
     }
 }
-
-impl Drop for HostSocket {
-    fn drop(&mut self) {
-        // A leftover is removed by the next process.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-fn remove_leftover(path: &Path) -> io::Result<()> {
-    let is_socket = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata.file_type().is_socket(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let dead = is_socket
-        && UnixDatagram::unbound()?
-            .connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
-    if dead { std::fs::remove_file(path) } else { Err(io::ErrorKind::AddrInUse.into()) }
-}
-
-fn nanoseconds(at: nix::sys::time::TimeSpec) -> Option<u64> {
-    let seconds = u64::try_from(at.tv_sec()).ok()?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(at.tv_nsec()).ok()?)
-}
-
-/// What was received.
-struct Datagram {
-    bytes: Vec<u8>,
-    /// Who sent it; the kernel attaches it to each.
-    uid: Option<u32>,
-    /// CLOCK_REALTIME when it was sent, ns; the kernel attaches it to each.
-    sent_ns: Option<u64>,
-}
-
-/// A message that was accepted.
-#[derive(Debug, PartialEq, Eq)]
-enum Accepted {
-    Time(OffsetBound),
-    Resumed,
-}
-
-/// The message of a datagram that user `ours` received, between the last read
-/// and now.
-fn accept(
-    datagram: &Datagram,
-    ours: u32,
-    (read_at, now): (ClockPair, ClockPair),
-) -> Result<Accepted, Rejected> {
-    // Where one is missing, the worst is assumed.
-    let uid = datagram.uid.unwrap_or(u32::MAX);
-    if uid != 0 && uid != ours {
-        return Err(Rejected::Sender { uid, ours });
-    }
-    let sent_ns = datagram.sent_ns.unwrap_or_default();
-    match Message::parse(&datagram.bytes)? {
-        Message::Resumed => Ok(Accepted::Resumed),
-        Message::Time { since_1970_ns, error_ns } => {
-            let age_ns = i128::from(now.realtime_ns) - i128::from(sent_ns);
-            let Some(age) = u64::try_from(age_ns).ok().filter(|age| *age <= FRESH_NS) else {
-                return Err(Rejected::Stale { age_ns });
-            };
-            let at_monotonic_ns = now.monotonic_ns.saturating_sub(age);
-            let is_before = may_be_from_before(at_monotonic_ns, read_at, now);
-            let shown_ns = since_1970_ns;
-            let realtime_ns = (sent_ns, sent_ns);
-            let reading = TimeReading {
-                before: if is_before { read_at } else { now },
-                utc: TimeInterval::around(shown_ns, error_ns),
-                shown_ns: (shown_ns, shown_ns),
-                cross_timestamp: Some(CrossTimestamp { shown_ns, realtime_ns, raw_ns: None }),
-                after: now,
-            };
-            let offset = reading.offset().map_err(|error| Rejected::OutOfRange(error.to_string()));
-            offset.map(|offset| Accepted::Time(OffsetBound { at_monotonic_ns, ..offset }))
-        }
-    }
-}
-
-/// Whether a message that was sent at `at_monotonic_ns`, if the clock was then as
-/// it is now, can also have been sent before the clock was set.
-fn may_be_from_before(at_monotonic_ns: u64, read_at: ClockPair, now: ClockPair) -> bool {
-    let ahead = |at: ClockPair| i128::from(at.realtime_ns) - i128::from(at.monotonic_ns);
-    let before_ns = i128::from(at_monotonic_ns) + ahead(now) - ahead(read_at);
-    (i128::from(read_at.monotonic_ns)..=i128::from(now.monotonic_ns)).contains(&before_ns)
-}
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ pub mod unique;
 mod vmclock;
 
 pub use error::SourceError;
-pub use host::HostSocket;
+pub use host::Host;
 pub use ntp::{NtpError, NtpServer, NtpSource};
 pub use phc::PhcSource;
 pub use rtc::Rtc;

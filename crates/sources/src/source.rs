@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{ClockPair, OffsetBound, TimeReading};
 
-use crate::{HostSocket, NtpSource, PhcSource, Rtc, SourceError, VmClockSource};
+use crate::{Host, NtpSource, PhcSource, Rtc, SourceError, VmClockSource};
 
 /// Where UTC is read from.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub enum Source {
     Phc(PhcSource),
     /// An NTP server.
     Ntp(NtpSource),
-    /// The messages of a host's agent, on a socket.
-    Host(HostSocket),
+    /// What the host tells, on its channels.
+    Host(Box<Host>),
     /// The real-time clock.
     Rtc(Rtc),
 }
@@ -67,7 +67,7 @@ impl Source {
             Self::VmClock(source) => format!("vmclock {}", source.device()),
             Self::Phc(source) => format!("phc {}{}", source.device(), source.scale()),
             Self::Ntp(source) => format!("ntp {}", source.name()),
-            Self::Host(source) => format!("host {}", source.path().display()),
+            Self::Host(source) => format!("host {}", source.name()),
             Self::Rtc(_) => "rtc".to_owned(),
         }
     }

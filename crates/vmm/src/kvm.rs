@@ -8,7 +8,7 @@ mod vcpu_state;
 
 use std::sync::OnceLock;
 
-use ::kvm::HostTsc;
+use ::kvm::{HostTsc, Vcpu as _};
 use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
@@ -21,8 +21,6 @@ use pvclock::Hertz;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
 use crate::settings::Backend;
-
-pub use ::kvm::{set_tsc_offset, tsc_offset};
 
 pub(crate) use boot::{set_entry, write_tables};
 pub use calls::interrupt;
@@ -87,6 +85,22 @@ pub(crate) fn create_vcpu(
     let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
     cpuid::set(kvm, &fd, vcpu, leaves)?;
     Ok(fd)
+}
+
+/// A vCPU's TSC offset as KVM has it, wrapping.
+///
+/// # Errors
+/// KVM's own.
+pub fn tsc_offset(vcpu: &VcpuFd) -> Result<u64, MachineError> {
+    Ok(vcpu.tsc_offset()?)
+}
+
+/// Sets it, and returns the one that KVM has then.
+///
+/// # Errors
+/// KVM's own.
+pub fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> Result<u64, MachineError> {
+    Ok(vcpu.set_tsc_offset(offset)?)
 }
 
 /// The rate of this host's TSC, from KVM.

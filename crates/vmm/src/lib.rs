@@ -15,8 +15,8 @@ mod settings;
 mod shared;
 mod vcpu;
 
-pub use ::kvm::{ClockState, RestoredClock, host_clock};
+pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
-pub use machine::{Machine, Saved};
+pub use machine::{Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};

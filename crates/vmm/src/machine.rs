@@ -28,7 +28,7 @@ use crate::shared::{Inner, OwnTime, Shared};
 use crate::vcpu::{Control, Next, Status, Vcpu};
 use crate::{host_clock, image, kvm};
 
-pub use saved::Saved;
+pub use saved::{RestoredClock, Saved};
 
 /// One vCPU as others see it.
 struct Handle {
@@ -153,6 +153,7 @@ impl Machine {
             paused: true,
             next,
             steal: self.shared.has_clock().then(StealMeter::default),
+            due: self.shared.with_clock(|host, _, _| host.due_flag(id)).flatten(),
         };
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {}", id.0))

@@ -13,7 +13,7 @@ use guest::layout::{self, Pages};
 use guest::protocol::SharedArea;
 use host::{GuestMemory, Misplaced};
 use linux_loader::loader::{Elf, KernelLoader};
-use pvclock::shared::{self, Page};
+use pvclock::shared::{self, Page, Split};
 use vm_memory::{GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _};
 
 use crate::error::MachineError;
@@ -59,7 +59,7 @@ impl GuestRam {
     ///
     /// # Errors
     /// They do not fit.
-    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MachineError> {
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), MachineError> {
         use vm_memory::Bytes as _;
         self.map
             .write_slice(bytes, GuestAddress(address))
@@ -70,7 +70,7 @@ impl GuestRam {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn copy(&self) -> Result<Vec<u8>, MachineError> {
+    pub(crate) fn copy(&self) -> Result<Vec<u8>, MachineError> {
         use vm_memory::Bytes as _;
         let mut bytes = vec![0; usize::try_from(self.size).unwrap_or(usize::MAX)];
         self.map
@@ -96,7 +96,7 @@ impl GuestRam {
     }
 
     /// The clock pages at the guest's addresses.
-    pub fn pages(&self) -> &Pages {
+    pub fn pages(&self) -> &Pages<Split> {
         let at = self.pointer(layout::PAGES, size_of::<Pages>());
         let at = at.expect("the minimum size has room for it");
         // SAFETY: as in `shared`.
@@ -127,8 +127,11 @@ impl GuestMemory for GuestRam {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
     use super::*;
     use host::pages::TimePage;
+    use pvclock::kvm_clock::{TimeReader, TimeUpdate, TimeWriter};
 
     #[test]
     fn pages_are_inside_or_refused() {
@@ -154,6 +157,48 @@ mod tests {
             assert_eq!(page(address).is_ok(), is_ok, "{address:#x}");
         }
         assert!(matches!(page(2), Err(Misplaced::Unaligned { address: 2, alignment: 4 })));
+    }
+
+    /// As `GuestRam::new` maps it; vm-memory under Miri gives memory of a lesser alignment.
+    fn page_aligned() -> GuestRam {
+        if !cfg!(miri) {
+            return GuestRam::new(layout::MEMORY_MIN).unwrap();
+        }
+        let (size, bytes) = (layout::MEMORY_MIN, layout::MEMORY_MIN as usize);
+        let aligned = std::alloc::Layout::from_size_align(bytes, 4096).unwrap();
+        // SAFETY: the size is not 0.
+        let at = unsafe { std::alloc::alloc_zeroed(aligned) };
+        // Reachable, and so no leak.
+        static KEPT: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+        KEPT.store(at, Ordering::Relaxed);
+        // SAFETY: the memory is of this size, and never freed.
+        let region = unsafe { vm_memory::MmapRegion::build_raw(at, bytes, 3, 0x22) }.unwrap();
+        let region = vm_memory::GuestRegionMmap::new(region, GuestAddress(0)).unwrap();
+        GuestRam { map: GuestMemoryMmap::from_regions(vec![region]).unwrap(), size }
+    }
+
+    /// Under Miri: accesses of two sizes that race are undefined behaviour.
+    #[test]
+    fn one_page_is_read_and_written_by_two_threads_whatever_they_take_it_for() {
+        let ram = page_aligned();
+        let page: &TimePage = ram.page(host::GuestAddress(Pages::time_address(0))).unwrap();
+        let read = || TimeReader::new(&ram.pages().vcpus[0].time).info();
+        let scale = pvclock::Scale::from_hertz(pvclock::Hertz(1_000_000_000)).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for time in 0..50 {
+                    let system_time = pvclock::Nanos(time);
+                    let update =
+                        TimeUpdate { tsc_timestamp: time, system_time, scale, stable: true };
+                    TimeWriter::new(page).write(&update);
+                }
+            });
+            for _ in 0..50 {
+                let info = read().unwrap();
+                assert_eq!(info.tsc_timestamp, info.system_time.0, "a whole");
+            }
+        });
+        assert_eq!(read().unwrap().tsc_timestamp, 49);
     }
 
     #[test]

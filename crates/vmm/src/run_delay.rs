@@ -1,8 +1,9 @@
 //! How long a thread waited for a CPU, as measured by Linux: for a vCPU this is
 //! its steal time (`record_steal_time`, arch/x86/kvm/x86.c).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use linux::clock::Clock;
 use pvclock::Nanos;
 
 /// Of this thread: time on a CPU, time waited for one, both ns, and timeslices
@@ -26,17 +27,19 @@ fn waited(schedstat: &str) -> Option<Nanos> {
 /// Samples at once, and then every [`EACH`].
 #[derive(Debug, Default)]
 pub(crate) struct StealMeter {
-    sampled: Option<Instant>,
+    sampled_ns: Option<u64>,
 }
 
 impl StealMeter {
     /// The time that the calling thread has waited, if a sample is due.
     pub(crate) fn sample(&mut self) -> Option<Nanos> {
-        let now = Instant::now();
-        if self.sampled.is_some_and(|sampled| now.duration_since(sampled) < EACH) {
+        // Asked at each entry: the coarse clock costs a load, and 4 ms are exact enough.
+        let now_ns = Clock::MonotonicCoarse.read_ns()?;
+        let since_ns = self.sampled_ns.map(|sampled| now_ns.saturating_sub(sampled));
+        if since_ns.is_some_and(|since| u128::from(since) < EACH.as_nanos()) {
             return None;
         }
-        self.sampled = Some(now);
+        self.sampled_ns = Some(now_ns);
         of_this_thread()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use host::{Event, VcpuId};
+use host::{DueFlag, Event, VcpuId};
 use kvm_ioctls::VcpuFd;
 
 use crate::devices::LocalTimer;
@@ -79,6 +79,8 @@ pub(crate) struct Vcpu {
     pub(crate) next: Next,
     /// Only where the clock is ours; else the kernel keeps steal time.
     pub(crate) steal: Option<StealMeter>,
+    /// Whether our provider has a page of this vCPU to write.
+    pub(crate) due: Option<DueFlag>,
 }
 
 impl Vcpu {
@@ -169,10 +171,12 @@ impl Vcpu {
         }
     }
 
-    /// The updates due at each entry.
+    /// The updates due at an entry: seldom any, and then this costs a look.
     fn prepare(&self) {
         let id = self.id;
-        let _ = self.shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
+        if self.due.as_ref().is_some_and(DueFlag::is_due) {
+            let _ = self.shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
+        }
     }
 
     fn die(&mut self, cause: Cause) -> Next {

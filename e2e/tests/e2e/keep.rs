@@ -1,6 +1,7 @@
 //! `parachron keep`: known errors in, what it would do out. None of these
 //! sets this machine's clock: they run dry, or without CAP_SYS_TIME.
 
+pub(crate) mod clockbound;
 pub(crate) mod others;
 pub(crate) mod service;
 

@@ -255,11 +255,11 @@ fn lab_deadlines_reach_a_busy_guest(_: &Program) {
 fn lab_clock_of_another_size_is_refused(_: &Program) {
     let vm = vmm::kvm::open().and_then(|kvm| kvm.create_vm().map_err(MachineError::NoKvm));
     let vm = vm.expect("a VM");
-    let host = kvm::HostTsc::unscaled(Hertz(2_600_000_000));
-    let mut saved = kvm::save(&vm, &[], host).expect("KVM returns its clock");
-    saved.tscs.push(kvm::SavedTsc { frequency: Hertz(1_000), tsc: 0 });
-    let now = kvm::host_clock::read();
-    let restored = kvm::restore(&vm, &[], &saved, host, host::Policy::Freeze, now);
+    let host = kvm::Host::new(kvm::HostTsc::unscaled(Hertz(2_600_000_000)));
+    let none: [&kvm_ioctls::VcpuFd; 0] = [];
+    let mut saved = kvm::save(&vm, &none, &host).expect("KVM returns its clock");
+    saved.tscs.push(kvm::SavedTsc::new(Hertz(1_000), 0));
+    let restored = kvm::restore(&vm, &none, &saved, &host, host::Policy::Freeze);
     let why = restored.expect_err("there is no vCPU to take it").to_string();
     assert_eq!(why, "the saved clock has 1 vCPUs, this VM has 0");
 }

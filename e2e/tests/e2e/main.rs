@@ -38,6 +38,7 @@ fn main() {
         each_source::CASES,
         formats::CASES,
         keep::CASES,
+        keep::clockbound::CASES,
         keep::others::CASES,
         keep::service::CASES,
         lab_hostile::CASES,

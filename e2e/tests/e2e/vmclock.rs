@@ -107,7 +107,7 @@ fn drift_refuses(program: &Program) {
     fs::write(&path, [0; 4096]).expect("our own file");
     let said = program.run(&["drift", &option]);
     assert_eq!(said.code, Some(2), "{}", said.out);
-    let told = "magic number 0x00000000 where 0x4b4c4356 is expected";
+    let told = "magic number 0x00000000 is not this page's";
     assert!(said.err.contains(told) && said.err.contains("\n  try: "), "{}", said.err);
 }
 

@@ -40,7 +40,9 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         modules.push("virtio_net");
     }
     let modules = Modules::below(&kernel.modules).with_dependencies(&modules)?;
-    let files = [("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
+    let mut files =
+        vec![("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
+    files.extend(packaging()?);
     let programs = emulated::programs(workshop)?;
     let initrd = folder.join("initrd");
     let archive = initramfs::archive(INIT, &programs, &files, &modules);
@@ -58,6 +60,19 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         options: format!("{} {drive} {network} {}", emulated::LINE, row.options),
     };
     emulated::start(workshop, row, &boot, folder)
+}
+
+/// What an administrator installs besides the programs.
+fn packaging() -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let folder = tools::root().join("packaging");
+    let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let bytes = fs::read(entry.path()).map_err(cannot)?;
+        files.push((Path::new("packaging").join(entry.file_name()), bytes));
+    }
+    Ok(files)
 }
 
 /// The disk of a system, made when it is not in the cache.

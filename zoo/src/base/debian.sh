@@ -16,7 +16,8 @@ for attempt in 1 2 3 4 5 6 7 8 9 10; do
     usleep 100000
 done
 mount -t ext4 /dev/vda /disk
-cp /bin/busybox /bin/parachron /bin/guest-clock /disk/usr/bin/
+cp /bin/busybox /bin/parachron /bin/parachrond /bin/guest-clock /disk/usr/bin/
+cp -r /packaging /disk/opt/
 cp /line /disk/usr/sbin/line
 cp /line.service /disk/etc/systemd/system/
 mkdir -p /disk/etc/systemd/system/multi-user.target.wants

@@ -134,7 +134,7 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
 /// The static programs of every machine: busybox and ours.
 pub(super) fn programs(workshop: &Workshop) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     let mut programs = vec![("busybox", workshop.busybox()?)];
-    for name in ["parachron", "guest-clock"] {
+    for name in ["parachron", "parachrond", "guest-clock", "guest-timex"] {
         programs.push((name, workshop.programs.join(name)));
     }
     let read = |(name, path): (_, PathBuf)| match fs::read(&path) {

@@ -21,23 +21,33 @@ const XEN: &str = "console=com1 com1=115200 cpuidle=0";
 const PARAMETERS: &str = "console=hvc0 console=ttyS1 quiet panic=-1";
 
 pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
-    let below = row.below.as_ref().ok_or_else(|| "a row on Xen has [row.below]".to_owned())?;
-    let xen = xen(workshop, &below.program, folder)?;
     let kernel = workshop.kernel(&row.kernel)?;
     let initrd = emulated::initrd(workshop, &kernel, &row.modules, &row.programs, folder)?;
     let parameters = format!("{PARAMETERS} {} {}", emulated::DISPOSABLE, row.append);
+    start(workshop, row, folder, &row.options, (&kernel.image, &initrd, parameters.trim()))
+}
+
+/// Starts Xen on a machine of the emulator, and a control domain: its kernel,
+/// initramfs and parameters.
+pub(super) fn start(
+    workshop: &Workshop,
+    row: &Row,
+    folder: &Path,
+    machine: &str,
+    (image, initrd, parameters): (&Path, &Path, &str),
+) -> Result<Start, Failure> {
+    let below = row.below.as_ref().ok_or_else(|| "a row on Xen has [row.below]".to_owned())?;
     let boot = Boot {
-        kernel: xen,
+        kernel: xen(workshop, &below.program, folder)?,
         // Multiboot modules: the kernel with its parameters, and its initramfs.
         linux: Some((
-            format!("{} {},{}", kernel.image.display(), parameters.trim(), initrd.display()),
+            format!("{} {parameters},{}", image.display(), initrd.display()),
             format!("{XEN} {}", below.append),
         )),
         options: format!(
-            "{} {} {}",
+            "{} {machine} {}",
             PORTS.replace("{folder}", &folder.display().to_string()),
             below.options,
-            row.options
         ),
     };
     emulated::start(workshop, row, &boot, folder)

@@ -35,10 +35,8 @@ pub(super) fn run(
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
     let mut server = Server::start(&place.workshop.programs.join("ntp-server"))?;
-    let configure = CONFIGURE.replace("{port}", &server.port.to_string());
-    let tracking = machine.line.run("chronyd", 120, &configure)?;
-    let follows = tracking.status == 0;
-    checks.push(Check::new("chronyd: follows the server", tracking.stdout.trim(), follows));
+    let tracking = follow(machine, &server)?;
+    checks.push(Check::new("chronyd: follows the server", &tracking, !tracking.is_empty()));
     checks.push(nothing_but_the_truth(place, machine)?);
 
     let (before_s, before_bound_s) = machine.ahead_s()?;
@@ -65,6 +63,14 @@ pub(super) fn run(
     let caused = Caused { what: "chronyd slews", kinds: &["steered"], besides: &[], size_s: None };
     checks.push(watching::judge(&caused, &soon, &late));
     watching::end(machine)
+}
+
+/// Has chronyd follow a server; what it then prints of `tracking`, or nothing
+/// if it does not follow it.
+pub(super) fn follow(machine: &mut Machine, server: &Server) -> Result<String, String> {
+    let configure = CONFIGURE.replace("{port}", &server.port.to_string());
+    let tracking = machine.line.run("chronyd", 120, &configure)?;
+    Ok(if tracking.status == 0 { tracking.stdout.trim().to_owned() } else { String::new() })
 }
 
 /// The doctor finds what the row states while chronyd follows a server.

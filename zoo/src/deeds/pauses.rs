@@ -24,9 +24,6 @@ const BESIDE_THE_RTC: &[&str] = &["pause|snapshot-restored|migrated"];
 /// Less than this does not show in an RTC of whole seconds.
 const RTC_SEES: Duration = Duration::from_secs(1);
 
-/// Stopping and resuming take QEMU this long on a busy machine.
-const KNOWN_S: f64 = 0.3;
-
 pub(super) fn run(
     place: &Place<'_>,
     machine: &mut Machine,
@@ -38,12 +35,15 @@ pub(super) fn run(
         let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
         let stopping = Instant::now();
         qmp.stop()?;
+        let stopped = Instant::now();
         sleep(pause);
+        let least_s = stopped.elapsed().as_secs_f64();
         qmp.cont()?;
-        let stopped_s = stopping.elapsed().as_secs_f64();
+        // On a busy system QEMU's replies take their time as well.
+        let most_s = stopping.elapsed().as_secs_f64();
         let (soon, late) = watching::told(machine)?;
         let what = format!("stop for {} s, cont", pause.as_secs_f64());
-        let size_s = Some((stopped_s, KNOWN_S));
+        let size_s = Some((f64::midpoint(least_s, most_s), f64::midpoint(most_s, -least_s)));
         let kinds = if on_kvm_clock {
             BESIDE_THE_TSC
         } else if pause < RTC_SEES {

@@ -35,6 +35,17 @@ pub enum Chronyd {
     Unreachable,
 }
 
+/// What a daemon publishes in a ClockBound segment, as it counts now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// How far CLOCK_REALTIME may be off.
+    pub error_ns: u64,
+    /// When that was published, ns.
+    pub as_of_ns: u64,
+    /// The VMClock page's marker that it accounts for, if any.
+    pub disruption_marker: Option<u64>,
+}
+
 /// Where the error bound comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -43,6 +54,8 @@ pub enum ErrorFrom {
     Kernel,
     /// chronyd's replies.
     Chronyd,
+    /// A daemon, by a ClockBound segment.
+    ClockBound,
     /// The host, by the VMClock page.
     Host,
     /// The program's own settings: nothing else bounds it.
@@ -56,6 +69,10 @@ pub const GROWTH_PPM: u64 = 500;
 /// How long chronyd is assumed to keep correcting after a request, ns: requests
 /// are more frequent, and it counts as unreachable no later.
 const FRESH_NS: u64 = 5_000_000_000;
+
+/// A daemon that publishes this long after a disruption has noticed it, ns: it
+/// samples the clocks once a second or more often.
+const NOTICED_NS: u64 = 1_000_000_000;
 
 /// A daemon's latest report, and when it was made. A disruption outdates it,
 /// until the daemon has visibly acted.
@@ -93,6 +110,8 @@ pub struct Bound {
     chronyd: Report<ErrorBound>,
     /// Replies to requests from before this are ignored, ns.
     chronyd_since_ns: u64,
+    /// A segment from before this is ignored, ns.
+    segment_since_ns: u64,
 }
 
 impl Default for Bound {
@@ -104,7 +123,12 @@ impl Default for Bound {
 impl Bound {
     /// No report yet.
     pub const fn new() -> Self {
-        Self { timex: Report::NONE, chronyd: Report::NONE, chronyd_since_ns: 0 }
+        Self {
+            timex: Report::NONE,
+            chronyd: Report::NONE,
+            chronyd_since_ns: 0,
+            segment_since_ns: 0,
+        }
     }
 
     /// The machine was disrupted, before `now_ns`: what was known before no
@@ -113,6 +137,7 @@ impl Bound {
         self.timex.outdated = Some(None);
         self.chronyd.outdated = Some(None);
         self.chronyd_since_ns = now_ns;
+        self.segment_since_ns = now_ns.saturating_add(NOTICED_NS);
     }
 
     /// The time of day was set, before `now_ns`. The next adjtimex shows it
@@ -122,6 +147,7 @@ impl Bound {
         self.timex.latest = None;
         self.chronyd.outdated = Some(None);
         self.chronyd_since_ns = now_ns;
+        self.segment_since_ns = now_ns.saturating_add(NOTICED_NS);
     }
 
     /// What adjtimex reports at `now_ns`. Only a time daemon reduces its
@@ -150,12 +176,24 @@ impl Bound {
         &self,
         now_ns: u64,
         vmclock: Option<VmClock>,
+        segment: Option<Segment>,
         unsynchronised_ns: Option<u64>,
     ) -> Option<(u64, ErrorFrom)> {
         let by_host = vmclock.and_then(|vmclock| vmclock.error_ns).map(|ns| (ns, ErrorFrom::Host));
         let by_settings = unsynchronised_ns.map(|ns| (ns, ErrorFrom::Settings));
+        let marker = vmclock.map(|vmclock| vmclock.identity.0);
+        let counts = |segment: &Segment| {
+            segment.as_of_ns >= self.segment_since_ns
+                && segment.disruption_marker.is_none_or(|known| Some(known) == marker)
+        };
+        let by_segment = segment.filter(counts).map(|it| (it.error_ns, ErrorFrom::ClockBound));
         let by_daemon = self.daemon_error_ns(now_ns);
-        by_daemon.into_iter().chain(by_host).min_by_key(|&(ns, _)| ns).or(by_settings)
+        by_daemon
+            .into_iter()
+            .chain(by_segment)
+            .chain(by_host)
+            .min_by_key(|&(ns, _)| ns)
+            .or(by_settings)
     }
 
     /// By the daemon: by chronyd's own replies rather than by the kernel,

@@ -1,7 +1,7 @@
 //! One round of maintenance as pure code: readings of the system in, what to
 //! publish out.
 
-use crate::timeline::bound::{Bound, Chronyd, ErrorFrom, Timex, VmClock};
+use crate::timeline::bound::{Bound, Chronyd, ErrorFrom, Segment, Timex, VmClock};
 use crate::timeline::realtime::{RealtimeOffset, RealtimeSample};
 use crate::timeline::sample::Sample;
 use crate::timeline::steering::{Distrust, Limits, Steering};
@@ -24,6 +24,8 @@ pub struct Reading {
     pub chronyd: Option<Chronyd>,
     /// What the VMClock page contained.
     pub vmclock: Option<VmClock>,
+    /// What a ClockBound segment bounds, if it does.
+    pub segment: Option<Segment>,
     /// Why the TSC must not be used, by CPU and kernel.
     pub distrust: Option<Distrust>,
 }
@@ -98,7 +100,8 @@ impl Maintenance {
 
     fn next_view(&mut self, reading: &Reading) -> View {
         let (realtime_offset_ns, offset_error_ns) = self.realtime.best_ns();
-        let known = self.bound.error_ns(reading.now_ns, reading.vmclock, self.unsynchronised_ns);
+        let (now_ns, vmclock) = (reading.now_ns, reading.vmclock);
+        let known = self.bound.error_ns(now_ns, vmclock, reading.segment, self.unsynchronised_ns);
         self.error_from = known.map(|(_, error_from)| error_from);
         let steering = &self.steering;
         let ours_ns = steering.error_ns(reading.now_ns).saturating_add(offset_error_ns);

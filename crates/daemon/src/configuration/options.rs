@@ -1,7 +1,7 @@
 //! The keys of the configuration file: default, meaning, and how a value
 //! becomes a setting. The file that is shipped is written from this table.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use toml::de::DeValue;
 
 use crate::settings::Settings;
 use crate::values::{self, BURST};
+
+/// Up to VMADDR_PORT_ANY, which is no port (vsock(7)).
+const VSOCK_PORTS: u32 = u32::MAX - 1;
 
 /// One key.
 #[derive(Debug)]
@@ -64,6 +67,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Read the host's messages from this Unix datagram socket, such as",
         "\"/run/parachron/host.sock\"; none where it is empty.",
     ], |to, it| set(&mut to.sources.host_socket, path_or_none(it))),
+    option("host-vsock", "0", &[
+        "Let the host connect to this port of AF_VSOCK, such as 4123; to none where it is 0.",
+    ], |to, it| set(&mut to.sources.host_vsock, number(it, &(0..=VSOCK_PORTS)).map(|port| (port != 0).then_some(port)))),
+    option("host-port", "\"\"", &[
+        "Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME; on none",
+        "where it is empty.",
+    ], |to, it| set(&mut to.sources.host_port, path_or_none(it))),
     option("no-source", "[]", &["Sources not to look for: \"vmclock\", \"phc\", \"rtc\"."],
         |to, it| set(&mut to.sources.excluded, list(it, str::parse))),
     option("step-threshold", "\"100ms\"", &["Step offsets larger than this, slew smaller ones."],
@@ -73,7 +83,7 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     option("max-step", "\"1h\"", &["Largest correction by one source alone that no disruption accounts for."],
         |to, it| set(&mut to.policy.max_step_ns, time_ns(it))),
     option("burst", "3", &["Steps allowed back to back, 1 to 100."],
-        |to, it| set(&mut to.policy.burst, burst(it))),
+        |to, it| set(&mut to.policy.burst, number(it, &BURST))),
     option("min-interval", "\"30s\"", &["Minimum interval between steps after a burst, and between slews."],
         |to, it| set(&mut to.policy.min_interval_ns, time_ns(it))),
     option("never-backward", "false", &["Never set the clock back: slow it while it is ahead."],
@@ -83,9 +93,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "socket, or by \"makestep=PATH\" to another), \"sock=PATH\" feeds it the selected",
         "source.",
     ], |to, it| set(&mut to.chronyd, list(it, str::parse).map(|ways| ways.into_iter().collect()))),
-    option("allow-daemon", "[]", &["Start even if these daemons run, such as \"openntpd\"."],
+    option("allow-daemon", "[]", &["Discipline the clock even if these daemons run, such as \"openntpd\"; beside",
+        "another one it is only stepped."],
         |to, it| set(&mut to.allowed, list(it, values::daemon_name))),
-    option("force", "false", &["Start whatever other daemons run."],
+    option("force", "false", &["Discipline the clock whatever other daemons run."],
         |to, it| set(&mut to.force, boolean(it))),
     option("dry-run", "false", &["Report corrections and make none."],
         |to, it| set(&mut to.dry_run, boolean(it))),
@@ -96,6 +107,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     option("status-socket", "\"/run/parachron/status.sock\"", &[
         "Where `parachron status` asks, open to all users; none where it is empty.",
     ], |to, it| set(&mut to.status_socket, path_or_none(it))),
+    option("state-folder", "\"/var/lib/parachron\"", &[
+        "Keep the learnt frequency here for the next start; nowhere where it is empty.",
+    ], |to, it| set(&mut to.state_folder, path_or_none(it))),
+    option("clockbound", "\"/var/run/clockbound\"", &[
+        "Publish the clock's error bound for clients of ClockBound in this folder; nowhere",
+        "where it is empty.",
+    ], |to, it| set(&mut to.clockbound, path_or_none(it))),
     option("vmclock", "\"/dev/vmclock0\"", &["The VMClock page."],
         |to, it| set(&mut to.paths.vmclock, path(it))),
     option("kernel-log", "\"/dev/kmsg\"", &["The kernel's log, for evidence of what happened."],
@@ -132,14 +150,12 @@ fn boolean(value: &Value<'_>) -> Result<bool, Wrong> {
     value.get_ref().as_bool().ok_or_else(|| expected("true or false", value))
 }
 
-fn burst(value: &Value<'_>) -> Result<u32, Wrong> {
+fn number(value: &Value<'_>, range: &RangeInclusive<u32>) -> Result<u32, Wrong> {
     let integer = value.get_ref().as_integer().ok_or_else(|| expected("a number", value))?;
-    let steps = u32::from_str_radix(integer.as_str(), integer.radix()).ok();
-    steps.filter(|steps| BURST.contains(steps)).ok_or_else(|| {
-        wrong(
-            value,
-            format!("expected {} to {}, found {}", BURST.start(), BURST.end(), integer.as_str()),
-        )
+    let number = u32::from_str_radix(integer.as_str(), integer.radix()).ok();
+    number.filter(|number| range.contains(number)).ok_or_else(|| {
+        let (least, most) = (range.start(), range.end());
+        wrong(value, format!("expected {least} to {most}, found {}", integer.as_str()))
     })
 }
 

@@ -29,11 +29,11 @@ fn the_file_that_is_shipped_has_each_key_with_its_default() {
 #[test]
 fn every_setting_has_a_key_that_changes_it() {
     let text = "ntp = ['a.example', '[::1]:123']\ntimeout = '1ms'\npoll = '24h'\n\
-                phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nno-source = ['rtc']\n\
+                phc = ['/dev/ptp1,tai=37']\nhost-socket = '/run/h'\nhost-vsock = 4123\nhost-port = '/p'\nno-source = ['rtc']\n\
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
-                status-socket = ''\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
+                status-socket = ''\nstate-folder = ''\nclockbound = '/run/b'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
@@ -45,6 +45,8 @@ fn every_setting_has_a_key_that_changes_it() {
         allowed,
         force,
         status_socket,
+        state_folder,
+        clockbound,
         paths,
     } = parse(text).unwrap();
     let keeper::Policy {
@@ -60,7 +62,17 @@ fn every_setting_has_a_key_that_changes_it() {
     let s = |s: u64| s * 1_000_000_000;
     assert_eq!((step_threshold_ns, tolerance_ns, max_step_ns), (s(1), 2_000_000, s(86_400)));
     assert_eq!((min_interval_ns, burst, never_backward, poll_ns), (s(60), 16, true, s(86_400)));
-    let crate::SourceSettings { ntp, timeout, phc, host_socket, excluded, describe: _ } = sources;
+    let crate::SourceSettings {
+        ntp,
+        timeout,
+        phc,
+        host_socket,
+        host_vsock,
+        host_port,
+        excluded,
+        describe: _,
+    } = sources;
+    assert_eq!((host_vsock, host_port), (Some(4123), Some("/p".into())));
     assert_eq!((ntp.len(), timeout, phc.len()), (2, Duration::from_millis(1), 1));
     assert_eq!(
         (host_socket, excluded),
@@ -68,7 +80,7 @@ fn every_setting_has_a_key_that_changes_it() {
     );
     assert_eq!((chronyd.feed, chronyd.makestep), (Some("/run/c".into()), None));
     assert_eq!((interval, dry_run, force, allowed.len()), (Duration::from_secs(10), true, true, 1));
-    assert_eq!(status_socket, None);
+    assert_eq!((status_socket, state_folder, clockbound), (None, None, Some("/run/b".into())));
     assert_eq!((paths.vmclock, paths.kernel_log), ("/tmp/v".into(), "/tmp/k".into()));
 }
 

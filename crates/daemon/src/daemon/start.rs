@@ -5,18 +5,20 @@ use std::time::Instant;
 
 use disruptions::Observer;
 use inspect::sampler::Sampler;
-use keeper::Keeper;
 use keeper::event::{Event, Line, NotUsed, Started, Summary};
+use keeper::{Corrector, Keeper};
 use linux::file_lock::FileLock;
 use linux::service_manager;
-use linux::system_clock::{self, KernelClock};
+use linux::system_clock;
 
 use super::{Configuration, Daemon, line};
 use crate::chronyd::ChronydClient;
+use crate::clockbound::ClockBound;
 use crate::configuration;
 use crate::discovery::{self, Found};
 use crate::error::DaemonError;
-use crate::kept_clock::{KeptClock, Simulated};
+use crate::kept_clock::{KeptClock, Simulated, is_unset};
+use crate::learnt::LearntFile;
 use crate::lock;
 use crate::other_daemons::OtherDaemons;
 use crate::polled::Source;
@@ -30,19 +32,23 @@ impl Daemon {
     /// # Errors
     /// Why it cannot be kept by these settings.
     pub fn new(settings: Settings) -> Result<Self, DaemonError> {
-        let settings = checked(settings)?;
+        let mut settings = checked(settings)?;
         let others = OtherDaemons::new(&settings)?;
         let lock = permitted(&settings, false)?;
+        beside(&mut settings, &others);
         let (found, mut not_used) = discovery::find(&settings, &[])?;
         let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let asked = listening(&settings, None, &mut not_used);
-        Ok(Self {
+        let clockbound = ClockBound::of(&settings, &mut not_used);
+        let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
-            keeper: Keeper::new(settings.policy.clone(), &kinds),
+            keeper: Keeper::new(settings.policy.clone(), &kinds).with_unset_clock(is_unset()),
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
+            clockbound,
+            learnt: LearntFile::new(settings.state_folder.clone()),
             settings,
             sources,
             not_used,
@@ -56,7 +62,9 @@ impl Daemon {
             asked,
             configuration: None,
             lock,
-        })
+        };
+        daemon.start_discipline();
+        Ok(daemon)
     }
 
     /// Has SIGHUP read the file again. `change` is what the command line changes
@@ -109,9 +117,10 @@ impl Daemon {
     /// # Errors
     /// As of [`Daemon::new`]; it goes on as before.
     fn take_over(&mut self, settings: Settings) -> Result<(), DaemonError> {
-        let settings = checked(settings)?;
+        let mut settings = checked(settings)?;
         let others = OtherDaemons::new(&settings)?;
         let lock = permitted(&settings, self.lock.is_some())?;
+        beside(&mut settings, &others);
         let (found, mut not_used) = discovery::find(&settings, &self.sources)?;
         let chronyd = ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?;
         // Nothing fails from here on.
@@ -142,6 +151,13 @@ impl Daemon {
         if settings.dry_run != self.settings.dry_run {
             self.clock = clock(&settings);
         }
+        if (settings.dry_run, &settings.clockbound)
+            != (self.settings.dry_run, &self.settings.clockbound)
+        {
+            // What was published ends before another begins.
+            self.clockbound = ClockBound::default();
+            self.clockbound = ClockBound::of(&settings, &mut not_used);
+        }
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
         self.asked = listening(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
@@ -154,6 +170,13 @@ fn checked(mut settings: Settings) -> Result<Settings, DaemonError> {
     settings.check()?;
     settings.policy.corrector = settings.chronyd.corrector();
     Ok(settings)
+}
+
+/// Another daemon that disciplines the clock is left to do so.
+fn beside(settings: &mut Settings, others: &OtherDaemons) {
+    if settings.policy.corrector == Corrector::Kernel && others.is_beside() {
+        settings.policy.corrector = Corrector::Beside;
+    }
 }
 
 /// The lock of who may set the clock, unless it is held.
@@ -174,11 +197,7 @@ fn permitted(settings: &Settings, is_held: bool) -> Result<Option<FileLock>, Dae
 }
 
 fn clock(settings: &Settings) -> KeptClock {
-    if settings.dry_run {
-        KeptClock::Simulated(Simulated::default())
-    } else {
-        KeptClock::Kernel(KernelClock)
-    }
+    if settings.dry_run { KeptClock::Simulated(Simulated::default()) } else { KeptClock::kernel() }
 }
 
 /// The clock is kept though nobody can ask: why not is reported with the

@@ -32,8 +32,9 @@ fn two_names_that_turn_out_to_be_one_server_have_one_vote() {
 #[test]
 fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_it() {
     let folder = tempfile::tempdir().unwrap();
-    let host = HostSocket::bind(&folder.path().join("host.sock")).unwrap();
-    let mut source = Source::new(SourceKind::Phc, TimeSource::Host(host))
+    let host =
+        Host::open(&[sources::host::Channel::Socket(folder.path().join("host.sock"))]).unwrap();
+    let mut source = Source::new(SourceKind::Phc, TimeSource::Host(Box::new(host)))
         .described_by(|why| format!("{why}; try: --phc /dev/ptp1,tai=37"));
     let (device, clock_name) = ("/dev/ptp1".into(), "mlx5_ptp".into());
     let not_set = SourceError::Scale { device, clock_name, why: UnknownScale::TaiNotSet };

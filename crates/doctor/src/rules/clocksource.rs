@@ -91,6 +91,9 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
 
 /// Where programs read a source that is not slow.
 fn not_slow(case: &Case<'_>, current: &str) -> String {
+    if current == "xen" && case.xen_emulates_tsc() {
+        return "xen, which reads the TSC: see tsc-trapped".to_owned();
+    }
     let by_parameter = case.sets("vdso", "0");
     if by_parameter || case.clock_cost().is_some_and(|cost| cost.path.is_kernel()) {
         return format!("{current}; its reads enter the kernel for another reason: see that rule");
@@ -223,6 +226,8 @@ fn slowness(case: &Case<'_>, source: &str) -> Option<String> {
         ),
         "xen" => match case.clock_cost() {
             Some(cost) if !cost.path.is_kernel() => None,
+            // One cause, one finding: tsc-trapped.
+            _ if case.xen_emulates_tsc() => None,
             None if !case.offers("tsc") || !against_tsc(case).is_empty() => None,
             _ => Some(
                 "Where programs cannot read Xen's clock page themselves, each read is a system \

@@ -1,6 +1,6 @@
 //! What reading the clock costs, and what it should cost.
 
-use facts::cpu::{HypervisorKind, Xen};
+use facts::cpu::HypervisorKind;
 use instruments::figures;
 use instruments::measurements::TRAPPED_RDTSC_NS;
 
@@ -37,6 +37,9 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
     if by_parameter {
         return Outcome::fine("they do, because of a kernel parameter: see that finding");
     }
+    if current == "xen" && case.xen_emulates_tsc() {
+        return Outcome::fine("they do, as Xen emulates RDTSC: see tsc-trapped");
+    }
     if matches!(current, "kvm-clock" | "xen") {
         return Outcome::fine(format!("they do: see the finding about {current}"));
     }
@@ -60,10 +63,9 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
 /// `tsc-trapped`
 pub(crate) fn trapped(case: &Case<'_>) -> Check {
     let cost = case.cost("rdtsc");
-    let xen_emulates = case.xen().is_some_and(Xen::emulates_tsc);
     match cost {
         Some(cost) if cost.ns.min <= TRAPPED_RDTSC_NS => return Outcome::fine(cost_evidence(cost)),
-        None if !xen_emulates => {
+        None if !case.xen_emulates_tsc() => {
             case.measured()?;
             return Err(Skipped::CouldNot("RDTSC was not measured".to_owned()));
         }
@@ -103,6 +105,11 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
                 "Give Xen an invariant TSC: by the firmware's settings, or where Xen runs in a \
                  virtual machine by its CPU model. tsc_mode is a setting of other domains only, \
                  and clock source xen reads the TSC as well."
+            } else if case.xen().and_then(|xen| xen.tsc).is_some_and(|tsc| !tsc.host_reliable) {
+                "Give Xen's host an invariant TSC: by the firmware's settings, or where Xen runs \
+                 in a virtual machine by its CPU model. tsc_mode=\"native\" (xl.cfg(5)) is \
+                 cheap without it too, but then the TSC may change its rate, and differ between \
+                 CPUs."
             } else {
                 "Set tsc_mode=\"native\" in the domain's configuration, if its hosts have one \
                  TSC rate (xl.cfg(5)). Clock source xen reads the TSC as well."

@@ -108,7 +108,9 @@ pub(crate) fn late(case: &Case<'_>) -> Check {
              long: firmware (SMI), a busy bus, or an HPET that many CPUs read. The check is \
              skipped; Linux 5.13 to 7.0 can mark the TSC unstable after a few such reads."
         })
-        .remedy(Remedy::advice(if guest {
+        .remedy(Remedy::advice(if case.xen_emulates_tsc() {
+            "Xen emulates each of those reads: see the finding tsc-trapped."
+        } else if guest {
             "On the host: give the guest CPUs of its own, or a clock that the kernel need not \
              check (kvm-clock; an invariant TSC of known frequency)."
         } else {

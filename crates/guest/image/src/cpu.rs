@@ -12,6 +12,7 @@ use core::arch::asm;
 use guest::hardware::{Hardware, Misbehaviour, Refused};
 use guest::layout::{PAGES, Pages};
 use pvclock::counter::Tsc;
+use pvclock::shared::Aligned;
 
 /// Services of `entry.s`.
 const READ_MSR: u64 = 0;
@@ -38,6 +39,7 @@ fn service(number: u64, first: u64, second: u64) -> (u64, u64) {
 
 impl Hardware for Cpu {
     type Counter = Tsc;
+    type Memory = Aligned;
 
     #[inline(always)]
     fn counter(&self) -> &Tsc {
@@ -92,7 +94,7 @@ impl Hardware for Cpu {
     }
 
     #[inline(always)]
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &Pages<Aligned> {
         // SAFETY: mapped (invariant 1), 4096-byte aligned, atomics only.
         unsafe { &*core::ptr::with_exposed_provenance(PAGES as usize) }
     }

@@ -5,6 +5,7 @@ use pvclock::kvm_clock::TimeUpdate;
 
 use super::GuestClock;
 use crate::tsc::time_at;
+use crate::vcpu::Vcpu;
 use crate::{GuestMemory, HostClocks, VcpuId};
 
 impl GuestClock {
@@ -15,6 +16,7 @@ impl GuestClock {
         self.latest = now;
         if self.vcpus.get(&vcpu).is_some_and(|vcpu| !vcpu.due.is_nothing()) {
             self.write_due(vcpu, now, memory);
+            self.raise_flags();
         }
     }
 
@@ -22,7 +24,7 @@ impl GuestClock {
         let Some(vcpu) = self.vcpus.get(&id) else { return };
         let snapshot = match self.master {
             Ok(snapshot) => snapshot,
-            Err(_) => self.own_snapshot(vcpu.snapshot.as_ref(), now),
+            Err(_) => self.own_snapshot(vcpu, now),
         };
         let Some(vcpu) = self.vcpus.get_mut(&id) else { return };
         let reference = core::mem::take(&mut vcpu.due.reference);
@@ -40,8 +42,9 @@ impl GuestClock {
     }
 
     /// A snapshot of the vCPU's own, not behind its current one.
-    fn own_snapshot(&self, current: Option<&TimeUpdate>, now: HostClocks) -> TimeUpdate {
-        let floor = current.map_or(Nanos(0), |snapshot| time_at(snapshot, self.source.base(now)));
-        self.take_snapshot(now, floor, false)
+    fn own_snapshot(&self, vcpu: &Vcpu, now: HostClocks) -> TimeUpdate {
+        let base = vcpu.source.base(now);
+        let floor = vcpu.snapshot.as_ref().map_or(Nanos(0), |current| time_at(current, base));
+        self.take_snapshot(vcpu.source, now, floor, false)
     }
 }

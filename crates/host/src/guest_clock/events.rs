@@ -28,8 +28,14 @@ impl GuestClock {
                     self.recompute(now, memory);
                 }
             }
-            Event::TscFrequencyChanged { frequency } => {
+            Event::TscFrequencyAdvertised { frequency } => {
                 self.advertise(frequency, now);
+                self.recompute(now, memory);
+            }
+            Event::TscRateChanged { vcpu, rate } => {
+                if !self.rate_changed(vcpu, rate, now) {
+                    self.log.push(now.boot, LogEvent::RateRefused { rate });
+                }
                 self.recompute(now, memory);
             }
             Event::ClockSet { clock } => self.clock_set(clock, now, memory),
@@ -42,11 +48,14 @@ impl GuestClock {
                 self.settings.host_clocksource_is_tsc = is_tsc;
                 self.recompute_if_changed(now, memory);
             }
-            Event::PhysicalCpuAdded { tsc_agrees } => {
-                if !tsc_agrees {
-                    self.physical_tscs_agree = false;
-                    self.recompute(now, memory);
-                }
+            Event::PhysicalCpuAdded { physical_cpu, tsc_agrees: false } => {
+                self.strays.insert(physical_cpu);
+                self.recompute(now, memory);
+            }
+            Event::PhysicalCpuAdded { physical_cpu, .. }
+            | Event::PhysicalCpuRemoved { physical_cpu } => {
+                self.strays.remove(&physical_cpu);
+                self.recompute_if_changed(now, memory);
             }
             Event::Paused => self.paused = true,
             Event::Resumed => {
@@ -67,6 +76,7 @@ impl GuestClock {
                 }
             }
         }
+        self.raise_flags();
         self.latest = now;
     }
 
@@ -85,7 +95,7 @@ impl GuestClock {
             }
             Some(_) => {}
             None => {
-                self.vcpus.insert(id, Vcpu::new(tsc_offset));
+                self.vcpus.insert(id, Vcpu::new(self.source, tsc_offset));
                 self.recompute_if_changed(now, memory);
             }
         }
@@ -131,9 +141,10 @@ impl GuestClock {
         if let Source::Real { .. } = self.source
             && now.tsc < self.latest.tsc
         {
-            let (before, after) = (self.source.base(self.latest), self.source.base(now));
-            self.rebase(after.wrapping_sub(before));
-            let cycles = before.wrapping_sub(after);
+            let before = self.latest;
+            let lost = |source: Source| source.base(before).wrapping_sub(source.base(now));
+            let cycles = lost(self.source);
+            self.change_sources(|source| (source, lost(source).wrapping_neg()));
             self.log.push(now.boot, LogEvent::TscWentBack { cycles });
         }
         self.recompute(now, memory);

@@ -151,11 +151,13 @@ impl GuestClock {
         let scale = ReferenceScale::from_hertz(self.settings.advertised_tsc);
         let (false, Ok(common), Ok(scale)) = (waits, &self.master, scale) else {
             writer.switch_off();
+            memory.written(address, size_of::<ReferencePage>());
             return;
         };
         let units = common.system_time.0 / NANOS_PER_UNIT;
         let snapshot = ReferenceSnapshot::through(common.tsc_timestamp, offset, units, scale);
         writer.write(snapshot.scale, snapshot.offset_100ns);
+        memory.written(address, size_of::<ReferencePage>());
         self.hyperv.sequence = writer.sequence();
         self.hyperv.snapshot = Some(snapshot);
     }
@@ -182,9 +184,8 @@ impl GuestClock {
         let Some(rate) = self.hyperv.unacknowledged else { return };
         self.release_reference(now);
         if self.emulates_for_guest() {
-            let emulated = self.source.base(now);
-            self.source = Source::unscaled(self.settings.host_tsc);
-            self.rebase(self.source.base(now).wrapping_sub(emulated));
+            let host = Source::unscaled(self.settings.host_tsc);
+            self.change_sources(|source| (host, host.base(now).wrapping_sub(source.base(now))));
         }
         self.hyperv.unacknowledged = None;
         self.advertise(rate, now);

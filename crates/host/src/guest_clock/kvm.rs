@@ -118,6 +118,7 @@ impl GuestClock {
                 .map_err(|why| MsrError::Misplaced { msr, value, why })?;
             let zero = now.real.0.0.saturating_sub(self.clock(now).0);
             WallClockWriter::new(page).write(split(Nanos(zero)));
+            memory.written(GuestAddress(value), size_of::<WallClockPage>());
         }
         self.wall_clock = value;
         Ok(())

@@ -43,10 +43,12 @@ impl GuestClock {
     ) -> Result<(), MsrError> {
         self.must_be_ours(vcpu, msr)?;
         self.latest = now;
-        match self.settings.kind {
+        let written = match self.settings.kind {
             Kind::HyperV => self.write_hyperv_msr(msr, value, now, memory),
             _ => self.write_kvm_msr(vcpu, msr, value, now, memory),
-        }
+        };
+        self.raise_flags();
+        written
     }
 
     fn must_be_ours(&self, vcpu: VcpuId, msr: u32) -> Result<(), MsrError> {

@@ -19,7 +19,8 @@ impl GuestClock {
         let least = times.iter().copied().min().unwrap_or(clock);
         let vcpus = self.vcpus.iter().map(|(&id, vcpu)| SavedVcpu {
             id,
-            tsc: self.source.base(now).wrapping_add(vcpu.tsc_offset),
+            tsc: vcpu.tsc(now),
+            rate: vcpu.source.rate(),
             system_time: vcpu.system_time,
             steal_time: vcpu.steal_time,
         });
@@ -29,7 +30,7 @@ impl GuestClock {
             kind: self.settings.kind,
             advertised_tsc: self.settings.advertised_tsc,
             tsc_rate: self.source.rate(),
-            taken_at: now.real,
+            taken: now,
             real_time_error: self.settings.real_time_error,
             clock,
             spread: Nanos(clock.0 - least.0),
@@ -63,8 +64,9 @@ impl GuestClock {
         host.boot_vcpu_uses_old_msr = saved.boot_vcpu_uses_old_msr;
         host.hyperv = saved.hyperv;
         host.hyperv.unacknowledged = restored.unacknowledged;
-        for (vcpu, place) in saved.vcpus.iter().zip(&restored.vcpus) {
-            let mut live = Vcpu::new(place.tsc_offset);
+        let places = restored.vcpus.iter().zip(&restored.sources);
+        for (vcpu, (place, &source)) in saved.vcpus.iter().zip(places) {
+            let mut live = Vcpu::new(source, place.tsc_offset);
             live.system_time = vcpu.system_time;
             live.steal_time = vcpu.steal_time;
             // The saved page may state that the vCPU was off its physical CPU.
@@ -74,6 +76,7 @@ impl GuestClock {
             host.vcpus.insert(vcpu.id, live);
         }
         host.update_master(now);
+        host.raise_flags();
         let Restored { clock, away, .. } = restored;
         host.log.push(now.boot, LogEvent::Restored { clock, away });
         Ok((host, restored))

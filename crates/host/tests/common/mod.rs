@@ -23,11 +23,7 @@ pub(crate) fn cases(cases: u32) -> proptest::test_runner::Config {
 /// The host's clocks `ns` after its boot, which was at TSC 0.
 pub(crate) fn at_rate(ns: u64, tsc: Hertz) -> HostClocks {
     let cycles = u128::from(ns) * u128::from(tsc.0) / u128::from(SECOND);
-    HostClocks {
-        tsc: Ticks(cycles as u64),
-        boot: Nanos(ns),
-        real: UnixTime(Nanos(REAL_AT_BOOT + ns)),
-    }
+    HostClocks::new(Ticks(cycles as u64), Nanos(ns), UnixTime(Nanos(REAL_AT_BOOT + ns)))
 }
 
 pub(crate) fn at(ns: u64) -> HostClocks {
@@ -60,7 +56,7 @@ impl Rig {
         for index in 0..vcpus {
             rig.register(index, now);
         }
-        let soon = HostClocks { boot: rig.host.deadline().unwrap(), ..now };
+        let soon = now.with(|new| new.boot = rig.host.deadline().unwrap());
         rig.event(Event::Timer, soon);
         rig.enter_all(now);
         rig

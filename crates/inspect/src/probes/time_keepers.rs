@@ -117,7 +117,16 @@ fn may_set_the_clock(files: &Files, process: u32) -> bool {
         return !files.is_live();
     };
     let status = String::from_utf8_lossy(&status);
-    has_capability(&status).unwrap_or(true)
+    has_capability(&status).unwrap_or(true) && !is_in_user_namespace(files, process)
+}
+
+/// Whether it is in a user namespace of its own, where anybody has all
+/// capabilities (`unshare --user`) and none reaches the clock. Only root can
+/// map all users into one, as the first has them (user_namespaces(7)).
+fn is_in_user_namespace(files: &Files, process: u32) -> bool {
+    let map = files.bytes(&format!("/proc/{process}/uid_map"), STATUS_BYTES);
+    let map = map.known().map(|map| String::from_utf8_lossy(map).into_owned());
+    map.is_some_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
 /// Whether a process of ours is `keep` and corrects the clock by itself: a dry

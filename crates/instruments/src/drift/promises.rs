@@ -1,7 +1,7 @@
 //! What a result promises, over seeded runs: its interval holds the truth in
 //! 95 of 100, and wrong answers cost little.
 
-use super::simulated::{Jitter, Server, Wrong, around, at_edges};
+use super::simulated::{Busy, Jitter, Server, Wrong, around, at_edges};
 use super::{Drift, Nesting, Reading, Series, Span};
 
 const MS: f64 = 1e6;
@@ -64,6 +64,20 @@ fn intervals_hold_behind_a_network() {
                 holds(&what("a step"), seen(50.0), 1, run(Server { step, ..clean }));
                 holds(&what("wrong and a step"), seen(50.0), 1, run(Server { step, ..wrong }));
             }
+        }
+    }
+}
+
+/// Emulated machines on a busy host: replies wait for the virtual CPU, for
+/// seconds on end or for a part of the run.
+#[test]
+fn intervals_hold_on_a_host_that_is_busy_now_and_then() {
+    for (mean_ms, lasts_s) in [(1.0, 2.0), (3.0, 5.0), (3.0, 20.0), (20.0, 5.0)] {
+        let busy = Some(Busy { mean_ns: mean_ms * MS, lasts_s });
+        let server = Server { busy, ..Server::new(50.0, Jitter::Exponential(0.2 * MS)) };
+        for length_s in [20.0, 60.0] {
+            let what = format!("NTP, replies late by {mean_ms} ms for {lasts_s} s, {length_s} s");
+            holds(&what, seen(50.0), 0, |seed| server.poll(seed, 0.1, length_s));
         }
     }
 }

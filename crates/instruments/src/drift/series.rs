@@ -310,6 +310,7 @@ fn fit(
         if let (Some(slope), Some(part)) = (&mut slope, longest) {
             slope.interval = slope.interval.filter(|_| !is_coarse).or_else(|| slope_bounds(part));
             slope.interval = slope.interval.map(|interval| untied(interval, part));
+            slope.interval = slope.interval.map(|interval| one_sided(interval, &parts));
         }
         blocks = parts;
     }
@@ -340,6 +341,19 @@ fn coarse_bounds(stretches: &[Vec<Bounded>]) -> Option<(f64, f64)> {
     };
     let all = stretches.iter().flat_map(slopes).map(|one| (one.low, one.high));
     all.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).filter(|(low, high)| low <= high)
+}
+
+/// An interval that also allows for delays that became longer or shorter during
+/// the run on one of the two ways alone, as they do where replies wait for a busy
+/// machine: that moves the middle of the bounds by half of what it adds to
+/// their width, for many blocks in a row, which Sen's interval takes for drift.
+fn one_sided((low, high): (f64, f64), parts: &[Vec<filter::Block>]) -> (f64, f64) {
+    let widths = |part: &Vec<filter::Block>| {
+        part.iter().map(|block| (block.best.at_s, block.best.width_ns())).collect()
+    };
+    let widths: Vec<Vec<Point>> = parts.iter().map(widths).collect();
+    let by = theil_sen::slope(&widths).map_or(0.0, |slope| slope.estimate.abs() / 2.0);
+    (low - by, high + by)
 }
 
 /// An interval of slopes that are all the same, as they are of points on whole

@@ -54,6 +54,17 @@ pub(super) struct Server {
     /// Wrong answers: by so much, ns, with this chance of a first one and that
     /// of another right after it.
     pub(super) wrong: Option<Wrong>,
+    /// Times in which the way back takes longer.
+    pub(super) busy: Option<Busy>,
+}
+
+/// A host that is busy now and then: then replies wait for the virtual CPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Busy {
+    /// How much longer replies take then, ns on average.
+    pub(super) mean_ns: f64,
+    /// How long it is busy, and not, s on average.
+    pub(super) lasts_s: f64,
 }
 
 /// Wrong answers.
@@ -69,7 +80,8 @@ pub(super) struct Wrong {
 
 impl Server {
     pub(super) fn new(ppm: f64, jitter: Jitter) -> Self {
-        Self { ppm, least_ns: (200_000.0, 300_000.0), jitter, step: None, loss: 0.0, wrong: None }
+        let least_ns = (200_000.0, 300_000.0);
+        Self { ppm, least_ns, jitter, step: None, loss: 0.0, wrong: None, busy: None }
     }
 
     fn time_at(&self, true_ns: f64) -> u64 {
@@ -84,13 +96,22 @@ impl Server {
         let mut random = Random(seed);
         // Of its own, so that a server that lies is the clean one but for its lies.
         let mut lies = Random(!seed);
+        let mut phases = Random(seed.rotate_left(32));
+        let (mut is_busy, mut phase_ends_ns) = (seed.is_multiple_of(2), 0.0);
         let (mut left, mut off_ns) = (0, 0.0);
         let mut readings = Vec::new();
         for request in 0..(length_s / interval_s) as usize {
             let sent = request as f64 * interval_s * 1e9;
             let received = sent + self.least_ns.0 + self.jitter.draw(&mut random);
             let replied = received + 20_000.0;
-            let back = replied + self.least_ns.1 + self.jitter.draw(&mut random);
+            let mut back = replied + self.least_ns.1 + self.jitter.draw(&mut random);
+            if let Some(Busy { mean_ns, lasts_s }) = self.busy {
+                if sent >= phase_ends_ns {
+                    is_busy = !is_busy;
+                    phase_ends_ns = sent + Jitter::Exponential(lasts_s * 1e9).draw(&mut phases);
+                }
+                back += f64::from(is_busy) * Jitter::Exponential(mean_ns).draw(&mut phases);
+            }
             if random.unit() < self.loss {
                 continue;
             }

@@ -13,11 +13,8 @@
 /// A point: where, which value.
 pub type Point = (f64, f64);
 
-/// Standard deviations of 97.5 % of a normal distribution. Sen's interval is
-/// of points that are all as good as each other; those of a network are not,
-/// and with 95 % it held the truth in 93 of 100 runs of some kinds. With
-/// this it does in 95 of all (`promises.rs`).
-const NORMAL_97_5: f64 = 2.241_403;
+/// Standard deviations of 95 % of a normal distribution.
+const NORMAL_95: f64 = 1.959_964;
 
 /// A slope, and where the true one is believed to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +28,7 @@ pub struct Slope {
 /// The slope common to all stretches; none without two points in one of them
 /// at different places.
 pub fn slope(stretches: &[Vec<Point>]) -> Option<Slope> {
-    slope_within(stretches, NORMAL_97_5)
+    slope_within(stretches, NORMAL_95)
 }
 
 /// The same with an interval of `deviations` standard deviations of tau.

@@ -11,7 +11,6 @@ use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::slewing::{MOST_AT_ONCE_NS, SLEW_PPM};
 use crate::source::{SourceKind, Voice};
-use crate::system_clock::ClockError;
 
 /// The same refusal is reported again after this.
 const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
@@ -19,10 +18,6 @@ const REPORTED_FOR_NS: u64 = 60 * SECOND_NS;
 /// What a day of slewing corrects, 43.2 s: a clock that is further ahead is not
 /// slewed.
 const SLEWED_A_DAY_NS: u64 = 86_400 * SLEW_PPM * 1000;
-
-/// How often the clock's error is reported to the kernel, which adds 500 µs a
-/// second to it: at most 8 ms.
-const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
 
 /// What one server may correct by its word alone: it is not authenticated.
 const LONE_SERVER_NS: u64 = SECOND_NS;
@@ -42,7 +37,7 @@ impl Keeper {
             return is_shown.then(|| self.settle(now_ns, selected))?;
         }
         // chronyd steps by its own sources, whatever shows that a step is due.
-        let is_own = self.policy.corrector == Corrector::Kernel;
+        let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
         if let Err(why) = self.reason(selected, now_ns)
             && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
         {
@@ -84,7 +79,9 @@ impl Keeper {
         if size_ns > LONGEST_AWAY_NS && !is_cold_start {
             return Err(Refusal::BeyondMaxStep { max_step_ns: LONGEST_AWAY_NS });
         }
-        if self.is_accounted_for(offset, now_ns) {
+        let is_hosts =
+            selected.kind != SourceKind::Rtc && selected.kind.voice(selected.source) == Voice::Host;
+        if self.is_accounted_for(offset, now_ns) || self.is_unset && is_cold_start && is_hosts {
             return Ok(());
         }
         let (needed, configured) = self.needed();
@@ -140,9 +137,16 @@ impl Keeper {
     fn correct(&mut self, now_ns: u64, selected: &Selected, by: Correction) -> Option<Action> {
         let is_back = by.by_ns < 0 && self.policy.never_backward;
         let is_step = by.by_ns.unsigned_abs() > self.policy.step_threshold_ns;
+        if !is_step {
+            self.note(selected);
+        }
         match self.policy.corrector {
-            Corrector::Kernel if is_step && !is_back => self.step(now_ns, by, Action::Step),
+            Corrector::Kernel | Corrector::Beside if is_step && !is_back => {
+                self.step(now_ns, by, Action::Step)
+            }
             Corrector::Kernel => self.slew(now_ns, selected, by),
+            Corrector::Beside if is_step => self.refuse(now_ns, by, Refusal::LeftToChronyd),
+            Corrector::Beside => self.leave_to_daemon(),
             // chronyd slews by itself.
             Corrector::Chronyd { .. } if !is_step => {
                 self.chronyd.done();
@@ -153,15 +157,23 @@ impl Keeper {
         }
     }
 
+    /// The other daemon slews so little by itself, once it knows of it.
+    fn leave_to_daemon(&mut self) -> Option<Action> {
+        let Phase::Disturbed(cause) = self.phase else { return None };
+        self.phase = Phase::Corrected(Some(cause));
+        (cause != Cause::Start).then_some(Action::Restart)
+    }
+
     /// The clock is right.
     fn settle(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
         let (offset, by) = (selected.offset, self.correction(selected));
         let was_settled = matches!(self.phase, Phase::Settled);
+        self.note(selected);
+        let error = self.report_error(now_ns, selected, !was_settled);
+        self.queued.extend(error);
         (self.phase, self.refused) = (Phase::Settled, None);
         self.explained = Explained::default();
         self.chronyd.done();
-        let error = self.report_error(now_ns, selected, !was_settled);
-        self.queued.extend(error);
         let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
         let at_end = OffsetBound { offset_ns: offset.offset_ns.saturating_sub(left_ns), ..offset };
         if left_ns != 0 && !at_end.is_within(self.policy.tolerance_ns) {
@@ -171,21 +183,9 @@ impl Keeper {
         if !was_settled {
             self.queued.push_back(Action::Synchronised(by));
         }
+        let adjustment = self.discipline(now_ns, selected);
+        self.queued.extend(adjustment);
         self.queued.pop_front()
-    }
-
-    /// The clock's error, for the kernel: where that is new, or was last
-    /// reported some time ago. It is for whoever corrects the clock to report.
-    fn report_error(&mut self, now_ns: u64, by: &Selected, is_new: bool) -> Option<Action> {
-        let is_due = is_new || now_ns.saturating_sub(self.reported_ns) >= REPORT_INTERVAL_NS;
-        let is_measured = by.fresh >= self.needed().0;
-        if self.policy.corrector != Corrector::Kernel || !is_due || !is_measured {
-            return None;
-        }
-        self.reported_ns = now_ns;
-        let estimated_ns = by.offset.offset_ns.unsigned_abs();
-        let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
-        Some(Action::SetError(ClockError { max_ns, estimated_ns }))
     }
 
     /// Whether two samples show it, or one of a source that needs one.
@@ -261,7 +261,8 @@ impl Keeper {
         }
         let error = self.report_error(now_ns, selected, true);
         self.queued.extend(error);
-        let by_ns = by.by_ns.clamp(-MOST_AT_ONCE_NS, MOST_AT_ONCE_NS);
+        // The kernel slews by microseconds.
+        let by_ns = by.by_ns.clamp(-MOST_AT_ONCE_NS, MOST_AT_ONCE_NS) / 1000 * 1000;
         Some(Action::Slew(Correction { by_ns, ..by }))
     }
 

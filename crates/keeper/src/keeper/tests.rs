@@ -5,12 +5,15 @@ use crate::action::Correction;
 use crate::policy::Corrector;
 use crate::system_clock::ClockError;
 
+mod beside;
 mod chronyd;
+mod cold_boot;
 mod error;
+mod known;
 mod view;
 
 const MS: i64 = 1_000_000;
-const S: u64 = SECOND_NS;
+const S: u64 = polled::SECOND_NS;
 const YEAR_MS: i64 = 366 * 86_400_000;
 
 /// A keeper, its time, and sources that always give the same offset.

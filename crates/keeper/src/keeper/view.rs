@@ -92,7 +92,7 @@ impl Keeper {
     /// What is known at `now_ns`, by CLOCK_MONOTONIC.
     pub fn view(&self, now_ns: u64) -> View {
         let candidates: Vec<_> = self.candidates(now_ns).into_iter().map(fresh).collect();
-        let choice = choose(&candidates, now_ns);
+        let choice = choose(&candidates, self.needed().0, now_ns);
         let (is_shown, selected) = match &choice {
             Choice::Of(it) if it.kind != SourceKind::Rtc => {
                 (it.agreeing.0 >= self.needed().0, Some((it.source, it.offset)))
@@ -137,7 +137,7 @@ impl Keeper {
         if selected.offset.is_within(self.policy.tolerance_ns) {
             return Next::Nothing;
         }
-        let is_own = self.policy.corrector == Corrector::Kernel;
+        let is_own = !matches!(self.policy.corrector, Corrector::Chronyd { .. });
         if let Err(why) = self.reason(selected, now_ns)
             && (is_own || matches!(why, Refusal::BeyondMaxStep { .. }))
         {
@@ -146,8 +146,10 @@ impl Keeper {
         let is_back = by_ns < 0 && self.policy.never_backward;
         let is_step = by_ns.unsigned_abs() > self.policy.step_threshold_ns;
         match self.policy.corrector {
-            Corrector::Kernel if is_step && !is_back => Next::Step(by_ns),
+            Corrector::Kernel | Corrector::Beside if is_step && !is_back => Next::Step(by_ns),
             Corrector::Kernel => Next::Slew(by_ns),
+            Corrector::Beside if !is_step => Next::Nothing,
+            Corrector::Beside => Next::Refuse(by_ns, Refusal::LeftToChronyd),
             Corrector::Chronyd { .. } if !is_step => Next::Nothing,
             Corrector::Chronyd { makestep: true, .. } if !is_back => Next::Makestep(by_ns),
             Corrector::Chronyd { .. } => Next::Refuse(by_ns, Refusal::LeftToChronyd),

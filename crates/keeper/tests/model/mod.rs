@@ -3,7 +3,7 @@
 //! truth within their bounds.
 
 use disruptions::{Disruption, Kind, Size};
-use keeper::{Action, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
+use keeper::{Action, Adjustment, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
 use pvclock::Nanos;
 use units::OffsetBound;
 
@@ -27,7 +27,15 @@ pub(crate) struct ModelClock {
     pub(crate) realtime_ns: i64,
     pub(crate) monotonic_ns: u64,
     pub(crate) slew_left_ns: i64,
-    drift_ppm: i64,
+    /// The oscillator's error, and what of it is corrected, ppb.
+    pub(crate) drift_ppb: f64,
+    pub(crate) frequency_ppb: f64,
+    /// Of a nanosecond: what these have moved the clock by.
+    moved: f64,
+    /// Of each frequency that was set: its error before and after, ppb.
+    pub(crate) frequencies: Vec<(f64, f64)>,
+    /// Errors estimated without a source, and what they were.
+    pub(crate) estimates: Vec<(u64, u64)>,
     pub(crate) may_set: bool,
     pub(crate) steps: Vec<(u64, i64)>,
     pub(crate) slews: u64,
@@ -42,7 +50,11 @@ impl ModelClock {
             realtime_ns: 1_795_000_000 * S as i64,
             monotonic_ns: 1000 * S,
             slew_left_ns: 0,
-            drift_ppm,
+            drift_ppb: drift_ppm as f64 * 1e3,
+            frequency_ppb: 0.0,
+            moved: 0.0,
+            frequencies: Vec::new(),
+            estimates: Vec::new(),
             may_set: true,
             steps: Vec::new(),
             slews: 0,
@@ -55,7 +67,9 @@ impl ModelClock {
     pub(crate) fn advance(&mut self, by_ns: u64) {
         assert_eq!(by_ns % 1_000_000, 0);
         let part = |ppm: i64| by_ns as i64 / 1_000_000 * ppm;
-        let drift = part(self.drift_ppm);
+        self.moved += by_ns as f64 * self.rate_error_ppb() * 1e-9;
+        let drift = self.moved as i64;
+        self.moved -= drift as f64;
         let slewed =
             part(SLEW_PPM as i64).min(self.slew_left_ns.abs()) * self.slew_left_ns.signum();
         self.slew_left_ns -= slewed;
@@ -67,6 +81,11 @@ impl ModelClock {
     /// The host stops the machine, and every clock in it.
     pub(crate) fn pause(&mut self, for_ns: u64) {
         self.truth_ns += for_ns as i64;
+    }
+
+    /// How much faster than the truth the clock is, ppb.
+    pub(crate) fn rate_error_ppb(&self) -> f64 {
+        self.drift_ppb + self.frequency_ppb + self.drift_ppb * self.frequency_ppb * 1e-9
     }
 
     /// How far the clock is ahead of the truth.
@@ -129,6 +148,23 @@ impl SystemClock for ModelClock {
         self.max_errors.push((error.max_ns, self.error_ns().unsigned_abs()));
         Ok(())
     }
+
+    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Errno> {
+        self.estimates.push((estimated_ns, self.error_ns().unsigned_abs()));
+        Ok(())
+    }
+
+    /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
+    fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
+        if !self.may_set {
+            return Err(Errno::Eperm);
+        }
+        let before = self.rate_error_ppb();
+        let units = (ppb * 65.536).round().clamp(-32_768_000.0, 32_768_000.0);
+        self.frequency_ppb = units / 65.536;
+        self.frequencies.push((before, self.rate_error_ppb()));
+        Ok(())
+    }
 }
 
 /// A source that knows the truth within its bound, or lies.
@@ -156,7 +192,7 @@ pub(crate) struct Machine {
     pub(crate) corrections: Vec<(i64, i64)>,
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
-    keeper: Keeper,
+    pub(crate) keeper: Keeper,
     noise: u64,
 }
 
@@ -217,8 +253,23 @@ impl Machine {
                     let _ = self.clock.set_error(error);
                     continue;
                 }
+                Action::SetEstimatedError(ns) => {
+                    let _ = self.clock.set_estimated_error(ns);
+                    continue;
+                }
+                Action::Discipline(Adjustment { frequency_ppb, slew_ns }) => {
+                    let set = frequency_ppb.map_or(Ok(()), |ppb| self.clock.set_frequency(ppb));
+                    let slewed = slew_ns.map_or(Ok(()), |by_ns| {
+                        let before = self.clock.error_ns();
+                        self.corrections.push((before, before + by_ns));
+                        self.clock.single_shot(by_ns / 1000)
+                    });
+                    let is_made = set.and(slewed).is_ok();
+                    self.keeper.corrected(self.clock.monotonic_ns, is_made);
+                    continue;
+                }
                 Action::Refuse(..) | Action::Synchronised(_) => continue,
-                Action::Makestep { .. } | Action::FeedChronyd(_) => {
+                Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }
             };

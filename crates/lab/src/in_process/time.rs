@@ -89,7 +89,7 @@ impl Time for Simulated {
     fn reading(&self) -> HostClocks {
         let tsc = self.tsc.get();
         let boot = self.boot(tsc);
-        HostClocks { tsc: Ticks(tsc), boot, real: UnixTime(Nanos(EPOCH_NS + boot.0)) }
+        HostClocks::new(Ticks(tsc), boot, UnixTime(Nanos(EPOCH_NS + boot.0)))
     }
 
     fn half_an_exit(&self) {

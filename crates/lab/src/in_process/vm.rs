@@ -7,6 +7,7 @@ use guest::hardware::{Hardware, Misbehaviour, Refused};
 use guest::layout::{MEMORY_MIN, Pages};
 use host::{Event, GuestClock, HostClocks, VcpuId};
 use pvclock::Ticks;
+use pvclock::shared::Split;
 use vmm::GuestRam;
 use vmm::MachineError;
 use vmm::devices::{Devices, Moment, Present};
@@ -77,6 +78,7 @@ impl<T: Time> InProcessVm<T> {
 
 impl<T: Time> Hardware for InProcessVm<T> {
     type Counter = T;
+    type Memory = Split;
 
     #[inline(always)]
     fn counter(&self) -> &T {
@@ -128,7 +130,7 @@ impl<T: Time> Hardware for InProcessVm<T> {
     }
 
     #[inline(always)]
-    fn pages(&self) -> &Pages {
+    fn pages(&self) -> &Pages<Split> {
         self.ram.pages()
     }
 

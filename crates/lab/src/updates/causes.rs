@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use guest::layout::Pages;
 use guest::request::Request;
-use host::{Event, HostClocks, Policy, VcpuId};
+use host::{Event, Policy, VcpuId};
 use kvm_bindings::kvm_clock_data;
 use pvclock::kvm_clock::Flags;
 use pvclock::{Hertz, Nanos, Scale};
@@ -247,7 +247,7 @@ pub(super) fn own_frequency(subject: &mut Subject) -> Result {
     let higher = Hertz(usual.0 + usual.0 / 1_000_000);
     let mut missing = None;
     for frequency in [higher, usual] {
-        subject.host_event(Event::TscFrequencyChanged { frequency });
+        subject.host_event(Event::TscFrequencyAdvertised { frequency });
         crate::pages::reenter_all(&subject.machine)?;
         let due = Scale::from_hertz(frequency).ok();
         if subject.infos()?.iter().any(|info| Some(info.scale) != due) {
@@ -290,7 +290,7 @@ pub(super) fn own_vcpu_other_tsc(subject: &mut Subject) -> Result {
 }
 
 pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
-    subject.host_event(Event::PhysicalCpuAdded { tsc_agrees: false });
+    subject.host_event(Event::PhysicalCpuAdded { physical_cpu: u32::MAX, tsc_agrees: false });
     done(Done { stable: Stability::Possible(false), ..Done::default() })
 }
 
@@ -298,7 +298,7 @@ pub(super) fn own_physical_cpu(subject: &mut Subject) -> Result {
 pub(super) fn own_period(subject: &mut Subject) -> Result {
     let _ = subject.machine.with_clock(|host, now, ram| {
         let boot = host.deadline().unwrap_or(now.boot);
-        host.handle(Event::Timer, HostClocks { boot, ..now }, ram);
+        host.handle(Event::Timer, now.with(|new| new.boot = boot), ram);
     });
     done(Done::default())
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::adjtimex::{error_request, offset_request, slew_request};
+use crate::adjtimex::{error_request, frequency_request, offset_request, slew_request};
 
 #[test]
 fn a_step_back_has_its_microseconds_forward() {
@@ -34,6 +34,23 @@ fn an_error_clears_the_bit_of_an_unsynchronised_clock_alone() {
     let request = error_request(up_to_us(1_000_001), up_to_us(0), 0x41);
     assert_eq!((request.modes, request.status), (0x1c, 0x01));
     assert_eq!((request.maxerror, request.esterror), (1001, 0));
+}
+
+#[test]
+fn a_frequency_is_in_the_kernels_units_and_within_its_limit() {
+    // ADJ_FREQUENCY alone: the status is another's.
+    for (ppb, units) in [
+        (1000.0, 65_536),
+        (-15.3, -1003),
+        (0.0, 0),
+        (9e9, 32_768_000),
+        (-9e9, -32_768_000),
+        (f64::NAN, 0),
+    ] {
+        let request = frequency_request(frequency_units(ppb));
+        assert_eq!((request.modes, request.freq), (0x2, units), "{ppb}");
+    }
+    assert!(KernelClock.frequency_ppb().unwrap().abs() <= LARGEST_PPB);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
+use ::kvm::Vcpu as _;
 use host::Event;
 
 use super::Machine;
@@ -96,7 +97,7 @@ impl Machine {
         self.shared.notify(Event::Resumed);
         if !self.shared.has_clock() {
             for vcpu in 0..self.vcpus() {
-                self.on_vcpu(vcpu, |vcpu| kvm::announce_stop(&vcpu.fd))??;
+                self.on_vcpu(vcpu, |vcpu| vcpu.fd.announce_stop())??;
             }
         }
         self.shared.resume_time();

@@ -49,7 +49,7 @@ impl Machine {
     /// # Panics
     /// There is no such vCPU.
     pub fn tsc_offset(&self, vcpu: usize) -> Result<u64, MachineError> {
-        Ok(self.on_vcpu(vcpu, |vcpu| kvm::tsc_offset(&vcpu.fd))??)
+        self.on_vcpu(vcpu, |vcpu| kvm::tsc_offset(&vcpu.fd))?
     }
 
     /// A vCPU's registers.

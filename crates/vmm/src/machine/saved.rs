@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ::kvm::{ClockState, RestoredClock, RestoredTsc, SavedTsc, host_clock};
+use ::kvm::{ClockState, Host, HostTsc, RestoredTsc, SavedTsc, host_clock};
 use host::{Event, GuestClock, HostClocks, Policy, VcpuId};
+use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Nanos;
 
 use super::{Machine, Start};
@@ -40,6 +41,24 @@ impl Saved {
     }
 }
 
+/// The restored clock of a machine: KVM's, or our provider's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredClock {
+    /// Time that passed for the guest while it was away.
+    pub away: Nanos,
+    /// The guest's clock after the restore.
+    pub clock: Nanos,
+    /// Each vCPU's TSC.
+    pub tscs: Vec<RestoredTsc>,
+    /// When the restore began: with `Freeze` nothing passed until then.
+    pub began: HostClocks,
+    /// From when on the clocks go on: `away` ends here.
+    pub since: HostClocks,
+    /// How far the guest's clock may be from the plan, but for errors of the
+    /// hosts' real time.
+    pub bound: Nanos,
+}
+
 #[derive(Debug, Clone)]
 struct SavedVcpu {
     state: VcpuState,
@@ -63,7 +82,8 @@ impl Machine {
         let host_tsc = kvm::query_host(&kvm::open()?)?;
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
-        let (clock, taken) = ::kvm::save_clock(&self.vm)?;
+        let clock = ::kvm::save_clock(&self.vm, host_tsc)?;
+        let taken = clock.taken;
         let own = self.shared.with_clock(|host, now, _| (host.save(now), now));
         let (host, host_taken) = own.unzip();
         let (devices, own_time) = self.shared.save_devices(taken);
@@ -90,7 +110,7 @@ impl Machine {
             vcpus,
             devices,
             own_time,
-            clock: ClockState { clock, taken, tscs },
+            clock: ClockState::new(clock, Host::new(host_tsc), tscs),
             host,
             taken: host_taken.unwrap_or(taken),
         })
@@ -109,7 +129,7 @@ impl Machine {
         let settings = &saved.settings;
         let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
         let host_tsc = kvm::query_host(&kvm)?;
-        let mut now = host_clock::read();
+        let now = host_clock::read();
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
                 Some(GuestClock::restore(host, *settings, policy, now)?)
@@ -126,22 +146,10 @@ impl Machine {
             fds.push(fd);
         }
         let clock = match &host {
-            None => {
-                now = host_clock::read();
-                let fds: Vec<_> = fds.iter().collect();
-                ::kvm::restore(&vm, &fds, &saved.clock, host_tsc, policy, now)?
-            }
-            Some((_, restored)) => {
-                let mut tscs = Vec::new();
-                for (fd, vcpu) in fds.iter().zip(&restored.vcpus) {
-                    let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
-                    let offset = kvm::set_tsc_offset(fd, wanted)?;
-                    tscs.push(RestoredTsc { frequency, wanted, offset });
-                }
-                let (away, clock, bound) = (restored.away, restored.clock, restored.step.bound);
-                RestoredClock { away, clock, tscs, since: now, bound }
-            }
+            None => restore_kernel_clock(&vm, &fds, saved, host_tsc, policy)?,
+            Some((_, restored)) => set_tscs(&fds, restored, host_tsc, now)?,
         };
+        let now = clock.since;
         let mut own_time = OwnTime::starting(now);
         own_time.resume(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
@@ -168,4 +176,45 @@ impl Machine {
         machine.send_all(|| crate::vcpu::Control::Resume);
         Ok((machine, clock))
     }
+}
+
+fn restore_kernel_clock(
+    vm: &VmFd,
+    fds: &[VcpuFd],
+    saved: &Saved,
+    host_tsc: HostTsc,
+    policy: Policy,
+) -> Result<RestoredClock, MachineError> {
+    let fds: Vec<_> = fds.iter().collect();
+    let restored = ::kvm::restore(vm, &fds, &saved.clock, &Host::new(host_tsc), policy)?;
+    let clock = restored.clock;
+    Ok(RestoredClock {
+        away: clock.plan.away,
+        clock: clock.plan.clock,
+        tscs: restored.tscs,
+        began: clock.began,
+        since: clock.since,
+        bound: clock.step.bound,
+    })
+}
+
+/// Our provider's clock continues as of `now`; the TSCs are all that KVM has of it.
+fn set_tscs(
+    fds: &[VcpuFd],
+    restored: &host::Restored,
+    host_tsc: HostTsc,
+    now: HostClocks,
+) -> Result<RestoredClock, MachineError> {
+    let tscs = fds.iter().zip(&restored.vcpus).map(|(fd, vcpu)| {
+        let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
+        Ok(RestoredTsc { frequency, wanted, offset: kvm::set_tsc_offset(fd, wanted)? })
+    });
+    Ok(RestoredClock {
+        away: restored.away,
+        clock: restored.clock,
+        tscs: tscs.collect::<Result<_, MachineError>>()?,
+        began: now,
+        since: now,
+        bound: restored.step.bound,
+    })
 }

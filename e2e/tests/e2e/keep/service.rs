@@ -77,6 +77,12 @@ impl Running {
         panic!("no {event} in {before:?}");
     }
 
+    /// Kills it.
+    pub(super) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().expect("our own child");
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child");
     }

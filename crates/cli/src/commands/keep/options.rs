@@ -34,9 +34,24 @@ pub(crate) struct Args {
     phc: Vec<PhcSpec>,
 
     /// Read the host's messages from this Unix datagram socket: `time SECONDS
-    /// [+- SECONDS]` or `resumed`
+    /// [+- SECONDS]`, `resumed`, or notices, which it answers with a request
     #[arg(long, value_name = "PATH")]
     host_socket: Option<PathBuf>,
+
+    /// Let the host connect to this port of AF_VSOCK
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4123")]
+    host_vsock: Option<u32>,
+
+    /// Listen to the host on this virtio-serial port, /dev/virtio-ports/NAME
+    #[arg(long, value_name = "PATH")]
+    host_port: Option<PathBuf>,
+
+    /// Publish the clock's error bound for clients of ClockBound, in shm, shm0
+    /// and shm1 in this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true,
+          default_missing_value = linux::clockbound::FOLDER)]
+    clockbound: Option<PathBuf>,
 
     /// Do not use these sources, separated by commas: the host's VMClock page,
     /// hosts' PTP clocks, the RTC
@@ -74,11 +89,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "makestep|sock=PATH")]
     chrony: Vec<Chrony>,
 
-    /// Start even if these daemons run, separated by commas
+    /// Discipline the clock even if these daemons run, separated by commas;
+    /// beside another one keep only steps
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = values::daemon_name)]
     allow_daemon: Vec<TimeKeeperKind>,
 
-    /// Start whatever other daemons run
+    /// Discipline the clock whatever other daemons run
     #[arg(long)]
     force: bool,
 
@@ -133,6 +149,9 @@ impl Args {
         settings.sources.timeout = self.timeout;
         settings.sources.phc.clone_from(&self.phc);
         settings.sources.host_socket.clone_from(&self.host_socket);
+        settings.sources.host_vsock = self.host_vsock;
+        settings.sources.host_port.clone_from(&self.host_port);
+        settings.clockbound.clone_from(&self.clockbound);
         settings.sources.excluded = self.no_source.clone();
         settings.sources.describe = advice::phc::with_remedy;
         settings.chronyd = self.chrony.iter().cloned().collect();
@@ -141,6 +160,8 @@ impl Args {
         let by_default = || (!self.dry_run).then(|| configuration::STATUS_SOCKET.into());
         settings.status_socket = self.status_socket.clone().or_else(by_default);
         settings.allowed.clone_from(&self.allow_daemon);
+        // Of a service with StateDirectory= (systemd.exec(5)).
+        settings.state_folder = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
         settings.paths = self.paths.paths();
         settings
     }

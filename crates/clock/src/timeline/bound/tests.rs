@@ -1,5 +1,15 @@
 use super::*;
 
+/// What bounds the error without a segment.
+fn error_ns(
+    bound: &Bound,
+    now_ns: u64,
+    host: Option<VmClock>,
+    settings_ns: Option<u64>,
+) -> Option<(u64, ErrorFrom)> {
+    bound.error_ns(now_ns, host, None, settings_ns)
+}
+
 const NOW: u64 = 1_000_000;
 
 fn timex(bound: &mut Bound, max_error_ns: u64, synchronised: bool) {
@@ -18,18 +28,18 @@ fn reply(error_ns: Option<u64>, updated_ns: u128, requested_ns: u64) -> Chronyd 
 #[test]
 fn the_tighter_of_daemon_and_host_is_taken_and_nobody_means_unbounded() {
     let mut bound = Bound::new();
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     timex(&mut bound, 900, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
-    assert_eq!(bound.error_ns(NOW, host(None), None), Some((901, ErrorFrom::Kernel)));
+    assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    assert_eq!(error_ns(&bound, NOW, host(None), None), Some((901, ErrorFrom::Kernel)));
     // Two seconds later: 500 ppm of them more.
-    let later = bound.error_ns(NOW + 2_000_000_000, None, None);
+    let later = error_ns(&bound, NOW + 2_000_000_000, None, None);
     assert_eq!(later, Some((1_000_901, ErrorFrom::Kernel)));
     timex(&mut bound, 60, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((61, ErrorFrom::Kernel)));
+    assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((61, ErrorFrom::Kernel)));
     timex(&mut bound, 900, false);
-    assert_eq!(bound.error_ns(NOW, None, None), None);
-    assert_eq!(bound.error_ns(NOW, None, Some(5_000)), Some((5_000, ErrorFrom::Settings)));
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, Some(5_000)), Some((5_000, ErrorFrom::Settings)));
 }
 
 #[test]
@@ -37,16 +47,16 @@ fn after_a_disruption_the_daemon_is_believed_when_it_has_acted() {
     let mut bound = Bound::new();
     timex(&mut bound, 1_000, true);
     bound.disrupt(NOW);
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     // It acted before the disruption, unseen.
     timex(&mut bound, 900, true);
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     timex(&mut bound, 1_400, true);
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
     timex(&mut bound, 800, true);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((801, ErrorFrom::Kernel)));
+    assert_eq!(error_ns(&bound, NOW, None, None), Some((801, ErrorFrom::Kernel)));
     timex(&mut bound, 1_300, true);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((1_301, ErrorFrom::Kernel)));
+    assert_eq!(error_ns(&bound, NOW, None, None), Some((1_301, ErrorFrom::Kernel)));
 }
 
 /// chronyd passes less to the kernel than it knows: when it slews a large offset
@@ -56,14 +66,14 @@ fn chronyds_replies_take_precedence_over_the_kernels_bound() {
     let mut bound = Bound::new();
     timex(&mut bound, 200, true);
     bound.update_chronyd(reply(Some(50_000), 1, NOW));
-    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
-    assert_eq!(bound.error_ns(NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
+    assert_eq!(error_ns(&bound, NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
+    assert_eq!(error_ns(&bound, NOW, host(Some(70)), None), Some((70, ErrorFrom::Host)));
     // Without rtcsync the kernel has no bound.
     timex(&mut bound, 200, false);
-    assert_eq!(bound.error_ns(NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
+    assert_eq!(error_ns(&bound, NOW, None, None), Some((50_001, ErrorFrom::Chronyd)));
     // It grows from the request on: by what the reply states, and as any
     // clock's when it was long ago.
-    let later = |ns| bound.error_ns(NOW + ns, None, None).map(|(ns, _)| ns);
+    let later = |ns| error_ns(&bound, NOW + ns, None, None).map(|(ns, _)| ns);
     assert_eq!(later(2_000_000_000), Some(50_001 + 3_000));
     assert_eq!(later(5_000_000_000), Some(50_001 + 7_500));
     assert_eq!(later(7_000_000_000), Some(50_001 + 7_500 + 1_000_000));
@@ -75,16 +85,16 @@ fn without_chronyd_or_its_source_the_kernels_bound_holds() {
     timex(&mut bound, 200, true);
     for lost in [Chronyd::Unreachable, reply(None, 2, NOW)] {
         bound.update_chronyd(reply(Some(50), 1, NOW));
-        assert_eq!(bound.error_ns(NOW, None, None), Some((51, ErrorFrom::Chronyd)));
+        assert_eq!(error_ns(&bound, NOW, None, None), Some((51, ErrorFrom::Chronyd)));
         bound.update_chronyd(lost);
-        assert_eq!(bound.error_ns(NOW, None, None), Some((201, ErrorFrom::Kernel)));
+        assert_eq!(error_ns(&bound, NOW, None, None), Some((201, ErrorFrom::Kernel)));
     }
 }
 
 #[test]
 fn after_a_disruption_chronyd_counts_once_it_has_measured_a_source() {
     let mut bound = Bound::new();
-    let error = |bound: &Bound| bound.error_ns(NOW, None, None).map(|(ns, _)| ns);
+    let error = |bound: &Bound| error_ns(bound, NOW, None, None).map(|(ns, _)| ns);
     bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.disrupt(NOW + 10);
     // Requested before the disruption was noticed: it may be older than that.
@@ -106,11 +116,34 @@ fn when_somebody_sets_the_time_what_was_said_before_ends() {
     timex(&mut bound, 900, true);
     bound.update_chronyd(reply(Some(50), 1, NOW));
     bound.step(NOW + 10);
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     bound.update_chronyd(reply(Some(50), 1, NOW + 20));
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     timex(&mut bound, 16_000_000_000, false);
-    assert_eq!(bound.error_ns(NOW, None, None), None);
+    assert_eq!(error_ns(&bound, NOW, None, None), None);
     bound.update_chronyd(reply(Some(50), 2, NOW + 30));
-    assert_eq!(bound.error_ns(NOW, None, None), Some((51, ErrorFrom::Chronyd)));
+    assert_eq!(error_ns(&bound, NOW, None, None), Some((51, ErrorFrom::Chronyd)));
+}
+
+#[test]
+fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
+    let segment =
+        |as_of_ns, disruption_marker| Some(Segment { error_ns: 50, as_of_ns, disruption_marker });
+    let mut bound = Bound::new();
+    let published = Some((50, ErrorFrom::ClockBound));
+    timex(&mut bound, 900, true);
+    assert_eq!(bound.error_ns(NOW, None, segment(NOW, None), None), published);
+    assert_eq!(bound.error_ns(NOW, host(Some(40)), segment(NOW, None), None).unwrap().0, 40);
+    for disturb in [Bound::disrupt, Bound::step] {
+        disturb(&mut bound, NOW);
+        assert_eq!(bound.error_ns(NOW, None, segment(NOW + NOTICED_NS - 1, None), None), None);
+        let noticed = segment(NOW + NOTICED_NS, None);
+        assert_eq!(bound.error_ns(NOW, None, noticed, None), published);
+    }
+    // The page shows a disruption that the daemon has not seen.
+    let later = NOW + NOTICED_NS;
+    assert_eq!(bound.error_ns(NOW, host(None), segment(later, Some(1)), None), published);
+    for page in [Some(VmClock { identity: (2, 1), error_ns: None }), None] {
+        assert_eq!(bound.error_ns(NOW, page, segment(later, Some(1)), None), None);
+    }
 }

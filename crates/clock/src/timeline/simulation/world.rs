@@ -130,6 +130,7 @@ impl World {
             realtime: RealtimeSample { before_ns, realtime_ns, after_ns: self.mono_ns() },
             timex: Some(Timex { max_error_ns: 0, synchronised: true }),
             chronyd: None,
+            segment: None,
             vmclock: Some(VmClock {
                 identity: (self.identity, 7),
                 error_ns: self.host_bounds.then_some(0),

@@ -96,7 +96,22 @@ fn emulated_by_xen(control_domain: bool) -> facts::Facts {
 
 #[test]
 fn xen_says_itself_that_it_emulates_the_tsc() {
-    let text = finding_text(&emulated_by_xen(false), None, "tsc-trapped");
+    let mut guest = emulated_by_xen(false);
+    let text = finding_text(&guest, None, "tsc-trapped");
+    assert!(text.contains("Give Xen's host an invariant TSC"), "{text}");
+    // One finding for one cause: no second one about the clock source that reads it.
+    crate::testing::set_source(&mut guest, "xen", "xen");
+    let slow = measured("xen", 45_500.0, 1000);
+    for rule in ["slow-clocksource", "reads-enter-kernel"] {
+        let outcome = fine(&guest, Some(&slow), rule);
+        assert!(outcome.ends_with("see tsc-trapped"), "{rule}: {outcome}");
+    }
+    if let facts::Fact::Known(hypervisor) = &mut guest.cpu.hypervisor
+        && let Some(tsc) = hypervisor.xen.as_mut().and_then(|xen| xen.tsc.as_mut())
+    {
+        tsc.host_reliable = true;
+    }
+    let text = finding_text(&guest, None, "tsc-trapped");
     assert!(text.contains("tsc_mode=\"native\" in the domain's configuration"), "{text}");
     let text = finding_text(&emulated_by_xen(true), None, "tsc-trapped");
     assert!(text.contains("Give Xen an invariant TSC"), "{text}");

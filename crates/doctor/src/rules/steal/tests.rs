@@ -44,13 +44,38 @@ fn steal_is_not_reported_where_the_host_has_no_steal_clock() {
     assert!(fine(&facts, None, "steal-time").starts_with("not reported here: "));
 }
 
-/// As Xen's first domain shows 40 s after its start, with no other guest.
 #[test]
 fn steal_of_a_boot_just_made_is_a_note() {
     let mut facts = healthy_kvm_guest();
     facts.load.steal_since_boot = Fact::Known(0.38);
     facts.load.uptime_s = Fact::Known(38.8);
     assert!(finding_text(&facts, None, "steal-time").starts_with("Note"));
+}
+
+/// As Xen's first domain shows 40 s after its start, with no other guest: all
+/// of it is from before the start.
+#[test]
+fn xen_is_judged_by_what_it_steals_now() {
+    let mut facts = healthy_kvm_guest();
+    if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+        hypervisor.kind = HypervisorKind::Xen;
+    }
+    let measured =
+        |share| Measurements { stolen: Some(StolenShare { share, over_s: 1.5 }), ..measured_tsc() };
+    facts.load.steal_since_boot = Fact::Known(0.38);
+    facts.load.uptime_s = Fact::Known(38.8);
+    assert_eq!(
+        fine(&facts, None, "steal-time"),
+        "38.00 % of CPU time stolen since boot, in which Xen counts the time before the start, \
+         and pauses"
+    );
+    // A pause of hours counts for days.
+    facts.load.uptime_s = Fact::Known(86_400.0);
+    let text = finding_text(&facts, None, "steal-time");
+    assert!(text.starts_with("Note: Xen counts 38.0 %"), "{text}");
+    assert!(fine(&facts, Some(&measured(0.0)), "steal-time").starts_with("0.0 % of CPU time"));
+    let text = finding_text(&facts, Some(&measured(0.5)), "steal-time");
+    assert!(text.starts_with("Warning: Xen counts 50.0 %"), "{text}");
 }
 
 /// Xen's control domain is itself the host's operator's.

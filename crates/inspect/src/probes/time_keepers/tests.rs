@@ -11,6 +11,14 @@ fn found(processes: &[(&str, Option<u64>, &str)]) -> String {
         fs::create_dir_all(&process).unwrap();
         fs::write(process.join("comm"), format!("{name}\n")).unwrap();
         fs::write(process.join("cmdline"), command.replace(' ', "\0") + "\0").unwrap();
+        let map = match command.split_once("--user-map=") {
+            Some((_, "first")) => Some("         0          0 4294967295\n"),
+            Some(_) => Some("         0       1000          1\n"),
+            None => None,
+        };
+        if let Some(map) = map {
+            fs::write(process.join("uid_map"), map).unwrap();
+        }
         if let Some(effective) = effective {
             let status = format!("CapPrm:\t{:016x}\nCapEff:\t{effective:016x}\n", u64::MAX);
             fs::write(process.join("status"), status).unwrap();
@@ -30,6 +38,9 @@ fn a_daemon_has_a_name_and_may_set_the_clock() {
     assert_eq!(found(&[("chronyd", NO_TIME, "chronyd -x"), ("ntpd", Some(0), "sleep")]), "");
     // chronyd has a helper, ntpd of OpenNTPD too, without the right.
     assert_eq!(found(&[("ntpd", NO_TIME, "ntpd"), ("ntpd", ALL, "ntpd")]), "ntpd running\n");
+    // An ordinary user's, in a user namespace.
+    assert_eq!(found(&[("chronyd", ALL, "chronyd --user-map=1000")]), "");
+    assert_eq!(found(&[("chronyd", ALL, "chronyd --user-map=first")]), "chrony running\n");
     // A tree made by hand.
     assert_eq!(found(&[("phc2sys", None, "")]), "linux-ptp running\n");
 }

@@ -1,4 +1,9 @@
+use hosttime::{Answer, HostClock, Leap, ROUNDS, Reason, Scale};
+
 use super::*;
+use crate::SourceError;
+use crate::host::{Channel, Host};
+use crate::source::now;
 
 const NOW: ClockPair =
     ClockPair { monotonic_ns: 90_000_000_000, realtime_ns: 1_795_000_000_000_000_000 };
@@ -17,7 +22,20 @@ const fn earlier(by_ns: u64, ahead_ns: i64) -> ClockPair {
 
 fn datagram(text: &str, uid: u32, age_ns: i64) -> Datagram {
     let sent_ns = NOW.realtime_ns.checked_add_signed(-age_ns);
-    Datagram { bytes: text.as_bytes().to_vec(), uid: Some(uid), sent_ns }
+    Datagram { bytes: text.as_bytes().to_vec(), from: None, uid: Some(uid), sent_ns }
+}
+
+/// The message of a datagram that user `ours` received.
+fn accept(
+    datagram: &Datagram,
+    ours: u32,
+    around: (ClockPair, ClockPair),
+) -> Result<Accepted, Rejected> {
+    may_send(datagram, ours).and_then(|()| super::accept(datagram, around))
+}
+
+fn bind(path: &Path) -> io::Result<Host> {
+    Host::open(&[Channel::Socket(path.to_owned())]).map_err(|(_, why)| why)
 }
 
 #[test]
@@ -81,17 +99,17 @@ fn a_message_from_before_the_clock_was_set_is_not_used_twice() {
 fn messages_are_received() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
-    let mut host = HostSocket::bind(&path).unwrap();
+    let mut host = bind(&path).unwrap();
     let no_message = SourceError::NoMessage { path: path.display().to_string(), last_age_ms: None };
     assert_eq!(host.offset(), Err(no_message));
-    assert!(!host.receive_all().unwrap() && !host.take_resumed());
+    assert!(!host.take_resumed());
 
     let agent = UnixDatagram::unbound().unwrap();
     let send = |text: &[u8]| agent.send_to(text, &path).unwrap();
     send(b"resumed\n");
     send(b"nonsense");
     send(&[b'x'; 4000]);
-    assert!(host.receive_all().unwrap());
+    host.receive_all().unwrap();
     assert!(host.take_resumed() && !host.take_resumed());
     let rejected = host.take_rejected().unwrap().to_string();
     assert!(rejected.starts_with("expected at most 128 bytes"), "{rejected}");
@@ -124,24 +142,92 @@ fn a_leftover_is_replaced_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("host.sock");
     drop(UnixDatagram::bind(&path).unwrap());
-    let host = HostSocket::bind(&path).unwrap();
+    let host = bind(&path).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let taken = HostSocket::bind(&path).unwrap_err();
+    let taken = bind(&path).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
     drop(host);
     std::fs::write(&path, "a letter").unwrap();
-    assert!(HostSocket::bind(&path).is_err());
+    assert!(bind(&path).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
 }
 
 #[test]
 fn the_documents_examples_parse() {
-    let document = include_str!("../../../../docs/protocols/host-socket.md");
+    let document = include_str!("../../../../../docs/protocols/host-socket.md");
     let (_, rest) = document.split_once("```text\n").unwrap();
     let (examples, _) = rest.split_once("```").unwrap();
     assert_eq!(examples.lines().count(), 3);
     for line in examples.lines() {
         assert!(Message::parse(line.as_bytes()).is_ok(), "{line}");
     }
+}
+
+const UTC: HostClock = HostClock {
+    bound_ns: Some(1_000),
+    scale: Scale::Utc,
+    leap: Leap::None,
+    is_smeared: false,
+    tai_offset_s: None,
+};
+
+/// An agent that has notified, and answers what it is asked: five seconds more
+/// than a clock that is surely set.
+fn answer(agent: &UnixDatagram, at_ns: u64) -> bool {
+    let mut bytes = [0; FRAME_BYTES];
+    let Ok(FRAME_BYTES) = agent.recv(&mut bytes) else { return false };
+    let Frame::Request { nonce, sent_ns } = Frame::parse(&bytes).unwrap() else { panic!() };
+    let request = (nonce, sent_ns);
+    let answer = Frame::Answer(Answer::to(request, Reason::Restored, (at_ns, at_ns), UTC));
+    agent.send(&answer.encode()).unwrap();
+    true
+}
+
+#[test]
+fn an_agent_that_is_asked_gives_a_time_with_the_bound_of_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, own) = (folder.path().join("host.sock"), folder.path().join("agent.sock"));
+    let mut host = bind(&path).unwrap();
+    let agent = UnixDatagram::bind(&own).unwrap();
+    agent.connect(&path).unwrap();
+    agent.set_nonblocking(true).unwrap();
+    agent.send(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    let mut offset = host.offset();
+    assert!(host.take_resumed());
+    let mut answered = 0;
+    let now_ns = || linux::clock::Clock::Monotonic.read_ns().unwrap();
+    while offset.is_err() {
+        answered += u32::from(answer(&agent, hosttime::EARLIEST_NS + now_ns()));
+        assert!(answered <= ROUNDS);
+        offset = host.offset();
+    }
+    let (offset, pair) = (offset.unwrap(), now().unwrap());
+    let truth =
+        i128::from(hosttime::EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
+    let wrong_ns = (i128::from(offset.offset_ns) - truth).unsigned_abs();
+    // The two clocks of `pair` were read one after the other.
+    assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
+    assert_eq!(answered, ROUNDS);
+    // It came once; and a replay is nothing.
+    let replay = Frame::Answer(Answer::to((1, 2), Reason::Restored, (3, 3), UTC));
+    agent.send(&replay.encode()).unwrap();
+    assert!(host.offset().is_err());
+    let why = host.take_rejected().unwrap();
+    assert!(matches!(why, Rejected::Exchange(hosttime::Refused::NotAsked { .. })), "{why}");
+}
+
+#[test]
+fn frames_that_cannot_be_answered_are_rejected_once_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    let mut host = bind(&path).unwrap();
+    let agent = UnixDatagram::unbound().unwrap();
+    agent.send_to(&Frame::Notice(Reason::Restored).encode(), &path).unwrap();
+    host.receive_all().unwrap();
+    assert_eq!((host.take_rejected(), host.take_resumed()), (Some(Rejected::NoAddress), false));
+    agent.send_to(b"PCHT is the magic number", &path).unwrap();
+    host.receive_all().unwrap();
+    // Not so soon.
+    assert_eq!(host.take_rejected(), None);
 }

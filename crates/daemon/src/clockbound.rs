@@ -1,0 +1,160 @@
+//! Publishes the clock's error bound in ClockBound's segments, for its clients.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use facts::Sample;
+use keeper::Known;
+use keeper::event::{Event, NotUsed};
+use linux::clock::Clock;
+use linux::clockbound::PublishedSegment;
+use pvclock::clockbound::{Bound, Counter, Layout, Status};
+
+use crate::clockbound::counted::Counted;
+use crate::settings::Settings;
+
+mod counted;
+
+/// How long what a killed daemon left counts: nobody notices disruptions then.
+const VOID_AFTER_NS: u64 = 60_000_000_000;
+
+/// By how much the bound grows: what the kernel adds to `maxerror` (MAXFREQ,
+/// include/linux/timex.h). A slew moves the clock by as much at most, and
+/// towards the truth.
+const MAX_DRIFT_PPB: u32 = 500_000;
+
+/// A segment that was updated so recently may have a daemon, which shows itself
+/// within that time.
+const LIVE_NS: u64 = 5_000_000_000;
+
+/// What the bound is published in, in events.
+const SEGMENTS: &str = "ClockBound's segments";
+
+/// The segments; none where nothing is published, or no more.
+#[derive(Debug, Default)]
+pub(crate) struct ClockBound {
+    segments: Vec<(Layout, PublishedSegment)>,
+    /// Whether clients can compare disruption markers, and the last one seen.
+    marker: Option<u64>,
+    counted: Counted,
+    /// Nothing is written before this, CLOCK_MONOTONIC_COARSE, ns.
+    held_until_ns: u64,
+}
+
+impl ClockBound {
+    /// What the settings want; or nothing, and why.
+    pub(crate) fn of(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Self {
+        let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
+        let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock));
+        opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
+            not_used.push(NotUsed { source: SEGMENTS.to_owned(), why: why.to_string() });
+            Self::default()
+        })
+    }
+
+    /// Opens the segments in `folder`. `vmclock` is the page whose disruption
+    /// marker clients compare, if they can read it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open(folder: &Path, vmclock: &Path) -> io::Result<Self> {
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => {}
+            // Whatever the umask.
+            Ok(()) => {
+                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+            }
+        }
+        let open = |layout| Ok((layout, PublishedSegment::open(folder, layout)?));
+        let segments = Layout::ALL.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        let now_ns = coarse_ns();
+        let is_live = segments.iter().any(|(layout, segment)| {
+            *layout == Layout::SystemClock
+                && segment.read().is_some_and(|bound| {
+                    bound.error_ns(now_ns).is_some()
+                        && now_ns.saturating_sub(bound.as_of_ns) < LIVE_NS
+                })
+        });
+        // A client that cannot open the page fails altogether.
+        let is_public = std::fs::metadata(vmclock)
+            .is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0);
+        Ok(Self {
+            segments,
+            marker: is_public.then_some(0),
+            counted: Counted::default(),
+            held_until_ns: if is_live { now_ns.saturating_add(LIVE_NS) } else { 0 },
+        })
+    }
+
+    /// Takes the disruption marker that a sample showed: what is published
+    /// from now on accounts for it.
+    pub(crate) fn sampled(&mut self, sample: &Sample) {
+        self.counted.sampled(sample);
+        if let (Some(marker), Some(page)) = (&mut self.marker, sample.vmclock.known()) {
+            *marker = page.disruption_marker;
+        }
+    }
+
+    /// Publishes what is known of the clock: after each sample, before servers
+    /// are polled, as the last bound may hold no more. An event where it ends because
+    /// another process publishes here.
+    pub(crate) fn publish(&mut self, known: Known) -> Option<Event> {
+        let why = self.write(known).err()?.to_string();
+        self.segments.clear();
+        Some(Event::SourceUnreachable { source: SEGMENTS.to_owned(), why })
+    }
+
+    fn write(&mut self, known: Known) -> io::Result<()> {
+        let as_of_ns = coarse_ns();
+        if as_of_ns < self.held_until_ns {
+            return Ok(());
+        }
+        let bound = bound(known, as_of_ns, Clock::Monotonic.read_ns().unwrap_or(u64::MAX));
+        let bound = Bound { disruption_marker: self.marker, ..bound };
+        for (layout, segment) in &mut self.segments {
+            let bound = match layout {
+                Layout::Counter => self.counted.bound(&bound),
+                Layout::First | Layout::SystemClock => bound,
+            };
+            segment.write(&bound)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ClockBound {
+    /// Nobody notices disruptions from now on.
+    fn drop(&mut self) {
+        let _ = self.write(Known::Nothing);
+    }
+}
+
+/// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is
+/// `as_of_ns` when CLOCK_MONOTONIC is `now_ns`.
+fn bound(known: Known, as_of_ns: u64, now_ns: u64) -> Bound {
+    let void_after_ns = as_of_ns.saturating_add(VOID_AFTER_NS);
+    let (status, bound_ns) = match known {
+        Known::Nothing => (Status::Unknown, 0),
+        Known::Disrupted => (Status::Disrupted, 0),
+        Known::Within { offset, is_free_running } => {
+            let age_ns = u128::from(now_ns.saturating_sub(offset.at_monotonic_ns));
+            let grown = (age_ns * u128::from(MAX_DRIFT_PPB)).div_ceil(1_000_000_000);
+            let grown_ns = u64::try_from(grown).unwrap_or(u64::MAX);
+            let bound_ns = offset.offset_ns.unsigned_abs().saturating_add(offset.bound_ns);
+            let status = if is_free_running { Status::FreeRunning } else { Status::Synchronised };
+            (status, bound_ns.saturating_add(grown_ns))
+        }
+    };
+    let (max_drift_ppb, counter) = (MAX_DRIFT_PPB, Counter::default());
+    Bound { as_of_ns, void_after_ns, bound_ns, status, max_drift_ppb, counter, ..Bound::UNKNOWN }
+}
+
+/// The clock that clients compare with.
+fn coarse_ns() -> u64 {
+    Clock::MonotonicCoarse.read_ns().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Layout 3: a time that clients compute from the TSC.
+
+use facts::Sample;
+use pvclock::clockbound::{Bound, Counter, Fraction, Status};
+use units::Bracket;
+
+/// Clock sources that count the TSC: where the kernel uses another one, it has
+/// found this one wanting.
+const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
+
+/// The TSC's period is measured over this at the least, ns, …
+const SHORTEST_NS: u64 = 400_000_000;
+
+/// … and about this: the TSC of another host has another.
+const LONGEST_NS: u64 = 30_000_000_000;
+
+/// The TSC, as samples compare it with CLOCK_MONOTONIC_RAW.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// CLOCK_MONOTONIC_RAW within the TSC, at the beginning and later.
+    first: Option<Bracket>,
+    middle: Option<Bracket>,
+    period: Option<Period>,
+}
+
+/// The TSC's period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Period {
+    ns: u64,
+    cycles: u64,
+    /// How far `ns` may be off.
+    error_ns: u64,
+}
+
+impl Counted {
+    /// Takes a sample of the clocks.
+    pub(super) fn sampled(&mut self, sample: &Sample) {
+        let is_counted = sample.source.known().is_some_and(|it| TSC_BASED.contains(&it.as_str()));
+        let Some(raw) = sample.raw.filter(|_| is_counted) else {
+            return *self = Self::default();
+        };
+        let Some(first) = self.first else {
+            return (self.first, self.middle) = (Some(raw), Some(raw));
+        };
+        self.period = Period::between(&first, &raw);
+        if self.period.is_none() && raw.inner.saturating_sub(first.inner) >= SHORTEST_NS {
+            *self = Self { first: Some(raw), middle: Some(raw), period: None };
+        }
+        // The half that is older goes.
+        let middle = self.middle.unwrap_or(raw);
+        if raw.inner.saturating_sub(middle.inner) >= LONGEST_NS {
+            (self.first, self.middle) = (Some(middle), Some(raw));
+        }
+    }
+
+    /// As [`Bound`] of layout 2, of a time computed from the TSC.
+    pub(super) fn bound(&mut self, of_system: &Bound) -> Bound {
+        if of_system.status == Status::Disrupted {
+            *self = Self::default();
+        }
+        match realtime_within_tsc() {
+            Some(realtime) => counted(of_system, self.period.as_ref(), &realtime),
+            None => unless_bounded(of_system),
+        }
+    }
+}
+
+impl Period {
+    /// `None` unless both clocks went forward, by enough.
+    fn between(first: &Bracket, later: &Bracket) -> Option<Self> {
+        let ns = later.inner.checked_sub(first.inner).filter(|ns| *ns >= SHORTEST_NS)?;
+        let cycles =
+            middle(later).checked_sub(middle(first)).filter(|cycles| *cycles > ns / 1000)?;
+        let widths = first.width()?.saturating_add(later.width()?);
+        let error_ns = u64::try_from(u128::from(widths) * u128::from(ns) / u128::from(cycles));
+        Some(Self { ns, cycles, error_ns: error_ns.ok()?.saturating_add(2) })
+    }
+
+    fn of_cycles(&self, cycles: u64) -> u64 {
+        let ns = u128::from(cycles) * u128::from(self.ns) / u128::from(self.cycles);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn counter(&self, tsc: u64) -> Option<Counter> {
+        // ns / cycles / 1e9, with the product within 64 bits: a minute of
+        // cycles at 5 GHz is 3e11.
+        let (over, under) = (self.ns / 1_000, self.cycles.checked_mul(1_000_000)?);
+        let rounded = self.error_ns.saturating_add(1_000);
+        Some(Counter {
+            tsc,
+            period: Fraction::new(over, under)?,
+            period_error: Fraction::new(rounded, self.ns)?,
+        })
+    }
+}
+
+/// Without a period the time stands still: no bound holds.
+fn counted(of_system: &Bound, period: Option<&Period>, realtime: &Bracket) -> Bound {
+    let lasts_ns = of_system.void_after_ns.saturating_sub(of_system.as_of_ns);
+    let timed = Bound {
+        as_of_ns: realtime.inner,
+        void_after_ns: realtime.inner.saturating_add(lasts_ns),
+        counter: Counter { tsc: middle(realtime), ..Counter::default() },
+        ..*of_system
+    };
+    let measured = period.and_then(|period| Some((period, period.counter(middle(realtime))?)));
+    let Some((period, counter)) = measured else { return unless_bounded(&timed) };
+    let half_ns = realtime.width().map_or(u64::MAX, |cycles| period.of_cycles(cycles) / 2 + 1);
+    Bound { bound_ns: of_system.bound_ns.saturating_add(half_ns), counter, ..timed }
+}
+
+fn unless_bounded(bound: &Bound) -> Bound {
+    let is_disrupted = bound.status == Status::Disrupted;
+    Bound { status: if is_disrupted { Status::Disrupted } else { Status::Unknown }, ..*bound }
+}
+
+fn middle(bracket: &Bracket) -> u64 {
+    bracket.before.midpoint(bracket.after)
+}
+
+/// CLOCK_REALTIME within the TSC, now.
+#[cfg(target_arch = "x86_64")]
+fn realtime_within_tsc() -> Option<Bracket> {
+    use linux::clock::Clock;
+    use linux::counter::{Counter as _, Tsc, is_readable};
+    let take = || {
+        let before = Tsc.read_ordered();
+        Some(Bracket { before, inner: Clock::Realtime.read_ns()?, after: Tsc.read_ordered() })
+    };
+    is_readable().then(|| Bracket::tightest(4, 1_000, take)).flatten()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn realtime_within_tsc() -> Option<Bracket> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::Fact;
+
+    use super::*;
+
+    /// At 2 GHz, read within 200 cycles.
+    fn raw(at_ns: u64) -> Bracket {
+        Bracket { before: 2 * at_ns, inner: at_ns + 50, after: 2 * at_ns + 200 }
+    }
+
+    fn sample(at_ns: u64, source: &str) -> Sample {
+        let source = Fact::Known(source.to_owned());
+        Sample { raw: Some(raw(at_ns)), source, ..Sample::at(at_ns) }
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_period_is_measured_while_the_kernel_counts_the_tsc() {
+        let mut counted = Counted::default();
+        for at_ns in (0..100 * SECOND).step_by(500_000_000) {
+            counted.sampled(&sample(at_ns, "tsc"));
+            assert_eq!(counted.period.is_some(), at_ns > 0);
+            let measured_ns = counted.period.map_or(0, |period| period.ns);
+            assert!(measured_ns <= 2 * LONGEST_NS, "{measured_ns}");
+        }
+        let period = counted.period.unwrap();
+        assert_eq!((period.cycles, period.error_ns), (2 * period.ns, 202));
+        counted.sampled(&sample(101 * SECOND, "hpet"));
+        assert!(counted.period.is_none());
+        // The TSC went back: another host's.
+        counted.sampled(&sample(200 * SECOND, "kvm-clock"));
+        counted.sampled(&Sample {
+            raw: Some(Bracket { inner: 201 * SECOND, ..raw(0) }),
+            ..sample(0, "tsc")
+        });
+        assert!(counted.period.is_none());
+    }
+
+    #[test]
+    fn a_bound_of_the_tsc_is_wider_by_how_long_the_clock_took() {
+        let period = Period { ns: SECOND, cycles: 2 * SECOND, error_ns: 200 };
+        let of_system = Bound { bound_ns: 40_000, status: Status::Synchronised, ..Bound::UNKNOWN };
+        let realtime = Bracket { before: 1_000, inner: 7 * SECOND, after: 1_400 };
+        let bound = super::counted(&of_system, Some(&period), &realtime);
+        let without = super::counted(&of_system, None, &realtime);
+        assert_eq!((without.as_of_ns, without.status), (7 * SECOND, Status::Unknown));
+        assert_eq!((bound.as_of_ns, bound.counter.tsc), (7 * SECOND, 1_200));
+        assert_eq!(bound.bound_ns, 40_000 + 101);
+        let value = |it: Fraction| it.numerator as f64 / 2f64.powi(64 + i32::from(it.shift));
+        assert!((value(bound.counter.period) / 5e-10 - 1.0).abs() < 1e-12);
+        assert!((value(bound.counter.period_error) / 1.2e-6 - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,73 @@
+use linux::clockbound::MappedSegment;
+use units::OffsetBound;
+
+use super::*;
+
+const S: u64 = 1_000_000_000;
+const OFFSET: OffsetBound = OffsetBound { offset_ns: -300, bound_ns: 40, at_monotonic_ns: 10 * S };
+
+#[test]
+fn the_bound_has_grown_since_the_clock_was_measured() {
+    let known = |is_free_running| Known::Within { offset: OFFSET, is_free_running };
+    let sure = bound(known(false), 11 * S, 12 * S);
+    assert_eq!((sure.as_of_ns, sure.void_after_ns), (11 * S, 71 * S));
+    assert_eq!((sure.bound_ns, sure.status), (340 + 1_000_000, Status::Synchronised));
+    assert_eq!(bound(known(true), 11 * S, 12 * S).status, Status::FreeRunning);
+    assert_eq!(bound(Known::Disrupted, 1, 1).status, Status::Disrupted);
+    assert_eq!(bound(Known::Nothing, 1, 1).status, Status::Unknown);
+}
+
+#[test]
+fn a_daemon_that_publishes_here_already_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("no_vmclock");
+    let folder = folder.path().join("clockbound");
+    let mut theirs = ClockBound::open(&folder, &none).unwrap();
+    let at_monotonic_ns = Clock::Monotonic.read_ns().unwrap();
+    let known =
+        Known::Within { offset: OffsetBound { at_monotonic_ns, ..OFFSET }, is_free_running: false };
+    theirs.write(known).unwrap();
+    let client = MappedSegment::open(&folder.join("shm0")).unwrap();
+    // Ours waits until it is sure that theirs has ended, and does not begin
+    // where it goes on.
+    let mut ours = ClockBound::open(&folder, &none).unwrap();
+    ours.write(Known::Nothing).unwrap();
+    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    theirs.write(known).unwrap();
+    ours.held_until_ns = 0;
+    assert_eq!(ours.write(Known::Nothing).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    assert!(matches!(ours.publish(Known::Nothing), Some(Event::SourceUnreachable { .. })));
+    assert!(ours.publish(Known::Nothing).is_none());
+    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    // One that ended by itself had left nothing to wait for.
+    theirs.write(Known::Nothing).unwrap();
+    let mut next = ClockBound::open(&folder, &none).unwrap();
+    next.write(Known::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, Status::Disrupted);
+    drop(next);
+    assert_eq!(client.read().unwrap().1.status, Status::Unknown);
+}
+
+#[test]
+fn the_marker_is_the_one_that_the_last_sample_showed() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("vmclock0");
+    std::fs::write(&page, "").unwrap();
+    let marker = |mode| {
+        std::fs::set_permissions(&page, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut ours = ClockBound::open(folder.path(), &page).unwrap();
+        let vmclock = facts::hardware::VmClock {
+            device: String::new(),
+            disruption_marker: 7,
+            vm_generation: None,
+            clock_status: 0,
+        };
+        ours.sampled(&Sample { vmclock: facts::Fact::Known(vmclock), ..Sample::at(1) });
+        ours.write(Known::Nothing).unwrap();
+        let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
+        client.read().unwrap().1.disruption_marker
+    };
+    assert_eq!(marker(0o644), Some(7));
+    // A client that may not read the page would fail.
+    assert_eq!(marker(0o600), None);
+}

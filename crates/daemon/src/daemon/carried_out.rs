@@ -1,0 +1,113 @@
+//! How corrections and adjustments are made: alone, or beside another daemon
+//! that disciplines the clock.
+
+use facts::steering::TimeKeeperKind;
+use keeper::event::{Event, Method};
+use keeper::{Adjustment, ClockError, Correction, Corrector, SystemClock};
+use linux::system_clock::SetError;
+
+use super::{Daemon, Duration, Instant, monotonic_ns};
+use crate::chronyd::LONGEST_STEP;
+use crate::other_daemons::FOR_A_CORRECTION;
+
+impl Daemon {
+    /// The frequency that is set, and the one that was learnt.
+    pub(super) fn start_discipline(&mut self) {
+        let stored = self.learnt.load().unwrap_or_else(|why| {
+            self.events.push(Event::FrequencyFile { why });
+            None
+        });
+        self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
+    }
+
+    pub(super) fn store_learnt(&mut self, is_last: bool) {
+        if !self.clock.is_simulated()
+            && let Err(why) = self.learnt.store(self.keeper.frequency(), is_last)
+        {
+            self.events.push(Event::FrequencyFile { why });
+        }
+    }
+
+    /// Leaves the discipline to another daemon that runs, or takes it over;
+    /// whether that is new.
+    pub(super) fn follow_others(&mut self, found_within: Duration) -> bool {
+        if self.settings.chronyd.corrector() != Corrector::Kernel {
+            return false;
+        }
+        let daemon = self.others.disciplining(found_within);
+        let corrector = daemon.map_or(Corrector::Kernel, |_| Corrector::Beside);
+        if !self.keeper.set_corrector(corrector) {
+            return false;
+        }
+        self.settings.policy.corrector = corrector;
+        if daemon.is_none() {
+            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
+        self.events.push(Event::DaemonBeside { daemon });
+        true
+    }
+
+    fn is_beside(&self) -> bool {
+        self.settings.policy.corrector == Corrector::Beside
+    }
+
+    fn is_beside_chronyd(&mut self) -> bool {
+        let daemon = self.others.disciplining(Duration::MAX);
+        self.is_beside() && daemon == Some(TimeKeeperKind::Chrony) && !self.clock.is_simulated()
+    }
+
+    /// Frequency and microseconds: no event tells of them.
+    pub(super) fn discipline(&mut self, by: Adjustment) {
+        if self.follow_others(FOR_A_CORRECTION) {
+            return self.keeper.corrected(monotonic_ns(), false);
+        }
+        let made = self.clock.discipline(by);
+        self.keeper.corrected(monotonic_ns(), made.is_ok());
+        if made.is_err() {
+            // Whoever steers it may have started just now.
+            self.follow_others(Duration::ZERO);
+            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
+    }
+
+    /// The other daemon measures anew.
+    pub(super) fn restart_other(&mut self) {
+        if self.is_beside_chronyd() {
+            let begun = Instant::now();
+            self.chronyd.measure_anew();
+            self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+        }
+    }
+
+    /// Before a correction.
+    pub(super) fn prepare(&mut self, how: Method) {
+        if how == Method::Step && self.is_beside_chronyd() {
+            let begun = Instant::now();
+            self.chronyd.finish_slew();
+            self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+        }
+    }
+
+    pub(super) fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
+        if self.is_beside() { self.clock.restore_error(error) } else { self.clock.set_error(error) }
+    }
+
+    pub(super) fn carry_out(&mut self, by: &Correction, how: Method) -> Result<(), String> {
+        match how {
+            Method::Makestep if !self.clock.is_simulated() => {
+                let begun = Instant::now();
+                let done = self.chronyd.step();
+                self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));
+                done.map_err(|why| why.to_string())
+            }
+            Method::Slew => self.clock.slew(by.by_ns).map_err(|why| why.to_string()),
+            _ => {
+                self.clock.step(by.by_ns).map_err(|why| why.to_string())?;
+                if !self.clock.is_simulated() {
+                    self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns));
+                }
+                Ok(())
+            }
+        }
+    }
+}

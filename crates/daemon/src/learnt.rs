@@ -1,0 +1,121 @@
+//! The learnt frequency, kept in the state folder for the next start.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use inspect::live::CurrentClocksource;
+use keeper::{Frequency, Learnt};
+
+/// The file in that folder.
+const NAME: &str = "frequency";
+
+/// More than it ever holds.
+const BYTES: u64 = 512;
+
+/// How often it is stored: it changes little, and disks wear.
+const INTERVAL: Duration = Duration::from_secs(3600);
+
+/// When it is first stored: then it is known well.
+const FIRST: Duration = Duration::from_secs(300);
+
+/// Where the learnt frequency is stored, if anywhere.
+#[derive(Debug)]
+pub(crate) struct LearntFile {
+    folder: Option<PathBuf>,
+    due: Instant,
+}
+
+impl LearntFile {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, due: Instant::now() + FIRST }
+    }
+
+    /// What was stored, if it is of the clock source in use.
+    ///
+    /// # Errors
+    /// The file is not whole, or cannot be read. That there is none is no
+    /// error.
+    pub(crate) fn load(&self) -> Result<Option<Frequency>, String> {
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(NAME)) else {
+            return Ok(None);
+        };
+        let why = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let mut text = String::new();
+        let read = File::open(&path).and_then(|file| file.take(BYTES).read_to_string(&mut text));
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(why(&error)),
+            Ok(_) => {}
+        }
+        let learnt: Learnt = text.parse().map_err(|error| why(&error))?;
+        Ok((Some(&learnt.clocksource) == clocksource().as_ref()).then_some(learnt.frequency))
+    }
+
+    /// Stores what is known, if that is due, or `is_last`.
+    ///
+    /// # Errors
+    /// The folder cannot be written to. It is tried again when it is due next.
+    pub(crate) fn store(
+        &mut self,
+        frequency: Option<Frequency>,
+        is_last: bool,
+    ) -> Result<(), String> {
+        let (Some(folder), Some(frequency)) = (&self.folder, frequency) else { return Ok(()) };
+        if !is_last && Instant::now() < self.due {
+            return Ok(());
+        }
+        self.due = Instant::now() + INTERVAL;
+        let Some(clocksource) = clocksource() else { return Ok(()) };
+        let path = folder.join(NAME);
+        replace(&path, &Learnt { clocksource, frequency }.to_string())
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+/// As a whole or not at all, after a loss of power too.
+fn replace(path: &std::path::Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+fn clocksource() -> Option<String> {
+    CurrentClocksource::open().known()?.name().known().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_back_and_what_is_corrupt_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = LearntFile::new(Some(folder.path().to_owned()));
+        assert_eq!(file.load(), Ok(None));
+        let frequency = Frequency { ppb: 12.5, uncertainty_ppb: 101.0 };
+        file.store(Some(frequency), false).unwrap();
+        assert_eq!(file.load(), Ok(None), "not due");
+        file.store(None, true).unwrap();
+        file.store(Some(frequency), true).unwrap();
+        assert_eq!(file.load(), Ok(Some(frequency)));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        let path = folder.path().join(NAME);
+        // Of another clock source it says nothing.
+        let text = fs::read_to_string(&path).unwrap();
+        let other = text.replace(&clocksource().unwrap(), "sundial");
+        fs::write(&path, other).unwrap();
+        assert_eq!(file.load(), Ok(None));
+        for corrupt in [&text[..30], "", "\0\0\0", &"x".repeat(1 << 20)] {
+            fs::write(&path, corrupt).unwrap();
+            let why = file.load().unwrap_err();
+            assert!(why.starts_with(&path.display().to_string()), "{why}");
+        }
+        fs::remove_file(&path).unwrap();
+        drop(folder);
+        assert!(file.store(Some(frequency), true).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! The kernel's frequency and the last microseconds: what is learnt from
+//! offsets while the clock is right, and what to adjust.
+//!
+//! The frequency is set with ADJ_FREQUENCY, offsets are slewed with
+//! ADJ_OFFSET_SINGLESHOT, which ends by itself: a daemon that dies leaves the
+//! last good frequency, and no slew that goes on (docs/decisions/0028).
+//!
+//! No adjustment can make a right clock worse. Where the frequency lies between
+//! 40 and 60 ppb and 0 is set, 50 is nearer to all of that than 0 is; where it
+//! lies between 10 and 90, only what is up to 20 is, as from 10 ppb it is as
+//! far to 20 as to 0.
+
+use instruments::steps::Interval;
+
+use crate::frequency::{Frequency, History};
+use crate::slewing::Slewing;
+
+/// The kernel's limit (MAXFREQ, include/linux/timex.h), ppb.
+const LARGEST_PPB: f64 = 500_000.0;
+
+/// What an oscillator's frequency may have changed by since it was learnt,
+/// ppb: by temperature, mostly.
+const WANDER_PPB: f64 = 100.0;
+
+/// By how much the frequency may differ after a boot, ppb: the kernel measures
+/// the counter's rate anew.
+const BOOT_PPB: f64 = 10_000.0;
+
+/// The least time between two adjustments, ns.
+const INTERVAL_NS: u64 = 4_000_000_000;
+
+/// Smaller changes of the frequency are not made, ppb.
+const LEAST_PPB: f64 = 1.0;
+
+/// Offsets are slewed from here on at the latest, ns, beside a microsecond,
+/// which is what the kernel slews by.
+const SLEWED_FROM_NS: f64 = 5_000.0;
+
+/// What the kernel slews by: it takes microseconds.
+const SLEWED_BY_NS: f64 = 1_000.0;
+
+/// Adjustments of the kernel's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Adjustment {
+    /// Set this frequency (ADJ_FREQUENCY), ppb.
+    pub frequency_ppb: Option<f64>,
+    /// Slew by this, ns: whole microseconds.
+    pub slew_ns: Option<i64>,
+}
+
+/// What is learnt.
+#[derive(Debug, Default)]
+pub(crate) struct Discipline {
+    history: History,
+    /// The kernel's frequency, ppb, and since when.
+    set_ppb: f64,
+    since_ns: u64,
+    /// By how much corrections had moved the clock until then, ns.
+    corrected_ns: f64,
+    learnt: Option<Frequency>,
+    /// Where the clock's offset was at that time, ns.
+    offset: Option<(u64, Interval)>,
+    /// A slew is in progress until then.
+    slewing_until_ns: u64,
+    /// When the next adjustment may be made.
+    next_ns: u64,
+}
+
+impl Discipline {
+    /// The kernel's frequency is this; `stored` was learnt before this start.
+    /// What to adjust: a kernel that has just booted has no frequency yet.
+    pub(crate) fn start(
+        &mut self,
+        kernel_ppb: f64,
+        stored: Option<Frequency>,
+    ) -> Option<Adjustment> {
+        self.set_ppb = kernel_ppb;
+        let stored = stored.filter(|stored| stored.ppb.abs() <= LARGEST_PPB)?;
+        if (stored.ppb - kernel_ppb).abs() <= LEAST_PPB {
+            self.learnt = Some(stored);
+            return None;
+        }
+        let uncertainty_ppb = stored.uncertainty_ppb + BOOT_PPB;
+        let is_booted = kernel_ppb == 0.0 && stored.ppb.abs() > uncertainty_ppb;
+        is_booted.then(|| {
+            self.learnt = Some(Frequency { uncertainty_ppb, ..stored });
+            Adjustment { frequency_ppb: Some(stored.ppb), slew_ns: None }
+        })
+    }
+
+    /// What is known of the frequency that is set.
+    pub(crate) fn learnt(&self) -> Option<Frequency> {
+        self.learnt
+    }
+
+    /// The clock was stepped or disturbed, or a slew that ends then replaced
+    /// another: the frequency stays, offsets from before do not count.
+    pub(crate) fn disturbed(&mut self, until_ns: u64) {
+        (self.history, self.offset) = (History::default(), None);
+        self.slewing_until_ns = self.slewing_until_ns.max(until_ns);
+    }
+
+    /// The machine may run by another oscillator: what is learnt does not
+    /// count. Where it certainly does, what to adjust.
+    pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
+        let was_learnt = self.learnt.take().is_some();
+        self.disturbed(0);
+        (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
+    }
+
+    /// The clock is behind by `offset`, ns; what a majority proves of that is
+    /// `proven`.
+    pub(crate) fn measured(&mut self, now_ns: u64, offset: Interval, proven: Interval) {
+        if now_ns < self.slewing_until_ns {
+            return;
+        }
+        // The clock as it would be without corrections, and its offset.
+        let by_ns = self.corrected_ns(now_ns);
+        let uncorrected_ns = now_ns.saturating_add_signed(-(by_ns.round() as i64));
+        let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
+        self.history.add(uncorrected_ns, proven);
+        self.learn();
+        let both = self.offset_at(now_ns).map(|expected| Interval {
+            low: expected.low.max(offset.low),
+            high: expected.high.min(offset.high),
+        });
+        self.offset = Some((now_ns, both.filter(|both| both.low <= both.high).unwrap_or(offset)));
+    }
+
+    /// Notes what is known of the frequency that is set.
+    fn learn(&mut self) {
+        if let Some(known) = self.history.frequency_ppb() {
+            let farthest = (known.high - self.set_ppb).max(self.set_ppb - known.low);
+            let uncertainty_ppb = farthest + WANDER_PPB;
+            self.learnt = Some(Frequency { ppb: self.set_ppb, uncertainty_ppb });
+        }
+    }
+
+    /// Where the offset is by now.
+    fn offset_at(&self, now_ns: u64) -> Option<Interval> {
+        let (at_ns, offset) = self.offset?;
+        let by = now_ns.saturating_sub(at_ns) as f64 * self.learnt?.uncertainty_ppb * 1e-9;
+        Some(Interval { low: offset.low - by, high: offset.high + by })
+    }
+
+    /// By how much corrections have moved the clock, ns. At 200 ppm, of
+    /// 1 000 200 ns that it shows 200 are corrections.
+    fn corrected_ns(&self, now_ns: u64) -> f64 {
+        let shown_ns = now_ns.saturating_sub(self.since_ns) as f64;
+        let rate = self.set_ppb * 1e-9;
+        self.corrected_ns + shown_ns * rate / (1.0 + rate)
+    }
+
+    /// What to adjust now.
+    pub(crate) fn adjust(&mut self, now_ns: u64) -> Option<Adjustment> {
+        let (at_ns, offset) = self.offset?;
+        let known = self.history.frequency_ppb()?;
+        if now_ns < self.next_ns || at_ns != now_ns {
+            return None;
+        }
+        let adjustment =
+            Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) };
+        (adjustment != Adjustment::default()).then(|| {
+            self.next_ns = now_ns + INTERVAL_NS;
+            adjustment
+        })
+    }
+
+    /// The adjustment could not be made: another process may steer the clock.
+    pub(crate) fn failed(&mut self) {
+        *self = Self { set_ppb: self.set_ppb, next_ns: self.next_ns, ..Self::default() };
+    }
+
+    /// The adjustment was made.
+    pub(crate) fn adjusted(&mut self, now_ns: u64, made: Adjustment) {
+        (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), now_ns);
+        if let Some(ppb) = made.frequency_ppb {
+            (self.set_ppb, self.offset) = (ppb, None);
+            self.learn();
+        }
+        if let Some(by_ns) = made.slew_ns {
+            self.slewed(by_ns, Slewing { by_ns, since_ns: now_ns }.ends_ns());
+        }
+    }
+
+    /// A slew began; until it ends offsets do not count.
+    pub(crate) fn slewed(&mut self, by_ns: i64, until_ns: u64) {
+        self.corrected_ns += by_ns as f64;
+        // In what a slew adds there is no frequency.
+        self.since_ns = self.since_ns.saturating_add_signed(by_ns);
+        (self.slewing_until_ns, self.offset) = (until_ns, None);
+    }
+}
+
+/// A frequency that is nearer to all of `known` than `set` is, and as near to
+/// its middle as that allows.
+fn nearer(set: f64, known: Interval) -> Option<f64> {
+    let aim = known.middle();
+    let ppb = if set < known.low {
+        aim.min(2.0 * known.low - set)
+    } else if set > known.high {
+        aim.max(2.0 * known.high - set)
+    } else {
+        return None;
+    };
+    let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
+    ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
+}
+
+/// By how much to slew a clock that is behind by `offset`.
+fn slew_ns(offset: &Interval) -> Option<i64> {
+    let from = offset.bound().min(SLEWED_FROM_NS) + SLEWED_BY_NS;
+    let by = offset.middle();
+    (by.abs() > from).then(|| ((by / SLEWED_BY_NS).round() * SLEWED_BY_NS) as i64)
+}

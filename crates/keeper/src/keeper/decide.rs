@@ -1,0 +1,61 @@
+//! From what was measured to what is judged.
+
+use super::polled::{Polled, SECOND_NS};
+use super::{Keeper, Stage};
+use crate::action::{Action, Refusal};
+use crate::choice::{Candidate, Choice, choose};
+use crate::offset::Offset;
+
+impl Keeper {
+    /// Offsets measured before this do not count any more.
+    pub(super) fn oldest_ns(&self, now_ns: u64) -> u64 {
+        let for_ns = self.policy.poll_ns.saturating_mul(2).saturating_add(5 * SECOND_NS);
+        now_ns.saturating_sub(for_ns)
+    }
+
+    pub(super) fn candidates(&self, now_ns: u64) -> Vec<Candidate> {
+        let oldest_ns = self.oldest_ns(now_ns);
+        let candidate = |(index, source): (usize, &Polled)| {
+            let offset = source.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns)?;
+            let (kind, is_fresh) = (source.kind, source.is_fresh);
+            Some(Candidate { source: index, kind, offset, is_fresh })
+        };
+        self.sources.iter().enumerate().filter_map(candidate).collect()
+    }
+
+    /// Corrects by the host's clock what a disruption accounts for, where
+    /// servers are to be polled: one that is unreachable costs a second.
+    pub(super) fn decide_by_host(&mut self, now_ns: u64) -> Option<Action> {
+        let is_server_wanted = self.sources.iter().any(|source| source.is_wanted);
+        if !is_server_wanted || self.stage != Stage::Local {
+            return None;
+        }
+        self.stage = Stage::Servers;
+        let Choice::Of(selected) = choose(&self.candidates(now_ns), self.needed().0, now_ns) else {
+            return None;
+        };
+        let may = selected.kind.is_local() && selected.kind.needs_no_second();
+        let is_off = !selected.offset.is_within(self.policy.tolerance_ns);
+        (may && is_off && self.is_accounted_for(&selected.offset, now_ns))
+            .then(|| self.judge(now_ns, &selected))?
+    }
+
+    pub(super) fn decide(&mut self, now_ns: u64) -> Option<Action> {
+        let candidates = self.candidates(now_ns);
+        match choose(&candidates, self.needed().0, now_ns) {
+            Choice::Nothing => self.continue_round(now_ns).or_else(|| self.hold_over(now_ns)),
+            Choice::Contradiction(selected) => {
+                let correction = self.correction(&selected);
+                self.refuse(now_ns, correction, Refusal::Contradiction)
+            }
+            Choice::Of(selected) => {
+                let action = self.judge(now_ns, &selected);
+                if self.stage != Stage::Done || !self.is_to_be_fed(&selected, now_ns) {
+                    return action;
+                }
+                self.queued.extend(action);
+                Some(Action::FeedChronyd(selected.offset))
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The clock between corrections: its frequency, the last microseconds, and
+//! what the kernel is told of its error.
+//!
+//! Only a clock that is read in this machine, in each sample, disciplines: a
+//! server is asked once a minute, and a pause of milliseconds between two
+//! replies, which nothing else shows, looks like a frequency.
+
+use disruptions::{Disruption, Kind};
+
+use super::polled::SECOND_NS;
+use super::reported::Reported;
+use super::{Keeper, Phase};
+use crate::action::Action;
+use crate::choice::Selected;
+use crate::frequency::Frequency;
+use crate::offset::Offset;
+use crate::policy::Corrector;
+use crate::slewing::Slewing;
+use crate::system_clock::ClockError;
+
+/// How often the clock's error is reported to the kernel, which adds 500 µs a
+/// second to it: at most 8 ms.
+const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
+
+impl Keeper {
+    /// The kernel's frequency at the start, ppb, and what was learnt before.
+    pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
+        let adjustment = self.discipline.start(kernel_ppb, learnt);
+        if self.policy.corrector == Corrector::Kernel {
+            self.queued.extend(adjustment.map(Action::Discipline));
+        }
+    }
+
+    /// The frequency that is set, and how well it is known; `None` while it is
+    /// not. To be stored for the next start.
+    pub fn frequency(&self) -> Option<Frequency> {
+        self.discipline.learnt().filter(|_| self.policy.corrector == Corrector::Kernel)
+    }
+
+    /// Another daemon that disciplines the clock was started, or the last one
+    /// ended: whether that is new.
+    pub fn set_corrector(&mut self, corrector: Corrector) -> bool {
+        let is_new = self.policy.corrector != corrector;
+        if is_new {
+            self.policy.corrector = corrector;
+            self.discipline.failed();
+        }
+        is_new
+    }
+
+    /// What a disruption leaves of what was learnt: a paused machine keeps its
+    /// oscillator, one that may have been moved perhaps not.
+    pub(super) fn disturb_frequency(&mut self, disruption: &Disruption) {
+        let moves = [Kind::Migrated, Kind::SourceSwitched, Kind::SnapshotRestored];
+        if !moves.into_iter().any(|kind| disruption.kinds.contains(kind)) {
+            return;
+        }
+        let only = disruption.kinds.only();
+        let is_certain = matches!(only, Some(Kind::Migrated | Kind::SourceSwitched));
+        let adjustment = self.discipline.other_oscillator(is_certain);
+        if self.policy.corrector == Corrector::Kernel {
+            self.queued.extend(adjustment.map(Action::Discipline));
+        }
+    }
+
+    /// A slew of ours began, beside those of the discipline.
+    pub(super) fn slewed(&mut self, now_ns: u64, by_ns: i64) {
+        let slewing = Slewing { by_ns, since_ns: now_ns };
+        if self.slewing.replace(slewing).is_some_and(|last| last.left_ns(now_ns) != 0) {
+            self.discipline.disturbed(slewing.ends_ns());
+        } else {
+            self.discipline.slewed(by_ns, slewing.ends_ns());
+        }
+    }
+
+    /// The clock is right: what to adjust.
+    pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
+        let is_ours = self.policy.corrector == Corrector::Kernel && selected.kind.is_local();
+        let proven = selected.proven.filter(|_| is_ours)?;
+        let offset = selected.offset.interval_at(now_ns);
+        self.discipline.measured(now_ns, offset, proven);
+        self.discipline.adjust(now_ns).map(Action::Discipline)
+    }
+
+    /// The clock's error, for the kernel: where that is new, or was last
+    /// reported some time ago. It is for whoever corrects the clock to report;
+    /// beside another daemon only what our own step has reset.
+    pub(super) fn report_error(
+        &mut self,
+        now_ns: u64,
+        by: &Selected,
+        is_new: bool,
+    ) -> Option<Action> {
+        let is_ours = match self.policy.corrector {
+            Corrector::Kernel => {
+                is_new || now_ns.saturating_sub(self.reported.told_ns) >= REPORT_INTERVAL_NS
+            }
+            Corrector::Beside => matches!(self.phase, Phase::Corrected(_)),
+            Corrector::Chronyd { .. } => false,
+        };
+        if !is_ours || by.fresh < self.needed().0 {
+            return None;
+        }
+        let estimated_ns = by.offset.offset_ns.unsigned_abs();
+        self.reported = Reported { measured_ns: now_ns, estimated_ns, told_ns: now_ns };
+        let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
+        Some(Action::SetError(ClockError { max_ns, estimated_ns }))
+    }
+
+    /// The clock was right and is not measured any more: its probable error,
+    /// for the kernel.
+    pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
+        let Reported { measured_ns, estimated_ns, told_ns } = self.reported;
+        let is_right = matches!(self.phase, Phase::Settled) && measured_ns > 0;
+        // Once it could have been measured again.
+        let is_due = now_ns.saturating_sub(told_ns) >= 2 * REPORT_INTERVAL_NS;
+        let learnt = self.frequency().filter(|_| is_right && is_due)?;
+        self.reported.told_ns = now_ns.saturating_sub(REPORT_INTERVAL_NS);
+        let elapsed_ns = now_ns.saturating_sub(measured_ns) as f64;
+        let drifted_ns = (elapsed_ns * learnt.uncertainty_ppb * 1e-9) as u64;
+        Some(Action::SetEstimatedError(estimated_ns.saturating_add(drifted_ns)))
+    }
+}

@@ -1,0 +1,159 @@
+//! What disciplining the clock achieves, on a model of the kernel's: in calm, in
+//! an hour without a source, and when the oscillator changes.
+
+mod model;
+
+use disruptions::{Disruption, Kind};
+use keeper::{Policy, SourceKind};
+use model::{MS, Machine, S, Source};
+use proptest::prelude::*;
+
+const US: u64 = 1000;
+
+/// How long learning may take, samples: half a minute.
+const LEARNT: u64 = 60;
+
+const HOUR: u64 = 7200;
+
+fn page(bound_ns: u64, drift_ppm: i64, seed: u64) -> Machine {
+    let page = [Source::honest(SourceKind::VmClock, bound_ns)];
+    Machine::new(Policy::default(), &page, drift_ppm, seed)
+}
+
+/// The largest error in so many samples, ns.
+fn worst(machine: &mut Machine, samples: u64) -> u64 {
+    let one = |_| {
+        machine.sample(&[]);
+        machine.clock.error_ns().unsigned_abs()
+    };
+    (0..samples).map(one).max().unwrap_or(0)
+}
+
+/// An hour without a source: the error at its end, and what was known of it.
+fn hold_over(machine: &mut Machine) -> (u64, u64) {
+    let learnt = machine.keeper.frequency().expect("learnt");
+    let bound_ns = machine.sources[0].bound_ns;
+    machine.sources[0].is_unreachable = true;
+    let estimates = machine.clock.estimates.len();
+    let error_ns = worst(machine, HOUR);
+    let told = machine.clock.estimates.len() - estimates;
+    assert!(told >= 215, "{told}: each 16 s");
+    for (estimated_ns, error_ns) in &machine.clock.estimates[estimates..] {
+        assert!(*error_ns <= estimated_ns + 10 * US + bound_ns, "{error_ns} of {estimated_ns}");
+    }
+    (error_ns, (learnt.uncertainty_ppb * 3600.0) as u64 + 10 * US + bound_ns)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_calm_it_is_within_ten_microseconds_and_the_bound_and_an_hour_is_held(
+        drift_ppm in -200i64..=200,
+        bound_ns in 100u64..20_000,
+        seed: u64,
+    ) {
+        let mut machine = page(bound_ns, drift_ppm, seed);
+        machine.samples(LEARNT);
+        let error_ns = worst(&mut machine, HOUR);
+        prop_assert!(error_ns <= 10 * US + bound_ns, "{error_ns} ns in calm");
+        let (error_ns, known_ns) = hold_over(&mut machine);
+        prop_assert!(error_ns <= known_ns, "{error_ns} of {known_ns} ns in an hour");
+        prop_assert!(known_ns < 3_000_000, "{known_ns} ns is no knowledge");
+    }
+
+    /// A degree and back in half an hour, at a tenth of a ppm a degree.
+    #[test]
+    fn a_drifting_temperature_is_followed(seed: u64, drift_ppm in -200i64..=200) {
+        let mut machine = page(US, drift_ppm, seed);
+        machine.samples(LEARNT);
+        let mut largest_ns = 0;
+        for sample in 0..2 * HOUR {
+            let degrees = (sample as f64 / 3600.0 * std::f64::consts::TAU).sin();
+            machine.clock.drift_ppb = drift_ppm as f64 * 1e3 + 100.0 * degrees;
+            machine.sample(&[]);
+            largest_ns = largest_ns.max(machine.clock.error_ns().unsigned_abs());
+        }
+        prop_assert!(largest_ns <= 11 * US, "{largest_ns} ns");
+        let known = machine.keeper.frequency().unwrap();
+        let off = machine.clock.rate_error_ppb();
+        prop_assert!(off.abs() <= known.uncertainty_ppb, "{off} ppb, {known:?}");
+    }
+}
+
+#[test]
+fn a_pause_keeps_the_frequency_and_another_host_does_not() {
+    let seen =
+        |machine: &Machine, kind: Kind| Disruption { kinds: kind.into(), ..machine.seen(10 * S) };
+    for (kind, keeps) in [
+        (Kind::Pause, true),
+        (Kind::Suspend, true),
+        (Kind::SnapshotRestored, true),
+        (Kind::Migrated, false),
+        (Kind::SourceSwitched, false),
+    ] {
+        let mut machine = page(US, 80, 1);
+        machine.samples(200);
+        let set_ppb = machine.clock.frequency_ppb;
+        assert!((set_ppb + 80_000.0).abs() < 100.0, "{set_ppb}");
+        machine.clock.pause(10 * S);
+        machine.sources[0].is_unreachable = true;
+        machine.sample(&[seen(&machine, kind)]);
+        assert_eq!(machine.clock.frequency_ppb == set_ppb, keeps, "{kind:?}");
+        let is_known = matches!(kind, Kind::Pause | Kind::Suspend);
+        assert_eq!(machine.keeper.frequency().is_some(), is_known, "{kind:?}");
+        // The other oscillator is learnt as well.
+        if !keeps {
+            machine.clock.drift_ppb = -30_000.0;
+        }
+        machine.sources[0].is_unreachable = false;
+        machine.samples(LEARNT);
+        assert!(worst(&mut machine, HOUR) <= 11 * US, "{kind:?}");
+    }
+}
+
+#[test]
+fn servers_alone_leave_the_frequency() {
+    let servers = [Source::honest(SourceKind::Ntp, 300 * US); 3];
+    let mut machine = Machine::new(Policy::default(), &servers, 50, 1);
+    machine.samples(2 * HOUR);
+    assert_eq!(machine.clock.frequencies, []);
+}
+
+#[test]
+fn a_liar_does_not_steer() {
+    let policy = Policy::default();
+    let servers = [Source::honest(SourceKind::Ntp, 300 * US); 2];
+    let host = Source::honest(SourceKind::VmClock, US);
+    let mut machine = Machine::new(policy, &[&[host][..], &servers].concat(), 50, 1);
+    machine.samples(2 * HOUR);
+    let learnt_ppb = machine.clock.rate_error_ppb();
+    assert!(learnt_ppb.abs() < 1000.0, "{learnt_ppb}");
+    // It begins to run fast, by a ppm.
+    for _ in 0..2 * HOUR {
+        machine.sources[0].lie_ns += 500;
+        machine.sample(&[]);
+        let error_ppb = machine.clock.rate_error_ppb();
+        assert!(error_ppb.abs() < 1000.0, "{error_ppb}");
+    }
+    assert!(machine.clock.error_ns().abs() < 17 * MS / 10, "{}", machine.clock.error_ns());
+}
+
+#[test]
+fn what_was_learnt_before_a_boot_is_used() {
+    let mut machine = page(US, 80, 1);
+    machine.samples(2000);
+    let stored = machine.keeper.frequency();
+    let mut booted = page(US, 80, 2);
+    booted.keeper.start_at(0.0, stored);
+    booted.sources[0].is_unreachable = true;
+    booted.samples(1);
+    assert_eq!(booted.clock.frequency_ppb.round(), stored.unwrap().ppb.round());
+    // Of another boot's oscillator less is claimed, and of another daemon's
+    // frequency nothing.
+    assert!(booted.keeper.frequency().unwrap().uncertainty_ppb > 10_000.0);
+    let mut steered = page(US, 80, 2);
+    steered.keeper.start_at(-20_000.0, stored);
+    steered.samples(1);
+    assert_eq!((steered.keeper.frequency(), steered.clock.frequencies.len()), (None, 0));
+}

@@ -1,0 +1,204 @@
+//! ClockBound's segments as files: mapped by whoever reads the error bound, and
+//! by the one that publishes it.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
+use rustix::fs::OFlags;
+
+use crate::mapping::Mapping;
+
+/// The folder that clients look in by default.
+pub const FOLDER: &str = "/var/run/clockbound";
+
+/// Attempts to read a segment: microseconds, and its daemon writes it once a
+/// second at most.
+const TRIES: u32 = 100;
+
+/// A mapped segment. Reading allocates nothing, so that a signal handler may.
+#[derive(Debug)]
+pub struct MappedSegment(Mapping);
+
+impl MappedSegment {
+    /// Maps the segment at `path`.
+    ///
+    /// # Errors
+    /// The system's, or there is no segment of a layout that we know.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // A FIFO's open would wait.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        Self::of(&OpenOptions::new().read(true).custom_flags(flags).open(path)?, false)
+    }
+
+    fn of(file: &File, is_writable: bool) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        // What we publish, nobody else may change.
+        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+        if !metadata.is_file() || is_writable && !is_ours {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        let mapped = Self(Mapping::new(file, is_writable)?);
+        // A file of no bytes is mapped, and its first access a SIGBUS.
+        if metadata.len() < u64::from(Layout::First.bytes()) {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        mapped.reader().map(drop)?;
+        Ok(mapped)
+    }
+
+    fn page(&self) -> io::Result<&SegmentPage> {
+        self.0.page().map_err(|_| ErrorKind::InvalidData.into())
+    }
+
+    fn reader(&self) -> io::Result<SegmentReader<'_>> {
+        SegmentReader::new(self.page()?).map_err(|_| ErrorKind::InvalidData.into())
+    }
+
+    /// Its layout and contents now; `None` while there are none, or none that a
+    /// daemon can have meant.
+    pub fn read(&self) -> Option<(Layout, Bound)> {
+        let reader = self.reader().ok()?.with_tries(TRIES);
+        Some((reader.layout(), reader.read().ok()?.ok()?))
+    }
+}
+
+/// A segment that this process publishes.
+#[derive(Debug)]
+pub struct PublishedSegment {
+    mapped: MappedSegment,
+    layout: Layout,
+    /// The generation that the last write left, or that was found.
+    generation: u16,
+}
+
+impl PublishedSegment {
+    /// The segment of `layout` in `folder`, world-readable. One that is there is
+    /// written on, as clients have it mapped; any other file is replaced.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(folder: &Path, layout: Layout) -> io::Result<Self> {
+        let path = folder.join(layout.file());
+        let found = Self::found(&path, layout);
+        let mapped = match found {
+            Some(mapped) => mapped,
+            None => Self::new_file(&path, layout)?,
+        };
+        let generation = SegmentWriter::new(mapped.page()?, layout).generation();
+        Ok(Self { mapped, layout, generation })
+    }
+
+    /// The segment that is there, if it is a daemon's that could be ours.
+    fn found(path: &Path, layout: Layout) -> Option<MappedSegment> {
+        let file = options().open(path).ok()?;
+        let mapped = MappedSegment::of(&file, true).ok()?;
+        (mapped.reader().ok()?.layout() == layout).then_some(mapped)
+    }
+
+    /// A new file in the place of whatever is there: complete before it has its
+    /// name, so that no client finds half of it.
+    fn new_file(path: &Path, layout: Layout) -> io::Result<MappedSegment> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        // What a killed process left.
+        let _ = std::fs::remove_file(&new);
+        let mut file = options().create_new(true).open(&new)?;
+        // Whatever the umask.
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(&layout.new_file()[..layout.bytes() as usize])?;
+        let mapped = MappedSegment::of(&file, true)?;
+        std::fs::rename(&new, path)?;
+        Ok(mapped)
+    }
+
+    /// Its contents now, as a client reads them.
+    pub fn read(&self) -> Option<Bound> {
+        self.mapped.read().map(|(_, bound)| bound)
+    }
+
+    /// Publishes `bound`.
+    ///
+    /// # Errors
+    /// Another process writes this segment: it was left as it is.
+    pub fn write(&mut self, bound: &Bound) -> io::Result<()> {
+        let mut writer = SegmentWriter::new(self.mapped.page()?, self.layout);
+        if writer.generation() != self.generation {
+            return Err(io::Error::new(ErrorKind::AddrInUse, "another process writes it"));
+        }
+        self.generation = writer.write(bound);
+        Ok(())
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let no_link = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    options.read(true).write(true).custom_flags(no_link.bits().cast_signed());
+    options
+}
+
+#[cfg(test)]
+#[cfg_attr(miri, ignore = "an interpreter does not map files")]
+mod tests {
+    use pvclock::clockbound::Status;
+
+    use super::*;
+
+    const LAYOUT: Layout = Layout::SystemClock;
+    const SURE: Bound = Bound {
+        void_after_ns: 9,
+        bound_ns: 40_000,
+        status: Status::Synchronised,
+        ..Bound::UNKNOWN
+    };
+
+    #[test]
+    fn a_client_reads_what_is_published_also_by_the_next_daemon() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shm0");
+        let mut published = PublishedSegment::open(folder.path(), LAYOUT).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!((mode & 0o777, std::fs::metadata(&path).unwrap().len()), (0o644, 80));
+        let client = MappedSegment::open(&path).unwrap();
+        assert_eq!(client.read(), None);
+        published.write(&SURE).unwrap();
+        assert_eq!(client.read(), Some((LAYOUT, SURE)));
+        // Killed, and started again: clients have the same file mapped.
+        drop(published);
+        let mut published = PublishedSegment::open(folder.path(), LAYOUT).unwrap();
+        assert_eq!(published.read(), Some(SURE));
+        published.write(&Bound::UNKNOWN).unwrap();
+        assert_eq!(client.read(), Some((LAYOUT, Bound::UNKNOWN)));
+        // A second one is noticed by the first.
+        let mut second = PublishedSegment::open(folder.path(), LAYOUT).unwrap();
+        second.write(&SURE).unwrap();
+        assert_eq!(published.write(&Bound::UNKNOWN).unwrap_err().kind(), ErrorKind::AddrInUse);
+        assert_eq!(client.read(), Some((LAYOUT, SURE)));
+    }
+
+    #[test]
+    fn what_is_no_segment_is_replaced_and_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, target) = (folder.path().join("shm0"), folder.path().join("target"));
+        for letter in ["", "a letter", &"x".repeat(200)] {
+            std::fs::write(&target, letter).unwrap();
+            let _ = std::fs::remove_file(&path);
+            std::os::unix::fs::symlink(&target, &path).unwrap();
+            assert!(MappedSegment::open(&path).is_err());
+            PublishedSegment::open(folder.path(), LAYOUT).unwrap().write(&SURE).unwrap();
+            assert_eq!(std::fs::read_to_string(&target).unwrap(), letter);
+            assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
+            std::fs::write(&path, letter).unwrap();
+            PublishedSegment::open(folder.path(), LAYOUT).unwrap().write(&SURE).unwrap();
+            assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
+        }
+        // Another layout by that name.
+        std::fs::rename(&path, folder.path().join("shm1")).unwrap();
+        PublishedSegment::open(folder.path(), Layout::Counter).unwrap().write(&SURE).unwrap();
+        assert!(MappedSegment::open(&folder.path().join("none")).is_err());
+    }
+}

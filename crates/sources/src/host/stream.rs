@@ -1,0 +1,97 @@
+//! Frames on a stream, whose other end is the host.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hosttime::{FRAME_BYTES, Frame, Guest, MAGIC};
+use rustix::io::Errno;
+
+use super::told::{Rejected, Told, request};
+
+/// Frames read in one call, so that a flood does not stall the caller.
+const MOST_AT_ONCE: u32 = 64;
+
+/// A non-blocking descriptor, and the frame that is under way on it.
+#[derive(Debug)]
+pub(super) struct Stream {
+    fd: OwnedFd,
+    bytes: [u8; FRAME_BYTES],
+    filled: usize,
+    guest: Guest,
+}
+
+/// What is left of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// More may come.
+    Open,
+    /// Its other end has closed it.
+    Ended,
+    /// What came is no frame, or it takes none: its frames cannot be told
+    /// apart any more.
+    Broken,
+}
+
+impl Stream {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self { fd, bytes: [0; FRAME_BYTES], filled: 0, guest: Guest::default() }
+    }
+
+    /// Reads what waits, and asks what is to be asked; does not wait.
+    pub(super) fn receive(&mut self, told: &mut Told) -> io::Result<Left> {
+        for _ in 0..MOST_AT_ONCE {
+            match rustix::io::read(&self.fd, &mut self.bytes[self.filled..]) {
+                Ok(0) => return Ok(Left::Ended),
+                Ok(length) => self.filled += length,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => break,
+                Err(_) => return Ok(Left::Ended),
+            }
+            // Before the rest is there: what is no frame need not become one.
+            let begun = self.filled.min(MAGIC.len());
+            if self.bytes[..begun] == MAGIC[..begun] && self.filled < FRAME_BYTES {
+                continue;
+            }
+            match Frame::parse(&self.bytes) {
+                Ok(frame) => _ = told.hear(&mut self.guest, &frame, linux::clock::pair()?),
+                Err(why) => {
+                    told.reject(why);
+                    return Ok(Left::Broken);
+                }
+            }
+            self.filled = 0;
+            if !self.ask(told)? {
+                return Ok(Left::Broken);
+            }
+        }
+        Ok(if self.ask(told)? { Left::Open } else { Left::Broken })
+    }
+
+    /// Sends the request that is due; whether the stream took it.
+    fn ask(&mut self, told: &mut Told) -> io::Result<bool> {
+        let Some(frame) = request(&mut self.guest, linux::clock::pair()?, told) else {
+            return Ok(true);
+        };
+        let why = match rustix::io::write(&self.fd, &frame.encode()) {
+            Ok(FRAME_BYTES) => return Ok(true),
+            Ok(sent) => format!("{sent} of {FRAME_BYTES} bytes were sent"),
+            Err(why) => why.to_string(),
+        };
+        told.reject(Rejected::NotAsked { why });
+        Ok(false)
+    }
+
+    /// Forgets the frame and the exchange under way.
+    pub(super) fn reset(&mut self) {
+        (self.filled, self.guest) = (0, Guest::default());
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use hosttime::{
+    Answer, EARLIEST_NS, HostClock, Leap, MIN_INTERVAL_NS, ROUNDS, Reason, Refused, Scale,
+};
+use linux::clock::Clock;
+
+use super::*;
+
+const UTC: HostClock = HostClock {
+    bound_ns: Some(1_000),
+    scale: Scale::Utc,
+    leap: Leap::None,
+    is_smeared: false,
+    tai_offset_s: None,
+};
+
+/// The guest's end, what it was told, and the host's end.
+fn pair() -> (Stream, Told, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    for end in [&ours, &theirs] {
+        end.set_nonblocking(true).unwrap();
+    }
+    (Stream::new(ours.into()), Told::default(), theirs)
+}
+
+fn host_ns() -> u64 {
+    EARLIEST_NS + Clock::Monotonic.read_ns().unwrap()
+}
+
+/// The answer to the request that waits, if one does.
+fn answer(host: &mut UnixStream) -> Option<[u8; FRAME_BYTES]> {
+    let mut bytes = [0; FRAME_BYTES];
+    host.read_exact(&mut bytes).ok()?;
+    let Frame::Request { nonce, sent_ns } = Frame::parse(&bytes).unwrap() else { panic!() };
+    let times = (host_ns(), host_ns());
+    Some(Frame::Answer(Answer::to((nonce, sent_ns), Reason::Restored, times, UTC)).encode())
+}
+
+#[test]
+fn an_exchange_gives_the_hosts_time_however_its_bytes_are_cut() {
+    let (mut stream, mut told, mut host) = pair();
+    host.write_all(&Frame::Notice(Reason::Restored).encode()).unwrap();
+    assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
+    assert!(told.resumed);
+    for round in 0..ROUNDS as usize {
+        let bytes = answer(&mut host).expect("it asks");
+        let (first, rest) = bytes.split_at(round * 18 + 1);
+        host.write_all(first).unwrap();
+        assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
+        assert_eq!(told.offset, None);
+        host.write_all(rest).unwrap();
+        assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
+    }
+    assert_eq!(answer(&mut host), None);
+    let offset = told.offset.unwrap();
+    let pair = linux::clock::pair().unwrap();
+    let truth = i128::from(EARLIEST_NS + pair.monotonic_ns) - i128::from(pair.realtime_ns);
+    let wrong_ns = (i128::from(offset.offset_ns) - truth).unsigned_abs();
+    assert!(wrong_ns <= u128::from(offset.bound_ns) + 1_000_000, "{wrong_ns} {offset:?}");
+}
+
+#[test]
+fn a_host_that_dies_while_it_answers_or_answers_nonsense_tells_nothing() {
+    for (sent, left) in [(&b"PCHT\x01\x03"[..], Left::Ended), (b"GET / HTTP/1.1", Left::Broken)] {
+        let (mut stream, mut told, mut host) = pair();
+        host.write_all(&Frame::Notice(Reason::Periodic).encode()).unwrap();
+        stream.receive(&mut told).unwrap();
+        host.write_all(sent).unwrap();
+        drop(host);
+        assert_eq!(stream.receive(&mut told).unwrap(), left);
+        assert_eq!((told.offset, told.resumed), (None, false));
+    }
+}
+
+#[test]
+fn a_host_that_does_not_read_is_left() {
+    let (mut stream, mut told, mut host) = pair();
+    let full = [0; 4096];
+    while rustix::io::write(&stream, &full).is_ok() {}
+    host.write_all(&Frame::Notice(Reason::Periodic).encode()).unwrap();
+    assert_eq!(stream.receive(&mut told).unwrap(), Left::Broken);
+    assert!(matches!(told.take_rejected(0), Some(Rejected::NotAsked { .. })));
+}
+
+#[test]
+fn a_flood_is_read_in_parts_and_a_hang_is_given_up() {
+    let (mut stream, mut told, mut host) = pair();
+    let notice = Frame::Notice(Reason::Resumed).encode();
+    let mut sent = 0;
+    while sent < 200 && host.write_all(&notice).is_ok() {
+        sent += 1;
+    }
+    assert!(sent > 2 * MOST_AT_ONCE, "{sent}");
+    for _ in 0..4 {
+        assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
+    }
+    assert!(answer(&mut host).is_some() && answer(&mut host).is_none());
+    std::thread::sleep(std::time::Duration::from_nanos(hosttime::TIMEOUT_NS + MIN_INTERVAL_NS));
+    assert_eq!(stream.receive(&mut told).unwrap(), Left::Open);
+    let why = told.take_rejected(0);
+    assert!(matches!(why, Some(Rejected::Exchange(Refused::NoAnswer { .. }))), "{why:?}");
+    assert_eq!(told.offset, None);
+}

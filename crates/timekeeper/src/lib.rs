@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
+mod accumulator;
+mod clocks;
+mod jump;
+mod kernel;
+mod ntp;
+pub mod rtc;
+mod source;
+mod sources;
+pub mod tick;
+mod timekeeper;
+pub mod timex;
+pub mod watchdog;
+
+pub use clocks::Clocks;
+pub use kernel::{Kernel, Version};
+pub use ntp::{LeapState, Ntp};
+pub use source::{ClockSource, Continuity};
+pub use sources::Sources;
+pub use timekeeper::{Refused, Timekeeper};
+pub use timex::Timex;
+
+#[cfg(test)]
+extern crate std;

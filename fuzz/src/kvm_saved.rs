@@ -1,0 +1,34 @@
+//! Arbitrary text as a clock of KVM that `kvm` saved, planned for if it decodes.
+
+use host::{ClockPlan, HostClocks, Policy, VcpuId};
+use kvm::{ClockState, Host, HostTsc};
+use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
+
+/// A decoded clock survives being written; any host continues it or refuses.
+pub(crate) fn kvm_saved(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let saved = match ClockState::from_json(text) {
+        Ok(saved) => saved,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let written = saved.to_json().expect("numbers can be written");
+    assert_eq!(ClockState::from_json(&written).expect("it was just written"), saved);
+    let real = UnixTime(Nanos(1_795_273_445_000_000_000));
+    let now = HostClocks::new(Ticks(1 << 40), Nanos(1 << 40), real);
+    let frequency = Hertz(2_600_000_000);
+    for tsc in [HostTsc::unscaled(frequency), HostTsc::scaled(frequency, 48)] {
+        for policy in Policy::ALL {
+            let is_refused = saved.check(saved.tscs.len(), &Host::new(tsc), policy).is_err();
+            let plan = ClockPlan::new(saved.clock.clock, saved.clock.taken, policy, now);
+            let (false, Ok(plan)) = (is_refused, plan) else { continue };
+            for (id, vcpu) in (0..).map(VcpuId).zip(&saved.tscs) {
+                let rate = tsc.plan(vcpu.frequency).expect("it was checked");
+                let base = rate.base(now.tsc);
+                if let Ok(place) = plan.tsc(id, vcpu.tsc, vcpu.frequency, base) {
+                    assert_eq!(base.wrapping_add(place.tsc_offset), place.tsc);
+                }
+            }
+        }
+    }
+}

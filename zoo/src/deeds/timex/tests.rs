@@ -1,0 +1,48 @@
+use std::fs;
+
+use super::*;
+use crate::tools;
+
+fn transcripts() -> Vec<(String, String)> {
+    let folder = tools::root().join("testdata/timekeeper");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    texts.map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn the_recorded_kernels_did_what_the_model_does() {
+    let transcripts = transcripts();
+    assert_eq!(transcripts.len(), 3);
+    for (name, text) in transcripts {
+        let outcome = replay(&text, Counter::of(&text).unwrap());
+        assert_eq!(outcome.differences, [""; 0], "{name}");
+        assert!(outcome.programs >= 15 && outcome.calls >= 60, "{name}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_field_that_differs_is_told() {
+    let (_, text) = transcripts().remove(0);
+    let line = text.lines().rfind(|line| line.starts_with("adjust ")).unwrap();
+    let mut words: Vec<&str> = line.split(' ').collect();
+    // The maximum error that came out.
+    words[17] = "777";
+    let wrong = text.replace(line, &words.join(" "));
+    let outcome = replay(&wrong, Counter::of(&wrong).unwrap());
+    assert_eq!(outcome.differences.len(), 1, "{:?}", outcome.differences);
+}
+
+#[test]
+fn a_clock_that_differs_is_told() {
+    let (_, text) = transcripts().remove(0);
+    let counter = Counter::of(&text).unwrap();
+    let reading = text.lines().filter(|line| line.starts_with("tai ")).nth(3).unwrap();
+    let number = reading.split(' ').nth(2).unwrap();
+    let ns: i64 = number.parse().unwrap();
+    let moved = |by: i64| {
+        let wrong = text.replacen(number, &(ns + by).to_string(), 1);
+        replay(&wrong, counter).differences.len()
+    };
+    assert_eq!((moved(0), moved(2_000_000), moved(-2_000_000)), (0, 1, 1));
+}
