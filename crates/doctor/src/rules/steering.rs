@@ -155,7 +155,7 @@ fn searching(
         TimeKeeperKind::SystemdTimesyncd => "timedatectl timesync-status",
         TimeKeeperKind::NtpdRs => "ntp-ctl status",
         TimeKeeperKind::Openntpd => "ntpctl -s all",
-        TimeKeeperKind::ParachronKeep => "journalctl -u parachron-keep -n 20",
+        TimeKeeperKind::ParachronKeep => "journalctl -u parachrond -n 20",
         _ => "ntpq -p",
     };
     let check = match daemon {
