@@ -1,4 +1,4 @@
-//! A transcript of `guest-timex` (its format: zoo/src/bin/guest-timex.rs) held
+//! A transcript of `guest-timex` (its format: zoo/src/bin/guest-timex) held
 //! against the model: every field equal, every clock within what is not known of
 //! the moment at which it was read.
 
