@@ -1,6 +1,6 @@
 //! Random programs of adjtimex and `clock_settime` in a machine, held against the
 //! model of the crate `timekeeper`: `guest-timex` runs them
-//! (zoo/src/bin/guest-timex.rs), and its transcript is replayed.
+//! (zoo/src/bin/guest-timex), and its transcript is replayed.
 
 mod page;
 mod replay;

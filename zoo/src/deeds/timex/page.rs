@@ -36,7 +36,7 @@ const FOOT: &str = "
 | --- | --- | --- |
 | the negative offset cast to 32 bits | cured in all three kernels | f5807b0606da |
 | the watchdog, failover, `acpi_pm`, `hpet` and TSC | user-mode Linux has one clock source, and no watchdog; the watchdog is held against logs that people published, and the sources of 6.1, 6.12 and 7.2 | `crates/timekeeper/src/watchdog/tests.rs` |
-| sleep without ticks for longer than one | the guest looks at every tick; late ticks were seen | |
+| sleep without ticks for longer than half a second | the guest does not | |
 | suspend | user-mode Linux of Debian has none that a program can start | |
 | PPS | needs a kernel without `CONFIG_NO_HZ` | |
 | other ticks than 100 Hz | Debian's configuration of user-mode Linux | |
@@ -85,6 +85,9 @@ fn text(columns: &[(String, Outcome)]) -> String {
     row(&mut text, "**different from the model**", &|one| one.differences.len().to_string());
     row(&mut text, "calls of `adjtimex`", &|one| one.calls.to_string());
     row(&mut text, "ticks followed", &|one| one.ticks.to_string());
+    row(&mut text, "of them several at once, late or after a sleep without ticks", &|one| {
+        format!("{} (up to {})", one.several, one.most)
+    });
     row(&mut text, "of them compared to the ns", &|one| one.exact.to_string());
     row(&mut text, "times compared", &|one| one.readings.to_string());
     row(&mut text, "of them close", &|one| one.close.to_string());

@@ -1,4 +1,4 @@
-//! A transcript of `guest-timex` (its format: zoo/src/bin/guest-timex.rs) held
+//! A transcript of `guest-timex` (its format: zoo/src/bin/guest-timex) held
 //! against the model: every field equal, every clock within what is not known of
 //! the moment at which it was read.
 
@@ -29,6 +29,9 @@ pub(crate) struct Outcome {
     pub(crate) close: u32,
     /// Ticks whose length was compared to the ns.
     pub(crate) exact: u32,
+    /// Looks that found several new ticks, and the most of one.
+    pub(crate) several: u32,
+    pub(crate) most: u64,
     pub(crate) worst_ns: i64,
     pub(crate) allowed_ns: i64,
     /// What differed, at most a few.
@@ -206,6 +209,8 @@ impl Replay<'_> {
         else {
             return self.differs(format!("tick at {before}..{after}: coarse {coarse}"));
         };
+        self.outcome.several += u32::from(ticks > 1);
+        self.outcome.most = self.outcome.most.max(ticks);
         let ppb = self.interrupt(first.midpoint(latest));
         if !self.rate_is_kept(coarse, ppb) {
             return self.differs(format!("tick at {before}..{after}: not the rate, {coarse}"));

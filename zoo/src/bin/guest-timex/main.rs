@@ -20,6 +20,8 @@
 //!    local. All zeroes are a valid `timex` (`man 2 adjtimex`).
 #![allow(unsafe_code)]
 
+mod fields;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -27,6 +29,8 @@ use std::time::Duration;
 use std::{env, fs, mem};
 
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime_dynamic, clock_settime};
+
+use fields::{Fields, Random, bits};
 
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
@@ -43,29 +47,6 @@ const WATCH: i64 = 1_500_000;
 
 /// How long before a tick the watch is by spinning, ns.
 const SPIN: i64 = 400_000;
-
-/// Bits of adjtimex(2), so that a program reads as one.
-mod bits {
-    pub(super) const OFFSET: u32 = 0x1;
-    pub(super) const FREQUENCY: u32 = 0x2;
-    pub(super) const MAXERROR: u32 = 0x4;
-    pub(super) const ESTERROR: u32 = 0x8;
-    pub(super) const STATUS: u32 = 0x10;
-    pub(super) const TIMECONST: u32 = 0x20;
-    pub(super) const TAI: u32 = 0x80;
-    pub(super) const SETOFFSET: u32 = 0x100;
-    pub(super) const MICRO: u32 = 0x1000;
-    pub(super) const NANO: u32 = 0x2000;
-    pub(super) const TICK: u32 = 0x4000;
-    pub(super) const SINGLESHOT: u32 = 0x8001;
-    pub(super) const SS_READ: u32 = 0xa001;
-    pub(super) const PLL: i64 = 0x1;
-    pub(super) const FLL: i64 = 0x8;
-    pub(super) const INS: i64 = 0x10;
-    pub(super) const DEL: i64 = 0x20;
-    pub(super) const UNSYNC: i64 = 0x40;
-    pub(super) const FREQHOLD: i64 = 0x80;
-}
 
 fn main() -> ExitCode {
     let words: Vec<u64> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
@@ -112,25 +93,9 @@ fn coarse() -> i64 {
     read(DynamicClockId::Known(ClockId::MonotonicCoarse))
 }
 
-/// Modes, offset, frequency, both errors, status, constant, tick, seconds and
-/// fraction.
-#[derive(Debug, Clone, Copy, Default)]
-struct Fields {
-    modes: u32,
-    offset: i64,
-    frequency: i64,
-    max_error: i64,
-    estimated_error: i64,
-    status: i64,
-    constant: i64,
-    tick: i64,
-    seconds: i64,
-    fraction: i64,
-}
-
 /// A program that runs.
 struct Program {
-    random: u64,
+    random: Random,
     /// Length of a tick, ns.
     tick: i64,
     /// RAW when the last tick was seen, the coarse clock since, and RAW before
@@ -146,32 +111,14 @@ impl Program {
     fn new(seed: u64, tick: i64) -> Self {
         let text = format!("program {seed}\n");
         let (ticked, coarse) = (raw(), coarse());
-        Self { random: seed, tick, ticked, coarse, unchanged: ticked, is_late: false, text }
-    }
-
-    /// SplitMix64 (Steele, Lea, Flood 2014): a number below `end`.
-    fn below(&mut self, end: i64) -> i64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end.cast_unsigned()).cast_signed()
-    }
-
-    fn about_zero(&mut self, end: i64) -> i64 {
-        self.below(2 * end + 1) - end
-    }
-
-    fn pick<const N: usize>(&mut self, of: [i64; N]) -> i64 {
-        let index = self.below(N as i64);
-        of[usize::try_from(index).unwrap_or_default()]
+        Self { random: Random(seed), tick, ticked, coarse, unchanged: ticked, is_late: false, text }
     }
 
     /// From a known state, some deeds, and the clocks after each.
     fn run(&mut self) {
         self.wait(self.tick * 2);
-        let start = 1_700_000_000 + self.below(1_000_000);
-        let fraction = self.below(NS_PER_S);
+        let start = 1_700_000_000 + self.random.below(1_000_000);
+        let fraction = self.random.below(NS_PER_S);
         self.look();
         let known = bits::STATUS | bits::FREQUENCY | bits::TICK | bits::TIMECONST;
         let known = known | bits::TAI | bits::MICRO | bits::MAXERROR | bits::ESTERROR;
@@ -183,7 +130,7 @@ impl Program {
         self.wait(2 * self.tick);
         self.set(start, fraction);
         self.look();
-        for _ in 0..3 + self.below(5) {
+        for _ in 0..3 + self.random.below(5) {
             self.deed();
             self.look();
             if self.is_late {
@@ -194,25 +141,25 @@ impl Program {
     }
 
     fn deed(&mut self) {
-        match self.below(18) {
+        match self.random.below(18) {
             0..=6 => {
-                let fields = self.fields();
+                let fields = self.random.fields();
                 self.adjust(fields);
             }
             7 | 8 => self.before_second(),
             9 => self.leap(),
             10 => self.discipline(),
             11 => {
-                let seconds = self.pick([-1, 0, 1, 9_000_000_000, 1_800_000_000]);
+                let seconds = self.random.pick([-1, 0, 1, 9_000_000_000, 1_800_000_000]);
                 self.set(seconds, 0);
             }
             16 | 17 => self.nap(),
             12 => {
-                let ms = self.below(2500);
+                let ms = self.random.below(2500);
                 self.wait(ms * 1_000_000);
             }
             _ => {
-                let ms = self.below(60);
+                let ms = self.random.below(60);
                 self.wait(ms * 1_000_000);
             }
         }
@@ -220,10 +167,10 @@ impl Program {
 
     /// To shortly before a second, and past it.
     fn before_second(&mut self) {
-        let second = 1_700_000_000 + self.pick([0, 40, 300, 5000, 900_000]);
-        let before = 20_000_000 + self.below(40_000_000);
+        let second = 1_700_000_000 + self.random.pick([0, 40, 300, 5000, 900_000]);
+        let before = 20_000_000 + self.random.below(40_000_000);
         self.set(second - 1, NS_PER_S - before);
-        let fields = self.fields();
+        let fields = self.random.fields();
         self.adjust(fields);
         self.wait(before + 30_000_000);
     }
@@ -231,12 +178,12 @@ impl Program {
     /// A leap second armed in time, and the end of the day.
     fn leap(&mut self) {
         let status =
-            self.pick([bits::INS, bits::INS | bits::PLL, bits::DEL, bits::DEL | bits::PLL]);
-        let early = self.pick([0, 0, 1, 2]);
+            self.random.pick([bits::INS, bits::INS | bits::PLL, bits::DEL, bits::DEL | bits::PLL]);
+        let early = self.random.pick([0, 0, 1, 2]);
         self.set(86_400 * 20_000 - 3 + early, NS_PER_S - 50_000_000);
         self.adjust(Fields { modes: bits::STATUS, status, ..Fields::default() });
         for _ in 0..4 - early {
-            let ms = 300 + self.below(500);
+            let ms = 300 + self.random.below(500);
             self.wait(ms * 1_000_000);
             self.adjust(Fields::default());
         }
@@ -245,57 +192,12 @@ impl Program {
     /// An offset slewed for some seconds.
     fn discipline(&mut self) {
         let modes = bits::STATUS | bits::OFFSET | bits::TIMECONST;
-        let (status, constant) = (bits::PLL, self.below(4));
-        let offset = self.about_zero(500_000);
+        let (status, constant) = (bits::PLL, self.random.below(4));
+        let offset = self.random.about_zero(500_000);
         self.adjust(Fields { modes, status, constant, offset, ..Fields::default() });
-        for _ in 0..1 + self.below(3) {
+        for _ in 0..1 + self.random.below(3) {
             self.wait(NS_PER_S);
             self.adjust(Fields::default());
-        }
-    }
-
-    fn fields(&mut self) -> Fields {
-        use bits::*;
-        let modes = [
-            0,
-            OFFSET,
-            OFFSET,
-            OFFSET | STATUS,
-            STATUS,
-            FREQUENCY,
-            FREQUENCY,
-            TICK,
-            TICK | FREQUENCY,
-            OFFSET | FREQUENCY | STATUS,
-            MAXERROR | ESTERROR,
-            TIMECONST,
-            TIMECONST | OFFSET,
-            TAI,
-            SETOFFSET,
-            SETOFFSET | NANO,
-            SETOFFSET | OFFSET | STATUS,
-            NANO,
-            MICRO,
-            SINGLESHOT,
-            SS_READ,
-            SINGLESHOT | FREQUENCY,
-            0x8000,
-        ];
-        let modes = self.pick(modes.map(i64::from)) as u32;
-        let status = PLL | self.pick([0, 0, 0, FLL, FREQHOLD, INS, DEL, UNSYNC, -1, -PLL]);
-        let offset = self.pick([1000, 600_000, 700_000_000]);
-        let frequency = self.pick([1000, 6_553_600, 40_000_000, i64::MAX / 2 - 1]);
-        Fields {
-            modes,
-            offset: self.about_zero(offset),
-            frequency: self.about_zero(frequency),
-            max_error: self.pick([-1, 0, 1000, 15_999_000, 20_000_000]),
-            estimated_error: self.pick([-1, 0, 1000, 20_000_000]),
-            status,
-            constant: self.pick([-1, 0, 1, 2, 6, 10, 37, 100_000, 100_001]),
-            tick: self.pick([8999, 9000, 9500, 9999, 10_000, 10_001, 11_000, 11_001]),
-            seconds: self.about_zero(2),
-            fraction: self.pick([-1, 0, 500_000, 999_999, 1_000_000, 999_999_999, NS_PER_S]),
         }
     }
 
@@ -318,7 +220,7 @@ impl Program {
     /// Sleeps without a look, so that the machine is idle and the tick stops: what
     /// passed is added up at once, when it wakes up.
     fn nap(&mut self) {
-        let ms = 30 + self.below(400);
+        let ms = 30 + self.random.below(400);
         self.wait(0);
         self.see();
         sleep(Duration::from_millis(ms.unsigned_abs()));
