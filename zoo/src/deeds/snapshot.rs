@@ -1,9 +1,9 @@
-//! QEMU saves a machine, lets it run on, and puts it back into the same
-//! process: what people do with `savevm` and `loadvm`.
+//! QEMU saves a machine and puts it back into the same process, later and at
+//! once: what people do with `savevm` and `loadvm`.
 
 use std::path::Path;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -15,17 +15,17 @@ use crate::table::Base;
 use super::Place;
 use super::watching::{self, Caused};
 
-/// How long it runs on after it was saved.
-const BETWEEN: Duration = Duration::from_secs(5);
+/// For how long it runs on after it was saved, one after another.
+const BETWEEN: [Duration; 2] = [Duration::from_secs(5), Duration::ZERO];
+
+/// Less than this does not show in an RTC of whole seconds, or does.
+const RTC_SEES_S: f64 = 1.0;
 
 /// How long saving or loading all of its memory may take.
 const MEMORY: Duration = Duration::from_secs(90);
 
 /// What the machine's clock loses beside that, s: it goes at its own rate.
 const KNOWN_S: f64 = 0.1;
-
-/// How late QEMU's replies to saving and loading come, s.
-const REPLIES_S: f64 = 0.3;
 
 /// The node that holds snapshots, and the file below it.
 pub(super) const DISK: &str = "snapshots";
@@ -36,48 +36,75 @@ pub(super) fn run(
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
+    let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+    // A host in between has a folder of its own.
+    let folder = if place.row.base == Base::Kvm { Path::new("/tmp") } else { place.folder };
+    create_disk(qmp, &folder.join("snapshots.qcow2").display().to_string())?;
+    for between in BETWEEN {
+        restore(place, machine, between, checks)?;
+    }
+    Ok(())
+}
+
+/// Saves it, and puts it back after a while.
+fn restore(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    between: Duration,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    // An earlier restore may have cost it the TSC.
+    let on_tsc = machine.execute("cat $CLOCKSOURCE")? == "tsc";
     watching::start(machine)?;
     let (before_s, before_bound_s) = machine.ahead_s()?;
     let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
-    // A host in between has a folder of its own.
-    let on_kvm = place.row.base == Base::Kvm;
-    let folder = if on_kvm { Path::new("/tmp") } else { place.folder };
-    create_disk(qmp, &folder.join("snapshots.qcow2").display().to_string())?;
-    let arguments = json!({ "tag": "one", "vmstate": DISK, "devices": [DISK] });
+    let tag = format!("after{}s", between.as_secs());
+    let arguments = json!({ "tag": tag, "vmstate": DISK, "devices": [DISK] });
+    let saving = Instant::now();
     qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
-    sleep(BETWEEN);
+    sleep(between);
     qmp.job("snapshot-load", arguments, MEMORY)?;
+    let stood_s = saving.elapsed().saturating_sub(between).as_secs_f64();
     let (soon, late) = watching::told(machine)?;
     let (after_s, after_bound_s) = machine.ahead_s()?;
-    let on_tsc = place.row.truth()?.clocksource == "tsc";
+    let on_kvm = place.row.base == Base::Kvm;
+    let lost_s = before_s - after_s;
     let kinds: &[&str] = if on_kvm {
         // The TSC was set back, and the page rewritten.
         &["snapshot-restored|migrated"]
+    } else if lost_s < RTC_SEES_S && soon.is_empty() && late.is_empty() {
+        // QEMU's TSC goes on from where it was, and every other clock stood.
+        &[]
     } else if on_tsc {
         // QEMU lets its TSC go forward only (cpu_get_ticks in
         // softmmu/cpu-timers.c): all clocks went ahead with it, and the kernel's
         // watchdog may give it up for that.
         &["pause|snapshot-restored|migrated", "counter-disrupted", "source-switched"]
     } else {
-        // No marker: the clocks went back, or stood, as seen from the RTC. The TSC
-        // that went ahead shows what a pause shows in which it ran on.
-        &["pause|snapshot-restored|migrated", "pause"]
+        // No marker: the clocks went back, or stood, as seen from the RTC.
+        &["pause|snapshot-restored|migrated"]
     };
-    let what = "savevm, loadvm";
-    let lost_s = before_s - after_s;
-    let mut known_s = before_bound_s + after_bound_s + KNOWN_S;
-    if !on_tsc {
-        // While it was saved and loaded the TSC stood too, of which nothing tells
-        // but the RTC, to a second; and QEMU's replies are late by up to that.
-        known_s += (lost_s - BETWEEN.as_secs_f64()).max(0.0) + REPLIES_S;
-    }
+    let what = match between.as_secs() {
+        0 => "savevm, loadvm at once".to_owned(),
+        s => format!("savevm, {s} s later loadvm"),
+    };
+    // A TSC that goes on tells how long it ran since it was saved. Where it was
+    // set back, or no clock source, it is that, or all that was lost by the page
+    // or the RTC: saving and loading too.
+    let (least_s, most_s) = if on_tsc {
+        (between.as_secs_f64(), between.as_secs_f64() + stood_s)
+    } else {
+        (between.as_secs_f64().min(lost_s), lost_s)
+    };
+    let known_s = (most_s - least_s) / 2.0 + before_bound_s + after_bound_s + KNOWN_S;
     // Under KVM the size is by how much the TSC moved against the page, of which
     // nothing is known from outside; what the time of day lost is.
-    let size_s = (!on_kvm).then_some((lost_s, known_s));
-    let caused = Caused { what, kinds, besides: &[], size_s };
+    let size_s = (!on_kvm).then_some((f64::midpoint(least_s, most_s), known_s));
+    let caused = Caused { what: &what, kinds, besides: &[], size_s };
     checks.push(watching::judge(&caused, &soon, &late));
     if on_kvm {
-        checks.push(watching::behind(what, (lost_s, known_s), &soon, &late));
+        let known_s = before_bound_s + after_bound_s + KNOWN_S;
+        checks.push(watching::behind(&what, (lost_s, known_s), &soon, &late));
     }
     watching::end(machine)
 }

@@ -190,14 +190,19 @@ impl Figures {
         left_ns.min(pause_ns / 2.0).max(LATE_SHOWS_NS / 2.0)
     }
 
-    /// A pause in which the TSC ran, so that the host did not set it: neither a
-    /// restored snapshot nor a migration. A long one in which the source stopped
-    /// shows in the RTC; where it does not, it was no pause.
+    /// A pause in which the TSC ran, so that KVM did not set it: neither a
+    /// restored snapshot nor a migration. QEMU's emulation, which has no page,
+    /// never sets it back (`cpu_get_ticks`). A long one in which the source
+    /// stopped shows in the RTC; where it does not, it was no pause.
     fn unless_rtc_contradicts(&self) -> Kinds {
         let stopped =
             self.source_shifted && self.shift.is_some_and(|it| it.middle() < -RTC_SHOWS_NS);
         let is_contradicted = stopped && self.rtc_was_compared && self.rtc.is_none();
-        if is_contradicted { self.jumped() } else { Kind::Pause.into() }
+        match (is_contradicted, self.page) {
+            (true, _) => self.jumped(),
+            (false, None) if self.source_shifted => Kinds::STOOD,
+            (false, _) => Kind::Pause.into(),
+        }
     }
 
     /// A counter that jumps while the host rewrites the page around it is

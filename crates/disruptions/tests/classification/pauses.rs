@@ -50,6 +50,22 @@ proptest! {
         assert_behind(&found, for_ns as f64);
     }
 
+    /// The same without a page: QEMU's emulation never sets its TSC back, and
+    /// `loadvm` looks as this does.
+    #[test]
+    fn a_source_that_stops_without_a_page_may_have_been_restored(
+        has_rtc: bool,
+        part in 0.0..1.0f64,
+        for_ns in 200 * MS..3600 * S,
+    ) {
+        let machine = Machine::new(Source::Hpet, has_rtc, DAY / 3).without_page().without_vmclock();
+        let found = only_disruption(machine, part, |machine| machine.pause(for_ns, Running::Tsc));
+        let kinds: Vec<_> = found.kinds.iter().collect();
+        prop_assert_eq!(kinds, [Kind::Pause, Kind::SnapshotRestored, Kind::Migrated]);
+        assert_size(&found, for_ns as f64);
+        assert_behind(&found, for_ns as f64);
+    }
+
     /// The same under clocksource tsc: only the page stops.
     #[test]
     fn a_pause_in_which_the_page_stops(
