@@ -115,12 +115,14 @@ fn configuration(servers: &[Server]) -> String {
 }
 
 fn configure(machine: &mut Machine, text: &str) -> Result<(), String> {
-    machine.execute(&format!("printf '%s' '{text}' >{CONFIGURATION_FILE}")).map(drop)
+    // The line takes one line.
+    let text = text.replace('\n', "\\n");
+    machine.execute(&format!("printf '%b' '{text}' >{CONFIGURATION_FILE}")).map(drop)
 }
 
 /// systemd's own judgement of the unit, and ours of the file.
 fn verified(machine: &mut Machine) -> Result<Check, String> {
-    let line = "systemd-analyze verify /etc/systemd/system/parachrond.service 2>&1 && \
+    let line = "systemd-analyze verify --man=no /etc/systemd/system/parachrond.service 2>&1 && \
         parachrond --check 2>&1";
     let record = machine.line.run("verify", 30, line)?;
     let said = format!("{}{}", record.stdout, record.stderr);
