@@ -155,7 +155,8 @@ impl Program {
             }
             16 | 17 => self.nap(),
             12 => {
-                let ms = self.random.below(2500);
+                // Once in a while long enough for the last bit of a multiplier.
+                let ms = if self.random.below(8) == 0 { 15_000 } else { self.random.below(2500) };
                 self.wait(ms * 1_000_000);
             }
             _ => {

@@ -67,8 +67,8 @@ struct Replay<'a> {
     /// What is not known of the moment of the last step, from which whole ticks
     /// are counted, ns.
     step_unsure_ns: i64,
-    /// How far the model's coarse clock was ahead at the last tick, ns, if nothing
-    /// was done since.
+    /// How far the model's coarse clock was ahead at the first tick since something
+    /// was done, ns.
     coarse_ahead: Option<i128>,
     /// How far the model's uptime is ahead, as the first reading of a known state
     /// showed, and what that leaves open, ns.
@@ -229,15 +229,20 @@ impl Replay<'_> {
         (i64::from(keeper.mult()) - mult).abs() * 1_000_000_000 / mult
     }
 
-    /// Where a tick changed no rate, the coarse clock has moved by what the model
-    /// says: no bracket is in the way, but each of its two readings is cut to
-    /// whole ns.
+    /// As long as ticks change no rate, the coarse clock moves by what the model
+    /// says: no bracket is in the way, but each of two readings is cut to whole ns.
     fn rate_is_kept(&mut self, coarse: i64, ppb: i64) -> bool {
         let Some(keeper) = &self.keeper else { return true };
         let ahead = keeper.clocks(keeper.ticked()).monotonic - i128::from(coarse);
-        let Some(was) = self.coarse_ahead.replace(ahead).filter(|_| ppb == 0) else { return true };
+        if ppb != 0 {
+            self.coarse_ahead = None;
+        }
+        let Some(first) = self.coarse_ahead else {
+            self.coarse_ahead = Some(ahead);
+            return true;
+        };
         self.outcome.exact += 1;
-        (ahead - was).abs() <= 2
+        (ahead - first).abs() <= 2
     }
 
     fn set(&mut self, (before, after): (i64, i64), realtime: i128, error: i64) -> bool {
@@ -269,7 +274,9 @@ impl Replay<'_> {
         }
         self.outcome.calls += 1;
         let call = Call { input: timex, result, output: seen };
-        self.coarse_ahead = None;
+        if timex.modes != 0 {
+            self.coarse_ahead = None;
+        }
         let mult = keeper.mult();
         let told = keeper.adjtimex(at, &mut timex).map_or(-22, i64::from);
         let ppb =
