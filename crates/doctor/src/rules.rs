@@ -243,7 +243,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "steal-time",
         checks: "CPU time stolen by the host, just now and since boot: from 2 % a note, from 5 % \
-                 just now a warning; since boot counts alone where nothing was measured.",
+                 just now a warning; since boot counts alone where nothing was measured, and under \
+                 Xen never beside a measurement.",
         source: "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME); proc_stat(5)",
         check: steal::steal,
     },
