@@ -192,20 +192,21 @@ impl Keeper {
         Some(index)
     }
 
-    /// The servers to be polled now, as far as the rate limit allows.
+    /// The servers to be polled now, if the rate limit allows all of them: what
+    /// takes several that agree takes them in one sample.
     fn wanted(&mut self, now_ns: u64) -> Vec<usize> {
-        let mut wanted = Vec::new();
-        for (index, source) in self.sources.iter_mut().enumerate() {
-            if !source.is_wanted {
-                continue;
-            }
+        let all = self.sources.iter().enumerate();
+        let wanted: Vec<usize> =
+            all.filter(|(_, source)| source.is_wanted).map(|(index, _)| index).collect();
+        let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
+        for index in &wanted {
+            let source = &mut self.sources[*index];
             source.poll();
-            match self.requests.take(now_ns) {
-                Ok(()) => wanted.push(index),
-                Err(wait_ns) => source.due_ns = now_ns.saturating_add(wait_ns),
+            if let Err(wait_ns) = allowed {
+                source.due_ns = now_ns.saturating_add(wait_ns);
             }
         }
-        wanted
+        if allowed.is_ok() { wanted } else { Vec::new() }
     }
 
     /// The offset of source `index`: the reply to [`Action::Measure`], or sent

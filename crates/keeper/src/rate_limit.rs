@@ -22,15 +22,24 @@ impl RateLimit {
     /// # Errors
     /// None is left; the time until the next, ns.
     pub(crate) fn take(&mut self, now_ns: u64) -> Result<(), u64> {
+        self.take_all(1, now_ns)
+    }
+
+    /// Takes so many, at most the capacity, or none.
+    ///
+    /// # Errors
+    /// Too few are left; the time until there are enough, ns.
+    pub(crate) fn take_all(&mut self, count: u32, now_ns: u64) -> Result<(), u64> {
         self.earn(now_ns);
-        match self.left.checked_sub(1) {
+        match self.left.checked_sub(count) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
             None => {
+                let missing = u64::from(count.min(self.capacity) - self.left);
                 let passed = now_ns.saturating_sub(self.since_ns);
-                Err(self.interval_ns.saturating_sub(passed))
+                Err(missing.saturating_mul(self.interval_ns).saturating_sub(passed))
             }
         }
     }
@@ -67,6 +76,7 @@ mod tests {
         assert_eq!(limit.take(1002), Err(98));
         assert_eq!(limit.take(1100), Ok(()));
         assert_eq!(limit.take(1101), Err(99));
+        assert_eq!(limit.take_all(2, 1120), Err(180), "all or none");
         assert_eq!(limit.take(9000), Ok(()));
         assert_eq!(limit.take(9000), Ok(()));
         assert_eq!(limit.take(9000), Err(100));
