@@ -72,12 +72,17 @@ fn a_limit_and_an_exit_code_are_passed_on() {
 
 #[test]
 fn what_is_guarded_may_not_set_this_systems_clock() {
-    let output = Command::new(env!("CARGO_BIN_EXE_zoo"))
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_zoo"))
         .args(["guard", "10", "grep", "^Cap[PEB]", "/proc/self/status"])
         .stdin(Stdio::piped())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    // Open until it has ended by itself.
+    let input = guard.stdin.take();
+    let text = std::io::read_to_string(guard.stdout.take().unwrap()).unwrap();
+    guard.wait().unwrap();
+    drop(input);
     let masks: Vec<u64> = text
         .lines()
         .filter_map(|line| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok())
