@@ -44,7 +44,8 @@ pub enum Error {
     /// A clock is held on the host and boot that saved it alone.
     #[error("hold: the clock was saved on another boot of this host, or on another host")]
     OtherBoot,
-    /// The guest's local timer could not be set.
+    /// One of the guest's registers of time could not be set: its local timer, its
+    /// TSC's adjustment, a page's address.
     #[error("KVM refuses {value:#x} for MSR {msr:#x}")]
     Msr {
         /// The register.

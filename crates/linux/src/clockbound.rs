@@ -199,6 +199,8 @@ mod tests {
         // Another layout by that name.
         std::fs::rename(&path, folder.path().join("shm1")).unwrap();
         PublishedSegment::open(folder.path(), Layout::Counter).unwrap().write(&SURE).unwrap();
+        let shm1 = MappedSegment::open(&folder.path().join("shm1")).unwrap();
+        assert_eq!(shm1.read().unwrap().0, Layout::Counter);
         assert!(MappedSegment::open(&folder.path().join("none")).is_err());
     }
 }

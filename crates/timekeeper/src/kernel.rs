@@ -30,7 +30,7 @@ const YEAR_S: i64 = 365 * 24 * 3600;
 pub(crate) const LATEST_S: i64 = i64::MAX / 1_000_000_000 - 30 * YEAR_S;
 
 impl Kernel {
-    /// A kernel of this version and tick; a tick of 0 Hz counts as 1 Hz.
+    /// A kernel of this version and tick; kernels tick at 100 to 1000 Hz.
     ///
     /// ```
     /// use timekeeper::{Kernel, Version};
@@ -40,7 +40,11 @@ impl Kernel {
     /// ```
     #[must_use]
     pub const fn new(version: Version, tick_hz: u32) -> Self {
-        let tick_hz = if tick_hz == 0 { 1 } else { tick_hz };
+        let tick_hz = match tick_hz {
+            0..100 => 100,
+            1001.. => 1000,
+            _ => tick_hz,
+        };
         Self { version, tick_hz }
     }
 

@@ -170,7 +170,7 @@ impl ClockSource {
     /// ```
     #[must_use]
     pub fn longest_idle_ns(&self) -> u64 {
-        let most = u64::MAX / u64::from(self.mult + self.largest_adjustment());
+        let most = u64::MAX / (u64::from(self.mult) + u64::from(self.largest_adjustment()));
         let slowest = u128::from(self.mult - self.largest_adjustment());
         let ns = (u128::from(most.min(self.mask)) * slowest) >> self.shift;
         u64::try_from(ns >> 1).unwrap_or(u64::MAX)

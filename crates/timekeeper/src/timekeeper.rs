@@ -125,8 +125,9 @@ impl Timekeeper {
         self.source.elapsed(self.kernel, self.time.counter, counter)
     }
 
-    /// Goes on to a reading, with a tick at each time that one is due, in a number
-    /// of steps that does not depend on how many there are.
+    /// Goes on to a reading, with a tick at each time that one is due: in a number
+    /// of steps that does not depend on how many there are where the rate is
+    /// steady, and at most one a second while a discipline is at work.
     pub fn advance_to(&mut self, counter: u64) {
         let ticks = self.due(counter);
         let leaps = self.time.jump(ticks, &mut self.ntp);

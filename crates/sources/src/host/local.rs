@@ -149,7 +149,8 @@ impl LocalSocket {
         // An unbound socket has an empty address, of its family alone or less.
         let from = received.address.filter(|it| it.len() as usize > size_of::<libc::sa_family_t>());
         let (mut uid, mut sent_ns) = (None, None);
-        for attached in received.cmsgs()? {
+        // More attached than there is room for: then it has no sender, and is refused.
+        for attached in received.cmsgs().into_iter().flatten() {
             match attached {
                 ControlMessageOwned::ScmCredentials(sender) => uid = Some(sender.uid()),
                 ControlMessageOwned::ScmTimestampns(at) => sent_ns = nanoseconds(at),

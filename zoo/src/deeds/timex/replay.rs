@@ -150,6 +150,11 @@ impl Replay<'_> {
             ("real" | "mono" | "boot" | "tai", &[before, time, after]) => {
                 self.reading(word, (before, after), time)
             }
+            ("tick" | "set" | "adjust" | "real" | "mono" | "boot" | "tai", _) => {
+                self.outcome.differences.push(format!("{}: not understood: {line}", self.name));
+                false
+            }
+            // What else its console shows.
             _ => true,
         }
     }
