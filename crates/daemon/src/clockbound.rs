@@ -53,6 +53,11 @@ impl ClockBound {
         })
     }
 
+    /// Whether nothing is published.
+    pub(crate) fn is_off(&self) -> bool {
+        self.segments.is_empty()
+    }
+
     /// Opens the segments in `folder`. `vmclock` is the page whose disruption
     /// marker clients compare, if they can read it.
     ///

@@ -79,6 +79,25 @@ fn lines(path: &Path, mistakes: &[Mistake]) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
+/// Reads a file, or takes the defaults where there is none and none is needed;
+/// whether it was read.
+///
+/// # Errors
+/// As of [`load`].
+pub fn load_or_default(
+    path: &Path,
+    is_optional: bool,
+) -> Result<(Settings, bool), ConfigurationError> {
+    match load(path) {
+        Err(ConfigurationError::Unreadable { error, .. })
+            if is_optional && error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok((parse("").unwrap_or_default(), false))
+        }
+        loaded => loaded.map(|settings| (settings, true)),
+    }
+}
+
 /// Reads the file at `path`.
 ///
 /// # Errors

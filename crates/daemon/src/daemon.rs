@@ -44,6 +44,7 @@ struct Tokens {
 /// The file that SIGHUP has it read again.
 struct Configuration {
     path: PathBuf,
+    is_optional: bool,
     /// What the command line changes in it.
     change: fn(&mut Settings),
 }
@@ -106,6 +107,7 @@ impl Daemon {
             }
         }
         self.store_learnt(true);
+        self.events.drain(..).map(line).for_each(&mut log);
         self.held.drain(..).for_each(&mut log);
         self.summary.ran_s = begun.elapsed().as_secs_f64();
         log(line(Event::Summary(self.summary.clone())));

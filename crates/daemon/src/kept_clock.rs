@@ -116,7 +116,10 @@ impl SystemClock for KeptClock {
 
     fn set_error(&mut self, error: ClockError) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.clock.set_error(error.max_ns, error.estimated_ns),
+            Self::Kernel(kernel) => {
+                kernel.was_synchronised = false;
+                kernel.clock.set_error(error.max_ns, error.estimated_ns)
+            }
             Self::Simulated(_) => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! The learnt frequency, kept in the state folder for the next start.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -74,12 +74,11 @@ impl LearntFile {
     }
 }
 
-/// As a whole or not at all, after a loss of power too.
+/// As a whole or not at all. After a loss of power it may be neither, which is
+/// found when it is read: a slow disk does not delay samples.
 fn replace(path: &std::path::Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    fs::write(&new, text)?;
     fs::rename(&new, path)
 }
 

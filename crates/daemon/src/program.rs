@@ -47,7 +47,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "it was ended, or --check found no mistake"),
     (FAILED, "it failed: the system refused what it needs"),
     (USAGE, "usage: a wrong option, or a mistake in the configuration"),
-    (REFUSED, "refused: no permission, or another daemon keeps this clock"),
+    (REFUSED, "refused: no permission, or another parachrond or keep runs"),
     (NO_SOURCE, "no source: none was found, named, or replied"),
 ];
 
@@ -55,7 +55,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
 pub const FAILED: u8 = 1;
 /// A wrong option, or a mistake in the configuration.
 pub const USAGE: u8 = 2;
-/// No permission, or another daemon keeps this clock.
+/// No permission, or another keeper runs.
 pub const REFUSED: u8 = 3;
 /// No source was found, or none replied.
 pub const NO_SOURCE: u8 = 4;

@@ -189,7 +189,9 @@ pub(crate) fn refusal(refusal: Refusal) -> String {
             takes_s as f64 / DAY_S as f64
         ),
         Refusal::LeftToChronyd => {
-            "left to the daemon that disciplines the clock (chrony makestep has chronyd step)".into()
+            "left to the daemon that disciplines the clock (chrony makestep has chronyd step, \
+             unless never-backward is set)"
+                .into()
         }
     }
 }

@@ -52,7 +52,7 @@ fn it_says_what_it_knows_and_takes_good_settings_alone() {
     let wait = Wait::new(Signals::of_a_daemon().unwrap());
 
     // It listens from now on.
-    let mut daemon = Daemon::new(settings).unwrap().reloading(at("parachrond.toml"), change);
+    let mut daemon = Daemon::new(settings).unwrap().reloading(at("parachrond.toml"), false, change);
     let (sent, path) = (host.clone(), socket.clone());
     let asks = thread::spawn(move || {
         let first = until(&path, |_| true);

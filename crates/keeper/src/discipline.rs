@@ -168,7 +168,8 @@ impl Discipline {
 
     /// The adjustment could not be made: another process may steer the clock.
     pub(crate) fn failed(&mut self) {
-        *self = Self { set_ppb: self.set_ppb, next_ns: self.next_ns, ..Self::default() };
+        let Self { set_ppb, next_ns, slewing_until_ns, .. } = *self;
+        *self = Self { set_ppb, next_ns, slewing_until_ns, ..Self::default() };
     }
 
     /// The adjustment was made.

@@ -4,10 +4,11 @@
 mod arguments;
 mod log;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Task};
-use daemon::configuration::{self, ConfigurationError};
+use daemon::configuration;
 use daemon::{Daemon, Settings, advice, program};
 use linux::wait::{Signals, Wait};
 use log::Log;
@@ -56,14 +57,19 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
         (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
     };
     let daemon = Daemon::new(settings).map_err(failed)?;
-    let mut daemon = daemon.reloading(arguments.file().to_owned(), change);
+    let is_optional = arguments.config.is_none();
+    let mut daemon = daemon.reloading(arguments.file().to_owned(), is_optional, change);
     log.write(&daemon.started());
     daemon.run(Wait::new(signals), |line| log.write(&line)).map_err(failed)?;
     Ok(())
 }
 
+/// The service's files are the service's.
 fn dry(settings: &mut Settings) {
     settings.dry_run = true;
+    settings.state_folder = None;
+    let services = Path::new(configuration::STATUS_SOCKET);
+    settings.status_socket = settings.status_socket.take().filter(|path| path != services);
 }
 
 fn as_it_is(_: &mut Settings) {}
@@ -71,18 +77,11 @@ fn as_it_is(_: &mut Settings) {}
 /// The settings, and whether there is a file. Without one, and none named, they
 /// are the defaults.
 fn settings(arguments: &Arguments) -> Result<(Settings, bool), Failure> {
-    let (mut settings, was_read) = match configuration::load(arguments.file()) {
-        Ok(settings) => (settings, true),
-        Err(ConfigurationError::Unreadable { error, .. })
-            if error.kind() == std::io::ErrorKind::NotFound && arguments.config.is_none() =>
-        {
-            (configuration::parse("").unwrap_or_default(), false)
-        }
-        Err(why) => {
-            let remedy = "parachrond --check, after a change".to_owned();
-            return Err((why.to_string(), remedy, program::USAGE));
-        }
-    };
+    let loaded = configuration::load_or_default(arguments.file(), arguments.config.is_none());
+    let (mut settings, was_read) = loaded.map_err(|why| {
+        let remedy = "parachrond --check, after a change".to_owned();
+        (why.to_string(), remedy, program::USAGE)
+    })?;
     if arguments.is_dry_run {
         dry(&mut settings);
     }

@@ -13,6 +13,9 @@ use crate::other_daemons::FOR_A_CORRECTION;
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
     pub(super) fn start_discipline(&mut self) {
+        if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
+            return self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
         let stored = self.learnt.load().unwrap_or_else(|why| {
             self.events.push(Event::FrequencyFile { why });
             None
@@ -81,7 +84,9 @@ impl Daemon {
 
     /// Before a correction.
     pub(super) fn prepare(&mut self, how: Method) {
-        if how == Method::Step && self.is_beside_chronyd() {
+        // What chronyd is slewing may be a step backward.
+        let may_finish = !self.settings.policy.never_backward;
+        if how == Method::Step && may_finish && self.is_beside_chronyd() {
             let begun = Instant::now();
             self.chronyd.finish_slew();
             self.observer.was_busy(begun.elapsed().min(LONGEST_STEP));

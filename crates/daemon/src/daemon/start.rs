@@ -67,11 +67,12 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Has SIGHUP read the file again. `change` is what the command line changes
+    /// Has SIGHUP read the file again, without which all is as by default where it
+    /// is optional. `change` is what the command line changes
     /// in what it says.
     #[must_use]
-    pub fn reloading(self, path: PathBuf, change: fn(&mut Settings)) -> Self {
-        Self { configuration: Some(Configuration { path, change }), ..self }
+    pub fn reloading(self, path: PathBuf, is_optional: bool, change: fn(&mut Settings)) -> Self {
+        Self { configuration: Some(Configuration { path, is_optional, change }), ..self }
     }
 
     /// The first line of its log.
@@ -94,12 +95,12 @@ impl Daemon {
 
     /// Reads the configuration again: as a whole, or not at all.
     pub(super) fn reload(&mut self) -> Event {
-        let Some(Configuration { path, change }) = &self.configuration else {
+        let Some(Configuration { path, is_optional, change }) = &self.configuration else {
             return Event::ReloadRefused { why: "started without a configuration file".into() };
         };
         let (change, path) = (*change, path.clone());
-        let taken = match configuration::load(&path) {
-            Ok(mut settings) => {
+        let taken = match configuration::load_or_default(&path, *is_optional) {
+            Ok((mut settings, _)) => {
                 change(&mut settings);
                 self.take_over(settings).map_err(|why| format!("{}: {why}", path.display()))
             }
@@ -148,11 +149,21 @@ impl Daemon {
         if settings.chronyd != self.settings.chronyd {
             self.chronyd = chronyd;
         }
-        if settings.dry_run != self.settings.dry_run {
+        if settings.state_folder != self.settings.state_folder {
+            self.learnt = LearntFile::new(settings.state_folder.clone());
+        }
+        let is_other_clock = settings.dry_run != self.settings.dry_run;
+        if is_other_clock {
             self.clock = clock(&settings);
         }
-        if (settings.dry_run, &settings.clockbound)
-            != (self.settings.dry_run, &self.settings.clockbound)
+        if is_other_clock || settings.policy.corrector != self.settings.policy.corrector {
+            // The frequency that was learnt is that of the other.
+            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
+        if is_other_clock
+            || settings.clockbound != self.settings.clockbound
+            || settings.paths != self.settings.paths
+            || self.clockbound.is_off()
         {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();

@@ -16,6 +16,7 @@ use crate::frequency::Frequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
 use crate::slewing::Slewing;
+use crate::source::SourceKind;
 use crate::system_clock::ClockError;
 
 /// How often the clock's error is reported to the kernel, which adds 500 µs a
@@ -23,8 +24,12 @@ use crate::system_clock::ClockError;
 const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
 
 impl Keeper {
-    /// The kernel's frequency at the start, ppb, and what was learnt before.
+    /// The kernel's frequency at the start, ppb, and what was learnt before; that
+    /// counts where a source can show it to be wrong.
     pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
+        let disciplines = |kind: SourceKind| kind.is_local() && kind != SourceKind::Rtc;
+        let learnt = learnt.filter(|_| self.sources.iter().any(|it| disciplines(it.kind)));
+        self.discipline.failed();
         let adjustment = self.discipline.start(kernel_ppb, learnt);
         if self.policy.corrector == Corrector::Kernel {
             self.queued.extend(adjustment.map(Action::Discipline));
@@ -43,6 +48,7 @@ impl Keeper {
         let is_new = self.policy.corrector != corrector;
         if is_new {
             self.policy.corrector = corrector;
+            self.queued.retain(|action| !matches!(action, Action::Discipline(_)));
             self.discipline.failed();
         }
         is_new

@@ -146,7 +146,7 @@ impl Keeper {
             }
             Corrector::Kernel => self.slew(now_ns, selected, by),
             Corrector::Beside if is_step => self.refuse(now_ns, by, Refusal::LeftToChronyd),
-            Corrector::Beside => self.leave_to_daemon(),
+            Corrector::Beside => self.leave_to_daemon(now_ns),
             // chronyd slews by itself.
             Corrector::Chronyd { .. } if !is_step => {
                 self.chronyd.done();
@@ -157,11 +157,14 @@ impl Keeper {
         }
     }
 
-    /// The other daemon slews so little by itself, once it knows of it.
-    fn leave_to_daemon(&mut self) -> Option<Action> {
+    /// The other daemon slews so little by itself, once it knows of it. It loses
+    /// all that it measured: not as often as a clock is disturbed, and not where
+    /// its own slew may be what a source was seen to move by.
+    fn leave_to_daemon(&mut self, now_ns: u64) -> Option<Action> {
         let Phase::Disturbed(cause) = self.phase else { return None };
         self.phase = Phase::Corrected(Some(cause));
-        (cause != Cause::Start).then_some(Action::Restart)
+        let is_news = !matches!(cause, Cause::Start | Cause::SourceMoved(_));
+        (is_news && self.steps.take(now_ns).is_ok()).then_some(Action::Restart)
     }
 
     /// The clock is right.

@@ -1,6 +1,7 @@
 //! Another daemon disciplines the clock: only steps.
 
 use super::*;
+use crate::frequency::Frequency;
 
 fn beside(sources: &[(SourceKind, Option<(i64, u64)>)]) -> Bench {
     Bench::new(Policy { corrector: Corrector::Beside, ..Policy::default() }, sources)
@@ -69,4 +70,44 @@ fn discipline_is_taken_over_and_given_away() {
     assert!(!disciplines(&mut bench));
     assert!(bench.keeper.set_corrector(Corrector::Kernel));
     assert!(disciplines(&mut bench));
+}
+
+/// What it measured is lost each time, so not each pause of many is told.
+#[test]
+fn a_daemon_beside_is_not_told_of_each_short_pause_of_many() {
+    let mut bench = beside(&[PAGE]);
+    bench.sample(&[]);
+    let mut told = 0;
+    for _ in 0..100 {
+        bench.move_by(40 * MS);
+        let pause = disruption(Kind::Pause, bench.now_ns, 40e6);
+        told += bench.sample(&[pause]).len();
+        // The daemon has corrected it.
+        bench.offsets[0] = PAGE.1;
+        (0..3).for_each(|_| told += bench.sample(&[]).len());
+    }
+    // A burst, and one in 30 s.
+    assert!((3..=3 + 200 / 30 + 1).contains(&told), "{told}");
+}
+
+#[test]
+fn what_was_learnt_is_set_only_where_a_source_can_show_it_to_be_wrong() {
+    let stored = Some(Frequency { ppb: 100_000.0, uncertainty_ppb: 100.0 });
+    for (source, sets) in [(PAGE, true), ((SourceKind::Ntp, PAGE.1), false)] {
+        let mut bench = Bench::new(Policy::default(), &[source]);
+        bench.keeper.start_at(0.0, stored);
+        let done = bench.sample(&[]);
+        let disciplines = done.iter().any(|action| matches!(action, Action::Discipline(_)));
+        assert_eq!(disciplines, sets, "{done:?}");
+    }
+}
+
+#[test]
+fn another_clock_begins_with_what_it_is_set_to() {
+    let mut bench = Bench::new(Policy::default(), &[PAGE]);
+    bench.keeper.start_at(0.0, Some(Frequency { ppb: 100_000.0, uncertainty_ppb: 100.0 }));
+    bench.sample(&[]);
+    assert!(bench.keeper.frequency().is_some());
+    bench.keeper.start_at(80_000.0, None);
+    assert_eq!(bench.keeper.frequency(), None);
 }
