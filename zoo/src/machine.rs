@@ -93,17 +93,23 @@ impl Machine {
     pub(crate) fn ahead_s(&mut self) -> Result<(f64, f64), String> {
         let mut best = (0.0, f64::INFINITY);
         for _ in 0..5 {
-            let before_s = now_s();
-            let ticks = self.execute("guest-clock print 10 | head -n 1")?;
-            let after_s = now_s();
-            let ns = ticks.split(' ').nth(1).and_then(|ns| ns.parse::<f64>().ok());
-            let ns = ns.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?;
-            let bound_s = (after_s - before_s) / 2.0;
-            if bound_s < best.1 {
-                best = (ns / 1e9 - (before_s + bound_s), bound_s);
+            let ahead = self.ahead_at_once_s()?;
+            if ahead.1 < best.1 {
+                best = ahead;
             }
         }
         Ok(best)
+    }
+
+    /// The same by one look, which takes less time and tells less.
+    pub(crate) fn ahead_at_once_s(&mut self) -> Result<(f64, f64), String> {
+        let before_s = now_s();
+        let ticks = self.execute("guest-clock print 10 | head -n 1")?;
+        let after_s = now_s();
+        let ns = ticks.split(' ').nth(1).and_then(|ns| ns.parse::<f64>().ok());
+        let ns = ns.ok_or_else(|| format!("guest-clock printed {ticks:?}"))?;
+        let bound_s = (after_s - before_s) / 2.0;
+        Ok((ns / 1e9 - (before_s + bound_s), bound_s))
     }
 
     /// Whether its hypervisor has ended.

@@ -21,7 +21,10 @@ pub struct Settings {
     /// Where the VMClock page is, if the host offers one.
     pub vmclock: &'static str,
     /// Where a ClockBound daemon, or `parachron keep --clockbound`, publishes
-    /// the error of CLOCK_REALTIME, if one does: a segment of layout 1 or 2.
+    /// the error of CLOCK_REALTIME, if one does: a segment of layout 1 or 2. It
+    /// is mapped: a process that shortens the file ends its readers (SIGBUS), so
+    /// it has to be of a folder that only a trusted one writes to. An empty path
+    /// is none.
     pub clockbound: &'static str,
 }
 

@@ -23,14 +23,7 @@ const KNOWN_S: f64 = 1.5;
 pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
     watching::start(machine)?;
     let (before_s, before_bound_s) = machine.ahead_s()?;
-    machine.line.send("suspend", 60, "echo mem >/sys/power/state")?;
-    let qmp = machine.qmp.as_mut().ok_or("suspend needs QMP")?;
-    qmp.event("SUSPEND", FALL)?;
-    let asleep = Instant::now();
-    sleep(SLEEP);
-    qmp.execute("system_wakeup", json!({}))?;
-    let slept_s = asleep.elapsed().as_secs_f64();
-    machine.line.record("suspend", FALL)?;
+    let slept_s = suspended(machine)?;
     let (soon, late) = watching::told(machine)?;
     let (after_s, after_bound_s) = machine.ahead_s()?;
     let caused = Caused {
@@ -43,4 +36,17 @@ pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), 
     let behind_s = (before_s - after_s, before_bound_s + after_bound_s);
     checks.push(watching::behind("suspend to RAM", behind_s, &soon, &late));
     watching::end(machine)
+}
+
+/// Suspends it and wakes it up; for how long it slept, s.
+pub(super) fn suspended(machine: &mut Machine) -> Result<f64, String> {
+    machine.line.send("suspend", 60, "echo mem >/sys/power/state")?;
+    let qmp = machine.qmp.as_mut().ok_or("suspend needs QMP")?;
+    qmp.event("SUSPEND", FALL)?;
+    let asleep = Instant::now();
+    sleep(SLEEP);
+    qmp.execute("system_wakeup", json!({}))?;
+    let slept_s = asleep.elapsed().as_secs_f64();
+    machine.line.record("suspend", FALL)?;
+    Ok(slept_s)
 }

@@ -1,0 +1,140 @@
+//! What an operator does to the service, and what an ordinary user tries.
+
+use std::thread::sleep;
+
+use crate::checks::Check;
+use crate::machine::Machine;
+
+use super::world::{soon_right, stopped};
+use super::{PAUSES, WAIT, configure};
+
+/// A good file is taken over by a reload, a bad one is refused by line, and the
+/// service goes on.
+pub(super) fn reloaded(
+    machine: &mut Machine,
+    good: &str,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let pid = process(machine)?;
+    configure(machine, &good.replace("burst = 20", "brust = 20"))?;
+    machine.line.run("reload", 30, "systemctl reload parachrond; sleep 1")?;
+    let said = machine.execute("journalctl -u parachrond -n 5 -o cat")?;
+    checks.push(Check::new(
+        "service: a reload refuses an unknown key by its line, and names the nearest",
+        &said,
+        said.contains("parachrond.toml:4") && said.contains("burst"),
+    ));
+    configure(machine, &good.replace("poll = \"8s\"", "poll = \"9s\""))?;
+    machine.execute("systemctl reload parachrond; sleep 1")?;
+    let after = process(machine)?;
+    checks.push(Check::new(
+        "service: reloads keep its process",
+        format!("{pid} and {after}"),
+        pid == after && pid != "0",
+    ));
+    configure(machine, good)?;
+    machine.execute("systemctl restart parachrond")?;
+    checks.push(soon_right("restarted", machine)?);
+    Ok(())
+}
+
+fn process(machine: &mut Machine) -> Result<String, String> {
+    machine.execute("systemctl show -p MainPID --value parachrond")
+}
+
+/// What it was killed in the middle of is gone on with.
+pub(super) fn killed(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let line = "systemctl kill -s KILL parachrond; \
+        for i in $(seq 30); do sleep 0.5; systemctl is-active -q parachrond && break; done; \
+        systemctl show -p NRestarts --value parachrond; systemctl is-active parachrond";
+    let said = machine.line.run("killed", 60, line)?.stdout;
+    let passed = said.split_whitespace().eq(["1", "active"]);
+    checks.push(Check::new("service: killed, it is started again, once", said.trim(), passed));
+    stopped(machine, PAUSES[0])?;
+    checks.push(soon_right("killed, started again, and stop, cont", machine)?);
+    Ok(())
+}
+
+/// A date that an administrator set is not undone; the next disruption ends that.
+pub(super) fn left_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    machine.execute("date -s @$(($(date +%s) + 3600)) >/dev/null")?;
+    sleep(WAIT);
+    let (ahead_s, bound_s) = machine.ahead_s()?;
+    checks.push(Check::new(
+        "service: a date that was set stays",
+        format!("{ahead_s:.3} ± {bound_s:.3} s ahead"),
+        (ahead_s - 3600.0).abs() < 2.0 + bound_s,
+    ));
+    machine.execute("systemctl restart parachrond")?;
+    checks.push(soon_right("started again after a date was set", machine)?);
+    Ok(())
+}
+
+/// What an ordinary user tries against it.
+pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String> {
+    let tries = [
+        "kill -KILL $(systemctl show -p MainPID --value parachrond)",
+        "rm -f /run/parachron/keep.lock",
+        ": >/run/parachron/keep.lock",
+        "mv /run/parachron /run/other",
+        "ln -sf /dev/null /run/parachron/host.sock",
+        "echo x >/etc/parachron/parachrond.toml",
+        "systemctl stop parachrond",
+        "systemctl reload parachrond",
+        "busybox nc local:/run/parachron/host.sock </dev/null",
+    ];
+    let pid = process(machine)?;
+    let mut allowed = Vec::new();
+    for attempt in tries {
+        let line = format!("setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{attempt}'");
+        let record = machine.line.run("user", 30, &format!("{line} 2>&1 </dev/null"))?;
+        if record.status == 0 {
+            allowed.push(attempt);
+        }
+    }
+    let same = process(machine)? == pid;
+    let found = format!("{} tried, allowed: {}", tries.len(), allowed.join("; "));
+    Ok(Check::new(
+        "service: an ordinary user stops and moves nothing",
+        found,
+        allowed.is_empty() && same,
+    ))
+}
+
+/// A wrong file at the start: it is not started again and again.
+pub(super) fn mistyped(
+    machine: &mut Machine,
+    good: &str,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    configure(machine, &good.replace("poll =", "pole ="))?;
+    let line = "systemctl restart parachrond; sleep 5; \
+        systemctl show -p NRestarts,ActiveState,ExecMainStatus parachrond; \
+        journalctl -u parachrond -n 3 -o cat";
+    let said = machine.line.run("mistyped", 60, line)?.stdout;
+    let passed = said.contains("ActiveState=failed") && said.contains("NRestarts=0");
+    checks.push(Check::new("service: a wrong file fails once, with its line", said, passed));
+    configure(machine, good)?;
+    machine.execute("systemctl restart parachrond")?;
+    checks.push(soon_right("its file corrected", machine)?);
+    Ok(())
+}
+
+/// Nothing can be written where the lock is: refused with the reason, not
+/// started again, and as before once it can.
+pub(super) fn read_only(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let line = "mount --bind /run/parachron /run/parachron && \
+        mount -o remount,bind,ro /run/parachron && systemctl restart parachrond; sleep 3; \
+        systemctl show -p NRestarts,ActiveState,ExecMainStatus parachrond; \
+        journalctl -u parachrond -n 4 -o cat; umount /run/parachron";
+    let said = machine.line.run("read-only", 60, line)?.stdout;
+    let passed = said.contains("Read-only") && !said.contains("NRestarts=3");
+    checks.push(Check::new("service: a folder that is read-only is named", said, passed));
+    machine.line.run(
+        "again",
+        30,
+        "systemctl reset-failed parachrond; systemctl restart parachrond",
+    )?;
+    checks.push(soon_right("its folder writable again", machine)?);
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! What happens to the machine.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::checks::Check;
+use crate::deeds::suspend;
+use crate::machine::Machine;
+
+use super::{PAUSES, RIGHT_S, WAIT};
+
+/// The service has this long to find the sources, poll and correct, in a machine
+/// that is slow.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A clock that nobody steps gains less than this in that time, s.
+const STEPPED_S: f64 = 0.2;
+
+/// How often it is stopped for a second, and each time right again within this, s.
+const OFTEN: u32 = 20;
+const OFTEN_WITHIN_S: f64 = 3.0;
+
+pub(super) fn stopped(machine: &mut Machine, pause: Duration) -> Result<(), String> {
+    let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
+    qmp.stop()?;
+    sleep(pause);
+    qmp.cont()
+}
+
+/// The time of day becomes right; how long that took, and how far it was off.
+pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, String> {
+    let start = Instant::now();
+    let mut largest_s: f64 = 0.0;
+    loop {
+        let (ahead_s, bound_s) = machine.ahead_at_once_s()?;
+        let took_s = start.elapsed().as_secs_f64();
+        largest_s = if ahead_s.abs() > largest_s.abs() { ahead_s } else { largest_s };
+        let right = ahead_s.abs() <= bound_s + RIGHT_S;
+        if right || start.elapsed() > PATIENCE {
+            let what = format!("service: {when}: right within {} s", PATIENCE.as_secs());
+            let found = format!(
+                "{ahead_s:.3} ± {bound_s:.3} s ahead after {took_s:.1} s; {largest_s:.3} s at most"
+            );
+            return Ok(Check::new(what, found, right));
+        }
+    }
+}
+
+/// Stopped without a network: what the RTC alone shows. With it back, right.
+pub(super) fn without_network(
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    machine.execute("ip link set eth0 down")?;
+    let (before_s, _) = machine.ahead_s()?;
+    sleep(WAIT);
+    let (after_s, bound_s) = machine.ahead_s()?;
+    checks.push(Check::new(
+        "service: without a network the clock is not stepped",
+        format!("moved by {:.3} ± {bound_s:.3} s", after_s - before_s),
+        (after_s - before_s).abs() <= STEPPED_S + bound_s,
+    ));
+    stopped(machine, PAUSES[0])?;
+    machine.execute(
+        "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
+        ip addr add 10.0.2.15/24 dev eth0 2>/dev/null; ip route add default via 10.0.2.2 \
+        2>/dev/null; true",
+    )?;
+    checks.push(soon_right("stop, cont without a network, which comes back", machine)?);
+    Ok(())
+}
+
+/// Stopped again and again: when it was right each time.
+pub(super) fn stopped_often(machine: &mut Machine) -> Result<Check, String> {
+    let mut took = Vec::new();
+    for _ in 0..OFTEN {
+        stopped(machine, Duration::from_secs(1))?;
+        let start = Instant::now();
+        loop {
+            let (ahead_s, bound_s) = machine.ahead_at_once_s()?;
+            if ahead_s.abs() <= bound_s + RIGHT_S || start.elapsed() > PATIENCE {
+                break;
+            }
+        }
+        took.push(start.elapsed().as_secs_f64());
+        sleep(Duration::from_secs(2));
+    }
+    took.sort_by(f64::total_cmp);
+    let (median, most) = (took[took.len() / 2], took[took.len() - 1]);
+    Ok(Check::new(
+        format!("service: stop for 1 s, cont, {OFTEN} times: each right within {OFTEN_WITHIN_S} s"),
+        format!("{median:.2} s in the median, {most:.2} s at most"),
+        most <= OFTEN_WITHIN_S,
+    ))
+}
+
+/// Suspended to RAM: the kernel corrects the clock by the RTC's whole seconds.
+pub(super) fn slept(machine: &mut Machine) -> Result<Check, String> {
+    suspend::suspended(machine)?;
+    soon_right("suspend to RAM, wake-up", machine)
+}
+
+/// Nothing can be stored any more, and a pause is corrected all the same.
+pub(super) fn without_room(machine: &mut Machine) -> Result<Check, String> {
+    machine.line.run("fill", 120, "dd if=/dev/zero of=/var/fill bs=1M 2>/dev/null; sync")?;
+    stopped(machine, PAUSES[0])?;
+    let check = soon_right("stop, cont on a full disk", machine);
+    machine.execute("rm -f /var/fill")?;
+    check
+}
