@@ -45,7 +45,6 @@ fn bounded(mapped: &MappedSegment) -> Option<Segment> {
 }
 
 #[cfg(test)]
-#[cfg_attr(miri, ignore = "an interpreter does not map files")]
 mod tests {
     use linux::clockbound::PublishedSegment;
     use pvclock::clockbound::{Bound, Status};
@@ -53,6 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "an interpreter does not map files")]
     fn a_bound_is_read_from_when_it_is_published_until_it_is_void() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shm0").to_str().unwrap().to_owned();

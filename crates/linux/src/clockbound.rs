@@ -142,7 +142,6 @@ fn options() -> OpenOptions {
 }
 
 #[cfg(test)]
-#[cfg_attr(miri, ignore = "an interpreter does not map files")]
 mod tests {
     use pvclock::clockbound::Status;
 
@@ -157,6 +156,7 @@ mod tests {
     };
 
     #[test]
+    #[cfg_attr(miri, ignore = "an interpreter does not map files")]
     fn a_client_reads_what_is_published_also_by_the_next_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shm0");
@@ -181,6 +181,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "an interpreter does not map files")]
     fn what_is_no_segment_is_replaced_and_a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let (path, target) = (folder.path().join("shm0"), folder.path().join("target"));
