@@ -47,8 +47,7 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         "",
         "`cargo xtask machines --record` writes this page: what was done to stock kernels whose \
          clock `parachron keep` or `parachrond` keeps, and what this system's clock, from \
-         outside, showed then. The machines are emulated and slow: what takes a second there \
-         takes a tenth of that elsewhere.",
+         outside, showed then. The machines are emulated, and slow.",
     );
     text.push_str("\n| | |\n| --- | --- |\n");
     for (name, content) in setting {
