@@ -4,10 +4,10 @@
 //! Right is what this system's clock says, read from outside.
 
 mod operator;
+mod setup;
 mod world;
 
 use std::thread::sleep;
-use std::time::Duration;
 
 use crate::checks::Check;
 use crate::machine::Machine;
@@ -15,29 +15,8 @@ use crate::machine::Machine;
 use super::server::Server;
 use super::{Place, chrony};
 use operator::{killed, left_alone, mistyped, out_of_users_reach, read_only, reloaded};
+use setup::{INSTALL, PAUSES, RIGHT_S, WAIT, configuration, configure};
 use world::{soon_right, stopped, without_network};
-
-/// The configuration, with the servers' ports.
-const CONFIGURATION: &str = "ntp = [{servers}]\npoll = \"8s\"\nmin-interval = \"1s\"\nburst = 20\n";
-const CONFIGURATION_FILE: &str = "/etc/parachron/parachrond.toml";
-
-/// As packaging/README.md has it, from where the machine has those files.
-const INSTALL: &str = "cd /opt/packaging && \
-    install -D -m 644 parachrond.toml /etc/parachron/parachrond.toml && \
-    install -m 644 parachron.sysusers /usr/lib/sysusers.d/parachron.conf && \
-    install -m 644 90-parachron.rules /usr/lib/udev/rules.d/ && \
-    install -m 644 parachrond.service /etc/systemd/system/ && \
-    systemd-sysusers && udevadm control --reload && systemctl daemon-reload";
-
-/// How far off a clock that is right may be, beside what is known of it from
-/// outside, s: the round trips of an emulated network card.
-const RIGHT_S: f64 = 0.05;
-
-/// How long the machine is stopped, one after the other.
-const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
-
-/// Times in which nothing may happen.
-const WAIT: Duration = Duration::from_secs(8);
 
 pub(super) fn run(
     place: &Place<'_>,
@@ -108,18 +87,6 @@ pub(super) fn beside_chronyd(
         moved.is_some_and(|ppm| ppm.abs() < 50.0),
     ));
     Ok(())
-}
-
-fn configuration(servers: &[Server]) -> String {
-    let named: Vec<String> =
-        servers.iter().map(|server| format!("\"10.0.2.2:{}\"", server.port)).collect();
-    CONFIGURATION.replace("{servers}", &named.join(", "))
-}
-
-fn configure(machine: &mut Machine, text: &str) -> Result<(), String> {
-    // The line takes one line.
-    let text = text.replace('\n', "\\n");
-    machine.execute(&format!("printf '%b' '{text}' >{CONFIGURATION_FILE}")).map(drop)
 }
 
 /// systemd's own judgement of the unit, and ours of the file.

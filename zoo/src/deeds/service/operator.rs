@@ -5,8 +5,8 @@ use std::thread::sleep;
 use crate::checks::Check;
 use crate::machine::Machine;
 
+use super::setup::{PAUSES, WAIT, configure};
 use super::world::{soon_right, stopped};
-use super::{PAUSES, WAIT, configure};
 
 /// A good file is taken over by a reload, a bad one is refused by line, and the
 /// service goes on.

@@ -7,7 +7,7 @@ use crate::checks::Check;
 use crate::deeds::suspend;
 use crate::machine::Machine;
 
-use super::{PAUSES, RIGHT_S, WAIT};
+use super::setup::{PAUSES, RIGHT_S, WAIT};
 
 /// The service has this long to find the sources, poll and correct, in a machine
 /// that is slow.
