@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::SystemTime;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 use crate::boot::{self, readable};
 use crate::guard;
@@ -86,6 +87,14 @@ impl Machine {
             return Ok(stdout.trim().to_owned());
         }
         Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
+    }
+
+    /// Stops it for a while, and lets it run again.
+    pub(crate) fn pause(&mut self, pause: Duration) -> Result<(), String> {
+        let qmp = self.qmp.as_mut().ok_or("a pause needs QMP")?;
+        qmp.stop()?;
+        sleep(pause);
+        qmp.cont()
     }
 
     /// How far its time of day is ahead of this system's, and how well that is

@@ -38,16 +38,12 @@ pub(super) fn run(
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let program = place.workshop.programs.join("ntp-server");
-    let servers = [Server::start(&program)?, Server::start(&program)?];
+    let servers = Server::two(place.workshop)?;
     let ports = servers.each_ref().map(|server| format!(" --ntp 10.0.2.2:{}", server.port));
     start(machine, &ports.concat())?;
     sleep(CORRECTED);
     checks.push(right("at the start", machine)?);
-    let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
-    qmp.stop()?;
-    sleep(PAUSE);
-    qmp.cont()?;
+    machine.pause(PAUSE)?;
     sleep(CORRECTED);
     checks.push(right("stop for 5 s, cont", machine)?);
     let state = machine.execute("adjtimex")?;

@@ -16,15 +16,14 @@ use super::server::Server;
 use super::{Place, chrony};
 use operator::{killed, left_alone, mistyped, out_of_users_reach, read_only, reloaded};
 use setup::{INSTALL, PAUSES, RIGHT_S, WAIT, configuration, configure};
-use world::{soon_right, stopped, without_network};
+use world::{soon_right, without_network};
 
 pub(super) fn run(
     place: &Place<'_>,
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let program = place.workshop.programs.join("ntp-server");
-    let servers = [Server::start(&program)?, Server::start(&program)?];
+    let servers = Server::two(place.workshop)?;
     let configuration = configuration(&servers);
     machine.execute(INSTALL)?;
     configure(machine, &configuration)?;
@@ -34,7 +33,7 @@ pub(super) fn run(
     checks.push(known_to_others(machine)?);
     checks.push(found_by_the_doctor(machine)?);
     for pause in PAUSES {
-        stopped(machine, pause)?;
+        machine.pause(pause)?;
         checks.push(soon_right(&format!("stop for {} s, cont", pause.as_secs()), machine)?);
     }
     checks.push(world::stopped_often(machine)?);
@@ -56,8 +55,7 @@ pub(super) fn beside_chronyd(
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let program = place.workshop.programs.join("ntp-server");
-    let servers = [Server::start(&program)?, Server::start(&program)?];
+    let servers = Server::two(place.workshop)?;
     let follows = chrony::follow(machine, &servers[0])?;
     checks.push(Check::new("service: chronyd follows the server", &follows, !follows.is_empty()));
     let frequency_ppm = |tracking: &str| tracking.split(',').nth(7)?.parse::<f64>().ok();
@@ -68,7 +66,7 @@ pub(super) fn beside_chronyd(
     let steps = said.contains("only steps");
     checks.push(Check::new("service: it says that it only steps beside chronyd", said, steps));
     for pause in PAUSES {
-        stopped(machine, pause)?;
+        machine.pause(pause)?;
         let when = format!("beside chronyd, stop for {} s, cont", pause.as_secs());
         checks.push(soon_right(&when, machine)?);
         sleep(WAIT);

@@ -6,7 +6,7 @@ use crate::checks::Check;
 use crate::machine::Machine;
 
 use super::setup::{PAUSES, WAIT, configure};
-use super::world::{soon_right, stopped};
+use super::world::soon_right;
 
 /// A good file is taken over by a reload, a bad one is refused by line, and the
 /// service goes on.
@@ -50,7 +50,7 @@ pub(super) fn killed(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(
     let said = machine.line.run("killed", 60, line)?.stdout;
     let passed = said.split_whitespace().eq(["1", "active"]);
     checks.push(Check::new("service: killed, it is started again, once", said.trim(), passed));
-    stopped(machine, PAUSES[0])?;
+    machine.pause(PAUSES[0])?;
     checks.push(soon_right("killed, started again, and stop, cont", machine)?);
     Ok(())
 }

@@ -21,13 +21,6 @@ const STEPPED_S: f64 = 0.2;
 const OFTEN: u32 = 20;
 const OFTEN_WITHIN_S: f64 = 3.0;
 
-pub(super) fn stopped(machine: &mut Machine, pause: Duration) -> Result<(), String> {
-    let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
-    qmp.stop()?;
-    sleep(pause);
-    qmp.cont()
-}
-
 /// The time of day becomes right; how long that took, and how far it was off.
 pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, String> {
     let start = Instant::now();
@@ -61,7 +54,7 @@ pub(super) fn without_network(
         format!("moved by {:.3} ± {bound_s:.3} s", after_s - before_s),
         (after_s - before_s).abs() <= STEPPED_S + bound_s,
     ));
-    stopped(machine, PAUSES[0])?;
+    machine.pause(PAUSES[0])?;
     machine.execute(
         "ip link set eth0 up; networkctl reconfigure eth0 2>/dev/null; \
         ip addr add 10.0.2.15/24 dev eth0 2>/dev/null; ip route add default via 10.0.2.2 \
@@ -75,7 +68,7 @@ pub(super) fn without_network(
 pub(super) fn stopped_often(machine: &mut Machine) -> Result<Check, String> {
     let mut took = Vec::new();
     for _ in 0..OFTEN {
-        stopped(machine, PAUSES[0])?;
+        machine.pause(PAUSES[0])?;
         let start = Instant::now();
         loop {
             let (ahead_s, bound_s) = machine.ahead_at_once_s()?;
@@ -104,7 +97,7 @@ pub(super) fn slept(machine: &mut Machine) -> Result<Check, String> {
 /// Nothing can be stored any more, and a pause is corrected all the same.
 pub(super) fn without_room(machine: &mut Machine) -> Result<Check, String> {
     machine.line.run("fill", 120, "dd if=/dev/zero of=/var/fill bs=1M 2>/dev/null; sync")?;
-    stopped(machine, PAUSES[0])?;
+    machine.pause(PAUSES[0])?;
     let check = soon_right("stop, cont on a full disk", machine);
     machine.execute("rm -f /var/fill")?;
     check
