@@ -36,23 +36,11 @@ pub(crate) const PAGE: VmClockInfo = VmClockInfo {
     size: 4096,
     counter_id: CounterId::X86_TSC,
     time_type: TimeType::UTC,
-    seq_count: 0,
     disruption_marker: 1,
-    flags: VmClockFlags(0),
     clock_status: ClockStatus::SYNCHRONISED,
-    leap_smearing_hint: 0,
-    tai_offset_s: 0,
-    leap_indicator: 0,
     period_shift: 20,
-    counter_value: 0,
-    period: 0,
-    period_est_error: 0,
-    period_max_error: 0,
-    time_sec: 0,
-    time_frac: 0,
-    time_est_error: Nanos(0),
     time_max_error: Nanos(10_000),
-    vm_generation: 0,
+    ..VmClockInfo::ZERO
 };
 
 /// Writes a page by which the TSC's time is `ahead_ns` ahead of

@@ -160,23 +160,11 @@ impl VmClock {
             size: self.settings.size,
             counter_id: CounterId::INVALID,
             time_type: TimeType::TAI,
-            seq_count: 0,
             disruption_marker: self.disruption_marker,
             flags: VmClockFlags::VM_GENERATION_PRESENT,
             clock_status: ClockStatus::UNKNOWN,
-            leap_smearing_hint: 0,
-            tai_offset_s: 0,
-            leap_indicator: 0,
-            period_shift: 0,
-            counter_value: 0,
-            period: 0,
-            period_est_error: 0,
-            period_max_error: 0,
-            time_sec: 0,
-            time_frac: 0,
-            time_est_error: Nanos(0),
-            time_max_error: Nanos(0),
             vm_generation: self.vm_generation,
+            ..VmClockInfo::ZERO
         };
         if self.settings.notifies {
             info.flags = info.flags.with(VmClockFlags::NOTIFICATION_PRESENT);

@@ -267,6 +267,10 @@ impl VmClockInfo {
         bytes
     }
 
+    /// All fields 0: to be filled in, as nothing is known by it and no counter is
+    /// named.
+    pub const ZERO: Self = Self::from_words(0, 0, 0, 0);
+
     /// The contents that share words; every other field is 0.
     pub(super) const fn from_words(size: u32, identity: u32, status: u32, leap: u32) -> Self {
         let [_, _, counter_id, time_type] = identity.to_le_bytes();
