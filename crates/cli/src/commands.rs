@@ -12,6 +12,7 @@ mod lab;
 mod man;
 mod schema;
 mod status;
+mod tell;
 mod watch;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ enum Command {
     Watch(watch::Args),
     Keep(Box<keep::Args>),
     Status(status::Args),
+    Tell(tell::Args),
     Lab(Box<lab::Args>),
     Capture(capture::Args),
     Completions(completions::Args),
@@ -57,6 +59,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Watch(args) => watch::run(&args),
         Command::Keep(args) => keep::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Tell(args) => tell::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),

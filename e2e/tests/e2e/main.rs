@@ -19,6 +19,7 @@ mod lab_hostile;
 mod lab_order;
 mod lab_time;
 mod outputs;
+mod tell;
 mod trees;
 mod vmclock;
 mod watch;
@@ -46,6 +47,7 @@ fn main() {
         lab_time::CASES,
         lab_command::CASES,
         outputs::CASES,
+        tell::CASES,
         trees::CASES,
         vmclock::CASES,
         watch::CASES,

@@ -66,6 +66,7 @@ pub(super) const CRATES: &[Row] = &[
     open(3, "linux", &["units", "pvclock"]),
     open(4, "clock", &["units", "pvclock", "linux", "chronyd"]),
     open(4, "sources", &["units", "hosttime", "pvclock", "facts", "linux", "chronyd"]),
+    open(4, "tell", &["units", "hosttime", "linux"]),
     open(4, "kvm", &["units", "pvclock", "host", "linux"]),
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),

@@ -14,6 +14,7 @@ use crate::commands::clocks::report::ClocksReport;
 use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::lab::report::LabReport;
+use crate::commands::tell::line::Line as TellLine;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -45,6 +46,8 @@ enum Documented {
     Keep,
     /// The daemon's status
     Status,
+    /// One line of what came of telling a guest
+    Tell,
     /// The experiments, their figures and their checks
     Lab,
 }
@@ -59,6 +62,7 @@ impl Documented {
             Self::Drift => schema_of::<DriftReport>(),
             Self::Watch => schema_of::<Line>(),
             Self::Keep => schema_of::<KeepLine>(),
+            Self::Tell => schema_of::<TellLine>(),
             Self::Status => schema_of::<Status>(),
             Self::Lab => schema_of::<LabReport>(),
         }

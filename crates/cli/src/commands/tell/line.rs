@@ -1,0 +1,151 @@
+//! What came of telling one guest: a line, and an object of `--format json`.
+
+use std::time::Duration;
+
+use instruments::figures::{signed, time};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tell::{Address, Failure, Told};
+
+use crate::output::event_line::message_line;
+
+/// What came of telling a guest.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Line {
+    /// When it began, ns since 1970 by this host.
+    at_unix_ns: Option<u64>,
+    /// The guest, as it was named.
+    guest: String,
+    /// How long it took, s.
+    took_s: f64,
+    /// Null where the guest was not told.
+    told: Option<Outcome>,
+    /// Why not.
+    why: Option<String>,
+    /// What to try then.
+    remedy: Option<String>,
+}
+
+/// What was seen of its clock.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+struct Outcome {
+    /// The guest's clock minus the host's before, ns.
+    offset_ns: i64,
+    /// How far from that it may have been, ns; without the host's own error.
+    bound_ns: u64,
+    /// The same afterwards, where the guest was asked again.
+    after_offset_ns: Option<i64>,
+    /// Its bound, ns.
+    after_bound_ns: Option<u64>,
+    /// How many answers it got; by an agent, how often it was set.
+    answers: u32,
+}
+
+impl Line {
+    pub(crate) fn new(
+        at_unix_ns: Option<u64>,
+        guest: &Address,
+        told: &Result<Told, Failure>,
+        took: Duration,
+    ) -> Self {
+        Self {
+            at_unix_ns,
+            guest: guest.to_string(),
+            took_s: took.as_secs_f64(),
+            told: told.as_ref().ok().map(|told| Outcome {
+                offset_ns: told.before.offset_ns,
+                bound_ns: told.before.bound_ns,
+                after_offset_ns: told.after.map(|after| after.offset_ns),
+                after_bound_ns: told.after.map(|after| after.bound_ns),
+                answers: told.answers,
+            }),
+            why: told.as_ref().err().map(ToString::to_string),
+            remedy: told.as_ref().err().map(|why| remedy(guest, why).to_owned()),
+        }
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// As people read it, with its line end.
+    pub(crate) fn text(&self) -> String {
+        let message = match &self.told {
+            Some(told) => told.words(),
+            None => {
+                let why = self.why.as_deref().unwrap_or_default();
+                vec![
+                    "not told".to_owned(),
+                    why.to_owned(),
+                    format!("try: {}", self.remedy.as_deref().unwrap_or_default()),
+                ]
+            }
+        };
+        message_line(self.at_unix_ns, &self.guest, &message) + "\n"
+    }
+}
+
+impl Outcome {
+    fn words(&self) -> Vec<String> {
+        let off = |offset_ns: i64, bound_ns: u64| {
+            format!("{} ± {}", signed(offset_ns as f64, time), time(bound_ns as f64))
+        };
+        let before = off(self.offset_ns, self.bound_ns);
+        match self.after_offset_ns.zip(self.after_bound_ns) {
+            Some((offset_ns, bound_ns)) => {
+                vec![format!("set; its clock was {before}, and is {}", off(offset_ns, bound_ns))]
+            }
+            None if self.answers == 0 => vec![format!("right: its clock is {before}")],
+            None => vec![format!("told in {} answers; its clock was {before}", self.answers)],
+        }
+    }
+}
+
+/// What to do about it.
+fn remedy(guest: &Address, why: &Failure) -> &'static str {
+    match (guest, why) {
+        (Address::Agent(_), Failure::Unreachable(_)) => {
+            "is that the socket of the agent's channel, and may you connect to it?"
+        }
+        (Address::Agent(_), Failure::Refused(_)) => {
+            "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf"
+        }
+        (Address::Agent(_), _) => "is qemu-guest-agent running in the guest?",
+        (Address::Vsock { .. }, Failure::Unreachable(_)) => {
+            "is that the guest's CID, and does parachrond run there with host-vsock?"
+        }
+        (Address::Unix { .. }, Failure::Unreachable(_)) => {
+            "is that the VMM's vsock socket, and may you connect to it?"
+        }
+        (Address::Unix { .. }, _) => "does parachrond run in the guest with host-vsock?",
+        (Address::Port(_), Failure::Unreachable(_)) => {
+            "is that the socket of the port's chardev, and may you connect to it?"
+        }
+        (Address::Port(_), _) => "does parachrond run in the guest with host-port?",
+        (Address::Vsock { .. }, _) => "does parachrond run in the guest with host-vsock?",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str, told: Result<Told, Failure>) -> String {
+        let guest: Address = text.parse().unwrap();
+        Line::new(Some(1_795_242_707_509_631_641), &guest, &told, Duration::ZERO).text()
+    }
+
+    #[test]
+    fn a_line_says_why_a_guest_was_not_told_and_what_to_try() {
+        let what = "request from the guest";
+        let silent = Failure::Silent { what, limit: Duration::from_secs(2) };
+        assert_eq!(
+            line("port:/run/a.sock", Err(silent)),
+            "06:31:47.509  port:/run/a.sock: not told\n\
+             \x20               no request from the guest within 2.0 s\n\
+             \x20               try: does parachrond run in the guest with host-port?\n"
+        );
+        let hostile = line("agent:/run/\u{1b}q", Err(Failure::Refused("\u{1b}[2J".into())));
+        assert!(!hostile.contains('\u{1b}'), "{hostile}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The options, and what each round does by them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use hosttime::Reason;
+use instruments::duration;
+use linux::clock::Clock;
+use tell::{Address, Failure, HostState, Told};
+
+use super::line::Line;
+use crate::error::CliError;
+use crate::output::{self, LineFormat};
+
+/// Tell guests the time, from their host.
+///
+/// For a hook that restores, resumes or receives a guest, and with --watch as a
+/// service of the host. Guests listen with `parachrond` (host-vsock, host-port)
+/// and decide whether to believe it; a guest with qemu-guest-agent is set by
+/// that, if its clock is off. A guest is
+///
+///   vsock:CID[:PORT]    AF_VSOCK (QEMU, libvirt); port 4123 by default
+///   unix:PATH[:PORT]    the vsock socket of Firecracker or cloud-hypervisor
+///   port:PATH           the socket at the host's end of a virtio-serial port
+///   agent:PATH          the socket of qemu-guest-agent
+///
+/// Each is told at the same time as the others. Exit code 2: one was not told.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The guests
+    #[arg(required = true, value_name = "GUEST")]
+    pub(super) guests: Vec<Address>,
+
+    /// Why: what has just happened to them
+    #[arg(long, value_enum, default_value_t = Why::Periodic)]
+    pub(super) reason: Why,
+
+    /// How far this host's clock may be off, instead of what its time daemon
+    /// told the kernel
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(super) error: Option<Duration>,
+
+    /// This host's time servers spread leap seconds over hours
+    #[arg(long)]
+    smeared: bool,
+
+    /// Give up on a guest after this, 10ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = timeout)]
+    timeout: Duration,
+
+    /// Go on until Ctrl-C: tell them when this host was suspended, each --every,
+    /// and one that is started when it begins to listen
+    #[arg(short, long)]
+    pub(super) watch: bool,
+
+    /// How often with --watch, 1s to 24h
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = every)]
+    pub(super) every: Duration,
+
+    /// Print text, or json, an object a line
+    #[arg(long, value_enum, default_value_t = LineFormat::Text)]
+    format: LineFormat,
+}
+
+/// Why a guest is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Why {
+    /// Nothing has happened
+    Periodic,
+    /// It was paused
+    Resumed,
+    /// It was restored from a snapshot
+    Restored,
+    /// It came from another host
+    Migrated,
+    /// It was started
+    ColdBoot,
+}
+
+impl Why {
+    const fn reason(self) -> Reason {
+        match self {
+            Self::Periodic => Reason::Periodic,
+            Self::Resumed => Reason::Resumed,
+            Self::Restored => Reason::Restored,
+            Self::Migrated => Reason::Migrated,
+            Self::ColdBoot => Reason::ColdBoot,
+        }
+    }
+}
+
+/// How often --watch looks.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Guests told at the same time: each is a thread and a descriptor.
+const AT_ONCE: usize = 256;
+/// It reads and writes a few bytes.
+const STACK_BYTES: usize = 256 * 1024;
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_millis(10)..=Duration::from_secs(60), "10ms to 60s")
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    duration::within(text, LOOK..=Duration::from_secs(86_400), "1s to 24h")
+}
+
+impl Args {
+    /// What this host knows of the time.
+    pub(super) fn host(&self) -> Result<HostState, CliError> {
+        let host = HostState::read(self.error).map_err(|why| CliError::Failed {
+            cause: why.to_string(),
+            remedy: "a time daemon, such as chronyd; or --error TIME, where you know how far \
+                     the clock may be off"
+                .into(),
+        })?;
+        Ok(if self.smeared { host.smeared() } else { host })
+    }
+
+    /// Tells these, at the same time.
+    pub(super) fn tell<'a>(
+        &self,
+        guests: &[&'a Address],
+        reason: Why,
+        host: HostState,
+    ) -> Vec<(&'a Address, Line)> {
+        let one = |guest: &Address| {
+            let (at, begun) = (Clock::Realtime.read_ns(), Instant::now());
+            let told = tell::tell(guest, host, reason.reason(), self.timeout);
+            Line::new(at, guest, &told, begun.elapsed())
+        };
+        let mut lines = Vec::with_capacity(guests.len());
+        for some in guests.chunks(AT_ONCE) {
+            let told: Vec<Line> = thread::scope(|scope| {
+                let begin = |guest: &&'a Address| {
+                    let guest = *guest;
+                    let thread = thread::Builder::new().stack_size(STACK_BYTES);
+                    thread.spawn_scoped(scope, move || one(guest))
+                };
+                let threads: Vec<_> = some.iter().map(begin).collect();
+                let ended = threads.into_iter().zip(some).map(|(thread, guest)| match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|_| crashed(guest)),
+                    Err(why) => failed(guest, Failure::Unreachable(why)),
+                });
+                ended.collect()
+            });
+            lines.extend(some.iter().copied().zip(told));
+        }
+        lines
+    }
+
+    pub(super) fn print<'a>(
+        &self,
+        lines: impl IntoIterator<Item = &'a (&'a Address, Line)>,
+    ) -> Result<(), CliError> {
+        for (_, line) in lines {
+            match self.format {
+                LineFormat::Text => output::text(&line.text())?,
+                LineFormat::Json => output::text(&output::json_line(line)?)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(guest: &Address, why: Failure) -> Line {
+    Line::new(Clock::Realtime.read_ns(), guest, &Err::<Told, _>(why), Duration::ZERO)
+}
+
+fn crashed(guest: &Address) -> Line {
+    failed(guest, Failure::Nonsense("this program failed: report the bug".to_owned()))
+}

@@ -1,0 +1,134 @@
+//! A stream to a guest, on which nothing waits for longer than it may.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{SendFlags, SocketAddrUnix};
+
+use crate::address::Address;
+use crate::told::Failure;
+
+/// An open stream, and when all must be over.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    fd: OwnedFd,
+    limit: Duration,
+    deadline: Instant,
+}
+
+/// The longest reply to CONNECT: `OK`, and a number.
+const MAX_GREETING_BYTES: usize = 32;
+
+impl Connection {
+    /// Connects; all that follows has to be done within `limit` from now on.
+    pub(crate) fn open(guest: &Address, limit: Duration) -> Result<Self, Failure> {
+        let deadline = Instant::now() + limit;
+        let family = match guest {
+            Address::Vsock { .. } => AddressFamily::Vsock,
+            _ => AddressFamily::Unix,
+        };
+        let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+        let fd = fd.map_err(|why| Failure::Unreachable(why.into()))?;
+        let mut connection = Self { fd, limit, deadline };
+        connection.connect(guest).map_err(Failure::Unreachable)?;
+        if let Address::Unix { port, .. } = guest {
+            connection.greet(*port)?;
+        }
+        Ok(connection)
+    }
+
+    fn connect(&self, guest: &Address) -> io::Result<()> {
+        // A listener with a full backlog keeps a Unix socket waiting for as long.
+        set_socket_timeout(&self.fd, Timeout::Send, Some(self.limit))?;
+        match guest {
+            // 2 s at the most (VSOCK_DEFAULT_CONNECT_TIMEOUT, net/vmw_vsock/af_vsock.c).
+            Address::Vsock { cid, port } => {
+                connect(self.fd.as_raw_fd(), &VsockAddr::new(*cid, *port))?;
+            }
+            Address::Unix { path, .. } | Address::Port(path) | Address::Agent(path) => {
+                self.connect_unix(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn connect_unix(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::net::connect(&self.fd, &SocketAddrUnix::new(path)?)?)
+    }
+
+    /// What Firecracker and cloud-hypervisor ask for before they connect to the
+    /// guest (docs/vsock.md of Firecracker: host-initiated connections).
+    fn greet(&mut self, port: u32) -> Result<(), Failure> {
+        self.send(format!("CONNECT {port}\n").as_bytes())?;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while !line.ends_with(b"\n") {
+            // The VMM closes where nobody in the guest listens.
+            self.receive(&mut byte, "reply to CONNECT")?;
+            line.push(byte[0]);
+            if line.len() > MAX_GREETING_BYTES {
+                break;
+            }
+        }
+        if line.starts_with(b"OK ") && line.ends_with(b"\n") {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&line);
+        Err(Failure::Nonsense(format!("CONNECT {port} was replied to by {line:?}")))
+    }
+
+    /// The time that is left, if any is.
+    fn left(&self, what: &'static str) -> Result<Duration, Failure> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        // No timeout is what zero means to the system.
+        if left < Duration::from_micros(1) {
+            return Err(Failure::Silent { what, limit: self.limit });
+        }
+        Ok(left)
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        let what = "room for a frame: the guest does not read";
+        while !bytes.is_empty() {
+            let left = self.left(what)?;
+            let sent = set_socket_timeout(&self.fd, Timeout::Send, Some(left))
+                .and_then(|()| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL));
+            match sent {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(why) => return Err(Failure::Broken(why.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what there is, at least a byte: how many.
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &mut [u8],
+        what: &'static str,
+    ) -> Result<usize, Failure> {
+        loop {
+            let left = self.left(what)?;
+            let received = set_socket_timeout(&self.fd, Timeout::Recv, Some(left))
+                .and_then(|()| rustix::io::read(&self.fd, &mut *bytes));
+            match received {
+                Ok(0) => return Err(Failure::Broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(length) => return Ok(length),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(why) => return Err(Failure::Broken(why.into())),
+            }
+        }
+    }
+
+    /// All must be over within `limit` from now on, if that is sooner.
+    pub(crate) fn hurry(&mut self, limit: Duration) {
+        self.deadline = self.deadline.min(Instant::now() + limit);
+    }
+}

@@ -1,0 +1,74 @@
+//! Exchanges: a notice, and an answer to each request.
+
+use std::time::Duration;
+
+use hosttime::{Answer, FRAME_BYTES, Frame, ROUNDS, Reason};
+use linux::clock::pair;
+use units::OffsetBound;
+
+use crate::connection::Connection;
+use crate::host::HostState;
+use crate::told::{Failure, Told, offset};
+
+/// A guest that has an answer asks again at once, or never.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// More than any guest asks: one that asks for ever is left.
+const MOST_ROUNDS: u32 = 4 * ROUNDS;
+
+/// Answers the requests of one guest.
+pub(crate) fn answer(
+    connection: &mut Connection,
+    host: HostState,
+    reason: Reason,
+) -> Result<Told, Failure> {
+    let mut told: Option<Told> = None;
+    let mut spoken_ns = realtime_ns()?;
+    connection.send(&Frame::Notice(reason).encode())?;
+    for answers in 1..=MOST_ROUNDS {
+        let (request, received_ns, seen) = match request(connection, spoken_ns) {
+            Ok(request) => request,
+            // It has what it wanted.
+            Err(_) if told.is_some() => break,
+            Err(why) => return Err(why),
+        };
+        let before = told.map_or(seen, |told| narrower(told.before, seen));
+        told = Some(Told { before, after: None, answers });
+        spoken_ns = realtime_ns()?;
+        let answer = Answer::to(request, reason, (received_ns, spoken_ns), host.0);
+        connection.send(&Frame::Answer(answer).encode())?;
+        if answers == ROUNDS {
+            connection.hurry(QUIET);
+        }
+    }
+    told.ok_or_else(|| Failure::Nonsense("no request".to_owned()))
+}
+
+/// The next request, when it came, and how far the guest's clock is from ours: it was
+/// sent after `spoken_ns`, and before it was received.
+fn request(
+    connection: &mut Connection,
+    spoken_ns: u64,
+) -> Result<((u64, u64), u64, OffsetBound), Failure> {
+    let mut bytes = [0; FRAME_BYTES];
+    let mut filled = 0;
+    while filled < FRAME_BYTES {
+        filled += connection.receive(&mut bytes[filled..], "request from the guest")?;
+    }
+    let received_ns = realtime_ns()?;
+    match Frame::parse(&bytes) {
+        Ok(Frame::Request { nonce, sent_ns }) => {
+            Ok(((nonce, sent_ns), received_ns, offset(sent_ns, spoken_ns)?))
+        }
+        Ok(_) => Err(Failure::Nonsense("the guest speaks as a host does".to_owned())),
+        Err(why) => Err(Failure::Nonsense(why.to_string())),
+    }
+}
+
+fn narrower(one: OffsetBound, other: OffsetBound) -> OffsetBound {
+    if other.bound_ns < one.bound_ns { other } else { one }
+}
+
+fn realtime_ns() -> Result<u64, Failure> {
+    Ok(pair().map_err(Failure::Broken)?.realtime_ns)
+}

@@ -1,0 +1,36 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod address;
+mod agent;
+mod connection;
+mod exchange;
+mod host;
+mod told;
+
+use std::time::Duration;
+
+use hosttime::Reason;
+
+pub use address::{Address, NotAnAddress, VSOCK_PORT};
+pub use agent::MAX_REPLY_BYTES;
+use connection::Connection;
+pub use host::{HostState, Unusable};
+pub use told::{Failure, Told};
+
+/// Tells one guest, within `limit`.
+///
+/// # Errors
+/// Why it was not told.
+pub fn tell(
+    guest: &Address,
+    host: HostState,
+    reason: Reason,
+    limit: Duration,
+) -> Result<Told, Failure> {
+    let mut connection = Connection::open(guest, limit)?;
+    match guest {
+        Address::Agent(_) => agent::set_time(&mut connection),
+        _ => exchange::answer(&mut connection, host, reason),
+    }
+}
