@@ -29,8 +29,16 @@ pub(crate) fn set_time(connection: &mut Connection) -> Result<Told, Failure> {
     let now_ns = pair().map_err(Failure::Broken)?.realtime_ns;
     let time_ns = now_ns.saturating_add(before.bound_ns);
     let time = json!({ "execute": "guest-set-time", "arguments": { "time": time_ns } });
-    call(connection, &time)?;
-    Ok(Told { before, after: Some(ask_time(connection)?), answers: 1 })
+    let set = call(connection, &time);
+    let after = ask_time(connection)?;
+    let is_set = after.offset_ns.unsigned_abs() < before.offset_ns.unsigned_abs() / 2;
+    match set {
+        // It sets the clock first, and then fails to write the RTC
+        // (qmp_guest_set_time, qga/commands-posix.c).
+        Err(Failure::Refused(_)) if is_set => {}
+        set => _ = set?,
+    }
+    Ok(Told { before, after: Some(after), answers: 1 })
 }
 
 fn ask_time(connection: &mut Connection) -> Result<OffsetBound, Failure> {

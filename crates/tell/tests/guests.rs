@@ -134,8 +134,9 @@ fn nobody_there_is_said() {
     assert!(matches!(told, Err(Failure::Unreachable(_))), "{told:?}");
 }
 
-/// qemu-guest-agent, whose machine's clock is behind by so much: the times that it was set to.
-fn serve(stream: UnixStream, mut behind_ns: u64) -> Vec<u64> {
+/// qemu-guest-agent, whose machine's clock is behind by so much: the times that it was
+/// set to. Without an RTC it then says that it failed.
+fn serve(stream: UnixStream, mut behind_ns: u64, has_rtc: bool) -> Vec<u64> {
     let mut set = Vec::new();
     let mut writer = stream.try_clone().unwrap();
     // What an earlier client did not read.
@@ -153,6 +154,10 @@ fn serve(stream: UnixStream, mut behind_ns: u64) -> Vec<u64> {
             "guest-set-time" => {
                 set.push(command["arguments"]["time"].as_u64().unwrap());
                 behind_ns = 0;
+                if !has_rtc {
+                    writeln!(writer, r#"{{"error": {{"desc": "hwclock failed"}}}}"#).unwrap();
+                    continue;
+                }
                 serde_json::json!({})
             }
             other => panic!("{other}"),
@@ -164,15 +169,17 @@ fn serve(stream: UnixStream, mut behind_ns: u64) -> Vec<u64> {
 
 #[test]
 fn an_agent_sets_a_clock_that_is_wrong_and_no_other() {
-    let (told, set) = with(agent, LIMIT, |stream| serve(stream, 5_000_000_000));
-    let told = told.unwrap();
-    assert_eq!((told.answers, set.len()), (1, 1));
-    let apart_ns = (told.before.offset_ns + 5_000_000_000).unsigned_abs();
-    assert!(apart_ns <= told.before.bound_ns, "{told:?}");
-    let after = told.after.unwrap();
-    assert!(after.offset_ns.unsigned_abs() <= after.bound_ns, "{told:?}");
+    for has_rtc in [true, false] {
+        let (told, set) = with(agent, LIMIT, move |stream| serve(stream, 5_000_000_000, has_rtc));
+        let told = told.unwrap();
+        assert_eq!((told.answers, set.len()), (1, 1));
+        let apart_ns = (told.before.offset_ns + 5_000_000_000).unsigned_abs();
+        assert!(apart_ns <= told.before.bound_ns, "{told:?}");
+        let after = told.after.unwrap();
+        assert!(after.offset_ns.unsigned_abs() <= after.bound_ns, "{told:?}");
+    }
 
-    let (told, set) = with(agent, LIMIT, |stream| serve(stream, 0));
+    let (told, set) = with(agent, LIMIT, |stream| serve(stream, 0, true));
     assert_eq!((told.unwrap().answers, set.len()), (0, 0));
 }
 

@@ -108,7 +108,8 @@ fn remedy(guest: &Address, why: &Failure) -> &'static str {
             "is that the socket of the agent's channel, and may you connect to it?"
         }
         (Address::Agent(_), Failure::Refused(_)) => {
-            "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf"
+            "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf, and \
+             install hwclock there (util-linux-extra)"
         }
         (Address::Agent(_), _) => "is qemu-guest-agent running in the guest?",
         (Address::Vsock { .. }, Failure::Unreachable(_)) => {
