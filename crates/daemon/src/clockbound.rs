@@ -14,7 +14,7 @@ use pvclock::clockbound::{Bound, Counter, Layout, Status};
 use crate::clockbound::counted::Counted;
 use crate::settings::Settings;
 
-mod counted;
+pub(crate) mod counted;
 
 /// How long what a killed daemon left counts: nobody notices disruptions then.
 const VOID_AFTER_NS: u64 = 60_000_000_000;

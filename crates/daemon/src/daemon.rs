@@ -20,6 +20,7 @@ use units::OffsetBound;
 use crate::chronyd::ChronydClient;
 use crate::clockbound::ClockBound;
 use crate::error::DaemonError;
+use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, monotonic_ns};
 use crate::learnt::LearntFile;
 use crate::other_daemons::{self as others, OtherDaemons};
@@ -61,6 +62,7 @@ pub struct Daemon {
     others: OtherDaemons,
     chronyd: ChronydClient,
     clockbound: ClockBound,
+    host_time: HostTimeFile,
     learnt: LearntFile,
     summary: Summary,
     events: Vec<Event>,
@@ -184,7 +186,9 @@ impl Daemon {
         self.store_learnt(false);
         let sample = self.sampler.sample(self.observer.is_gathering());
         self.clockbound.sampled(&sample);
+        self.events.extend(self.host_time.sampled(&sample, &self.settings));
         let mut disruptions = self.observer.observe(sample).disruptions;
+        self.host_time.disrupted(&disruptions);
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.

@@ -8,6 +8,7 @@ pub mod configuration;
 mod daemon;
 mod discovery;
 mod error;
+mod host_time;
 pub mod journal;
 mod kept_clock;
 mod learnt;

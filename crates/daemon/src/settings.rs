@@ -27,6 +27,9 @@ pub struct Settings {
     /// Where the clock's error bound is published for clients of ClockBound,
     /// as [`linux::clockbound::FOLDER`]; nowhere by default, and in no dry run.
     pub clockbound: Option<PathBuf>,
+    /// The file in which the time is published for VMMs; nowhere by default, and in
+    /// no dry run.
+    pub host_time: Option<PathBuf>,
     /// The interval of samples.
     pub interval: Duration,
     /// When to end; never by itself where there is none.
@@ -103,6 +106,7 @@ impl Default for Settings {
             sources: SourceSettings::default(),
             chronyd: ChronydSettings::default(),
             clockbound: None,
+            host_time: None,
             interval: Duration::from_millis(500),
             duration: None,
             dry_run: false,

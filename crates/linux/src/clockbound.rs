@@ -1,15 +1,16 @@
 //! ClockBound's segments as files: mapped by whoever reads the error bound, and
 //! by the one that publishes it.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use pvclock::clockbound::{Bound, Layout, SegmentPage, SegmentReader, SegmentWriter};
 use rustix::fs::OFlags;
 
 use crate::mapping::Mapping;
+use crate::published;
 
 /// The folder that clients look in by default.
 pub const FOLDER: &str = "/var/run/clockbound";
@@ -35,9 +36,7 @@ impl MappedSegment {
 
     fn of(file: &File, is_writable: bool) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        // What we publish, nobody else may change.
-        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
-        if !metadata.is_file() || is_writable && !is_ours {
+        if !metadata.is_file() {
             return Err(ErrorKind::PermissionDenied.into());
         }
         let mapped = Self(Mapping::new(file, is_writable)?);
@@ -85,7 +84,10 @@ impl PublishedSegment {
         let found = Self::found(&path, layout);
         let mapped = match found {
             Some(mapped) => mapped,
-            None => Self::new_file(&path, layout)?,
+            None => {
+                let content = &layout.new_file()[..layout.bytes() as usize];
+                MappedSegment::of(&published::new_file(&path, content)?, true)?
+            }
         };
         let generation = SegmentWriter::new(mapped.page()?, layout).generation();
         Ok(Self { mapped, layout, generation })
@@ -93,26 +95,8 @@ impl PublishedSegment {
 
     /// The segment that is there, if it is a daemon's that could be ours.
     fn found(path: &Path, layout: Layout) -> Option<MappedSegment> {
-        let file = options().open(path).ok()?;
-        let mapped = MappedSegment::of(&file, true).ok()?;
+        let mapped = MappedSegment::of(&published::file(path).ok()?, true).ok()?;
         (mapped.reader().ok()?.layout() == layout).then_some(mapped)
-    }
-
-    /// A new file in the place of whatever is there: complete before it has its
-    /// name, so that no client finds half of it.
-    fn new_file(path: &Path, layout: Layout) -> io::Result<MappedSegment> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        let new = PathBuf::from(name);
-        // What a killed process left.
-        let _ = std::fs::remove_file(&new);
-        let mut file = options().create_new(true).open(&new)?;
-        // Whatever the umask.
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(&layout.new_file()[..layout.bytes() as usize])?;
-        let mapped = MappedSegment::of(&file, true)?;
-        std::fs::rename(&new, path)?;
-        Ok(mapped)
     }
 
     /// Its contents now, as a client reads them.
@@ -134,15 +118,10 @@ impl PublishedSegment {
     }
 }
 
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    let no_link = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    options.read(true).write(true).custom_flags(no_link.bits().cast_signed());
-    options
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use pvclock::clockbound::Status;
 
     use super::*;

@@ -14,6 +14,7 @@ pub mod generations;
 pub mod journal;
 mod mapping;
 pub mod phc;
+mod published;
 pub mod pvclock_page;
 pub mod reread;
 pub mod service_manager;

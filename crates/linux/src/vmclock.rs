@@ -1,6 +1,7 @@
 //! The device through which Linux shows the host's VMClock page.
 
 mod mapped;
+mod published;
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use pvclock::vmclock::VmClockInfo;
 
 pub use mapped::MappedVmClock;
+pub use published::PublishedVmClock;
 
 use crate::reread::read_from_start;
 

@@ -80,7 +80,7 @@ pub(super) const CRATES: &[Row] = &[
     ),
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
-    below_but(6, "daemon", &["vmm", "records", "kvm", "host", "guest", "clock"]),
+    below_but(6, "daemon", &["vmm", "records", "kvm", "tell", "guest", "clock"]),
     top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),

@@ -1,8 +1,9 @@
 //! Layout 3: a time that clients compute from the TSC.
 
 use facts::Sample;
+use linux::clock::Clock;
 use pvclock::clockbound::{Bound, Counter, Fraction, Status};
-use units::Bracket;
+use units::{Bracket, Hertz};
 
 /// Clock sources that count the TSC: where the kernel uses another one, it has
 /// found this one wanting.
@@ -16,7 +17,7 @@ const LONGEST_NS: u64 = 30_000_000_000;
 
 /// The TSC, as samples compare it with CLOCK_MONOTONIC_RAW.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// CLOCK_MONOTONIC_RAW within the TSC, at the beginning and later.
     first: Option<Bracket>,
     middle: Option<Bracket>,
@@ -34,7 +35,7 @@ struct Period {
 
 impl Counted {
     /// Takes a sample of the clocks.
-    pub(super) fn sampled(&mut self, sample: &Sample) {
+    pub(crate) fn sampled(&mut self, sample: &Sample) {
         let is_counted = sample.source.known().is_some_and(|it| TSC_BASED.contains(&it.as_str()));
         let Some(raw) = sample.raw.filter(|_| is_counted) else {
             return *self = Self::default();
@@ -53,12 +54,19 @@ impl Counted {
         }
     }
 
+    /// The rate of the TSC by CLOCK_MONOTONIC_RAW, once it is known.
+    pub(crate) fn rate(&self) -> Option<Hertz> {
+        let period = self.period?;
+        let hz = u128::from(period.cycles) * 1_000_000_000 / u128::from(period.ns);
+        u64::try_from(hz).ok().map(Hertz)
+    }
+
     /// As [`Bound`] of layout 2, of a time computed from the TSC.
     pub(super) fn bound(&mut self, of_system: &Bound) -> Bound {
         if of_system.status == Status::Disrupted {
             *self = Self::default();
         }
-        match realtime_within_tsc() {
+        match within_tsc(Clock::Realtime) {
             Some(realtime) => counted(of_system, self.period.as_ref(), &realtime),
             None => unless_bounded(of_system),
         }
@@ -114,24 +122,23 @@ fn unless_bounded(bound: &Bound) -> Bound {
     Bound { status: if is_disrupted { Status::Disrupted } else { Status::Unknown }, ..*bound }
 }
 
-fn middle(bracket: &Bracket) -> u64 {
+pub(crate) fn middle(bracket: &Bracket) -> u64 {
     bracket.before.midpoint(bracket.after)
 }
 
-/// CLOCK_REALTIME within the TSC, now.
+/// A clock within the TSC, now.
 #[cfg(target_arch = "x86_64")]
-fn realtime_within_tsc() -> Option<Bracket> {
-    use linux::clock::Clock;
+pub(crate) fn within_tsc(clock: Clock) -> Option<Bracket> {
     use linux::counter::{Counter as _, Tsc, is_readable};
     let take = || {
         let before = Tsc.read_ordered();
-        Some(Bracket { before, inner: Clock::Realtime.read_ns()?, after: Tsc.read_ordered() })
+        Some(Bracket { before, inner: clock.read_ns()?, after: Tsc.read_ordered() })
     };
     is_readable().then(|| Bracket::tightest(4, 1_000, take)).flatten()
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn realtime_within_tsc() -> Option<Bracket> {
+pub(crate) fn within_tsc(_clock: Clock) -> Option<Bracket> {
     None
 }
 

@@ -114,6 +114,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Publish the clock's error bound for clients of ClockBound in this folder; nowhere",
         "where it is empty.",
     ], |to, it| set(&mut to.clockbound, path_or_none(it))),
+    option("host-time", "\"\"", &[
+        "On a host of virtual machines: publish the time in this file, such as",
+        "\"/run/parachron/host-time\", by which a VMM writes its guests' VMClock pages.",
+    ], |to, it| set(&mut to.host_time, path_or_none(it))),
     option("vmclock", "\"/dev/vmclock0\"", &["The VMClock page."],
         |to, it| set(&mut to.paths.vmclock, path(it))),
     option("kernel-log", "\"/dev/kmsg\"", &["The kernel's log, for evidence of what happened."],

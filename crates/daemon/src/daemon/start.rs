@@ -17,6 +17,7 @@ use crate::clockbound::ClockBound;
 use crate::configuration;
 use crate::discovery::{self, Found};
 use crate::error::DaemonError;
+use crate::host_time::HostTimeFile;
 use crate::kept_clock::{KeptClock, Simulated, is_unset};
 use crate::learnt::LearntFile;
 use crate::lock;
@@ -41,6 +42,7 @@ impl Daemon {
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let asked = listening(&settings, None, &mut not_used);
         let clockbound = ClockBound::of(&settings, &mut not_used);
+        let host_time = HostTimeFile::of(&settings, &mut not_used);
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
             observer: Observer::new(settings.interval),
@@ -48,6 +50,7 @@ impl Daemon {
             chronyd: ChronydClient::new(&settings.chronyd).map_err(DaemonError::Feed)?,
             clock: clock(&settings),
             clockbound,
+            host_time,
             learnt: LearntFile::new(settings.state_folder.clone()),
             settings,
             sources,
@@ -168,6 +171,10 @@ impl Daemon {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();
             self.clockbound = ClockBound::of(&settings, &mut not_used);
+        }
+        if is_other_clock || settings.host_time != self.settings.host_time {
+            self.host_time = HostTimeFile::default();
+            self.host_time = HostTimeFile::of(&settings, &mut not_used);
         }
         self.lock = if settings.sets_the_clock() { lock.or(self.lock.take()) } else { None };
         self.asked = listening(&settings, self.asked.take(), &mut not_used);

@@ -1,0 +1,236 @@
+//! Publishes this machine's time for its guests, as a VMClock page in a file
+//! (docs/protocols/host-time-file.md): a VMM writes its guests' pages by it.
+
+use std::path::Path;
+
+use disruptions::{Disruption, Kind};
+use facts::Sample;
+use host::vmclock::{
+    GuestCounter, HostTime, Leap, TimeSample, TimeSettings, VmClock, VmClockSettings,
+};
+use keeper::event::{Event, NotUsed};
+use linux::adjtimex::{self, Discipline};
+use linux::clock::Clock;
+use linux::vmclock::PublishedVmClock;
+use pvclock::vmclock::VmClockInfo;
+use pvclock::{Hertz, Nanos, Ticks};
+use units::Bracket;
+
+use crate::clockbound::counted::{Counted, middle, within_tsc};
+use crate::settings::Settings;
+
+/// What no daemon would state: the kernel gives up at it (NTP_PHASE_LIMIT,
+/// include/linux/timex.h), µs.
+const GIVEN_UP_US: i64 = 16_000_000;
+
+/// The file; none where nothing is published, or no more.
+#[derive(Debug, Default)]
+pub(crate) struct HostTimeFile(Option<Published>);
+
+#[derive(Debug)]
+struct Published {
+    file: PublishedVmClock,
+    /// What guests that have mapped it may have seen.
+    marks: (u64, u64),
+    tsc: Counted,
+    /// Once the TSC's rate is known.
+    time: Option<(HostTime, VmClock)>,
+}
+
+impl HostTimeFile {
+    /// What the settings want; or nothing, and why.
+    pub(crate) fn of(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Self {
+        let Some(path) = settings.host_time.as_ref().filter(|_| !settings.dry_run) else {
+            return Self::default();
+        };
+        match Published::open(path) {
+            Ok(published) => Self(Some(published)),
+            Err(why) => {
+                not_used.push(NotUsed { source: name(path), why: why.to_string() });
+                Self::default()
+            }
+        }
+    }
+
+    /// Takes a sample of the clocks, and what happened to them, and publishes the
+    /// time as it is known now. An event where it ends because it cannot be.
+    pub(crate) fn sampled(&mut self, sample: &Sample, settings: &Settings) -> Option<Event> {
+        let published = self.0.as_mut()?;
+        published.tsc.sampled(sample);
+        let rate = published.tsc.rate();
+        let tai = within_tsc(Clock::Tai);
+        let why = published.update(tai, rate, adjtimex::read().ok().as_ref()).err()?.to_string();
+        self.0 = None;
+        let source = settings.host_time.as_deref().map_or_else(String::new, name);
+        Some(Event::SourceUnreachable { source, why })
+    }
+
+    /// What happened to this machine's TSC happened to its guests' as well.
+    pub(crate) fn disrupted(&mut self, disruptions: &[Disruption]) {
+        let disturbs = |kind| {
+            matches!(
+                kind,
+                Kind::Suspend
+                    | Kind::Pause
+                    | Kind::SnapshotRestored
+                    | Kind::Migrated
+                    | Kind::CounterDisrupted
+            )
+        };
+        if disruptions.iter().any(|one| one.kinds.iter().any(disturbs)) {
+            self.0.iter_mut().for_each(Published::disturbed);
+        }
+    }
+}
+
+/// A page with these marks, without the time.
+fn timeless((marker, generation): (u64, u64)) -> VmClockInfo {
+    let nothing = HostTime::new(TimeSettings::new(Hertz(1)));
+    let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
+    VmClock::continued(settings, host, marker, generation, &nothing, Ticks(0)).1.info
+}
+
+fn name(path: &Path) -> String {
+    format!("host time {}", path.display())
+}
+
+impl Published {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let (file, found) = PublishedVmClock::open(path, &timeless((0, 0)))?;
+        let marks = (found.disruption_marker, found.vm_generation);
+        let mut published = Self { file, marks, tsc: Counted::default(), time: None };
+        // Nobody knows what happened since the last one wrote it.
+        published.disturbed();
+        Ok(published)
+    }
+
+    /// No time that was told holds any more, nor is the TSC's rate known.
+    fn disturbed(&mut self) {
+        (self.tsc, self.time) = (Counted::default(), None);
+        self.marks.0 = self.marks.0.wrapping_add(1);
+        // If it fails, so does the update that follows, and is reported.
+        let _ = self.file.write(&timeless(self.marks));
+    }
+
+    /// `tai` is CLOCK_TAI within the TSC.
+    fn update(
+        &mut self,
+        tai: Option<Bracket>,
+        rate: Option<Hertz>,
+        discipline: Option<&Discipline>,
+    ) -> std::io::Result<()> {
+        let Some(tai) = tai else { return Ok(()) };
+        let now = Ticks(middle(&tai));
+        if self.time.is_none() {
+            let Some(rate) = rate else { return Ok(()) };
+            let time = HostTime::new(TimeSettings::new(rate));
+            let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
+            let (marker, generation) = self.marks;
+            let (clock, _) = VmClock::continued(settings, host, marker, generation, &time, now);
+            self.time = Some((time, clock));
+        }
+        let Some((time, clock)) = &mut self.time else { return Ok(()) };
+        let rate = rate.unwrap_or(Hertz(1));
+        time.update(now, discipline.and_then(|it| sample(&tai, rate, it)).as_slice());
+        self.file.write(&clock.update(time, now).info)
+    }
+}
+
+impl Drop for Published {
+    /// Nobody follows the time from now on.
+    fn drop(&mut self) {
+        let _ = self.update(within_tsc(Clock::Tai), self.tsc.rate(), None);
+    }
+}
+
+/// What the kernel's clock says, where its daemon states how far it may be off, and
+/// how many leap seconds there were.
+fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSample> {
+    let error_us = u64::try_from(discipline.max_error_us).ok()?;
+    let is_known = discipline.is_synchronised()
+        && discipline.max_error_us < GIVEN_UP_US
+        && discipline.tai_s != 0;
+    let half_ns = u128::from(tai.width()?) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
+    let error_ns = error_us.checked_mul(1_000)?.checked_add(u64::try_from(half_ns).ok()?)?;
+    let at = Ticks(middle(tai));
+    let leap = match discipline.state {
+        libc::TIME_INS => Leap::Insert,
+        libc::TIME_DEL => Leap::Delete,
+        libc::TIME_OOP => Leap::Inserting,
+        libc::TIME_WAIT => Leap::Inserted,
+        _ => Leap::None,
+    };
+    is_known.then(|| {
+        TimeSample::new(at, Nanos(tai.inner), Nanos(error_ns), discipline.tai_s).with_leap(leap)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use linux::vmclock::MappedVmClock;
+    use pvclock::vmclock::{ClockStatus, CounterId};
+
+    use super::*;
+
+    const KEPT: Discipline = Discipline {
+        state: libc::TIME_OK,
+        offset: 0,
+        frequency: 0,
+        max_error_us: 40,
+        estimated_error_us: 10,
+        status: libc::STA_PLL,
+        tick_us: 10_000,
+        tai_s: 37,
+    };
+    const RATE: Hertz = Hertz(2_000_000_000);
+    const BEGIN_NS: u64 = 1_800_000_037_000_000_000;
+
+    /// CLOCK_TAI, so long after the beginning, of a TSC of 2 GHz.
+    fn tai(after_ns: u64) -> Option<Bracket> {
+        let tsc = 9_000 + 2 * after_ns;
+        Some(Bracket { before: tsc - 100, inner: BEGIN_NS + after_ns, after: tsc + 100 })
+    }
+
+    #[test]
+    fn a_vmm_reads_the_time_within_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host-time");
+        let mut published = Published::open(&path).unwrap();
+        let vmm = MappedVmClock::open(&path).unwrap();
+        let read = || vmm.reader().unwrap().info().unwrap();
+        assert_eq!(read().counter_id, CounterId::INVALID);
+        published.update(tai(0), None, Some(&KEPT)).unwrap();
+        assert_eq!(read().clock_status, ClockStatus::UNKNOWN, "the rate is not known");
+        for second in 0..10 {
+            published.update(tai(second * 1_000_000_000), Some(RATE), Some(&KEPT)).unwrap();
+        }
+        let (info, at_ns) = (read(), 9_500_000_000);
+        assert_eq!(info.clock_status, ClockStatus::SYNCHRONISED);
+        let utc = info.time_at(9_000 + 2 * at_ns).unwrap().utc().unwrap();
+        let truth_ns = (BEGIN_NS + at_ns - 37_000_000_000).cast_signed();
+        assert!(utc.since_1970_ns.abs_diff(truth_ns) <= utc.max_error.0, "{utc:?}");
+        // 40 µs, half of the reading, and half a second at 500 ppm at the most.
+        assert!(utc.max_error.0 < 300_000, "{utc:?}");
+
+        published.disturbed();
+        assert_eq!(read().clock_status, ClockStatus::UNKNOWN);
+        assert_ne!(read().disruption_marker, info.disruption_marker);
+        published.update(tai(0), Some(RATE), Some(&KEPT)).unwrap();
+        published.update(tai(1_000_000_000), Some(RATE), None).unwrap();
+        assert_eq!(read().clock_status, ClockStatus::FREE_RUNNING);
+        drop(published);
+        let _next = Published::open(&path).unwrap();
+        assert_eq!(read().clock_status, ClockStatus::UNKNOWN);
+    }
+
+    #[test]
+    fn a_clock_that_nobody_vouches_for_has_no_time() {
+        let of = |discipline: &Discipline| sample(&tai(0).unwrap(), RATE, discipline);
+        assert_eq!(of(&KEPT).unwrap().max_error, Nanos(40_051));
+        assert_eq!(of(&Discipline { state: libc::TIME_ERROR, ..KEPT }), None);
+        assert_eq!(of(&Discipline { max_error_us: 16_000_000, ..KEPT }), None);
+        assert_eq!(of(&Discipline { tai_s: 0, ..KEPT }), None);
+        let due = Discipline { state: libc::TIME_INS, ..KEPT };
+        assert_eq!(of(&due).unwrap().leap, Leap::Insert);
+    }
+}
