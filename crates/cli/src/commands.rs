@@ -6,6 +6,7 @@ pub(crate) mod clocks;
 mod completions;
 mod doctor;
 mod drift;
+mod export;
 pub(crate) mod helpers;
 mod keep;
 mod lab;
@@ -40,6 +41,7 @@ enum Command {
     Keep(Box<keep::Args>),
     Status(status::Args),
     Tell(tell::Args),
+    Export(export::Args),
     Lab(Box<lab::Args>),
     Capture(capture::Args),
     Completions(completions::Args),
@@ -60,6 +62,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Keep(args) => keep::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Tell(args) => tell::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),

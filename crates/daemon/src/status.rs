@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use keeper::event::{Event, Line};
+use keeper::event::{Event, Line, Summary};
 use keeper::{ClockState, SourceKind, SourceState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct Status {
     pub next: NextStatus,
     /// What happened and what was done about it, the last at the end.
     pub recent: VecDeque<Recent>,
+    /// How often what happened and was done, since it was started.
+    #[serde(default)]
+    pub counts: Summary,
 }
 
 /// The clock, as the daemon and the kernel have it.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use disruptions::{Disruption, Stamped};
 use facts::steering::TimeKeeperKind;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::action::{Cause, Correction, Refusal};
 use crate::policy::Policy;
@@ -194,7 +194,7 @@ pub struct Corrected {
 }
 
 /// What was done in all.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Summary {
     /// How long it ran, s, by CLOCK_MONOTONIC.

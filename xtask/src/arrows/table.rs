@@ -71,6 +71,7 @@ pub(super) const CRATES: &[Row] = &[
     open(4, "records", &["units", "instruments"]),
     pure(4, "disruptions", &["units", "facts", "instruments", "pvclock"]),
     pure(4, "doctor", &["units", "facts", "instruments", "pvclock"]),
+    pure(5, "fleet", &[]),
     top(5, "clock-c", Uses::Only(&["units", "clock"])),
     pure(5, "keeper", &["units", "disruptions", "instruments", "facts", "pvclock"]),
     open(
@@ -80,6 +81,7 @@ pub(super) const CRATES: &[Row] = &[
     ),
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
+    open(6, "exporter", &["facts", "doctor", "inspect", "linux", "sources", "fleet"]),
     below_but(6, "daemon", &["vmm", "records", "kvm", "tell", "guest", "clock"]),
     top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),

@@ -64,12 +64,14 @@ impl Daemon {
                 why,
             }
         });
+        let mut counts = self.summary.clone();
+        counts.ran_s = Instant::now().duration_since(self.begun).as_secs_f64();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             dry_run: self.settings.dry_run,
             at_unix_ns: Clock::Realtime.read_ns(),
-            running_s: Instant::now().duration_since(self.begun).as_secs_f64(),
+            running_s: counts.ran_s,
             clock: ClockStatus {
                 state: view.clock,
                 selected: selected.and_then(|index| Some(self.sources.get(index)?.name.clone())),
@@ -80,6 +82,7 @@ impl Daemon {
             sources: sources.collect(),
             next: next(view.next),
             recent: self.recents.all(),
+            counts,
         }
     }
 }

@@ -173,6 +173,7 @@ mod tests {
                 message: "+2.000 s, selected source ntp a; cause: pause\u{1b}[2J".into(),
             }]
             .into(),
+            counts: keeper::event::Summary::default(),
         };
         let page = page(&status);
         let too_wide = |line: &&str| line.chars().count() > 80 && !line.contains("a-very-long");

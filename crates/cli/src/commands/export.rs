@@ -1,0 +1,176 @@
+//! `parachron export`: this machine's clock for Prometheus.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use daemon::status::Status;
+use daemon::{configuration, status_socket};
+use exporter::Machine;
+use fleet::Snapshot;
+use instruments::duration;
+use linux::wait::{Signals, Wait, Wake};
+
+use crate::error::{CliError, cannot_wait};
+use crate::output;
+
+/// Show this machine's clock to Prometheus.
+///
+/// Prints the metrics once; with --listen serves them at /metrics, and with
+/// --textfile writes them for node_exporter's textfile collector, until Ctrl-C.
+/// What `parachrond` knows is asked at its status socket: the measured offset with
+/// its bound, disruptions, corrections. Without it, chronyd is asked, and else the
+/// kernel's own bound is shown. No root, and no clock is touched.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Serve the metrics here; Ctrl-C ends it
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "127.0.0.1:9975", group = "way")]
+    listen: Option<SocketAddr>,
+
+    /// Write them into this file, which ends with .prom, again and again
+    #[arg(long, value_name = "FILE", group = "way")]
+    textfile: Option<PathBuf>,
+
+    /// How often with --textfile, 1s to 24h
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
+    every: Duration,
+
+    /// Something that trusts this clock runs here; repeatable. Alerts of margins
+    /// are about these
+    #[arg(long, value_name = "NAME", value_parser = consumers())]
+    consumer: Vec<String>,
+
+    /// The daemon's socket: its `status-socket`
+    #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
+    socket: PathBuf,
+
+    /// Print something else than the metrics, and exit
+    #[arg(long, value_enum, group = "way")]
+    print: Option<Printed>,
+}
+
+/// What is printed instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Printed {
+    /// Alert and recording rules for Prometheus
+    Rules,
+    /// The metrics, and those that trust a clock with their limits
+    Tables,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
+}
+
+fn consumers() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(fleet::CONSUMERS.iter().map(|consumer| consumer.name))
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    match (args.print, args.listen, &args.textfile) {
+        (Some(Printed::Rules), ..) => output::text(&fleet::rules())?,
+        (Some(Printed::Tables), ..) => output::text(&tables())?,
+        (None, Some(address), _) => match serve(args, address)? {},
+        (None, None, Some(file)) => write_each(args, file)?,
+        (None, None, None) => output::text(&exporter::exposition(&Scrapes::new(args).one()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Scrapes of this machine.
+struct Scrapes {
+    socket: PathBuf,
+    consumers_here: Vec<String>,
+    machine: Mutex<Machine>,
+}
+
+impl Scrapes {
+    fn new(args: &Args) -> Self {
+        let mut consumers_here = args.consumer.clone();
+        consumers_here.sort();
+        consumers_here.dedup();
+        Self { socket: args.socket.clone(), consumers_here, machine: Mutex::default() }
+    }
+
+    fn one(&self) -> Snapshot {
+        let reply = status_socket::ask(&self.socket).ok();
+        let status: Option<Status> = reply.and_then(|reply| serde_json::from_str(&reply).ok());
+        let mut snapshot = match &status {
+            Some(status) => Snapshot::from(status),
+            // A machine without our daemon is none that lost it.
+            None => {
+                Snapshot { daemon_up: self.socket.exists().then_some(false), ..Snapshot::default() }
+            }
+        };
+        env!("CARGO_PKG_VERSION").clone_into(&mut snapshot.version);
+        snapshot.consumers_here.clone_from(&self.consumers_here);
+        let mut machine = self.machine.lock().unwrap_or_else(|broken| broken.into_inner());
+        machine.add_to(&mut snapshot);
+        snapshot
+    }
+}
+
+fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
+    let failed = |what: &str, why: std::io::Error| CliError::Failed {
+        cause: format!("cannot {what} at {address}: {why}"),
+        remedy: "another address: --listen=127.0.0.1:PORT".into(),
+    };
+    let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
+    let scrapes = Scrapes::new(args);
+    exporter::serve(listener, move || exporter::exposition(&scrapes.one()))
+        .map_err(|why| failed("serve", why))
+}
+
+fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
+    if file.extension().is_none_or(|extension| extension != "prom") {
+        return Err(CliError::Failed {
+            cause: format!("node_exporter does not read {}", file.display()),
+            remedy: "a name that ends with .prom, in its --collector.textfile.directory".into(),
+        });
+    }
+    let scrapes = Scrapes::new(args);
+    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    loop {
+        output::file(file, exporter::textfile(&scrapes.one()))?;
+        if wait.until(Instant::now() + args.every).map_err(cannot_wait)? != Wake::Deadline {
+            return Ok(());
+        }
+    }
+}
+
+/// Both tables, as the guide has them.
+fn tables() -> String {
+    let mut text = String::from("| metric | labels | says |\n| --- | --- | --- |\n");
+    for metric in fleet::METRICS {
+        let labels = metric.labels.join(", ");
+        text += &format!("| `{}` | {labels} | {} |\n", metric.name, metric.help);
+    }
+    text += "\n| consumer | limit, s | beyond it | source |\n| --- | ---: | --- | --- |\n";
+    for it in fleet::CONSUMERS {
+        text += &format!("| {} | {} | {} | {} |\n", it.name, it.limit_s, it.beyond, it.source);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_has_both_tables_and_each_alert() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/fleet.md");
+        let guide = std::fs::read_to_string(path).unwrap();
+        for table in tables().split("\n\n") {
+            assert!(guide.contains(table.trim()), "docs/guide/fleet.md lacks\n{table}");
+        }
+        for alert in fleet::ALERTS {
+            assert!(guide.contains(&format!("\n### {}\n", alert.name)), "{}", alert.name);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A daemon's status as what a fleet's metrics are made of.
+
+use fleet::{Snapshot, Source};
+use keeper::ClockState;
+use serde::Serialize;
+
+use crate::status::Status;
+
+impl From<&Status> for Snapshot {
+    fn from(status: &Status) -> Self {
+        let seconds = |ns: i64| ns as f64 / 1e9;
+        let unsigned = |ns: u64| ns as f64 / 1e9;
+        let (clock, counts) = (&status.clock, &status.counts);
+        let selected = status.sources.iter().find(|one| Some(&one.name) == clock.selected.as_ref());
+        let error = clock.offset_ns.zip(clock.bound_ns);
+        let sources = status.sources.iter().map(|source| Source {
+            name: source.name.clone(),
+            state: word(&source.state),
+            offset_s: source.offset_ns.map(seconds),
+            bound_s: source.bound_ns.map(unsigned),
+            age_s: source.age_s,
+        });
+        let named = |counts: &[(&str, u64)]| {
+            counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        Self {
+            daemon_up: Some(true),
+            synchronised: Some(clock.state != ClockState::Unsynchronised),
+            holdover: Some(clock.state == ClockState::Holdover),
+            offset_s: clock.offset_ns.map(seconds),
+            offset_bound_s: clock.bound_ns.map(unsigned),
+            error_bound_s: error.map(|(offset_ns, bound_ns)| {
+                unsigned(offset_ns.unsigned_abs().saturating_add(bound_ns))
+            }),
+            measured_age_s: selected.and_then(|source| source.age_s),
+            sources: sources.collect(),
+            disruptions: counts.disruptions.clone(),
+            corrections: named(&[
+                ("makestep", counts.makesteps),
+                ("slew", counts.slews),
+                ("step", counts.steps),
+            ]),
+            not_corrected: named(&[("failed", counts.failed), ("refused", counts.refused)]),
+            ..Self::default()
+        }
+    }
+}
+
+/// A state, as every format has it.
+fn word(state: &impl Serialize) -> String {
+    let value = serde_json::to_value(state).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}

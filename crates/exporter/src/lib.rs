@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod exposition;
+mod machine;
+mod serve;
+
+pub use exposition::{CONTENT_TYPE, exposition, textfile};
+pub use machine::Machine;
+pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, serve};

@@ -1,0 +1,64 @@
+//! The server with clients that are slow, wrong, or many.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT};
+
+/// A server of its own, until the test ends.
+fn server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || exporter::serve(listener, || "one 1\n# EOF\n".to_owned()));
+    address
+}
+
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn the_metrics_are_served_and_nothing_else() {
+    let address = server();
+    let scraped = ask(address, SCRAPE);
+    assert!(scraped.starts_with("HTTP/1.1 200 OK\r\n"), "{scraped}");
+    assert!(scraped.contains("application/openmetrics-text; version=1.0.0"), "{scraped}");
+    assert!(scraped.ends_with("one 1\n# EOF\n"), "{scraped}");
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "405"),
+        ("nonsense\r\n\r\n", "400"),
+    ] {
+        let reply = ask(address, request);
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {reply}");
+    }
+    let long = format!("GET /metrics HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(100_000));
+    let mut stream = TcpStream::connect(address).unwrap();
+    // It may be closed before all of it was taken.
+    let _ = stream.write_all(long.as_bytes());
+    let mut reply = String::new();
+    let _ = stream.read_to_string(&mut reply);
+    assert!(!reply.contains("200 OK"), "{reply}");
+}
+
+#[test]
+fn a_thousand_slow_clients_hold_up_none() {
+    let address = server();
+    let slow: Vec<_> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for mut one in &slow {
+        let _ = one.write_all(b"GET /met");
+    }
+    let begun = Instant::now();
+    assert!(ask(address, SCRAPE).contains("one 1"));
+    // It waited for none of them to be given up.
+    assert!(begun.elapsed() < REQUEST_TIMEOUT, "{:?}", begun.elapsed());
+    assert!(slow.len() > MOST_CONNECTIONS);
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
+mod alerts;
+mod consumers;
+mod metrics;
+mod samples;
+mod snapshot;
+
+pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
+pub use consumers::{CONSUMERS, Consumer, consumer, margins};
+pub use metrics::{Kind, METRICS, Metric};
+pub use samples::{Sample, samples};
+pub use snapshot::{Finding, Snapshot, Source};

@@ -1,0 +1,142 @@
+//! The samples of a scrape.
+
+use crate::consumers::margins;
+use crate::metrics::{Metric, named};
+use crate::snapshot::Snapshot;
+
+/// One sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Of this metric.
+    pub metric: &'static Metric,
+    /// Its labels' values, in the metric's order.
+    pub labels: Vec<String>,
+    /// The value, in the metric's unit.
+    pub value: f64,
+}
+
+/// The samples of a machine, those of a metric one after the other.
+pub fn samples(of: &Snapshot) -> Vec<Sample> {
+    let mut all = Samples(Vec::new());
+    all.one("parachron_build_info", &[&of.version], Some(1.0));
+    all.flag("parachron_daemon_up", of.daemon_up);
+    all.flag("parachron_clock_synchronised", of.synchronised);
+    all.flag("parachron_clock_holdover", of.holdover);
+    all.one("parachron_clock_offset_seconds", &[], of.offset_s);
+    all.one("parachron_clock_offset_bound_seconds", &[], of.offset_bound_s);
+    all.one("parachron_clock_error_bound_seconds", &[], of.error_bound_s);
+    all.one("parachron_clock_measured_age_seconds", &[], of.measured_age_s);
+    for (consumer, margin_s) in margins(of) {
+        all.one("parachron_clock_margin_seconds", &[consumer.name], Some(margin_s));
+    }
+    for name in &of.consumers_here {
+        all.one("parachron_clock_consumer_here", &[name], Some(1.0));
+    }
+    all.flag("parachron_kernel_synchronised", of.kernel_synchronised);
+    all.one("parachron_kernel_max_error_seconds", &[], of.kernel_max_error_s);
+    all.one("parachron_clock_frequency_correction_ratio", &[], of.frequency_correction);
+    for source in &of.sources {
+        all.one("parachron_source_state", &[&source.name, &source.state], Some(1.0));
+    }
+    for source in &of.sources {
+        all.one("parachron_source_offset_seconds", &[&source.name], source.offset_s);
+    }
+    for source in &of.sources {
+        all.one("parachron_source_offset_bound_seconds", &[&source.name], source.bound_s);
+    }
+    for source in &of.sources {
+        all.one("parachron_source_age_seconds", &[&source.name], source.age_s);
+    }
+    for (name, counts) in [
+        ("parachron_disruptions_total", &of.disruptions),
+        ("parachron_corrections_total", &of.corrections),
+        ("parachron_corrections_not_made_total", &of.not_corrected),
+    ] {
+        for (label, count) in counts {
+            all.one(name, &[label], Some(*count as f64));
+        }
+    }
+    if let Some(clocksource) = &of.clocksource {
+        all.one("parachron_clocksource_info", &[clocksource], Some(1.0));
+    }
+    all.one("parachron_clock_read_seconds", &[], of.read_s);
+    all.one("parachron_steal_seconds_total", &[], of.steal_s);
+    all.one("parachron_cpus", &[], of.cpus.map(f64::from));
+    for finding in &of.findings {
+        all.one("parachron_finding", &[&finding.rule, &finding.severity], Some(1.0));
+    }
+    all.0
+}
+
+struct Samples(Vec<Sample>);
+
+impl Samples {
+    fn one(&mut self, name: &str, labels: &[&str], value: Option<f64>) {
+        let metric = named(name);
+        debug_assert_eq!((metric.name, metric.labels.len()), (name, labels.len()));
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.0.extend(value.map(|value| Sample { metric, labels, value }));
+    }
+
+    fn flag(&mut self, name: &str, is: Option<bool>) {
+        self.one(name, &[], is.map(|is| f64::from(u8::from(is))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::metrics::METRICS;
+    use crate::snapshot::{Finding, Source};
+
+    fn whole() -> Snapshot {
+        let counts = || BTreeMap::from([("pause".to_owned(), 2)]);
+        Snapshot {
+            version: "1".into(),
+            daemon_up: Some(true),
+            synchronised: Some(true),
+            holdover: Some(false),
+            offset_s: Some(1e-6),
+            offset_bound_s: Some(2e-6),
+            error_bound_s: Some(3e-6),
+            measured_age_s: Some(4.0),
+            kernel_synchronised: Some(true),
+            kernel_max_error_s: Some(1e-3),
+            frequency_correction: Some(-2e-6),
+            sources: vec![Source {
+                name: "ntp a".into(),
+                state: "selected".into(),
+                offset_s: Some(0.0),
+                bound_s: Some(1e-6),
+                age_s: Some(1.0),
+            }],
+            disruptions: counts(),
+            corrections: counts(),
+            not_corrected: counts(),
+            clocksource: Some("tsc".into()),
+            read_s: Some(3e-8),
+            steal_s: Some(1.5),
+            cpus: Some(2),
+            findings: vec![Finding { rule: "slow".into(), severity: "warning".into() }],
+            consumers_here: vec!["ceph".into()],
+        }
+    }
+
+    #[test]
+    fn every_metric_has_a_sample_and_those_of_one_are_together() {
+        let all = samples(&whole());
+        let mut names: Vec<_> = all.iter().map(|sample| sample.metric.name).collect();
+        names.dedup();
+        let expected: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_sample() {
+        let names: Vec<_> =
+            samples(&Snapshot::default()).iter().map(|sample| sample.metric.name).collect();
+        assert_eq!(names, ["parachron_build_info"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! One machine's clock, as it is known now.
+
+use std::collections::BTreeMap;
+
+/// One machine's clock. Offsets are what to add to the clock, s: positive where it is
+/// behind. What is not known is `None`, and has no sample.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    /// Version of the exporter.
+    pub version: String,
+    /// Whether the daemon replies.
+    pub daemon_up: Option<bool>,
+    /// Whether somebody vouches for the clock now.
+    pub synchronised: Option<bool>,
+    /// Whether it is right by what was learnt alone.
+    pub holdover: Option<bool>,
+    /// The clock's offset, and how far from it the truth may be.
+    pub offset_s: Option<f64>,
+    /// That.
+    pub offset_bound_s: Option<f64>,
+    /// The clock is off by this at most.
+    pub error_bound_s: Option<f64>,
+    /// How long ago the best source was measured.
+    pub measured_age_s: Option<f64>,
+    /// What the kernel tells every program: synchronised.
+    pub kernel_synchronised: Option<bool>,
+    /// Its largest error.
+    pub kernel_max_error_s: Option<f64>,
+    /// Its frequency correction, as a ratio.
+    pub frequency_correction: Option<f64>,
+    /// The sources.
+    pub sources: Vec<Source>,
+    /// Disruptions by kind.
+    pub disruptions: BTreeMap<String, u64>,
+    /// Corrections by how: step, slew, makestep.
+    pub corrections: BTreeMap<String, u64>,
+    /// Corrections that were refused, and that failed.
+    pub not_corrected: BTreeMap<String, u64>,
+    /// The kernel's clock source.
+    pub clocksource: Option<String>,
+    /// What reading the clock costs.
+    pub read_s: Option<f64>,
+    /// CPU time that the host gave to others, since boot.
+    pub steal_s: Option<f64>,
+    /// CPUs.
+    pub cpus: Option<u32>,
+    /// What `doctor` found.
+    pub findings: Vec<Finding>,
+    /// Consumers that run here, by name.
+    pub consumers_here: Vec<String>,
+}
+
+/// A time source.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Its state: selected, combined, falseticker and so on.
+    pub state: String,
+    /// Its offset.
+    pub offset_s: Option<f64>,
+    /// The error of that is at most this.
+    pub bound_s: Option<f64>,
+    /// How long ago it was measured.
+    pub age_s: Option<f64>,
+}
+
+/// A finding.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The rule.
+    pub rule: String,
+    /// Its severity: error, warning, note.
+    pub severity: String,
+}
