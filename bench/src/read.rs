@@ -142,8 +142,8 @@ fn print(source: &str, rounds: u32, tsc_hz: u64, contenders: &[Contender<'_>]) -
     }
     println!();
     // What orders a counter read at the least cost on this machine. The next
-    // ordered read waits for the arithmetic of the last (subtract, shift,
-    // multiply, add: 7 cycles), so that 1.05 takes a counter read of 140.
+    // ordered read waits for the arithmetic of the last: docs/measurements/read.md
+    // has what each part costs, and why 1.05 is missed on a fast counter.
     let by_rdtscp = min_of(RDTSCP) < min_of(LFENCE_RDTSC);
     let cheapest = if by_rdtscp { RDTSCP } else { LFENCE_RDTSC };
     let mut bars = vec![

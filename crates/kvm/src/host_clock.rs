@@ -17,6 +17,8 @@ use pvclock::counter::{Counter, Tsc};
 use pvclock::{Nanos, Ticks};
 use units::UnixTime;
 
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
 /// Tries, of which the shortest counts: an interruption seldom hits them all.
 const TRIES: u32 = 5;
 
@@ -76,6 +78,21 @@ fn tai_offset_s(real: u64, tai: u64) -> Option<i32> {
     i32::try_from(seconds).ok().filter(|&seconds| seconds != 0)
 }
 
+/// Whether this host's clock is TSC-based, without which no page is right for all
+/// vCPUs: KVM's condition of a master clock (`gtod_is_based_on_tsc`,
+/// arch/x86/kvm/x86.c). Where Linux gives the TSC up, it changes the clocksource, and KVM
+/// then moves each vCPU's TSC by itself (`kvm_arch_vcpu_load`): a VMM that makes
+/// pages of its own looks again and again, and tells its provider
+/// ([`Event::HostClocksource`](host::Event::HostClocksource)). `None` where it cannot be read.
+pub fn clocksource_is_tsc() -> Option<bool> {
+    Some(is_tsc_based(&std::fs::read_to_string(CLOCKSOURCE).ok()?))
+}
+
+/// Those whose vDSO mode is the TSC's or Hyper-V's page.
+fn is_tsc_based(clocksource: &str) -> bool {
+    matches!(clocksource.trim(), "tsc" | "tsc-early" | "hyperv_clocksource_tsc_page")
+}
+
 /// The random name of this boot (/proc/sys/kernel/random/boot_id), if it can be read:
 /// clocks are held on one boot alone.
 pub fn boot_id() -> Option<String> {
@@ -121,6 +138,13 @@ mod tests {
         assert_eq!(slept_by(5_000_000_000, 1_000, 5_000_009_000, 10_000), 5_000_000_000);
         // A sleep after the boot clock was read is found by the next reading.
         assert_eq!(slept_by(0, 1_000, 1_010, 5_000_001_020), 0);
+    }
+
+    #[test]
+    fn a_host_without_its_tsc_as_clock_is_not_tsc_based() {
+        let known =
+            ["tsc\n", "tsc-early\n", "hyperv_clocksource_tsc_page\n", "hpet\n", "kvm-clock\n"];
+        assert_eq!(known.map(is_tsc_based), [true, true, true, false, false]);
     }
 
     #[test]

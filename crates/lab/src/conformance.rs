@@ -85,6 +85,7 @@ const HYPERV: &[Test] = &[
     any("disabled page", disabled_page::reference_page),
     any("addresses", addresses::of_hyperv),
     any("reserved bits", hyperv::reserved_bits),
+    any("the host's own MSRs", hyperv::host_s_own),
     any("MSRs of others", absent::others_of_hyperv),
 ];
 
@@ -92,10 +93,14 @@ const HYPERV: &[Test] = &[
 const KERNEL_HYPERV: &[Test] = &[
     any("discovery", discovery::discovered),
     any("announced", hyperv::announced),
+    any("frequency MSRs", hyperv::frequencies),
     any("page", hyperv::page),
     any("counter against TSC", hyperv::counter_against_tsc),
     any("counter against page", hyperv::counter_against_page),
     on_machine("monotonic on all vCPUs", machine::hyperv_monotonic),
+    any("clock set", hyperv::clock_set),
+    any("disabled page", disabled_page::reference_page),
+    any("the host's own MSRs", hyperv::host_s_own),
 ];
 
 const NOTHING: &[Test] = &[

@@ -9,17 +9,20 @@ use guest::monotonic::Order;
 use guest::request::Request;
 use guest::source::Source;
 use host::msr::KVM_SYSTEM_TIME_OLD;
+use host::pages::ReferencePage;
 use host::{Event, Kind, VcpuId};
 use pvclock::Nanos;
+use pvclock::hyperv::ReferenceReader;
 use pvclock::kvm_clock::Flags;
 use vmm::Machine;
 
 use crate::bench::{Bench, Provider, started};
-use crate::pages::{reenter_all, time_info};
+use crate::pages::{page, reenter_all, time_info};
 use crate::results::{Check, Findings, Monotonic, Verdict};
 use crate::run::Found;
 use crate::sample::not_run;
 use crate::settings::{LabError, Progress};
+use crate::tsc_offsets::TscOffsets;
 
 /// Reads of one vCPU in one request: well below a second even if all vCPUs share
 /// one physical CPU, for progress and the timeout.
@@ -32,6 +35,10 @@ const INTERLEAVED_MIN: u64 = 1_000;
 /// The error in what the host knows of a TSC's offset, as on machines whose CPUs'
 /// TSCs are not synchronised.
 const TSC_ERROR: Nanos = Nanos(10_000);
+
+/// A host that has lost its TSC withdraws a common page within this: our machine looks
+/// ten times a second.
+const WITHDRAWN: Duration = Duration::from_secs(1);
 
 const EXPECTED: &str = "never backward";
 
@@ -82,8 +89,8 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     for (index, run) in RUNS.iter().enumerate() {
         let part = |done: f64| (index as f64 + done) / RUNS.len() as f64;
         match run.measure(bench, &mut |done| progress.step(&run.name(), part(done))) {
-            Ok(row) => {
-                checks.extend(run.check(&row));
+            Ok((row, check)) => {
+                checks.extend(check);
                 rows.push(row);
             }
             Err(error) => checks.push(not_run(run.name(), EXPECTED.to_owned(), &error)),
@@ -111,30 +118,29 @@ impl Run {
         &self,
         bench: &Bench<'_>,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Monotonic, LabError> {
+    ) -> Result<(Monotonic, Option<Check>), LabError> {
         let mut settings = bench.machine(self.provider, bench.settings.vcpus);
         settings.affinity = linux::cpus::allowed().unwrap_or_default();
         let machine = started(&settings)?;
         self.arrange(&machine)?;
-        let order = read_in_turn(
-            &machine,
-            self.source,
-            self.guarded,
-            Amount { reads: bench.settings.monotonic_reads, time: bench.settings.monotonic_time },
-            progress,
-        )?;
-        Ok(Monotonic {
+        let reads = bench.settings.monotonic_reads;
+        let amount = Amount { reads, time: bench.settings.monotonic_time };
+        let stable = self.is_stable(&machine)?;
+        let order = read_in_turn(&machine, self.source, self.guarded, amount, progress)?;
+        let judged = self.check(&machine, order, stable, amount)?;
+        let row = Monotonic {
             backend: self.provider.backend(),
             setting: self.setting().to_owned(),
             source: self.source.name().to_owned(),
             vcpus: machine.vcpus(),
-            stable: self.is_stable(&machine)?,
+            stable,
             guarded: self.guarded,
             reads: order.reads,
             backward: order.backward,
             worst_ns: order.worst_ns,
             interleaved: order.meetings,
-        })
+        };
+        Ok((row, judged))
     }
 
     fn arrange(&self, machine: &Machine) -> Result<(), LabError> {
@@ -155,12 +161,8 @@ impl Run {
     }
 
     fn is_stable(&self, machine: &Machine) -> Result<bool, LabError> {
-        if self.source != Source::KvmClock {
-            // Hyper-V's page is one for all vCPUs, and invalid if not stable.
-            return Ok(true);
-        }
         for vcpu in 0..machine.vcpus() {
-            if !time_info(machine.ram(), vcpu)?.flags.contains(Flags::TSC_STABLE) {
+            if !is_common(machine, self.source, vcpu)? {
                 return Ok(false);
             }
         }
@@ -169,35 +171,100 @@ impl Run {
 
     /// Without TSC_STABLE and without the guard nothing is guaranteed: the row
     /// shows how often time went backward.
-    fn check(&self, row: &Monotonic) -> Option<Check> {
+    fn check(
+        &self,
+        machine: &Machine,
+        order: Order,
+        stable: bool,
+        amount: Amount,
+    ) -> Result<Option<Check>, LabError> {
         if self.setting != Setting::Stable && !self.guarded {
-            return None;
+            return Ok(None);
         }
-        let verdict = if self.setting == Setting::Stable && !row.stable {
-            Verdict::NotMeasured("the page has no TSC_STABLE on this host".to_owned())
+        let (found, verdict) = if self.setting != Setting::Stable {
+            (found(&order), never_backward(order.backward, order.meetings))
+        } else if stable {
+            judge_stable(machine, self.source, order, amount)?
         } else {
-            never_backward(row.backward, row.interleaved)
+            let why = "the page is not for all vCPUs on this host".to_owned();
+            (found(&order), Verdict::NotMeasured(why))
         };
-        Some(Check {
-            name: self.name(),
-            expected: EXPECTED.to_owned(),
-            found: format!(
-                "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
-                row.backward, row.reads, row.worst_ns, row.interleaved
-            ),
-            verdict,
-        })
+        Ok(Some(Check { name: self.name(), expected: EXPECTED.to_owned(), found, verdict }))
     }
 }
 
+/// Whether a page claims to be right for all vCPUs: kvm-clock's by TSC_STABLE,
+/// Hyper-V's, of which there is one, by being valid.
+fn is_common(machine: &Machine, source: Source, vcpu: usize) -> Result<bool, LabError> {
+    Ok(match source {
+        Source::KvmClock => time_info(machine.ram(), vcpu)?.flags.contains(Flags::TSC_STABLE),
+        _ => {
+            let page: &ReferencePage = page(machine.ram(), Pages::reference_address());
+            ReferenceReader::new(page).info().is_ok()
+        }
+    })
+}
+
+fn found(order: &Order) -> String {
+    format!(
+        "{} of {} reads backward, by at most {} ns; {} directly after another vCPU's",
+        order.backward, order.reads, order.worst_ns, order.meetings
+    )
+}
+
 /// Whether time went backward, if enough reads could show it.
-pub(crate) fn never_backward(backward: u64, interleaved: u64) -> Verdict {
+fn never_backward(backward: u64, interleaved: u64) -> Verdict {
     if backward > 0 || interleaved >= INTERLEAVED_MIN {
         return Verdict::of(backward == 0);
     }
     Verdict::NotMeasured(format!(
         "only {interleaved} reads directly after another vCPU's, of at least {INTERLEAVED_MIN}"
     ))
+}
+
+/// Judges reads of a page that claims to be right for all vCPUs. If they went backward,
+/// the vCPUs' TSCs are read in the same way: a page that is made of TSCs out of step
+/// cannot be in order, and its host has to withdraw it.
+pub(crate) fn judge_stable(
+    machine: &Machine,
+    source: Source,
+    order: Order,
+    amount: Amount,
+) -> Result<(String, Verdict), LabError> {
+    let found = found(&order);
+    if order.backward == 0 {
+        return Ok((found, never_backward(0, order.meetings)));
+    }
+    let tsc = read_in_turn(machine, Source::Tsc, false, amount, &mut |_| {})?;
+    let offsets = TscOffsets::probe()?;
+    let started = Instant::now();
+    let mut withdrawn = false;
+    while !withdrawn && started.elapsed() < WITHDRAWN {
+        std::thread::sleep(WITHDRAWN / 100);
+        reenter_all(machine)?;
+        withdrawn = !is_common(machine, source, 0)?;
+    }
+    let by_tsc = format!(
+        "RDTSC itself: {} of {} reads backward, by at most {} cycles",
+        tsc.backward, tsc.reads, tsc.worst_ns
+    );
+    let verdict = verdict_of_backward(tsc.backward > 0, offsets, withdrawn, &by_tsc);
+    Ok((format!("{found}; {by_tsc}"), verdict))
+}
+
+/// What a common page that went backward shows.
+fn verdict_of_backward(
+    tsc_backward: bool,
+    offsets: TscOffsets,
+    withdrawn: bool,
+    by_tsc: &str,
+) -> Verdict {
+    let moved = offsets == TscOffsets::Moved;
+    if !(withdrawn && (tsc_backward || moved)) {
+        return Verdict::Failed;
+    }
+    let why = if moved { offsets.why().unwrap_or_default() } else { "the vCPUs' TSCs differ" };
+    Verdict::NotMeasured(format!("{why}; {by_tsc}; the page was withdrawn"))
 }
 
 /// How much is read.
@@ -255,5 +322,21 @@ mod tests {
         assert_eq!(never_backward(0, 1_000), Verdict::Passed);
         assert_eq!(never_backward(1, 0), Verdict::Failed);
         assert_eq!(never_backward(1, 1_000), Verdict::Failed);
+    }
+
+    #[test]
+    fn a_page_that_goes_backward_is_excused_only_by_its_tsc_and_if_withdrawn() {
+        use TscOffsets::{Ignored, Kept, Moved};
+        for offsets in [Kept, Ignored, Moved] {
+            for tsc_backward in [false, true] {
+                for withdrawn in [false, true] {
+                    let excused = withdrawn && (tsc_backward || offsets == Moved);
+                    match verdict_of_backward(tsc_backward, offsets, withdrawn, "RDTSC: 5") {
+                        Verdict::NotMeasured(why) => assert!(excused && why.contains("RDTSC: 5")),
+                        verdict => assert!(!excused && verdict == Verdict::Failed),
+                    }
+                }
+            }
+        }
     }
 }

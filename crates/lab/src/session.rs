@@ -82,7 +82,20 @@ impl Experiment {
 impl Session {
     /// About how long it takes.
     pub fn length(&self) -> Duration {
-        self.experiments.iter().map(|one| one.length(&self.settings)).sum()
+        self.turns().iter().map(|(one, _)| one.length(&self.settings)).sum()
+    }
+
+    /// The experiments one after the other, and what runs beside each: agreement
+    /// beside drift, as both sleep but for a reading now and then, of machines and
+    /// pages of their own.
+    fn turns(&self) -> Vec<(Experiment, Option<Experiment>)> {
+        let chosen = |one| self.experiments.contains(&one);
+        let both = chosen(Experiment::Agreement) && chosen(Experiment::Drift);
+        let turns = self.experiments.iter().map(|&one| match one {
+            Experiment::Drift if both => (one, Some(Experiment::Agreement)),
+            _ => (one, None),
+        });
+        turns.filter(|(one, _)| !both || *one != Experiment::Agreement).collect()
     }
 
     /// Runs the experiments. Without a usable KVM those that can run in
@@ -108,24 +121,36 @@ impl Session {
             }
             RanOn::InProcess(_) => None,
         };
-        let (mut experiments, mut not_run) = (Vec::new(), Vec::new());
-        let mut begins = Duration::ZERO;
-        for &experiment in &self.experiments {
-            let mut part = Part { all: self.length(), begins, experiment, session: self, progress };
-            part.step("starting", 0.0);
+        let run = |experiment: Experiment, progress: &mut dyn Progress| {
             let settings = experiment.settings(&settings);
             let result = match ran_on {
-                RanOn::Kvm => run(experiment, &settings, &mut part),
-                RanOn::InProcess(_) => run_in_process(experiment, &settings, host_tsc, &mut part),
+                RanOn::Kvm => run(experiment, &settings, progress),
+                RanOn::InProcess(_) => run_in_process(experiment, &settings, host_tsc, progress),
             };
+            (experiment, result)
+        };
+        let (mut experiments, mut not_run) = (Vec::new(), Vec::new());
+        let mut begins = Duration::ZERO;
+        for (experiment, beside) in self.turns() {
+            let mut part = Part { all: self.length(), begins, experiment, session: self, progress };
+            part.step("starting", 0.0);
+            let (beside, this) = std::thread::scope(|scope| {
+                let beside = beside.map(|beside| scope.spawn(move || run(beside, &mut ())));
+                let this = run(experiment, &mut part);
+                (beside.map(|thread| thread.join().expect("an experiment does not panic")), this)
+            });
             begins += experiment.length(&self.settings);
-            match result {
-                Ok(outcome) => experiments.push(outcome),
-                Err(error) if self.experiments.len() == 1 => {
-                    return Err(SessionError::NotRun { experiment, error });
+            for (experiment, result) in beside.into_iter().chain([this]) {
+                match result {
+                    Ok(outcome) => experiments.push(outcome),
+                    Err(error) if self.experiments.len() == 1 => {
+                        return Err(SessionError::NotRun { experiment, error });
+                    }
+                    Err(error) => not_run.push(NotRun {
+                        experiment: experiment.name().into(),
+                        why: error.to_string(),
+                    }),
                 }
-                Err(error) => not_run
-                    .push(NotRun { experiment: experiment.name().into(), why: error.to_string() }),
             }
         }
         Ok(Report { ran_on, host_tsc_hz: host_tsc.0, boot_ms, experiments, not_run })
@@ -197,6 +222,16 @@ mod tests {
         assert_eq!(Experiment::chosen(&named, false), [Experiment::Cost, Experiment::Drift]);
         assert_eq!(Experiment::chosen(&[], false), Experiment::ALL);
         assert_eq!(Experiment::chosen(&[], true), IN_PROCESS);
+    }
+
+    #[test]
+    fn agreement_runs_beside_drift_and_else_alone() {
+        use Experiment::{Agreement, Cost, Drift};
+        let all = in_process(&[Cost, Agreement, Drift]);
+        assert_eq!(all.turns(), [(Cost, None), (Drift, Some(Agreement))]);
+        assert_eq!(all.length(), Duration::from_secs(12));
+        assert_eq!(in_process(&[Agreement]).turns(), [(Agreement, None)]);
+        assert_eq!(in_process(&[Drift]).turns(), [(Drift, None)]);
     }
 
     #[test]

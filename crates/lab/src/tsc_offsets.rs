@@ -42,6 +42,11 @@ impl TscOffsets {
         }
     }
 
+    /// [`Self::why`] where KVM moves offsets by itself.
+    pub(crate) fn moved(self) -> Option<&'static str> {
+        self.why().filter(|_| self == Self::Moved)
+    }
+
     /// Why a guest's TSC is not where it was set, if that is KVM's doing.
     pub(crate) const fn why(self) -> Option<&'static str> {
         match self {

@@ -1,15 +1,37 @@
-//! A thread that meets the provider's deadlines: a vCPU that never leaves the
-//! guest would not.
+//! A thread that meets the provider's deadlines, which a vCPU that never leaves the
+//! guest would not, and tells it when the host's clock is no longer TSC-based.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host::Event;
+
 use crate::error::MachineError;
+use crate::host_clock;
 use crate::shared::Shared;
 
 /// The shortest time between two deadlines, whatever the configured period.
 const LEAST: Duration = Duration::from_millis(1);
+
+/// How long the provider may think that the host still has its TSC: KVM is told by the
+/// kernel at once (`pvclock_gtod_notify`), a process has to look.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The host's clocksource as last seen: what an experiment tells the provider stands
+/// until it changes.
+struct Clocksource {
+    is_tsc: bool,
+}
+
+impl Clocksource {
+    fn look(&mut self, shared: &Shared, is_tsc: Option<bool>) {
+        if let Some(is_tsc) = is_tsc.filter(|&is_tsc| is_tsc != self.is_tsc) {
+            self.is_tsc = is_tsc;
+            shared.notify(Event::HostClocksource { is_tsc });
+        }
+    }
+}
 
 /// The thread ends when this is dropped.
 #[derive(Debug)]
@@ -21,12 +43,18 @@ pub(crate) struct Alarm {
 impl Alarm {
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, MachineError> {
         let waited_on = Arc::clone(shared);
+        // Before a vCPU runs.
+        let mut clocksource = Clocksource { is_tsc: true };
+        clocksource.look(shared, host_clock::clocksource_is_tsc());
         let thread = std::thread::Builder::new()
             .name("deadlines".to_owned())
             .spawn(move || {
-                while waited_on.wait_for_deadline() {
-                    waited_on.meet_deadline();
-                    std::thread::sleep(LEAST);
+                while let Some(is_due) = waited_on.wait_for_deadline(LOOK) {
+                    if is_due {
+                        waited_on.meet_deadline();
+                        std::thread::sleep(LEAST);
+                    }
+                    clocksource.look(&waited_on, host_clock::clocksource_is_tsc());
                 }
             })
             .map_err(MachineError::Thread)?;
@@ -40,6 +68,38 @@ impl Drop for Alarm {
         if let Some(thread) = self.thread.take() {
             // One that panicked has printed its message.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::{GuestClock, Kind, PerVcpu, VcpuId};
+    use pvclock::Hertz;
+
+    use super::*;
+    use crate::devices::{Devices, Present};
+    use crate::memory::GuestRam;
+    use crate::shared::{Inner, OwnTime};
+
+    #[test]
+    fn a_host_that_gives_its_tsc_up_ends_the_master_clock() {
+        let now = host_clock::read();
+        let clock = GuestClock::new(host::Settings::new(Kind::Kvm, Hertz(1 << 31)), now).unwrap();
+        let devices = Devices::new(&Present::ALL);
+        let inner = Inner::new(Some(clock), devices, OwnTime::starting(now));
+        let shared = Shared::new(GuestRam::new(guest::layout::MEMORY_MIN).unwrap(), inner);
+        shared.notify(Event::VcpuCreated { vcpu: VcpuId(0), tsc_offset: 0 });
+        let why = || shared.with_clock(|clock, _, _| clock.why_per_vcpu()).unwrap();
+        let mut clocksource = Clocksource { is_tsc: true };
+        for (seen, expected) in [
+            (Some(true), None),
+            (Some(false), Some(PerVcpu::HostClocksource)),
+            (None, Some(PerVcpu::HostClocksource)),
+            (Some(true), None),
+        ] {
+            clocksource.look(&shared, seen);
+            assert_eq!(why(), expected, "{seen:?}");
         }
     }
 }

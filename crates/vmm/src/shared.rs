@@ -2,7 +2,7 @@
 //! the machine's own time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use guest::protocol::SharedArea;
 use host::{Event, GuestClock, HostClocks, MsrError, VcpuId};
@@ -113,25 +113,22 @@ impl Shared {
         self.with_clock(action)
     }
 
-    /// Waits for the provider's deadline; `false` at the end.
-    pub(crate) fn wait_for_deadline(&self) -> bool {
+    /// Waits for the provider's deadline, but at most so long, and returns whether it
+    /// has come; `None` at the end.
+    pub(crate) fn wait_for_deadline(&self, at_most: Duration) -> Option<bool> {
+        let started = Instant::now();
         let mut inner = self.lock();
         while !inner.deadlines_ended {
-            let left = inner.deadline().map(|at| at.0.saturating_sub(host_clock::read().boot.0));
-            inner = match left {
-                Some(0) => return true,
-                Some(ns) => {
-                    let waited =
-                        self.deadline_changed.wait_timeout(inner, Duration::from_nanos(ns));
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => {
-                    let waited = self.deadline_changed.wait(inner);
-                    waited.unwrap_or_else(PoisonError::into_inner)
-                }
-            };
+            let left = inner.deadline().map(|at| at.0.saturating_sub(host_clock::boot().0));
+            let rest = at_most.saturating_sub(started.elapsed());
+            let wait = left.map_or(rest, |ns| rest.min(Duration::from_nanos(ns)));
+            if left == Some(0) || rest.is_zero() {
+                return Some(left == Some(0));
+            }
+            let waited = self.deadline_changed.wait_timeout(inner, wait);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        false
+        None
     }
 
     /// Handles the deadline: all vCPUs leave the guest and write their pages on

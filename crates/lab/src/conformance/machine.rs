@@ -9,7 +9,7 @@ use pvclock::steal_time::StealReader;
 use vmm::{Machine, run_delay};
 
 use super::subject::Subject;
-use crate::monotonic::{Amount, never_backward, read_in_turn};
+use crate::monotonic::{Amount, judge_stable, read_in_turn};
 use crate::settings::Result;
 
 /// Reads of the monotonic test: the experiment `monotonic` makes more.
@@ -57,20 +57,14 @@ fn in_turn(subject: &Subject<'_>, machine: &Machine, source: Source) -> Result {
         subject.not_measured(&name, expected, "the page has no TSC_STABLE on this host");
         return Ok(());
     }
-    if source == Source::HyperVPage
-        && let Some(why) = super::hyperv::off_on_this_host(subject)
-    {
-        subject.not_measured(&name, expected, why);
+    if source == Source::HyperVPage && super::hyperv::is_off(subject, &name, expected)? {
         return Ok(());
     }
     let settings = subject.bench.settings;
     let reads = READS.min(settings.monotonic_reads);
     let amount = Amount { reads, time: settings.monotonic_time };
     let order = read_in_turn(machine, source, false, amount, &mut |_| {})?;
-    let found = format!(
-        "{} of {} reads backward, by at most {} ns; {} after another vCPU's",
-        order.backward, order.reads, order.worst_ns, order.meetings
-    );
-    subject.judged(&name, expected, found, never_backward(order.backward, order.meetings));
+    let (found, verdict) = judge_stable(machine, source, order, amount)?;
+    subject.judged(&name, expected, found, verdict);
     Ok(())
 }

@@ -18,7 +18,7 @@ const PASSED_S: [i64; 2] = [180, -180];
 const SOON_NS: u64 = 5 * NANOS_PER_SECOND;
 
 /// The guest's clock by its host.
-fn host_ns(subject: &Subject<'_>) -> Result<u64> {
+pub(super) fn host_ns(subject: &Subject<'_>) -> Result<u64> {
     match (subject.provider_ns(), subject.machine()) {
         (None, Some(machine)) => Ok(machine.kernel_clock()?.clock),
         (ns, _) => Ok(ns.unwrap_or(0)),
@@ -45,15 +45,21 @@ fn check(subject: &Subject<'_>, name: &str, set_ns: u64) -> Result {
     Ok(())
 }
 
+/// Sets the VM's clock, ns.
+pub(super) fn set(subject: &Subject<'_>, clock: u64) -> Result {
+    match subject.machine() {
+        Some(machine) if !subject.is_own() => {
+            machine.set_kernel_clock(&kvm_clock_data { clock, ..Default::default() })?;
+        }
+        _ => subject.host_event(Event::ClockSet { clock: Nanos(clock) }),
+    }
+    Ok(())
+}
+
 pub(super) fn clock(subject: &Subject<'_>) -> Result {
     for set_s in SET_S {
         let clock = set_s * NANOS_PER_SECOND;
-        match subject.machine() {
-            Some(machine) if !subject.is_own() => {
-                machine.set_kernel_clock(&kvm_clock_data { clock, ..Default::default() })?;
-            }
-            _ => subject.host_event(Event::ClockSet { clock: Nanos(clock) }),
-        }
+        set(subject, clock)?;
         check(subject, &format!("clock set to {set_s} s"), clock)?;
     }
     Ok(())
