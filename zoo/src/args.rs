@@ -17,11 +17,16 @@ pub(crate) struct Args {
     /// Run the rows marked as quick
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
+    /// Run what takes long instead, several rows at a time: ten calm minutes of
+    /// `watch`, and for some rows a hundred runs of `drift`
+    #[arg(long, conflicts_with_all = ["quick", "again", "capture"])]
+    pub(crate) long: bool,
     /// Run a row that failed a second time, which then counts: an emulated
     /// machine's clocks suffer from a busy host
     #[arg(long)]
     pub(crate) again: bool,
-    /// Write the latest result of each row to docs/validation/machines.md
+    /// Write the latest result of each row to docs/validation/machines.md, or of
+    /// the long runs to long.md
     #[arg(long)]
     pub(crate) record: bool,
     /// Keep each row's capture in testdata/machines

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::machine::Start;
 use crate::outcome::Failure;
 use crate::packages::{Kernel, Suite};
-use crate::table::{Base, Row, Table};
+use crate::systems;
+use crate::table::{Base, Hypervisor, Row, Table};
 
 /// What all rows are built from.
 #[derive(Debug)]
@@ -37,6 +38,17 @@ impl Workshop {
         let suite = self.table.kernels.get(name);
         let suite = suite.ok_or_else(|| format!("zoo/machines.toml has no kernel {name}"))?;
         Ok(self.suite(suite)?.kernel()?)
+    }
+
+    /// A hypervisor of the table, and the tree that it is in.
+    fn hypervisor(&self, name: &str) -> Result<(&Hypervisor, PathBuf), Failure> {
+        let one = self.table.hypervisors.get(name);
+        let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
+        let tree = match &one.system {
+            Some(system) => systems::tree(&self.table, &self.cache, system)?,
+            None => self.suite(&one.suite)?.tree(name, &one.packages)?,
+        };
+        Ok((one, tree))
     }
 
     /// busybox, static.

@@ -7,6 +7,7 @@ mod chrony;
 mod disruptions;
 mod drift;
 mod image;
+mod intervals;
 mod keep;
 mod leap;
 mod migration;
@@ -65,6 +66,19 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What takes long.
+pub(crate) fn long(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    done: &mut Done,
+) -> Result<(), String> {
+    watching::calm(place.row.truth()?, machine, &mut done.checks)?;
+    if place.row.does.contains(&Deed::Intervals) {
+        intervals::run(place, machine, &mut done.checks)?;
+    }
+    Ok(())
+}
+
 /// Does all of a row's deeds, in their order.
 pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result<(), String> {
     for deed in &place.row.does {
@@ -73,15 +87,18 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Agreement => agreement::run(machine, &agreement::ALL[..1], done)?,
             Deed::Changes => changes::run(machine, checks)?,
             Deed::Chrony => chrony::run(place, machine, checks)?,
-            Deed::Calm => watching::calm(machine, checks)?,
+            Deed::Calm => watching::calm(place.row.truth()?, machine, checks)?,
             Deed::Disruptions | Deed::Image => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,
+            // `--long` does it.
+            Deed::Intervals => {}
             Deed::Keep => keep::run(place, machine, checks)?,
             Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
             Deed::Migration => migration::run(place, machine, checks)?,
+            Deed::Phc => keep::by_phc(machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,

@@ -10,9 +10,11 @@ mod boot;
 mod capture;
 mod checks;
 mod deeds;
+mod drivers;
 mod guard;
 mod initramfs;
 mod line;
+mod long;
 mod machine;
 mod modules;
 mod outcome;
@@ -21,6 +23,7 @@ mod qemu;
 mod qmp;
 mod records;
 mod report;
+mod systems;
 mod table;
 mod tools;
 mod visit;
@@ -78,6 +81,10 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
     let workshop = Workshop { table, cache: args.cache(), programs };
     let folder = tools::target_folder().join("machines");
+    if args.long {
+        let visits = long::run(&workshop, &rows, &folder.join("long"), args)?;
+        return Ok(summary(&visits, args.require));
+    }
     let mut visits = Vec::new();
     for row in &rows {
         let mut visit = visit::visit(&workshop, row, &folder);
@@ -109,13 +116,15 @@ fn record(workshop: &Workshop, folder: &Path) -> Result<(), String> {
         (PAGE, report::page(&setting, &latest, &missing)),
         (KEEP_PAGE, report::keep_page(&setting, &latest)),
     ];
-    for (path, page) in pages {
-        let path = tools::root().join(path);
-        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
-        let written = folder.and_then(|()| fs::write(&path, page));
-        written.map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(())
+    pages.into_iter().try_for_each(|(path, page)| write(path, page))
+}
+
+/// Writes a page of this repository.
+pub(crate) fn write(path: &str, page: String) -> Result<(), String> {
+    let path = tools::root().join(path);
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = folder.and_then(|()| fs::write(&path, page));
+    written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Keeps the capture of a row in testdata/machines, if it has the row's findings.
@@ -152,7 +161,7 @@ fn list(row: &Row) {
 }
 
 /// What became of a row, at once.
-fn print(visit: &Visit, verbose: bool) {
+pub(crate) fn print(visit: &Visit, verbose: bool) {
     let Visit { row: name, took_s, end, .. } = visit;
     match end {
         End::Ran(Ran { done: Done { checks, skipped }, records }) => {

@@ -27,6 +27,11 @@ impl Modules {
         Self { folder: folder.to_owned(), by_name }
     }
 
+    /// One that is elsewhere.
+    pub(crate) fn add(&mut self, name: &str, path: PathBuf) {
+        self.by_name.insert(plain(name), path);
+    }
+
     /// Modules and all their dependencies, in the order to load them.
     pub(crate) fn with_dependencies(
         &self,

@@ -73,8 +73,16 @@ impl Suite {
         }
         fs::create_dir_all(&self.packages)?;
         let line = |source: &String| format!("deb [signed-by={KEYRING}] {source} main\n");
-        fs::write(self.apt.join("sources.list"), sources.iter().map(line).collect::<String>())?;
-        fs::write(self.apt.join("status"), "")
+        let lines: String = sources.iter().map(line).collect();
+        // Written once: apt for another machine may be reading them.
+        for (name, text) in [("sources.list", lines.as_str()), ("status", "")] {
+            let file = self.apt.join(name);
+            if fs::read_to_string(&file).is_ok_and(|known| known == text) {
+                continue;
+            }
+            fs::write(&file, text)?;
+        }
+        Ok(())
     }
 
     /// apt with this suite alone. The unstable suite's mirror may stand still

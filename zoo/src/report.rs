@@ -26,10 +26,7 @@ pub(crate) fn page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str
          held against the truth that the row states. A cell is the number of checks that passed, \
          or of those that did not.",
     );
-    text.push_str("\n| | |\n| --- | --- |\n");
-    for (name, content) in setting {
-        let _ = writeln!(text, "| {name} | {} |", content.replace('|', "\\|"));
-    }
+    setting_table(&mut text, setting);
     matrix(&mut text, visits);
     kernels(&mut text, visits);
     failures(&mut text, visits);
@@ -49,10 +46,7 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
          clock `parachron keep` or `parachrond` keeps, and what this system's clock, from \
          outside, showed then. The machines are emulated, and slow.",
     );
-    text.push_str("\n| | |\n| --- | --- |\n");
-    for (name, content) in setting {
-        let _ = writeln!(text, "| {name} | {} |", content.replace('|', "\\|"));
-    }
+    setting_table(&mut text, setting);
     for Visit { row, at, kernel, end, .. } in visits {
         let End::Ran(ran) = end else { continue };
         let is_kept = |check: &&Check| KEEPING.iter().any(|name| is_of(check, name));
@@ -70,6 +64,45 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         }
     }
     text
+}
+
+/// docs/validation/long.md: what came of the long runs.
+pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit]) -> String {
+    let mut text = String::from("# Long runs in real machines\n\n");
+    paragraph(
+        &mut text,
+        "",
+        "`cargo xtask machines --long --record` writes this page: what `watch` told in ten \
+         minutes of each machine's time in which nothing was caused, and how often `drift`'s \
+         95 % interval held what is true of the reference.",
+    );
+    setting_table(&mut text, setting);
+    for (title, beginning) in [("Ten calm minutes", "watch: "), ("A hundred intervals", "drift: ")]
+    {
+        let _ = write!(text, "\n## {title}\n\n");
+        text.push_str("| row | at, UTC | commit | expected | found | |\n");
+        text.push_str("| --- | --- | --- | --- | --- | --- |\n");
+        for Visit { row, at, commit, end, .. } in visits {
+            let End::Ran(ran) = end else { continue };
+            let of_these = |check: &&Check| check.what.starts_with(beginning);
+            for Check { what, found, passed, .. } in ran.done.checks.iter().filter(of_these) {
+                let (what, found) = (&what[beginning.len()..], found.replace('|', "\\|"));
+                let verdict = if *passed { "right" } else { "**wrong**" };
+                let _ =
+                    writeln!(text, "| {row} | {at} | {commit} | {what} | {found} | {verdict} |");
+            }
+        }
+    }
+    failures(&mut text, visits);
+    skipped(&mut text, visits, &[]);
+    text
+}
+
+fn setting_table(text: &mut String, setting: &[(&str, String)]) {
+    text.push_str("\n| | |\n| --- | --- |\n");
+    for (name, content) in setting {
+        let _ = writeln!(text, "| {name} | {} |", content.replace('|', "\\|"));
+    }
 }
 
 /// Row by command.

@@ -27,6 +27,9 @@ pub(crate) struct Table {
     /// Whole systems, each on a disk of its own, by name.
     #[serde(default)]
     pub(crate) systems: BTreeMap<String, System>,
+    /// Drivers that Debian's kernels leave out, by the names of their modules.
+    #[serde(default)]
+    pub(crate) drivers: BTreeMap<String, Driver>,
     /// Findings that several rows share, by name.
     #[serde(default)]
     findings: BTreeMap<String, Vec<String>>,
@@ -35,19 +38,39 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
 }
 
-/// A hypervisor of packages that are unpacked and not installed.
+/// A hypervisor of packages that are unpacked and not installed, or of a system.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hypervisor {
-    /// The suite of its packages.
+    /// The system whose tree it is in.
+    pub(crate) system: Option<String>,
+    /// Without one: the suite of its packages.
+    #[serde(default)]
     pub(crate) suite: String,
     /// Its packages, all unpacked into one tree.
+    #[serde(default)]
     pub(crate) packages: Vec<String>,
     /// The program in the tree.
     pub(crate) program: String,
+    /// What Xen's control domain has of it beside its tools.
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
     /// Arguments by which it finds its files; `{tree}` is the tree.
     #[serde(default)]
     pub(crate) arguments: String,
+}
+
+/// A driver that Debian's kernels leave out.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Driver {
+    /// The system that has the kernel's headers and source, and a compiler.
+    pub(crate) system: String,
+    /// The source in its tree, and the driver's folder in that.
+    pub(crate) archive: String,
+    pub(crate) folder: String,
+    /// What is built of the folder.
+    pub(crate) makefile: String,
 }
 
 /// A system of installed packages.
@@ -91,7 +114,8 @@ pub(crate) struct Row {
     /// Programs of this system that it takes along, with their libraries.
     #[serde(default)]
     pub(crate) programs: Vec<String>,
-    /// Modules that its init loads, with those they need.
+    /// Modules that its init loads, with those they need; one that is a driver of
+    /// the table is built.
     #[serde(default)]
     pub(crate) modules: Vec<String>,
     /// It has a network on which this machine is 10.0.2.2.
@@ -112,6 +136,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Whether it has a truth.
+    pub(crate) fn has_truth(&self) -> bool {
+        self.truth.is_some()
+    }
+
     /// What is true of it.
     pub(crate) fn truth(&self) -> Result<&Truth, String> {
         self.truth
@@ -173,6 +202,9 @@ pub(crate) enum Deed {
     Disruptions,
     /// `drift` against NTP servers of known error.
     Drift,
+    /// With `--long`: many short runs of `drift` against references of known
+    /// error.
+    Intervals,
     /// The lab's guest image and its report: no Linux.
     Image,
     /// All of the lab's experiments on /dev/kvm.
@@ -181,6 +213,8 @@ pub(crate) enum Deed {
     Migration,
     /// QEMU stops it for a while: 0.3, 2 and 60 s.
     Pauses,
+    /// `keep` by the PTP clock of the host, in a machine that is paused.
+    Phc,
     /// `keep` with two NTP servers, in a machine that is paused.
     Keep,
     /// `keep` with a wrong RTC and a server that is silent.

@@ -148,7 +148,8 @@ impl Observer {
     }
 
     fn reference(&self, sample: &Sample) -> Reference {
-        Reference { cpu: sample.cpu, scale: self.page.scale() }
+        let (scale, no_step_ns) = (self.page.scale(), self.page.no_step_ns());
+        Reference { cpu: sample.cpu, scale, no_step_ns }
     }
 
     /// Ends the observation: what is left is classified without more samples.

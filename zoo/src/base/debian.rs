@@ -12,8 +12,8 @@ use crate::initramfs;
 use crate::machine::Start;
 use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
-use crate::table::{Row, System};
-use crate::tools;
+use crate::table::Row;
+use crate::{systems, tools};
 
 /// The first program, and what it adds to the disk.
 const INIT: &[u8] = include_bytes!("debian.sh");
@@ -30,9 +30,7 @@ const SIZE: &str = "700M";
 
 pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
     let name = row.system.as_ref().ok_or_else(|| "a row of debian has a system".to_owned())?;
-    let system = workshop.table.systems.get(name);
-    let system = system.ok_or_else(|| format!("zoo/machines.toml has no system {name}"))?;
-    let disk = disk(workshop, name, system)?;
+    let disk = disk(workshop, name)?;
     let kernel = workshop.kernel(&row.kernel)?;
     let mut modules: Vec<&str> = MODULES.to_vec();
     modules.extend(row.modules.iter().map(String::as_str));
@@ -76,21 +74,13 @@ fn packaging() -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
 }
 
 /// The disk of a system, made when it is not in the cache.
-fn disk(workshop: &Workshop, name: &str, system: &System) -> Result<PathBuf, Failure> {
-    let folder = workshop.cache.join("systems");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn disk(workshop: &Workshop, name: &str) -> Result<PathBuf, Failure> {
+    let folder = systems::folder(&workshop.cache)?;
     let disk = folder.join(format!("{name}.ext4"));
     if disk.exists() {
         return Ok(disk);
     }
-    println!("making {name} of {}", system.suite);
-    let tree = folder.join(name);
-    if !tree.exists() {
-        let part = folder.join(format!("{name}.part"));
-        let _ = fs::remove_dir_all(&part);
-        bootstrap(workshop, system, &part)?;
-        fs::rename(&part, &tree).map_err(|error| error.to_string())?;
-    }
+    let tree = systems::tree(&workshop.table, &workshop.cache, name)?;
     let part = folder.join(format!("{name}.ext4.part"));
     let _ = fs::remove_file(&part);
     let mut make = Command::new(tools::find_program("mke2fs").unwrap_or("mke2fs".into()));
@@ -100,27 +90,3 @@ fn disk(workshop: &Workshop, name: &str, system: &System) -> Result<PathBuf, Fai
     fs::rename(&part, &disk).map_err(|error| error.to_string())?;
     Ok(disk)
 }
-
-/// A tree of packages as they are after their installation, which takes root.
-fn bootstrap(workshop: &Workshop, system: &System, tree: &Path) -> Result<(), Failure> {
-    let address = workshop.table.suites.get(&system.suite).and_then(|suite| suite.first());
-    let address = address.and_then(|suite| suite.split_once(' '));
-    let (address, suite) =
-        address.ok_or_else(|| format!("zoo/machines.toml has no suite {}", system.suite))?;
-    let package = workshop.suite(MMDEBSTRAP_SUITE)?.unpacked("mmdebstrap")?;
-    let mut command = Command::new("perl");
-    command
-        .arg(package.join("usr/bin/mmdebstrap"))
-        .args(["--quiet", "--variant=minbase", "--aptopt=APT::Sandbox::User \"root\""])
-        .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
-        .arg(format!("--keyring={}", crate::packages::KEYRING))
-        .arg(format!("--include={}", system.packages.join(",")))
-        .arg(suite)
-        .arg(tree)
-        .arg(address);
-    let needs = |why| Unavailable::new(why, "run as root, with Debian's archive reachable");
-    Ok(tools::output_of(&mut command).map(drop).map_err(needs)?)
-}
-
-/// Its mmdebstrap is a script of this system's perl.
-const MMDEBSTRAP_SUITE: &str = "bookworm";

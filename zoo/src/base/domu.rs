@@ -81,24 +81,27 @@ fn add_tools(
     name: &str,
     files: &mut BTreeMap<PathBuf, Vec<u8>>,
 ) -> Result<(), Failure> {
-    let one = workshop.table.hypervisors.get(name);
-    let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
-    let tree = workshop.suite(&one.suite)?.tree(name, &one.packages)?;
+    let (one, tree) = workshop.hypervisor(name)?;
     let libraries = tree.join("usr/lib/x86_64-linux-gnu");
     let linker = libraries.join("ld-linux-x86-64.so.2");
     files.insert("lib64/ld-linux-x86-64.so.2".into(), read(&linker)?);
     // The C library loads it as a thread is cancelled.
     let unlisted = Path::new("lib/x86_64-linux-gnu").join(UNLISTED);
     files.insert(unlisted, read(&libraries.join(UNLISTED))?);
-    for tool in TOOLS {
-        let program = tree.join(&one.program).join(tool);
-        files.insert(Path::new("tools").join(tool), read(&program)?);
+    let tools = TOOLS.map(|tool| (tree.join(&one.program).join(tool), format!("tools/{tool}")));
+    let more = one.files.iter().map(|name| (tree.join(name), name.clone()));
+    for (from, to) in tools.into_iter().chain(more) {
+        files.insert(to.into(), read(&from)?);
         let mut list = Command::new(&linker);
-        list.arg("--library-path").arg(&libraries).arg("--list").arg(&program);
-        let listed = tools::output_of(&mut list)
-            .map_err(|why| Unavailable::new(why, "the package named, in zoo/machines.toml"))?;
-        let paths = listed.lines().filter_map(|line| line.split_once(" => ")?.1.split(' ').next());
-        for path in paths.map(Path::new) {
+        list.arg("--library-path").arg(&libraries).arg("--list").arg(&from);
+        // What is no program of this kind has no libraries.
+        let listed = tools::output_of(&mut list).unwrap_or_default();
+        for line in listed.lines().filter_map(|line| line.split_once(" => ")) {
+            let path = Path::new(line.1.split(' ').next().unwrap_or_default());
+            if !path.starts_with(&tree) {
+                let why = format!("{} needs {}", from.display(), line.0.trim());
+                return Err(Unavailable::new(why, "its package, in zoo/machines.toml").into());
+            }
             let name = path.file_name().unwrap_or_default();
             files.insert(Path::new("lib/x86_64-linux-gnu").join(name), read(path)?);
         }

@@ -23,7 +23,10 @@ xenstored
 xen-init-dom0
 xenconsoled
 stty -F /dev/ttyS1 raw -echo
-xl create -e /domain/settings
+if ! xl create -e /domain/settings; then
+    cat /var/log/xen/*
+    reboot -f
+fi
 # The domain's console, and the only terminal here.
 while [ ! -e /dev/pts/0 ]; do usleep 50000; done
 cat /dev/pts/0 >/dev/ttyS1 &

@@ -12,7 +12,7 @@ use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::Kernel;
 use crate::table::{LAB_IMAGE, Row};
-use crate::{qemu, tools};
+use crate::{drivers, qemu, tools};
 
 /// What every machine has: no device but those of its model and its row.
 const COMMON: &str = "-accel tcg -nodefaults -no-user-config -display none -no-reboot -m 512M \
@@ -61,10 +61,9 @@ pub(super) fn start(
 ) -> Result<Start, Failure> {
     let (program, files) = hypervisor(workshop, row)?;
     let qmp = folder.join("qmp");
-    let mut arguments: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
-    for options in [&files, &boot.options] {
-        arguments.extend(options.split_whitespace().map(str::to_owned));
-    }
+    let words = [&files, COMMON, &boot.options];
+    let words = words.iter().flat_map(|words| words.split_whitespace());
+    let mut arguments: Vec<String> = words.map(str::to_owned).collect();
     let mut named = vec![
         ("-qmp", format!("unix:{},server=on,wait=off", qmp.display())),
         ("-kernel", boot.kernel.display().to_string()),
@@ -121,9 +120,7 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
         let missing = || Unavailable::new(format!("{} is not installed", qemu::PROGRAM), remedy);
         return Ok((program.ok_or_else(missing)?, String::new()));
     };
-    let one = workshop.table.hypervisors.get(name);
-    let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
-    let tree = workshop.suite(&one.suite)?.tree(name, &one.packages)?;
+    let (one, tree) = workshop.hypervisor(name)?;
     let program = tree.join(&one.program);
     // Its libraries are those of this system's QEMU.
     tools::output_of(Command::new(&program).arg("--version"))
@@ -158,7 +155,13 @@ pub(super) fn initrd(
     let names: Vec<&str> = modules.iter().map(String::as_str).collect();
     let modules = match names.as_slice() {
         [] => Vec::new(),
-        names => Modules::below(&kernel.modules).with_dependencies(names)?,
+        names => {
+            let mut all = Modules::below(&kernel.modules);
+            for name in names.iter().filter(|name| workshop.table.drivers.contains_key(**name)) {
+                all.add(name, drivers::module(workshop, name, kernel)?);
+            }
+            all.with_dependencies(names)?
+        }
     };
     let file = folder.join("initrd");
     let dynamic = dynamic.iter().filter_map(|name| tools::find_program(name));

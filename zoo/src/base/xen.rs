@@ -55,9 +55,8 @@ pub(super) fn start(
 
 /// Xen's image, unpacked: QEMU boots an ELF file only.
 fn xen(workshop: &Workshop, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
-    let one = workshop.table.hypervisors.get(name);
-    let one = one.ok_or_else(|| format!("zoo/machines.toml has no hypervisor {name}"))?;
-    let packed = workshop.suite(&one.suite)?.tree(name, &one.packages)?.join(&one.program);
+    let (one, tree) = workshop.hypervisor(name)?;
+    let packed = tree.join(&one.program);
     let output = Command::new("gzip").arg("-dc").arg(&packed).output();
     let image = output.map_err(|error| error.to_string()).and_then(|output| {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -29,16 +29,40 @@ const SERVERS: [&[&str]; 3] = [&[], &["50"], &["0", "50", "0.02"]];
 /// The clocks that run at the rate of the clock source.
 const CLOCKS: [&str; 3] = ["raw", "monotonic", "realtime"];
 
+/// A reference: its option, what it is, how fast it is, ppm.
+pub(super) type Reference = (String, &'static str, f64);
+
+/// The server of which one answer in fifty is wrong.
+pub(super) const WRONG: &str = "one wrong in fifty answers";
+
+/// The servers of a row with a network, which last as long as these, and the PTP
+/// clock of its host, where there is one.
+pub(super) fn references(
+    place: &Place<'_>,
+    machine: &mut Machine,
+) -> Result<(Vec<Server>, Vec<Reference>), String> {
+    let program = place.workshop.programs.join("ntp-server");
+    let wanted = if place.row.network { &SERVERS[..] } else { &[] };
+    let servers = wanted.iter().map(|words| Server::with(&program, words));
+    let servers = servers.collect::<Result<Vec<_>, _>>()?;
+    let names = [("a right server", 0.0), ("one 50 ppm fast", FAST_PPM), (WRONG, 0.0)];
+    let named = servers.iter().zip(names);
+    let named =
+        named.map(|(server, (what, ppm))| (format!("ntp 10.0.2.2:{}", server.port), what, ppm));
+    let mut references: Vec<Reference> = named.collect();
+    if machine.execute("ls /dev")?.lines().any(|name| name == "ptp0") {
+        references.push(("phc /dev/ptp0".to_owned(), "the host's PTP clock", 0.0));
+    }
+    Ok((servers, references))
+}
+
 pub(super) fn run(
     place: &Place<'_>,
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    let program = place.workshop.programs.join("ntp-server");
-    let servers = SERVERS.map(|words| Server::with(&program, words));
-    let servers = servers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<String> =
-        servers.iter().map(|server| format!("ntp 10.0.2.2:{}", server.port)).collect();
+    let (_servers, references) = references(place, machine)?;
+    let names: Vec<&str> = references.iter().map(|(name, ..)| name.as_str()).collect();
     let line = format!(
         "parachron drift --duration 20s --format json --clock {},rtc --{}",
         CLOCKS.join(","),
@@ -57,16 +81,12 @@ pub(super) fn run(
     let report: Result<Value, String> =
         serde_json::from_str(&record.stdout).map_err(|error| format!("drift: {error}"));
     let rtc = (0.0, EXACT_PPM);
-    for (name, (server, fast_ppm)) in names.iter().zip([
-        ("a right server", 0.0),
-        ("one 50 ppm fast", FAST_PPM),
-        ("one wrong in fifty answers", 0.0),
-    ]) {
+    for (name, what, fast_ppm) in &references {
         for (clock, (ppm, known_ppm)) in
             CLOCKS.map(|clock| (clock, truth)).into_iter().chain([("rtc", rtc)])
         {
             let truth = (ppm - fast_ppm, known_ppm);
-            checks.push(holds(&report, clock, (name, server), truth));
+            checks.push(holds(&report, clock, (name, what), truth));
         }
     }
     Ok(())
@@ -101,7 +121,11 @@ fn holds(
 }
 
 /// A clock's frequency error, and its 95 % interval, ppm.
-fn rate(report: &Value, clock: &str, reference: &str) -> Result<(f64, f64, f64), String> {
+pub(super) fn rate(
+    report: &Value,
+    clock: &str,
+    reference: &str,
+) -> Result<(f64, f64, f64), String> {
     let mut pairs = list(&report["pairs"]).iter();
     let pair = pairs.find(|pair| pair["clock"] == clock && pair["reference"] == reference);
     let pair = pair.ok_or_else(|| format!("no {clock} against {reference}"))?;

@@ -2,6 +2,7 @@
 //! a pause the time of day is right again, and the kernel knows how right. An
 //! RTC alone never sets it.
 
+use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -70,6 +71,35 @@ pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> 
     end(machine, checks)
 }
 
+/// No server: the PTP clock that shows the host's time is found without being
+/// named, and the doctor offers it to chronyd.
+pub(super) fn by_phc(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let offered =
+        "parachron doctor --only clock-steered | grep -c 'refclock PHC /dev/ptp0' || true";
+    let found = machine.execute(offered)?;
+    let what = "doctor: clock-steered offers the host's PTP clock as a refclock";
+    checks.push(Check::new(what, format!("in {found} lines"), found != "0"));
+    start(machine, "")?;
+    sleep(CORRECTED);
+    checks.push(right("by the host's PTP clock, at the start", machine)?);
+    machine.pause(PAUSE)?;
+    sleep(CORRECTED);
+    checks.push(right("by the host's PTP clock, stop for 5 s, cont", machine)?);
+    let corrected = machine.execute("grep '\"corrected\"' /tmp/keep || true")?;
+    checks.push(corrected_by(&corrected, "phc /dev/ptp0"));
+    end(machine, checks)
+}
+
+/// All corrections, of which there is one at least, are by one source.
+fn corrected_by(events: &str, source: &str) -> Check {
+    let events = events.lines().map(serde_json::from_str::<serde_json::Value>);
+    let of = |event: serde_json::Value| event["source"].as_str().unwrap_or("none").to_owned();
+    let sources: BTreeSet<String> = events.flatten().map(of).collect();
+    let what = format!("keep: it corrects by {source}");
+    let all = sources.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Check::new(what, &all, all == source)
+}
+
 fn start(machine: &mut Machine, options: &str) -> Result<(), String> {
     let line = format!(
         "parachron keep --format json --min-interval 1s --poll 8s{options} >/tmp/keep \
@@ -121,6 +151,14 @@ fn shown(value: Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_source_or_none_is_wrong() {
+        let event = |source: &str| format!("{{\"event\":\"corrected\",\"source\":\"{source}\"}}\n");
+        assert!(corrected_by(&event("phc a").repeat(2), "phc a").passed);
+        assert!(!corrected_by("", "phc a").passed);
+        assert!(!corrected_by(&(event("phc a") + &event("rtc")), "phc a").passed);
+    }
 
     #[test]
     fn the_kernels_state_is_read_as_busybox_prints_it() {

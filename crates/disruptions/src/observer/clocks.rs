@@ -49,6 +49,8 @@ pub(super) struct Reference {
     pub(super) cpu: Option<u32>,
     /// The rate of the TSC by the kvm-clock page.
     pub(super) scale: Option<Scale>,
+    /// A smaller step of the page is none, ns.
+    pub(super) no_step_ns: u64,
 }
 
 impl Reference {
@@ -123,9 +125,13 @@ impl Clocks {
         self.raw = self.unlearnt();
     }
 
-    /// Under kvm-clock the raw clock counts the page's time, at the page's rate.
-    fn unlearnt(&self) -> LearntRate {
+    /// Under kvm-clock the raw clock counts the page's time, at the page's rate,
+    /// and with its steps.
+    fn unlearnt(&mut self) -> LearntRate {
         let by_page = self.source.as_deref() == Some(KVM_CLOCK);
+        if by_page {
+            self.step_ns = self.step_ns.max(self.reference.no_step_ns as f64);
+        }
         match self.reference.scale.filter(|_| by_page).and_then(Scale::to_hertz) {
             Some(hertz) if hertz.0 > 0 => LearntRate::known(self.step_ns, 1e9 / hertz.0 as f64),
             _ => LearntRate::new(self.step_ns),

@@ -42,6 +42,13 @@ impl Page {
         self.last.map(|page| page.scale)
     }
 
+    /// A step of the source that is no greater is the page's own, ns: none where
+    /// the host has a master clock, whose updates are exact.
+    pub(super) fn no_step_ns(&self) -> u64 {
+        let has_none = self.last.is_some_and(|page| !is_flagged(&page, Flags::TSC_STABLE));
+        if has_none { NO_STEP_WITHOUT_MASTER_NS } else { 0 }
+    }
+
     /// Whether the host reported that it had paused this guest.
     pub(super) fn observe(&mut self, sample: &Sample, noticed: &mut Noticed) -> bool {
         let is_first = !std::mem::replace(&mut self.was_sampled, true);

@@ -1,0 +1,53 @@
+//! Drivers that Debian's kernels leave out, built from Debian's source of the
+//! same kernel, by the compiler and the headers of a system in the cache.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::base::Workshop;
+use crate::outcome::{Failure, Unavailable};
+use crate::packages::Kernel;
+use crate::{systems, tools};
+
+/// Builds in a tree: objtool of Linux 7 needs /proc.
+const BUILD: &str = "mount -t proc proc \"$0/proc\" && \
+    exec chroot \"$0\" make -s -C /usr/src/linux-headers-\"$1\" M=/drivers/\"$2\" modules";
+
+/// The module of a driver for a kernel, built when it is not in the cache.
+pub(crate) fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, Failure> {
+    let driver = workshop.table.drivers.get(name);
+    let driver = driver.ok_or_else(|| format!("zoo/machines.toml has no driver {name}"))?;
+    let version = kernel.modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let kept = workshop.cache.join("drivers").join(&version);
+    let module = kept.join(format!("{name}.ko"));
+    if module.exists() {
+        return Ok(module);
+    }
+    let tree = systems::tree(&workshop.table, &workshop.cache, &driver.system)?;
+    if !tree.join("usr/src").join(format!("linux-headers-{version}")).exists() {
+        let why = format!("{} has no headers of Linux {version}", driver.system);
+        let remedy = "delete the older of the two from the cache";
+        return Err(Unavailable::new(why, remedy).into());
+    }
+    println!("building {name} for Linux {version}");
+    let folder = tree.join("drivers").join(name);
+    let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(cannot)?;
+    let needs = |why| Unavailable::new(why, "run as root, with xz-utils and room on the disk");
+    let depth = driver.folder.split('/').count();
+    let mut extract = Command::new("tar");
+    extract
+        .args(["-xJf", &tree.join(&driver.archive).display().to_string(), "-C"])
+        .arg(&folder)
+        .args([format!("--strip-components={depth}"), driver.folder.clone()]);
+    tools::output_of(&mut extract).map_err(needs)?;
+    fs::write(folder.join("Makefile"), &driver.makefile).map_err(cannot)?;
+    // The mount is gone with its namespace.
+    let mut build = Command::new("unshare");
+    build.args(["--mount", "sh", "-c", BUILD]).arg(&tree).args([version.as_str(), name]);
+    tools::output_of(&mut build).map_err(needs)?;
+    fs::create_dir_all(&kept).map_err(cannot)?;
+    fs::copy(folder.join(format!("{name}.ko")), &module).map_err(cannot)?;
+    Ok(module)
+}
