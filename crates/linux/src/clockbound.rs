@@ -14,6 +14,9 @@ use crate::mapping::Mapping;
 /// The folder that clients look in by default.
 pub const FOLDER: &str = "/var/run/clockbound";
 
+/// Who may do what with a segment: all read it, its owner alone writes.
+const MODE: u32 = 0o644;
+
 /// Attempts to read a segment: microseconds, and its daemon writes it once a
 /// second at most.
 const TRIES: u32 = 100;
@@ -36,7 +39,8 @@ impl MappedSegment {
     fn of(file: &File, is_writable: bool) -> io::Result<Self> {
         let metadata = file.metadata()?;
         // What we publish, nobody else may change.
-        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+        let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid())
+            && metadata.mode() & 0o777 == MODE;
         if !metadata.is_file() || is_writable && !is_ours {
             return Err(ErrorKind::PermissionDenied.into());
         }
@@ -45,7 +49,9 @@ impl MappedSegment {
         if metadata.len() < u64::from(Layout::First.bytes()) {
             return Err(ErrorKind::InvalidData.into());
         }
-        mapped.reader().map(drop)?;
+        if metadata.len() < mapped.reader()?.layout().bytes().into() {
+            return Err(ErrorKind::InvalidData.into());
+        }
         Ok(mapped)
     }
 
@@ -108,7 +114,7 @@ impl PublishedSegment {
         let _ = std::fs::remove_file(&new);
         let mut file = options().create_new(true).open(&new)?;
         // Whatever the umask.
-        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.set_permissions(Permissions::from_mode(MODE))?;
         file.write_all(&layout.new_file()[..layout.bytes() as usize])?;
         let mapped = MappedSegment::of(&file, true)?;
         std::fs::rename(&new, path)?;
@@ -178,6 +184,30 @@ mod tests {
         second.write(&SURE).unwrap();
         assert_eq!(published.write(&Bound::UNKNOWN).unwrap_err().kind(), ErrorKind::AddrInUse);
         assert_eq!(client.read(), Some((LAYOUT, SURE)));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an interpreter does not map files")]
+    fn a_segment_that_others_may_write_or_is_cut_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shm0");
+        let open = || PublishedSegment::open(folder.path(), LAYOUT).unwrap();
+        let file = || std::fs::metadata(&path).unwrap();
+        drop(open());
+        let first = file().ino();
+        drop(open());
+        assert_eq!(file().ino(), first);
+        for mode in [0o666, 0o600] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let before = file().ino();
+            open().write(&SURE).unwrap();
+            assert!(file().ino() != before && file().mode() & 0o777 == MODE);
+        }
+        // Long enough for the shortest layout only.
+        File::options().write(true).open(&path).unwrap().set_len(72).unwrap();
+        assert!(MappedSegment::open(&path).is_err());
+        open().write(&SURE).unwrap();
+        assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(super) fn start(
     let qmp = folder.join("qmp");
     let mut arguments: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
     for options in [&files, &boot.options] {
+        let options = options.replace("{folder}", &folder.display().to_string());
         arguments.extend(options.split_whitespace().map(str::to_owned));
     }
     let mut named = vec![
