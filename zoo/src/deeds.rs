@@ -28,7 +28,7 @@ use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
 
-use service::{beside, moved, stops};
+use service::{beside, chrony_unit, moved, stops};
 pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
@@ -90,6 +90,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::ServiceBesideTimesyncd => beside::run(place, machine, &beside::TIMESYNCD, done)?,
             Deed::ServiceBesideNtpsec => beside::run(place, machine, &beside::NTPSEC, done)?,
             Deed::ServiceBesideNtpdRs => beside::run(place, machine, &beside::NTPD_RS, done)?,
+            Deed::ServiceOfChronyd => chrony_unit::run(place, machine, checks)?,
             Deed::ServiceByPort => stops::by_the_port(place, machine, done)?,
             Deed::ServiceForLong => stops::for_long(place, machine, checks)?,
             Deed::ServiceMoved => moved::run(place, machine, checks)?,

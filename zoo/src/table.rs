@@ -191,6 +191,8 @@ pub(crate) enum Deed {
     Service,
     /// The same beside a chronyd that follows a server.
     ServiceBesideChronyd,
+    /// `parachrond-chrony.service`, after the other was there.
+    ServiceOfChronyd,
     /// Beside systemd-timesyncd.
     ServiceBesideTimesyncd,
     /// Beside ntpd, as NTPsec has it.

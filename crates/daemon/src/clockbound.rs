@@ -123,7 +123,7 @@ impl ClockBound {
         for (layout, segment) in &mut self.segments {
             let bound = match layout {
                 Layout::Counter => self.counted.bound(&bound),
-                Layout::First | Layout::SystemClock => bound,
+                _ => bound,
             };
             segment.write(&bound)?;
         }

@@ -4,6 +4,7 @@
 //! Right is what this system's clock says, read from outside.
 
 pub(crate) mod beside;
+pub(crate) mod chrony_unit;
 mod host;
 mod leap;
 pub(crate) mod moved;

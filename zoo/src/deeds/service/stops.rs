@@ -45,7 +45,7 @@ pub(crate) fn by_the_port(
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
     checks.push(soon_right("by the host's word, at the start", machine)?);
-    let mut output = printed(place, machine, "$OUTPUT")?;
+    let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
     checks.push(each("the host's word, alone", &took, ALONE_S));
     checks.push(super::found_by_the_doctor(place, machine)?);
@@ -70,7 +70,7 @@ pub(crate) fn for_long(
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
     checks.push(soon_right("by the host's word, at the start", machine)?);
-    let mut output = printed(place, machine, "$OUTPUT")?;
+    let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let took = stop(machine, &mut output, 0.0, LONG, || host.notice(Reason::Resumed))?;
     checks.push(each("the host's word, after 10 minutes", &[took], ALONE_S));
     Ok(())
@@ -132,7 +132,7 @@ fn start(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
 fn printed(place: &Place<'_>, machine: &mut Machine, port: &str) -> Result<Output, String> {
     let folder = if place.row.base == Base::Kvm { "output-inside" } else { "output" };
     let output = Output::connect(Path::new(&place.folder.join(folder)))?;
-    machine.execute(&format!("guest-clock print 20 >{port} 2>/tmp/ticks.err &"))?;
+    machine.execute(&format!("(guest-clock print 20 >{port}) 2>/tmp/ticks.err & sleep 1"))?;
     Ok(output)
 }
 
