@@ -56,7 +56,11 @@ pub(super) fn run(
     ));
     // Back to this system's time.
     host.live_at(0, i64::MAX);
-    machine.execute("guest-clock leap none; systemctl restart parachrond")?;
+    machine.execute(&format!(
+        "systemctl stop parachrond; guest-clock leap none; date -u -s @{} >/dev/null; hwclock -w -u; \
+        systemctl start parachrond; sleep 1",
+        now_ns() / 1_000_000_000,
+    ))?;
     host.notice(Reason::Periodic)?;
     checks.push(super::world::soon_right("back in the present", machine)?);
     Ok(())
