@@ -16,6 +16,8 @@ const NOT_SYNCHRONISED: u8 = 3;
 /// How the server's time goes, and how it behaves.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
+    /// Its port of loopback; a free one for 0.
+    pub port: u16,
     /// Its frequency error, ppm: its clock is CLOCK_MONOTONIC scaled by it.
     pub ppm: f64,
     /// How far it is off this machine's time of day at the start, s: a
@@ -56,12 +58,12 @@ pub struct NtpServer {
 }
 
 impl NtpServer {
-    /// Starts one on a free port of loopback.
+    /// Starts one on loopback.
     ///
     /// # Panics
-    /// Loopback gives no socket.
+    /// Loopback does not give that port.
     pub fn start(behaviour: Behaviour) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port of loopback");
+        let socket = UdpSocket::bind(("127.0.0.1", behaviour.port)).expect("a port of loopback");
         // Looks at `over` now and then.
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         let address = socket.local_addr().expect("our own address");

@@ -29,6 +29,7 @@ use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
 
+use service::{beside, chrony_unit, moved, stops};
 pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
@@ -102,7 +103,15 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
-            Deed::ServiceBesideChronyd => service::beside_chronyd(place, machine, checks)?,
+            Deed::ServiceBesideChronyd => beside::run(place, machine, &beside::CHRONYD, done)?,
+            Deed::ServiceBesideTimesyncd => beside::run(place, machine, &beside::TIMESYNCD, done)?,
+            Deed::ServiceBesideNtpsec => beside::run(place, machine, &beside::NTPSEC, done)?,
+            Deed::ServiceBesideNtpdRs => beside::run(place, machine, &beside::NTPD_RS, done)?,
+            Deed::ServiceOfChronyd => chrony_unit::run(place, machine, checks)?,
+            Deed::ServiceByPort => stops::by_the_port(place, machine, done)?,
+            Deed::ServiceForLong => stops::for_long(place, machine, checks)?,
+            Deed::ServiceMoved => moved::run(place, machine, checks)?,
+            Deed::KeepByPtp => stops::by_ptp(place, machine, done)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,

@@ -225,6 +225,23 @@ pub(crate) enum Deed {
     Service,
     /// The same beside a chronyd that follows a server.
     ServiceBesideChronyd,
+    /// `parachrond-chrony.service`, after the other was there.
+    ServiceOfChronyd,
+    /// Beside systemd-timesyncd.
+    ServiceBesideTimesyncd,
+    /// Beside ntpd, as NTPsec has it.
+    ServiceBesideNtpsec,
+    /// Beside ntpd-rs.
+    ServiceBesideNtpdRs,
+    /// By the host's word on a virtio-serial port: 20 stops alone, a leap second,
+    /// 20 stops beside chronyd.
+    ServiceByPort,
+    /// Stopped for ten minutes.
+    ServiceForLong,
+    /// Beside chronyd, in a machine that is saved, restored twice, and moved.
+    ServiceMoved,
+    /// `keep` by `ptp_kvm`: 20 stops, alone and beside chronyd.
+    KeepByPtp,
     /// QEMU saves the machine and puts it back.
     Snapshot,
     /// Suspend to RAM, and wake up.

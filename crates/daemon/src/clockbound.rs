@@ -44,9 +44,9 @@ pub(crate) struct ClockBound {
 
 impl ClockBound {
     /// What the settings want; or nothing, and why.
-    pub(crate) fn of(settings: &Settings, not_used: &mut Vec<NotUsed>) -> Self {
+    pub(crate) fn of(settings: &Settings, is_alone: bool, not_used: &mut Vec<NotUsed>) -> Self {
         let folder = settings.clockbound.as_ref().filter(|_| !settings.dry_run);
-        let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock));
+        let opened = folder.map(|folder| Self::open(folder, &settings.paths.vmclock, is_alone));
         opened.transpose().map(Option::unwrap_or_default).unwrap_or_else(|why| {
             not_used.push(NotUsed { source: SEGMENTS.to_owned(), why: why.to_string() });
             Self::default()
@@ -59,11 +59,12 @@ impl ClockBound {
     }
 
     /// Opens the segments in `folder`. `vmclock` is the page whose disruption
-    /// marker clients compare, if they can read it.
+    /// marker clients compare, if they can read it. `is_alone`: no other process
+    /// runs that publishes as we do.
     ///
     /// # Errors
     /// The system's.
-    fn open(folder: &Path, vmclock: &Path) -> io::Result<Self> {
+    fn open(folder: &Path, vmclock: &Path, is_alone: bool) -> io::Result<Self> {
         match std::fs::create_dir(folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
@@ -80,6 +81,7 @@ impl ClockBound {
                 && segment.read().is_some_and(|bound| {
                     bound.error_ns(now_ns).is_some()
                         && now_ns.saturating_sub(bound.as_of_ns) < LIVE_NS
+                        && !(is_alone && is_ours(&bound))
                 })
         });
         // A client that cannot open the page fails altogether.
@@ -121,7 +123,7 @@ impl ClockBound {
         for (layout, segment) in &mut self.segments {
             let bound = match layout {
                 Layout::Counter => self.counted.bound(&bound),
-                Layout::First | Layout::SystemClock => bound,
+                _ => bound,
             };
             segment.write(&bound)?;
         }
@@ -134,6 +136,13 @@ impl Drop for ClockBound {
     fn drop(&mut self) {
         let _ = self.write(Known::Nothing);
     }
+}
+
+/// Whether we state what this says: ClockBound's own daemon has its drift from
+/// chronyd's rate, and lets a bound count for 1000 s (its docs/PROTOCOL.md).
+fn is_ours(bound: &Bound) -> bool {
+    let lasts_ns = bound.void_after_ns.saturating_sub(bound.as_of_ns);
+    (bound.max_drift_ppb, lasts_ns) == (MAX_DRIFT_PPB, VOID_AFTER_NS)
 }
 
 /// What is known of the system's clock, as of CLOCK_MONOTONIC_COARSE, which is

@@ -10,7 +10,7 @@ use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
 use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Summary};
-use keeper::{Action, Cause, Correction, Keeper, SystemClock};
+use keeper::{Action, Cause, Correction, Keeper, Known, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
@@ -31,6 +31,9 @@ use crate::status::Recents;
 use crate::status_socket::StatusSocket;
 
 mod carried_out;
+
+/// Samples that come more often than this need no looks between them.
+const GLANCES_FROM: Duration = Duration::from_millis(300);
 
 /// What chronyd is fed through, in events.
 const FEED: &str = "chronyd's reference clock";
@@ -107,6 +110,8 @@ impl Daemon {
             if !self.wait(&mut wait, &mut tokens, deadline, &mut log)? {
                 break;
             }
+            // What comes early is followed up at once.
+            next = next.min(Instant::now());
         }
         self.store_learnt(true);
         self.events.drain(..).map(line).for_each(&mut log);
@@ -128,8 +133,12 @@ impl Daemon {
         deadline: Instant,
         log: &mut impl FnMut(Line),
     ) -> Result<bool, DaemonError> {
+        // A pause that ends just after a sample is seen at half the time.
+        let half = deadline.saturating_duration_since(Instant::now()) / 2;
+        let mut glance = self.has_cheap_clock().then(|| deadline.checked_sub(half)).flatten();
         loop {
-            match wait.until(deadline).map_err(DaemonError::Wait)? {
+            match wait.until(glance.unwrap_or(deadline)).map_err(DaemonError::Wait)? {
+                Wake::Deadline if glance.take().is_some() && !self.has_moved() => {}
                 // A flood of messages does not keep it from its samples.
                 Wake::Readable(token)
                     if Some(token) == tokens.host && Instant::now() < deadline =>
@@ -155,6 +164,24 @@ impl Daemon {
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }
         }
+    }
+
+    /// Whether a clock of the host says what a pause has cost, at the price of a
+    /// read.
+    fn has_cheap_clock(&self) -> bool {
+        self.settings.interval >= GLANCES_FROM && self.sources.iter().any(Source::is_cheap)
+    }
+
+    /// Whether the clock, which was right, has been left behind or set.
+    fn has_moved(&mut self) -> bool {
+        let Known::Within { offset: known, .. } = self.keeper.known(monotonic_ns()) else {
+            return false;
+        };
+        let seen = self.sources.iter_mut().find_map(Source::glance);
+        let moved_ns = |seen: OffsetBound| {
+            seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
+        };
+        seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
     }
 
     /// A sample, and what follows from it. Lines are held back while evidence

@@ -134,6 +134,18 @@ pub(crate) fn ntpd_unit(case: &Case<'_>) -> &'static str {
     }
 }
 
+/// Give ntpd a table of leap seconds, from which it sets the TAI offset.
+pub(crate) fn ntpd_leapfile(case: &Case<'_>) -> Remedy {
+    let unit = ntpd_unit(case);
+    let conf = if unit == "ntpsec" { "/etc/ntpsec/ntp.conf" } else { "/etc/ntp.conf" };
+    let line = "leapfile /usr/share/zoneinfo/leap-seconds.list";
+    Remedy::command(
+        "Name the table of leap seconds, of the package tzdata.",
+        format!("echo '{line}' | sudo tee -a {conf} && sudo systemctl restart {unit}"),
+    )
+    .changes("ntpd's configuration; not where its sources smear leap seconds")
+}
+
 /// Take Hyper-V's time synchronisation away from the kernel, as some databases'
 /// guides advise.
 pub(crate) fn unbind_hyperv_sync() -> Remedy {

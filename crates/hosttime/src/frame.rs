@@ -1,6 +1,6 @@
 //! Frames as bytes and as values.
 
-use core::fmt;
+use units::Malformed;
 
 /// Length of a frame.
 pub const FRAME_BYTES: usize = 56;
@@ -16,6 +16,7 @@ const UNKNOWN_TAI: i16 = i16::MIN;
 
 /// A frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Frame {
     /// The host: ask me for the time.
     Notice(Reason),
@@ -32,6 +33,7 @@ pub enum Frame {
 
 /// Why the host speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// It does so now and then.
     Periodic,
@@ -47,6 +49,7 @@ pub enum Reason {
 
 /// What a host's clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scale {
     /// UTC.
     Utc,
@@ -56,6 +59,7 @@ pub enum Scale {
 
 /// The leap second at the end of the UTC day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Leap {
     /// None.
     None,
@@ -82,6 +86,7 @@ pub struct HostClock {
 
 /// A host's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Answer {
     /// Why the host spoke.
     pub reason: Reason,
@@ -96,23 +101,6 @@ pub struct Answer {
     /// The host's clock.
     pub clock: HostClock,
 }
-
-/// Bytes that are no frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed {
-    /// The field.
-    pub field: &'static str,
-    /// What it contains.
-    pub found: u64,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a frame's {} is {:#x}", self.field, self.found)
-    }
-}
-
-impl core::error::Error for Malformed {}
 
 impl Answer {
     /// The host's answer to a request, whose nonce and time it repeats.
@@ -163,7 +151,7 @@ impl Frame {
         let at = |at: usize, length: usize| {
             bytes[at..at + length].iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
         };
-        let wrong = |field, found| Err(Malformed { field, found });
+        let wrong = |field, found| Err(malformed(field, found));
         if bytes[..4] != MAGIC {
             return wrong("magic number", at(0, 4));
         }
@@ -213,6 +201,10 @@ impl Frame {
     }
 }
 
+fn malformed(field: &'static str, found: u64) -> Malformed {
+    Malformed::new("a frame", field, found)
+}
+
 fn reason(found: u8) -> Result<Reason, Malformed> {
     match found {
         0 => Ok(Reason::Periodic),
@@ -220,7 +212,7 @@ fn reason(found: u8) -> Result<Reason, Malformed> {
         2 => Ok(Reason::Restored),
         3 => Ok(Reason::Migrated),
         4 => Ok(Reason::ColdBoot),
-        found => Err(Malformed { field: "reason", found: found.into() }),
+        found => Err(malformed("reason", found.into())),
     }
 }
 

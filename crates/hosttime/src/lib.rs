@@ -31,9 +31,10 @@ mod frame;
 mod guest;
 mod measured;
 
-pub use frame::{Answer, FRAME_BYTES, Frame, HostClock, Leap, MAGIC, Malformed, Reason, Scale};
+pub use frame::{Answer, FRAME_BYTES, Frame, HostClock, Leap, MAGIC, Reason, Scale};
 pub use guest::{Guest, Heard, MIN_INTERVAL_NS, ROUNDS, TIMEOUT_NS};
 pub use measured::{EARLIEST_NS, LONGEST_DELAY_NS, Refused};
+pub use units::Malformed;
 
 #[cfg(test)]
 extern crate std;

@@ -6,8 +6,9 @@
 //!
 //! Each history is made from its number: which sources there are, which of
 //! them lie in concert and by how much, how wrong the clock is at the start, how
-//! fast its oscillator is, and then pauses that are detected or not, outages, lies that change. The
-//! host lies with all of its faces, its RTC included.
+//! fast its oscillator is, and then pauses that are detected or not, outages, lies
+//! that change, an RTC that the kernel writes. The host lies with all of its faces,
+//! its RTC included.
 //!
 //! `PARACHRON_HISTORIES=1000000 cargo test --release -p parachron-keeper --test
 //! never_worse` runs as many; a failure names the history.
@@ -118,7 +119,7 @@ fn lie(machine: &mut Machine, fleet: &Fleet, by_ns: i64) {
 
 /// One thing that happens.
 fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
-    match random.below(6) {
+    match random.below(7) {
         0 => machine.samples(random.below(150)),
         1 | 2 => {
             let for_ns = (1_000_000 << random.below(26)) + random.below(1000) * 1_000_000;
@@ -133,6 +134,12 @@ fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
         4 => {
             let index = random.below(machine.sources.len() as u64) as usize;
             machine.sources[index].is_unreachable ^= true;
+        }
+        // The kernel writes the RTC.
+        5 => {
+            let error_ns = machine.clock.error_ns();
+            let clocks = machine.sources.iter_mut().filter(|one| one.kind == SourceKind::Rtc);
+            clocks.for_each(|rtc| rtc.lie_ns = error_ns);
         }
         // The network is down, or up again.
         _ => {
@@ -168,6 +175,12 @@ fn run(history: u64) -> Result<(usize, usize), String> {
     let policy = Policy::default();
     let drift_ppm = if random.one_in(2) { 0 } else { random.below(401) as i64 - 200 };
     let mut machine = Machine::new(policy.clone(), &fleet.sources, drift_ppm, history);
+    // It holds another time than the clock's, and is honest all the same.
+    if random.one_in(2) {
+        let by_ns = random.lie_ns();
+        let clocks = machine.sources.iter_mut().filter(|one| one.kind == SourceKind::Rtc);
+        clocks.for_each(|rtc| rtc.lie_ns = by_ns);
+    }
     let by_ns = random.lie_ns();
     lie(&mut machine, &fleet, by_ns);
     // How wrong a clock is, an RTC alone cannot show: it shows by how much more.

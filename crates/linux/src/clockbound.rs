@@ -44,7 +44,9 @@ impl MappedSegment {
         if metadata.len() < u64::from(Layout::First.bytes()) {
             return Err(ErrorKind::InvalidData.into());
         }
-        mapped.reader().map(drop)?;
+        if metadata.len() < mapped.reader()?.layout().bytes().into() {
+            return Err(ErrorKind::InvalidData.into());
+        }
         Ok(mapped)
     }
 
@@ -120,7 +122,8 @@ impl PublishedSegment {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use pvclock::clockbound::Status;
 
@@ -157,6 +160,30 @@ mod tests {
         second.write(&SURE).unwrap();
         assert_eq!(published.write(&Bound::UNKNOWN).unwrap_err().kind(), ErrorKind::AddrInUse);
         assert_eq!(client.read(), Some((LAYOUT, SURE)));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an interpreter does not map files")]
+    fn a_segment_that_others_may_write_or_is_cut_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shm0");
+        let open = || PublishedSegment::open(folder.path(), LAYOUT).unwrap();
+        let file = || std::fs::metadata(&path).unwrap();
+        drop(open());
+        let first = file().ino();
+        drop(open());
+        assert_eq!(file().ino(), first);
+        for mode in [0o666, 0o600] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let before = file().ino();
+            open().write(&SURE).unwrap();
+            assert!(file().ino() != before && file().mode() & 0o777 == 0o644);
+        }
+        // Long enough for the shortest layout only.
+        File::options().write(true).open(&path).unwrap().set_len(72).unwrap();
+        assert!(MappedSegment::open(&path).is_err());
+        open().write(&SURE).unwrap();
+        assert_eq!(MappedSegment::open(&path).unwrap().read(), Some((LAYOUT, SURE)));
     }
 
     #[test]

@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+/// World-readable, and only ours to write.
+const MODE: u32 = 0o644;
+
 /// The file that is there, to be written on, as others have it mapped: what we
 /// publish, nobody else may change.
 pub(crate) fn file(path: &Path) -> io::Result<File> {
     let file = options().open(path)?;
     let metadata = file.metadata()?;
-    let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+    let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid())
+        && metadata.mode() & 0o777 == MODE;
     if metadata.is_file() && is_ours { Ok(file) } else { Err(ErrorKind::PermissionDenied.into()) }
 }
 
@@ -26,7 +30,7 @@ pub(crate) fn new_file(path: &Path, content: &[u8]) -> io::Result<File> {
     let _ = std::fs::remove_file(&new);
     let mut file = options().create_new(true).open(&new)?;
     // Whatever the umask.
-    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.set_permissions(Permissions::from_mode(MODE))?;
     file.write_all(content)?;
     std::fs::rename(&new, path)?;
     Ok(file)

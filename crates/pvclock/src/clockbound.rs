@@ -35,5 +35,6 @@
 mod page;
 mod segment;
 
-pub use page::{Bound, Counter, Fraction, Layout, Malformed, SegmentPage, Status};
+pub use page::{Bound, Counter, Fraction, Layout, SegmentPage, Status};
 pub use segment::{SegmentReader, SegmentWriter};
+pub use units::Malformed;

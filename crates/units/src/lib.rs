@@ -8,10 +8,12 @@
 
 mod bracket;
 pub mod calendar;
+mod malformed;
 mod quantity;
 mod reading;
 
 pub use bracket::Bracket;
+pub use malformed::Malformed;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
 pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeInterval, TimeReading};
 

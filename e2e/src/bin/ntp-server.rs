@@ -3,8 +3,8 @@
 //! not end it: with them goes the pipe. A number in a line there steps its
 //! clock by so many seconds.
 //!
-//! `ntp-server [PPM [ONE_OF SECONDS]]`: its clock is fast by so much, and one
-//! answer of so many is wrong by so many seconds.
+//! `ntp-server [:PORT] [PPM [ONE_OF SECONDS]]`: its clock is fast by so much, and
+//! one answer of so many is wrong by so many seconds.
 
 use std::io::{self, BufRead as _};
 
@@ -13,7 +13,10 @@ use e2e::ntp_server::{Behaviour, NtpServer};
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let behaviour = behaviour(&words).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "usage: ntp-server [PPM [ONE_OF SECONDS]]")
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "usage: ntp-server [:PORT] [PPM [ONE_OF SECONDS]]",
+        )
     })?;
     let server = NtpServer::start(behaviour);
     println!("{}", server.name());
@@ -26,6 +29,10 @@ fn main() -> io::Result<()> {
 }
 
 fn behaviour(words: &[String]) -> Option<Behaviour> {
+    let (port, words) = match words.split_first() {
+        Some((first, rest)) if first.starts_with(':') => (first[1..].parse().ok()?, rest),
+        _ => (0, words),
+    };
     let ppm = words.first().map_or(Some(0.0), |word| word.parse().ok())?;
     let wrong_one_of = match words {
         [] | [_] => None,
@@ -34,7 +41,7 @@ fn behaviour(words: &[String]) -> Option<Behaviour> {
         }
         _ => return None,
     };
-    Some(Behaviour { ppm, wrong_one_of, ..Behaviour::default() })
+    Some(Behaviour { port, ppm, wrong_one_of, ..Behaviour::default() })
 }
 
 #[cfg(test)]
@@ -48,7 +55,9 @@ mod tests {
         assert_eq!(of("").unwrap().ppm, 0.0);
         assert_eq!(of("50").unwrap().ppm, 50.0);
         assert_eq!(of("0 50 0.02").unwrap().wrong_one_of, Some((50, 0.02)));
-        for wrong in ["x", "0 50", "0 0 1", "0 1 2 3"] {
+        let privileged = of(":123 5").unwrap();
+        assert_eq!((privileged.port, privileged.ppm), (123, 5.0));
+        for wrong in [":", ":x", "x", "0 50", "0 0 1", "0 1 2 3"] {
             assert!(of(wrong).is_none(), "{wrong}");
         }
     }

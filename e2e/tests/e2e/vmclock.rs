@@ -15,6 +15,7 @@ use sources::{Source, VmClockSource, now};
 pub(crate) const CASES: &[Case] = &[
     Case { name: "drift_against_a_vmclock_page", needs: &[], run: drift_against_a_page },
     Case { name: "drift_refuses_an_unreliable_page", needs: &[], run: drift_refuses },
+    Case { name: "keep_sees_a_pause_between_two_samples", needs: &[], run: sees_between_samples },
     Case { name: "vmclock_page_gives_the_offset", needs: &[], run: gives_the_offset },
 ];
 
@@ -97,6 +98,33 @@ fn drift_refuses(program: &Program) {
     assert_eq!(said.code, Some(2), "{}", said.out);
     let told = "magic number 0x00000000 is not this page's";
     assert!(said.err.contains(told) && said.err.contains("\n  try: "), "{}", said.err);
+}
+
+/// Samples each 4 s: the page moves just after the second one, and is looked at
+/// before the third.
+fn sees_between_samples(program: &Program) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, later) = (folder.path().join("vmclock"), folder.path().join("later"));
+    write_page(&path, 0, 0.0, ClockStatus::SYNCHRONISED);
+    let option = format!("--vmclock={}", path.display());
+    let moves = std::thread::spawn(move || {
+        sleep(Duration::from_millis(2_800));
+        write_page(&later, 3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);
+        // In place, as it is mapped.
+        let page = fs::read(&later).expect("our own file");
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("our own file");
+        std::os::unix::fs::FileExt::write_all_at(&file, &page, 0).expect("our own file");
+    });
+    let words = ["keep", "--dry-run", "--force", "--no-source", "phc,rtc", "--format", "json"];
+    let timing = ["--interval", "4s", "--duration", "9s", &option];
+    let said = program.run(&[&words[..], &timing].concat());
+    moves.join().expect("a page");
+    let events = said.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let at = |event: &Value| event["at_monotonic_ns"].as_f64().expect("a time") / 1e9;
+    let events: Vec<Value> = events.collect();
+    let step = events.iter().find(|event| event["event"] == "corrected").expect("a step");
+    let after_s = at(step) - at(&events[0]);
+    assert!((5.0..7.0).contains(&after_s), "after {after_s} s: {}", said.out);
 }
 
 fn gives_the_offset(_: &Program) {

@@ -1,6 +1,6 @@
 //! A whole Debian on QEMU's software emulation, with systemd and what else its
 //! packages bring. Its disk is made once and kept in the cache; what a machine
-//! writes is lost with it.
+//! writes is in its memory, moves with that and is lost with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::{systems, tools};
 const INIT: &[u8] = include_bytes!("debian.sh");
 const UNIT: &[u8] = include_bytes!("line.service");
 
-const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
+const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "ext4", "overlay"];
 
 /// No login on the line, and nothing of systemd's on it.
 const PARAMETERS: &str =

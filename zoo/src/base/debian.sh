@@ -10,12 +10,15 @@ mount -t devtmpfs devtmpfs /dev
 while read -r module; do
     insmod "/modules/$module" || echo "init: $module was not loaded"
 done </modules/order
-mkdir /disk
+mkdir /below /writes /disk
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
     [ -b /dev/vda ] && break
     usleep 100000
 done
-mount -t ext4 /dev/vda /disk
+mount -t ext4 -o ro /dev/vda /below
+mount -t tmpfs -o size=200M,mode=755 writes /writes
+mkdir /writes/upper /writes/work
+mount -t overlay -o lowerdir=/below,upperdir=/writes/upper,workdir=/writes/work disk /disk
 cp /bin/busybox /bin/parachron /bin/parachrond /bin/guest-clock /disk/usr/bin/
 cp -r /packaging /disk/opt/
 cp /line /disk/usr/sbin/line

@@ -61,9 +61,11 @@ pub(super) fn start(
 ) -> Result<Start, Failure> {
     let (program, files) = hypervisor(workshop, row)?;
     let qmp = folder.join("qmp");
-    let words = [&files, COMMON, &boot.options];
-    let words = words.iter().flat_map(|words| words.split_whitespace());
-    let mut arguments: Vec<String> = words.map(str::to_owned).collect();
+    let mut arguments: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
+    for options in [&files, &boot.options] {
+        let options = options.replace("{folder}", &folder.display().to_string());
+        arguments.extend(options.split_whitespace().map(str::to_owned));
+    }
     let mut named = vec![
         ("-qmp", format!("unix:{},server=on,wait=off", qmp.display())),
         ("-kernel", boot.kernel.display().to_string()),

@@ -87,11 +87,7 @@ fn host(
     Ok(Boot {
         kernel: kernel.image,
         linux: Some((file.display().to_string(), format!("{HOST_PARAMETERS} {}", below.append))),
-        options: format!(
-            "{} {}",
-            HOST.replace("{folder}", &folder.display().to_string()),
-            below.options
-        ),
+        options: format!("{HOST} {}", below.options),
     })
 }
 

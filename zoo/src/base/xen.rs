@@ -44,11 +44,7 @@ pub(super) fn start(
             format!("{} {parameters},{}", image.display(), initrd.display()),
             format!("{XEN} {}", below.append),
         )),
-        options: format!(
-            "{} {machine} {}",
-            PORTS.replace("{folder}", &folder.display().to_string()),
-            below.options,
-        ),
+        options: format!("{PORTS} {machine} {}", below.options),
     };
     emulated::start(workshop, row, &boot, folder)
 }

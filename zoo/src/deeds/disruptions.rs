@@ -4,13 +4,13 @@
 //! serial lines and is stamped with this machine's time, which never changes
 //! by a step.
 
-mod channel;
+pub(super) mod channel;
 mod chrony;
 mod effects;
 mod keep;
 mod retry;
 mod session;
-mod ticks;
+pub(super) mod ticks;
 mod watch;
 
 use super::server::Server;

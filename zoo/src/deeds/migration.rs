@@ -38,7 +38,7 @@ pub(super) fn run(
 }
 
 /// The same machine, which waits for its memory.
-fn twin(start: &Start, qmp: &std::path::Path, uri: &str) -> Result<Start, String> {
+pub(super) fn twin(start: &Start, qmp: &std::path::Path, uri: &str) -> Result<Start, String> {
     let mut twin = start.clone();
     let socket = twin.arguments.iter().position(|argument| argument == "-qmp");
     let socket = socket.and_then(|at| twin.arguments.get_mut(at + 1));

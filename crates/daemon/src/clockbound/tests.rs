@@ -22,7 +22,7 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let none = folder.path().join("no_vmclock");
     let folder = folder.path().join("clockbound");
-    let mut theirs = ClockBound::open(&folder, &none).unwrap();
+    let mut theirs = ClockBound::open(&folder, &none, false).unwrap();
     let at_monotonic_ns = Clock::Monotonic.read_ns().unwrap();
     let known =
         Known::Within { offset: OffsetBound { at_monotonic_ns, ..OFFSET }, is_free_running: false };
@@ -30,7 +30,7 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     let client = MappedSegment::open(&folder.join("shm0")).unwrap();
     // Ours waits until it is sure that theirs has ended, and does not begin
     // where it goes on.
-    let mut ours = ClockBound::open(&folder, &none).unwrap();
+    let mut ours = ClockBound::open(&folder, &none, false).unwrap();
     ours.write(Known::Nothing).unwrap();
     assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
     theirs.write(known).unwrap();
@@ -41,11 +41,38 @@ fn a_daemon_that_publishes_here_already_is_left_alone() {
     assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
     // One that ended by itself had left nothing to wait for.
     theirs.write(Known::Nothing).unwrap();
-    let mut next = ClockBound::open(&folder, &none).unwrap();
+    let mut next = ClockBound::open(&folder, &none, false).unwrap();
     next.write(Known::Disrupted).unwrap();
     assert_eq!(client.read().unwrap().1.status, Status::Disrupted);
     drop(next);
     assert_eq!(client.read().unwrap().1.status, Status::Unknown);
+}
+
+#[test]
+fn what_a_killed_daemon_of_ours_left_is_gone_on_with_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("no_vmclock");
+    let open = |is_alone| ClockBound::open(folder.path(), &none, is_alone).unwrap();
+    let mut killed = open(true);
+    let at_monotonic_ns = Clock::Monotonic.read_ns().unwrap();
+    let offset = OffsetBound { at_monotonic_ns, ..OFFSET };
+    killed.write(Known::Within { offset, is_free_running: false }).unwrap();
+    std::mem::forget(killed);
+    let client = MappedSegment::open(&folder.path().join("shm0")).unwrap();
+    let mut without_the_lock = open(false);
+    without_the_lock.write(Known::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
+    open(true).write(Known::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, Status::Unknown);
+    // Another project's daemon states another drift.
+    let mut segment = PublishedSegment::open(folder.path(), Layout::SystemClock).unwrap();
+    let theirs = Bound {
+        max_drift_ppb: 15_000,
+        ..bound(Known::Within { offset, is_free_running: false }, coarse_ns(), at_monotonic_ns)
+    };
+    segment.write(&theirs).unwrap();
+    open(true).write(Known::Disrupted).unwrap();
+    assert_eq!(client.read().unwrap().1.status, Status::Synchronised);
 }
 
 #[test]
@@ -55,7 +82,7 @@ fn the_marker_is_the_one_that_the_last_sample_showed() {
     std::fs::write(&page, "").unwrap();
     let marker = |mode| {
         std::fs::set_permissions(&page, std::fs::Permissions::from_mode(mode)).unwrap();
-        let mut ours = ClockBound::open(folder.path(), &page).unwrap();
+        let mut ours = ClockBound::open(folder.path(), &page, true).unwrap();
         let vmclock = facts::hardware::VmClock {
             device: String::new(),
             disruption_marker: 7,

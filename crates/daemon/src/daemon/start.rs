@@ -41,7 +41,7 @@ impl Daemon {
         let sources: Vec<_> = found.into_iter().filter_map(Found::new_one).collect();
         let kinds: Vec<_> = sources.iter().map(|source| source.kind).collect();
         let asked = listening(&settings, None, &mut not_used);
-        let clockbound = ClockBound::of(&settings, &mut not_used);
+        let clockbound = ClockBound::of(&settings, lock.is_some(), &mut not_used);
         let host_time = HostTimeFile::of(&settings, &mut not_used);
         let mut daemon = Self {
             sampler: Sampler::new(&settings.paths),
@@ -170,7 +170,8 @@ impl Daemon {
         {
             // What was published ends before another begins.
             self.clockbound = ClockBound::default();
-            self.clockbound = ClockBound::of(&settings, &mut not_used);
+            let is_alone = self.lock.is_some() || lock.is_some();
+            self.clockbound = ClockBound::of(&settings, is_alone, &mut not_used);
         }
         if is_other_clock || settings.host_time != self.settings.host_time {
             self.host_time = HostTimeFile::default();

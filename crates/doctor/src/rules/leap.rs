@@ -110,13 +110,9 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
     if state.has(Adjtimex::STA_UNSYNC) {
         return Outcome::fine("not set, as no daemon disciplines the clock: CLOCK_TAI shows UTC");
     }
-    let able = [
-        TimeKeeperKind::Chrony,
-        TimeKeeperKind::Ntpd,
-        TimeKeeperKind::NtpdRs,
-        TimeKeeperKind::LinuxPtp,
-    ];
-    if case.running(&able).is_empty() {
+    let able = [TimeKeeperKind::Chrony, TimeKeeperKind::Ntpd, TimeKeeperKind::LinuxPtp];
+    let running = case.running(&able);
+    if running.is_empty() {
         return Outcome::fine("not set: the running daemon cannot set it; CLOCK_TAI shows UTC");
     }
     if let Some(who) = smearing(case) {
@@ -125,16 +121,17 @@ pub(crate) fn tai(case: &Case<'_>) -> Check {
              of them (chrony.conf(5), leapseclist)"
         ));
     }
-    let [by_zone, listed] = remedies::tai_table(case);
-    Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
+    let finding = Finding::new(Severity::Note, "CLOCK_TAI shows UTC: the kernel has no TAI offset")
         .evidence("adjtimex: tai 0 s; right since 2017: 37 s")
         .why(
             "It affects only programs that read CLOCK_TAI: PTP, some radio and media stacks, \
              time-based packet schedulers (ETF, TAPRIO).",
-        )
-        .remedy(by_zone)
-        .remedy(listed)
-        .alone()
+        );
+    if running.iter().all(|one| one.kind == TimeKeeperKind::Ntpd) {
+        return finding.remedy(remedies::ntpd_leapfile(case)).alone();
+    }
+    let [by_zone, listed] = remedies::tai_table(case);
+    finding.remedy(by_zone).remedy(listed).alone()
 }
 
 /// Who smears leap seconds for this machine: a server or PTP clock of chronyd's,

@@ -87,13 +87,16 @@ impl Polled {
     /// By how much the RTC has moved against the clock since it was learnt.
     /// `None` where that is nothing: it agrees, it was not learnt yet, it went
     /// back, as one that was set or that stopped does and no machine that was
-    /// away, or it went forward by what summer time does. Its offset is learnt,
-    /// and learnt again, while the clock is right as far as is known.
+    /// away, it went forward by what summer time does, or to the clock's own
+    /// time, as the kernel writes it (`sync_hw_clock`, kernel/time/ntp.c). Its
+    /// offset is learnt, and learnt again, while the clock is right as far as is
+    /// known.
     pub(super) fn moved(&mut self, shown: OffsetBound, is_right: bool) -> Option<OffsetBound> {
         let known = self.reference.filter(|reference| {
             !shown.agrees_with(reference)
                 && shown.offset_ns > reference.offset_ns
                 && !is_summer_time(&shown, reference)
+                && shown.offset_ns.unsigned_abs() > shown.bound_ns
         });
         let Some(reference) = known else {
             let keeps = self.reference.filter(|reference| shown.agrees_with(reference));
@@ -140,6 +143,8 @@ impl Polled {
     pub(super) fn failed(&mut self, now_ns: u64, poll_ns: u64) {
         let soon_ns = SECOND_NS.saturating_mul(1 << self.failures.min(30));
         self.failures = self.failures.saturating_add(1);
+        // An RTC may have been set since.
+        self.unlearn();
         self.wait(now_ns, soon_ns.min(poll_ns));
     }
 
@@ -162,6 +167,19 @@ fn is_summer_time(shown: &OffsetBound, before: &OffsetBound) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel writes it each eleven minutes while the clock is synchronised
+    /// (kernel/time/ntp.c, sync_hw_clock), `hwclock -w` at any time.
+    #[test]
+    fn an_rtc_that_is_set_by_the_clock_was_not_away() {
+        for behind_s in [3, 60, 5 * 3600, 39 * 86_400] {
+            let mut source = Polled::new(SourceKind::Rtc);
+            assert_eq!(source.moved(rtc(-behind_s, 0), true), None);
+            assert_eq!(source.moved(rtc(0, 10), true), None, "{behind_s}");
+            let next = source.moved(rtc(60, 20), true);
+            assert_eq!(next.map(|offset| offset.offset_ns), Some(60 * SECOND_NS as i64));
+        }
+    }
 
     fn rtc(offset_s: i64, at_s: u64) -> OffsetBound {
         let offset_ns = offset_s * SECOND_NS as i64;

@@ -1,7 +1,8 @@
 //! Layouts of ClockBound's segments, and their contents as a plain value.
 
-use core::fmt;
 use core::mem::size_of;
+
+use units::Malformed;
 
 use crate::shared::{Aligned, Memory, Word};
 
@@ -42,6 +43,7 @@ impl<M: Memory> SegmentPage<M> {
 
 /// The layouts in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Layout {
     /// 1: of CLOCK_REALTIME, without disruptions.
     First,
@@ -97,6 +99,7 @@ impl Layout {
 
 /// What a daemon states of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Status {
     /// Nothing.
     Unknown,
@@ -164,23 +167,6 @@ pub struct Bound {
     /// In layout 3.
     pub counter: Counter,
 }
-
-/// A segment whose contents no daemon can have meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed {
-    /// The field.
-    pub field: &'static str,
-    /// What it contains.
-    pub found: u64,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClockBound segment: {} is {:#x}", self.field, self.found)
-    }
-}
-
-impl core::error::Error for Malformed {}
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -279,7 +265,7 @@ impl Bound {
             }
         };
         let within = |field, found: u64, below: u64| {
-            if found < below { Ok(found) } else { Err(Malformed { field, found }) }
+            if found < below { Ok(found) } else { Err(malformed(field, found)) }
         };
         Ok(Self {
             as_of_ns: joined("as-of", times[0], times[1])?,
@@ -292,11 +278,15 @@ impl Bound {
                 1 => Status::Synchronised,
                 2 => Status::FreeRunning,
                 3 if layout != Layout::First => Status::Disrupted,
-                found => return Err(Malformed { field: "clock status", found }),
+                found => return Err(malformed("clock status", found)),
             },
             counter,
         })
     }
+}
+
+fn malformed(field: &'static str, found: u64) -> Malformed {
+    Malformed::new("a ClockBound segment", field, found)
 }
 
 /// Seconds and nanoseconds.
@@ -306,10 +296,10 @@ fn split(ns: u64) -> [u64; 2] {
 
 fn joined(field: &'static str, seconds: u64, ns: u64) -> Result<u64, Malformed> {
     if ns >= SECOND_NS {
-        return Err(Malformed { field, found: ns });
+        return Err(malformed(field, ns));
     }
     let joined = seconds.checked_mul(SECOND_NS).and_then(|whole| whole.checked_add(ns));
-    joined.ok_or(Malformed { field, found: seconds })
+    joined.ok_or(malformed(field, seconds))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Reading and writing ClockBound's segments.
 
-use super::page::{Bound, Layout, MAGIC, Malformed, SegmentPage, WORDS};
+use units::Malformed;
+
+use super::page::{Bound, Layout, MAGIC, SegmentPage, WORDS};
 use crate::sequence::{self, DEFAULT_TRIES, Marking};
 use crate::shared::{Aligned, Memory, Word};
 use crate::{PageError, ReadError};

@@ -104,7 +104,7 @@ impl LocalSocket {
         let bytes: Result<&[u8; FRAME_BYTES], _> = datagram.bytes.as_slice().try_into();
         let length = || {
             let found = datagram.bytes.len() as u64;
-            hosttime::Malformed { field: "length", found }
+            hosttime::Malformed::new("a frame", "length", found)
         };
         let frame = bytes.map_err(|_| length()).and_then(Frame::parse);
         match frame {

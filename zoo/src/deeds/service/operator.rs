@@ -38,7 +38,7 @@ pub(super) fn reloaded(
     Ok(())
 }
 
-fn process(machine: &mut Machine) -> Result<String, String> {
+pub(super) fn process(machine: &mut Machine) -> Result<String, String> {
     machine.execute("systemctl show -p MainPID --value parachrond")
 }
 
@@ -70,35 +70,23 @@ pub(super) fn left_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Resu
     Ok(())
 }
 
-/// What an ordinary user tries against it.
-pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String> {
-    let tries = [
-        "kill -KILL $(systemctl show -p MainPID --value parachrond)",
-        "rm -f /run/parachron/keep.lock",
-        ": >/run/parachron/keep.lock",
-        "mv /run/parachron /run/other",
-        "ln -sf /dev/null /run/parachron/host.sock",
-        "echo x >/etc/parachron/parachrond.toml",
-        "systemctl stop parachrond",
-        "systemctl reload parachrond",
-        "busybox nc local:/run/parachron/host.sock </dev/null",
-    ];
-    let pid = process(machine)?;
-    let mut allowed = Vec::new();
-    for attempt in tries {
-        let line = format!("setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{attempt}'");
-        let record = machine.line.run("user", 30, &format!("{line} 2>&1 </dev/null"))?;
-        if record.status == 0 {
-            allowed.push(attempt);
-        }
-    }
-    let same = process(machine)? == pid;
-    let found = format!("{} tried, allowed: {}", tries.len(), allowed.join("; "));
-    Ok(Check::new(
-        "service: an ordinary user stops and moves nothing",
-        found,
-        allowed.is_empty() && same,
-    ))
+/// A new program in the place of the old one, as a package manager does it.
+pub(super) fn upgraded(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let state = "stat -c %i /run/clockbound/shm0; sha256sum /etc/parachron/parachrond.toml; \
+        ls /var/lib/parachron";
+    let before = machine.execute(state)?;
+    let line = "cp /usr/bin/parachrond /usr/bin/parachrond.new && \
+        mv /usr/bin/parachrond.new /usr/bin/parachrond && systemctl restart parachrond && sleep 2; \
+        journalctl -u parachrond -o cat | sed -n 'H;/^Started parachrond/h;${x;p}'";
+    let said = machine.execute(line)?;
+    let passed = machine.execute(state)? == before && !said.contains("step: ");
+    checks.push(Check::new(
+        "service: a new program keeps the state, and steps nothing",
+        said,
+        passed,
+    ));
+    checks.push(soon_right("a new program", machine)?);
+    Ok(())
 }
 
 /// A wrong file at the start: it is not started again and again.

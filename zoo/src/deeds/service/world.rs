@@ -102,3 +102,43 @@ pub(super) fn without_room(machine: &mut Machine) -> Result<Check, String> {
     machine.execute("rm -f /var/fill")?;
     check
 }
+
+/// The RTC is set to local time, as for another system beside: it shows how long
+/// the machine was away all the same.
+pub(super) fn rtc_in_local_time(machine: &mut Machine) -> Result<Check, String> {
+    machine.execute("TZ=EST5 hwclock -w -l; sleep 2")?;
+    machine.pause(PAUSES[0])?;
+    let check = soon_right("stop, cont with the RTC in local time", machine);
+    machine.execute("hwclock -w -u; sleep 2")?;
+    check
+}
+
+/// The machine is out of memory, and then the service itself is what the kernel
+/// ends: started again, with its lock and its files.
+pub(super) fn without_memory(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let pid = "systemctl show -p MainPID --value parachrond";
+    let hog = format!(
+        "before=$({pid}); tail /dev/zero; dmesg | grep -i 'killed process' | tail -n 1; \
+        [ $before = $({pid}) ] && echo the same"
+    );
+    let said = machine.line.run("hog", 90, &hog)?.stdout;
+    let passed = said.contains("(tail)") && said.contains("the same");
+    checks.push(Check::new("service: out of memory: another is ended for it", said.trim(), passed));
+    machine.pause(PAUSES[0])?;
+    checks.push(soon_right("out of memory, and stop, cont", machine)?);
+    let ended = format!(
+        "echo 1000 >/proc/$({pid})/oom_score_adj; echo f >/proc/sysrq-trigger; sleep 4; \
+        systemctl is-active parachrond; systemctl show -p NRestarts parachrond; \
+        journalctl -u parachrond -o cat | grep -i oom | tail -n 1"
+    );
+    let said = machine.line.run("ended", 60, &ended)?.stdout;
+    let passed = said.starts_with("active") && said.contains("oom-kill");
+    checks.push(Check::new(
+        "service: ended for want of memory, it is started again",
+        said.trim(),
+        passed,
+    ));
+    machine.pause(PAUSES[0])?;
+    checks.push(soon_right("ended for want of memory, and stop, cont", machine)?);
+    Ok(())
+}

@@ -96,6 +96,13 @@ fn tai_is_reported_only_where_a_daemon_could_set_it() {
     by_timesyncd.steering.keepers =
         Fact::Known(vec![keeper(TimeKeeperKind::SystemdTimesyncd, true)]);
     fine(&by_timesyncd, None, "tai-offset");
+    // ntpd-rs has no table of leap seconds; ntpd's is not chrony's.
+    let mut by_another = by_timesyncd.clone();
+    by_another.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::NtpdRs, true)]);
+    fine(&by_another, None, "tai-offset");
+    by_another.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::Ntpd, true)]);
+    let text = finding_text(&by_another, None, "tai-offset");
+    assert!(text.contains("'leapfile /usr") && !text.contains("chrony"), "{text}");
     let mut facts = healthy_kvm_guest();
     undisciplined(&mut facts);
     fine(&facts, None, "tai-offset");

@@ -1,0 +1,60 @@
+//! The other unit: chronyd corrects the clock, on command and by what it is fed.
+
+use crate::checks::Check;
+use crate::deeds::Place;
+use crate::deeds::server::Server;
+use crate::machine::Machine;
+
+use super::beside::{CHRONYD, follows};
+use super::setup::{PAUSES, configuration, configure};
+use super::world::soon_right;
+
+/// As packaging/README.md has it, and as docs/guide/keep.md has chrony.conf.
+const INSTALL: &str = "systemctl disable --now parachrond 2>&1; \
+    install -m 644 /opt/packaging/parachrond-chrony.service /etc/systemd/system/ && \
+    echo 'refclock SOCK /run/chrony.parachron.sock refid PRCH poll 0 filter 1 delay 1e-2' \
+    >>/etc/chrony/chrony.conf && systemctl enable chrony 2>&1 && systemctl daemon-reload && \
+    systemctl enable parachrond-chrony 2>&1 && systemctl restart chronyd; sleep 8";
+
+const STATE: &str = "systemctl is-active parachrond-chrony; \
+    ps -o user= -p $(systemctl show -p MainPID --value parachrond-chrony); chronyc -c sources; \
+    journalctl -u parachrond-chrony -n 4 -o cat";
+
+pub(crate) fn run(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let servers = Server::two(place.workshop)?;
+    checks.push(follows(machine, &CHRONYD, &servers[0])?);
+    let by_chronyd = "chrony = [\"makestep\", \"sock=/run/chrony.parachron.sock\"]\n";
+    configure(machine, &format!("{}{by_chronyd}", configuration(&servers)))?;
+    machine.line.run("install", 60, INSTALL)?;
+    let said = machine.line.run("state", 30, STATE)?.stdout;
+    let runs = said.starts_with("active\n_chrony") && said.contains(",PRCH,");
+    checks.push(Check::new(
+        "service: parachrond-chrony runs as chrony's user, and feeds it",
+        said,
+        runs,
+    ));
+    for pause in PAUSES {
+        machine.pause(pause)?;
+        checks.push(soon_right(
+            &format!("by chronyd, stop for {} s, cont", pause.as_secs()),
+            machine,
+        )?);
+    }
+    let line = "systemctl restart chronyd; sleep 8; systemctl is-active parachrond-chrony; \
+        systemctl stop chronyd; sleep 2; systemctl is-active parachrond-chrony; \
+        systemctl start chronyd; sleep 8; systemctl is-active parachrond-chrony";
+    let said = machine.line.run("with", 60, line)?.stdout;
+    let passed = said.split_whitespace().eq(["active", "inactive", "active"]);
+    checks.push(Check::new(
+        "service: parachrond-chrony goes and comes with chronyd",
+        said.trim(),
+        passed,
+    ));
+    machine.pause(PAUSES[0])?;
+    checks.push(soon_right("by chronyd that was started again, stop, cont", machine)?);
+    Ok(())
+}

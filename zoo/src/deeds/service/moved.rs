@@ -1,0 +1,100 @@
+//! Beside chronyd, in a machine that is saved and put back, copied, and moved to
+//! another QEMU: right each time, both of a fork.
+
+use std::mem::swap;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::checks::Check;
+use crate::deeds::server::Server;
+use crate::deeds::{Place, migration, snapshot};
+use crate::machine::Machine;
+
+use super::beside::{CHRONYD, follows, frequency_ppm, kept};
+use super::setup::{INSTALL, configuration, configure};
+use super::world::soon_right;
+
+/// How long it runs on after it was saved.
+const BETWEEN: Duration = Duration::from_secs(5);
+
+/// How long saving, loading or moving all of its memory may take.
+const MEMORY: Duration = Duration::from_secs(120);
+
+pub(crate) fn run(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let servers = Server::two(place.workshop)?;
+    checks.push(follows(machine, &CHRONYD, &servers[0])?);
+    machine.execute(INSTALL)?;
+    configure(machine, &configuration(&servers))?;
+    machine.execute("systemctl enable --now parachrond; sleep 3")?;
+    let before_ppm = frequency_ppm(machine)?;
+
+    let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+    snapshot::create_disk(qmp, &place.folder.join("snapshots.qcow2").display().to_string())?;
+    let arguments = json!({ "tag": "a", "vmstate": snapshot::DISK, "devices": [snapshot::DISK] });
+    qmp.job("snapshot-save", arguments.clone(), MEMORY)?;
+    for time in ["once", "twice"] {
+        sleep(BETWEEN);
+        let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
+        qmp.job("snapshot-load", arguments.clone(), MEMORY)?;
+        let when = format!("beside chronyd, savevm, {} s later loadvm, {time}", BETWEEN.as_secs());
+        checks.push(soon_right(&when, machine)?);
+    }
+    checks.push(kept(&CHRONYD, machine, before_ppm)?);
+
+    to_another(place, machine, "moved", "unix:")?;
+    checks.push(soon_right("beside chronyd, live migration", machine)?);
+    checks.push(kept(&CHRONYD, machine, before_ppm)?);
+
+    let qmp = machine.qmp.as_mut().ok_or("a fork needs QMP")?;
+    let file = place.folder.join("memory").display().to_string();
+    qmp.stop()?;
+    qmp.migrate(&format!("file:{file}"), MEMORY)?;
+    sleep(BETWEEN);
+    let (mut first, mut second) = (twin(place, "first", &file)?, twin(place, "second", &file)?);
+    for (one, name) in [(&mut first, "first"), (&mut second, "second")] {
+        checks.push(soon_right(&format!("beside chronyd, the {name} of a fork"), one)?);
+    }
+    for (one, name) in [(&mut first, "first"), (&mut second, "second")] {
+        let mut check = kept(&CHRONYD, one, before_ppm)?;
+        check.what = format!("{}, in the {name} of a fork", check.what);
+        checks.push(check);
+    }
+    swap(machine, &mut first);
+    Ok(())
+}
+
+/// Moves it, running, to another QEMU.
+fn to_another(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    name: &str,
+    scheme: &str,
+) -> Result<(), String> {
+    let folder = place.folder.join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let uri = format!("{scheme}{}", folder.join("memory").display());
+    let start = migration::twin(place.start, &folder.join("qmp"), &uri)?;
+    let mut other = Machine::start(&start, &folder)?;
+    machine.qmp.as_mut().ok_or("a migration needs QMP")?.migrate(&uri, MEMORY)?;
+    swap(machine, &mut other);
+    Ok(())
+}
+
+/// Another machine of what one was.
+fn twin(place: &Place<'_>, name: &str, file: &str) -> Result<Machine, String> {
+    let folder = place.folder.join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let start = migration::twin(place.start, &folder.join("qmp"), &format!("file:{file}"))?;
+    let mut machine = Machine::start(&start, Path::new(&folder))?;
+    let qmp = machine.qmp.as_mut().ok_or("a fork needs QMP")?;
+    qmp.loaded(MEMORY)?;
+    qmp.cont()?;
+    Ok(machine)
+}
