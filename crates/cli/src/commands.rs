@@ -9,6 +9,7 @@ mod drift;
 pub(crate) mod helpers;
 mod keep;
 mod lab;
+mod latency;
 mod man;
 mod schema;
 mod status;
@@ -39,6 +40,7 @@ enum Command {
     Keep(Box<keep::Args>),
     Status(status::Args),
     Lab(Box<lab::Args>),
+    Latency(latency::Args),
     Capture(capture::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -58,6 +60,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Keep(args) => keep::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Latency(args) => latency::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -16,6 +16,7 @@ mod mapping;
 pub mod phc;
 pub mod pvclock_page;
 pub mod reread;
+pub mod scheduling;
 pub mod service_manager;
 pub mod system_clock;
 pub mod vmclock;
