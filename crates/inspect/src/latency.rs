@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::{Delay, Latency};
+use instruments::latency::{Delay, FigureKind, Latency};
 use linux::clock::Clock;
 
 pub use echo::Peer;
@@ -43,6 +43,15 @@ pub struct Plan {
     /// The CPU for what needs one, and its partner; by default the last two
     /// that are allowed.
     pub cpus: Option<(u32, u32)>,
+    /// Figures to measure; all, where none is named.
+    pub only: Vec<FigureKind>,
+}
+
+impl Plan {
+    /// Whether one of these is wanted.
+    fn wants(&self, kinds: &[FigureKind]) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| kinds.contains(only))
+    }
 }
 
 /// A run in progress: what the probes share.
@@ -61,9 +70,10 @@ struct Run<'p> {
 const KEPT: usize = 400;
 
 impl Run<'_> {
-    /// A part of the whole duration.
+    /// A part of the whole duration, or all of it for what alone is wanted.
     fn part(&self, share: f64) -> Duration {
-        self.plan.duration.mul_f64(share)
+        let alone = self.plan.only.len() == 1;
+        self.plan.duration.mul_f64(if alone { 1.0 } else { share })
     }
 
     fn doing(&self, what: &str) {

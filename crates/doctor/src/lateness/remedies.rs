@@ -29,6 +29,7 @@ pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
             advice("Give the late program a CPU of its own (taskset, cpusets), or more CPUs."),
             command("Or let it preempt all others.", "sudo chrt --fifo 10 PROGRAM")
                 .changes("a program that never sleeps then starves the others of that CPU"),
+            remedies::add_parameter(case, "preempt=full"),
         ],
         Cause::Stopped => vec![advice("Find who stops it: a debugger, `kill -STOP`, the freezer.")],
         Cause::Interrupts | Cause::Softirqs => vec![
@@ -87,7 +88,6 @@ fn of_lasting(case: &Case<'_>, guest: bool, cause: Cause) -> Vec<Remedy> {
             "Run it on the first level, on a bare-metal instance, or avoid exits: fewer timers, \
              polling drivers, a clock read without an exit.",
         )],
-        Cause::NoPreemption => vec![remedies::add_parameter(case, "preempt=full")],
         _ => vec![advice(
             "Measure on the peer at the same time: parachron latency there shows its part.",
         )],

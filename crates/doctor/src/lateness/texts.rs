@@ -48,9 +48,6 @@ pub(super) fn comparison(found: &Latency, proven: &Proven) -> String {
                 three_digits(share)
             )
         }
-        Cause::Peer => {
-            format!("echo from the peer: {with} in the slowest hundredth, {without} at best")
-        }
         Cause::DearExits => format!("CPUID: {with}; a KVM host serves it in 0.5 to 2.5 µs"),
         Cause::SlowClock => {
             format!("clock_gettime(CLOCK_MONOTONIC): {with} a read; by the vDSO 20 to 80 ns")
@@ -192,11 +189,6 @@ fn lasting_words(guest: bool, cause: Cause) -> (&'static str, &'static str, &'st
              flush caches and branch predictors at each.",
             "Linux: Documentation/virt/kvm/x86/nested-vmx.rst, \
              Documentation/admin-guide/hw-vuln/l1tf.rst",
-        ),
-        Cause::NoPreemption => (
-            "The kernel does not preempt itself",
-            "A thread that wakes up waits until a system call of another ends.",
-            "Linux: kernel/Kconfig.preempt",
         ),
         _ => (
             "The peer's answers vary",

@@ -6,11 +6,15 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use instruments::distribution::Distribution;
-use instruments::latency::FigureKind;
+use instruments::latency::around::{self, Passed};
+use instruments::latency::cause::Cause;
 use instruments::latency::echo::{Answers, Protocol, answered, request};
+use instruments::latency::{Delay, FigureKind};
+use linux::cpus::pin;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use super::{Run, now_ns};
+use super::counters::{Counters, Stops};
+use super::{Run, is_tail, now_ns, since_ns};
 
 /// Requests of a run, at most.
 const REQUESTS: u64 = 1000;
@@ -85,7 +89,7 @@ impl Peer {
 }
 
 /// Asks the plan's peer for `length`.
-pub(super) fn measure(run: &mut Run<'_>, length: Duration) {
+pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Duration) {
     let Some(peer) = run.plan.peer.clone() else { return };
     const KIND: FigureKind = FigureKind::Echo;
     run.doing(KIND.name());
@@ -99,23 +103,35 @@ pub(super) fn measure(run: &mut Run<'_>, length: Duration) {
         }
         Err(error) => return run.found.miss(KIND.name(), format!("{}: {error}", peer.host)),
     };
-    let mut samples = Distribution::new();
+    let _pinned = pin(cpu);
+    let counters = Counters::open(cpu, stops);
+    let (mut samples, mut delays) = (Distribution::new(), Vec::new());
     let mut answers = Answers { peer: peer.host.clone(), ..Answers::default() };
     let (secret, interval) = (now_ns().rotate_left(32), peer.interval(to.ip()));
     let ends = Instant::now() + length;
     while answers.sent < REQUESTS && (answers.sent == 0 || Instant::now() < ends) {
         let (number, sent) = (answers.sent, Instant::now());
+        let before = counters.thread();
         let bytes = request(peer.protocol, to.is_ipv6(), secret, number);
         // Refused by the peer's host, or no route: as good as no answer.
         if socket.send(&bytes).is_ok() {
             let judge = |bytes: &[u8]| answered(peer.protocol, to.is_ipv6(), secret, bytes);
             if wait(&socket, sent, |bytes| answers.count(number, judge(bytes))) {
-                samples.record(sent.elapsed().as_nanos() as f64);
+                let ns = since_ns(sent);
+                samples.record(ns as f64);
+                if is_tail(&samples, ns) {
+                    // What was not this machine's doing was the peer's.
+                    let cause =
+                        around::of_wake_up(ns, &Passed::between(&before, &counters.thread()));
+                    let cause = if cause == Cause::IdleExit { Cause::Peer } else { cause };
+                    delays.push(Delay { kind: KIND, at_ns: run.at_ns(), ns, cpu, cause });
+                }
             }
         }
         answers.sent += 1;
         std::thread::sleep((sent + interval).min(ends).saturating_duration_since(Instant::now()));
     }
+    run.delayed(delays);
     run.found.answers = Some(answers);
     run.found.found(KIND, &samples);
 }

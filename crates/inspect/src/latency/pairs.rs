@@ -101,9 +101,8 @@ pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Durat
         while Instant::now() < ends {
             // One that does not run now gets no interrupt.
             let seen = turns.load(Ordering::Relaxed);
-            if turns.load(Ordering::Relaxed) == seen {
+            while turns.load(Ordering::Relaxed) == seen && Instant::now() < ends {
                 std::hint::spin_loop();
-                continue;
             }
             let sent = now_ns();
             barrier.interrupt_all();

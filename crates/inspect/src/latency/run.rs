@@ -62,25 +62,49 @@ fn figures(run: &mut Run<'_>) {
     let Some((one, other)) = run.pair() else {
         return run.found.miss("all figures", "the allowed CPUs are not known");
     };
-    timers::measure(run, &stops, one, run.part(TIMERS));
-    timers::sweep(run, one);
-    spin::exits(run, one, run.part(EXITS));
-    spin::gaps(run, &stops, run.part(GAPS));
-    pipes::placed(run, FigureKind::PipeOneCpu, (one, one), run.part(PIPE));
-    match other {
-        Some(other) => {
-            run.found.conditions.pair = Some(pairs::relation(one, other));
-            pairs::wake_up(run, &stops, (one, other), run.part(WAKE_UPS));
-            pairs::interrupt(run, (one, other), run.part(INTERRUPTS));
-            pipes::placed(run, FigureKind::PipeAcrossCpus, (one, other), run.part(PIPE));
-        }
-        None => {
-            let across = [FigureKind::CrossCpuWakeUp, FigureKind::Ipi, FigureKind::PipeAcrossCpus];
-            for kind in across {
-                run.found.miss(kind.name(), "this process may use one CPU only");
+    use FigureKind as Kind;
+    let timers = [Kind::TimerWakeUp, Kind::TimerWakeUpAwake, Kind::TimerWakeUpInheritedSlack];
+    let wants = |kinds: &[Kind]| run.plan.wants(kinds);
+    let [timers, exit, gaps, one_cpu] =
+        [&timers[..], &[Kind::Exit], &[Kind::Gap, Kind::Stolen], &[Kind::PipeOneCpu]].map(wants);
+    let all = run.plan.only.is_empty();
+    if timers {
+        timers::measure(run, &stops, one, run.part(TIMERS));
+    }
+    if all {
+        timers::sweep(run, &stops, one);
+    }
+    if exit {
+        spin::exits(run, one, run.part(EXITS));
+    }
+    if gaps {
+        spin::gaps(run, &stops, run.part(GAPS));
+    }
+    if one_cpu {
+        pipes::placed(run, Kind::PipeOneCpu, (one, one), run.part(PIPE));
+    }
+    across(run, &stops, one, other);
+    if all {
+        pipes::free(run, run.plan.echo, run.part(SWITCHES));
+    }
+    echo::measure(run, &stops, one, run.part(ECHO));
+}
+
+/// What takes two CPUs.
+fn across(run: &mut Run<'_>, stops: &Stops, one: u32, other: Option<u32>) {
+    let kinds = [FigureKind::CrossCpuWakeUp, FigureKind::Ipi, FigureKind::PipeAcrossCpus];
+    for kind in kinds.into_iter().filter(|kind| run.plan.wants(&[*kind])) {
+        let Some(other) = other else {
+            run.found.miss(kind.name(), "this process may use one CPU only");
+            continue;
+        };
+        run.found.conditions.pair = Some(pairs::relation(one, other));
+        match kind {
+            FigureKind::CrossCpuWakeUp => {
+                pairs::wake_up(run, stops, (one, other), run.part(WAKE_UPS));
             }
+            FigureKind::Ipi => pairs::interrupt(run, (one, other), run.part(INTERRUPTS)),
+            _ => pipes::placed(run, kind, (one, other), run.part(PIPE)),
         }
     }
-    pipes::free(run, run.plan.echo, run.part(SWITCHES));
-    echo::measure(run, run.part(ECHO));
 }

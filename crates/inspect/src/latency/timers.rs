@@ -116,33 +116,46 @@ fn awake<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
 }
 
 /// Wake-ups after idle gaps from 10 µs to 2 ms, in about a second.
-pub(super) fn sweep(run: &mut Run<'_>, cpu: u32) {
+pub(super) fn sweep(run: &mut Run<'_>, stops: &Stops, cpu: u32) {
     run.doing("wake-ups after idle gaps");
     let _pinned = pin(cpu);
     if let Err(error) = set_timer_slack_ns(NonZeroU64::MIN) {
         return run.found.miss("sweep of idle gaps", format!("timer slack: {error}"));
     }
+    let counters = Counters::open(cpu, stops);
+    let waited = || counters.thread().waited_ns;
     let gaps = gaps_ns();
     let mut late: Vec<Vec<u64>> = vec![Vec::new(); gaps.len()];
     for pass in 0..PASSES {
         for index in 0..gaps.len() {
             // Up and down, so that what changes meanwhile tilts nothing.
             let index = if pass % 2 == 0 { index } else { gaps.len() - 1 - index };
+            let mut before = waited();
             for wake_up in 0..ADAPTING + COUNTING {
                 let until = now_ns() + gaps[index] as u64;
                 let _ = sleep_until_ns(until);
-                if wake_up >= ADAPTING {
-                    late[index].push(now_ns().saturating_sub(until));
+                let ns = now_ns().saturating_sub(until);
+                let after = waited();
+                // Where it waited for another thread, the CPU was not idle.
+                let waited_ns = after.zip(before).map_or(0, |(now, then)| now.saturating_sub(then));
+                if wake_up >= ADAPTING && waited_ns.saturating_mul(2) < ns {
+                    late[index].push(ns);
                 }
+                before = after;
             }
         }
     }
+    let least = (COUNTING * PASSES / 3) as usize;
     let quartile = |mut late: Vec<u64>| {
         late.sort_unstable();
         late.get(late.len() / 4).map_or(0.0, |ns| *ns as f64)
     };
-    let points = gaps.into_iter().zip(late.into_iter().map(quartile)).collect();
-    run.found.sweep = Some(Sweep::of(points));
+    if late.iter().all(|late| late.len() >= least) {
+        let points = gaps.into_iter().zip(late.into_iter().map(quartile)).collect();
+        run.found.sweep = Some(Sweep::of(points));
+    } else {
+        run.found.miss("sweep of idle gaps", "other threads kept this CPU from idling");
+    }
     if let Some(slack) = run.found.conditions.inherited_slack_ns.and_then(NonZeroU64::new) {
         let _ = set_timer_slack_ns(slack);
     }

@@ -46,15 +46,13 @@ pub enum Cause {
     /// An exit to the host costs far more than the processor's part: nesting,
     /// or dear mitigations.
     DearExits,
-    /// The kernel does not preempt itself.
-    NoPreemption,
     /// The peer, or the path to it.
     Peer,
 }
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 19] = [
         Self::Stolen,
         Self::Quota,
         Self::RunQueue,
@@ -73,7 +71,6 @@ impl Cause {
         Self::Neighbour,
         Self::SlowClock,
         Self::DearExits,
-        Self::NoPreemption,
         Self::Peer,
     ];
 
@@ -98,7 +95,6 @@ impl Cause {
             Self::Neighbour => "neighbour",
             Self::SlowClock => "slow-clock",
             Self::DearExits => "dear-exits",
-            Self::NoPreemption => "no-preemption",
             Self::Peer => "peer",
         }
     }

@@ -75,10 +75,6 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     if let Some((speed, cause)) = conditions.speed.and_then(|speed| Some((speed, speed.cause()?))) {
         add(cause, speed.slow_ns, speed.quick_ns);
     }
-    let echo = found.figure(FigureKind::Echo).map(|figure| figure.ns);
-    if let Some(echo) = echo.filter(|echo| echo.p99 >= 4.0 * echo.min.max(IDLE_NS)) {
-        add(Cause::Peer, echo.p99, echo.min);
-    }
     proven
 }
 
@@ -137,9 +133,5 @@ mod tests {
         assert_eq!(causes(&polled), []);
         polled.conditions.is_guest = true;
         assert_eq!(causes(&polled), [Cause::HaltPolling]);
-        let mut far = found(&[]);
-        let ns = landmarks(40e3, 60e3, 900e3);
-        far.figures = vec![Figure { kind: FigureKind::Echo, ns, histogram: Vec::new() }];
-        assert_eq!(causes(&far), [Cause::Peer]);
     }
 }

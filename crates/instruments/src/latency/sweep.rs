@@ -23,6 +23,9 @@ pub const RATIO: f64 = 1.15;
 const STEP_NS: f64 = 1_000.0;
 const STEP: f64 = 0.12;
 
+/// A step leaves at most this part of what a line leaves.
+const STEP_OF_LINE: f64 = 0.7;
+
 /// Gaps on either side, at least, to know a level by.
 const SIDE: usize = 4;
 
@@ -81,9 +84,28 @@ fn step(points: &[(f64, f64)]) -> Option<Limit> {
     let step_ns = slow_ns - quick_ns;
     // Noise that wanders has a best step too, which explains little of it.
     let scatter_ns = misfit(at) / points.len() as f64;
-    let clear = step_ns >= STEP_NS && step_ns >= quick_ns * STEP && step_ns >= 2.0 * scatter_ns;
+    // So has what grows all the time, as caches cool: a line explains that.
+    let is_step = misfit(at) <= STEP_OF_LINE * misfit_of_line(points);
+    let clear =
+        is_step && step_ns >= STEP_NS && step_ns >= quick_ns * STEP && step_ns >= 2.0 * scatter_ns;
     let ns = (points[at - 1].0 * points[at].0).sqrt();
     clear.then_some(Limit { ns, quick_ns, slow_ns })
+}
+
+/// What the best line over the logarithm of the gaps leaves, by absolute
+/// deviations: its slope is the median of those between far points.
+fn misfit_of_line(points: &[(f64, f64)]) -> f64 {
+    let half = points.len() / 2;
+    let at = |(gap, late): (f64, f64)| (gap.ln(), late);
+    let slopes = points.iter().zip(&points[half..]).map(|(first, then)| {
+        let ((x, y), (far_x, far_y)) = (at(*first), at(*then));
+        (0.0, (far_y - y) / (far_x - x))
+    });
+    let slope = median(&slopes.collect::<Vec<_>>());
+    let rests = points.iter().map(|point| (0.0, point.1 - slope * point.0.ln()));
+    let rests: Vec<(f64, f64)> = rests.collect();
+    let level = median(&rests);
+    rests.iter().map(|rest| (rest.1 - level).abs()).sum()
 }
 
 fn median(points: &[(f64, f64)]) -> f64 {
@@ -145,6 +167,13 @@ mod tests {
         assert_eq!(swept(0.0, &[0.0, 0.1, 0.05]).limit, None);
         assert_eq!(Sweep::of(Vec::new()).limit, None);
         assert_eq!(Sweep::of(vec![(1.0, f64::NAN); 20]).limit, None);
+    }
+
+    /// Seen in a Firecracker guest: wake-ups grow later all the way.
+    #[test]
+    fn what_grows_slowly_has_no_limit() {
+        let grows = |gap: f64| (gap, 14_000.0 + 2_400.0 * (gap / 20_000.0).max(1.0).ln());
+        assert_eq!(Sweep::of(gaps_ns().into_iter().map(grows).collect()).limit, None);
     }
 
     proptest! {

@@ -85,7 +85,7 @@ fn style_of(severity: Option<Severity>) -> Style {
 }
 
 /// The name of a severity for people.
-pub(super) fn name_of(severity: Severity) -> &'static str {
+pub(crate) fn name_of(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "Error",
         Severity::Warning => "Warning",

@@ -4,6 +4,7 @@ use instruments::figures::{count, three_digits, time};
 use instruments::latency::{FigureKind, unixbench_index};
 
 use super::report::LatencyReport;
+use crate::commands::doctor::text::name_of;
 use crate::commands::doctor::{markdown, text as findings};
 use crate::output::Format;
 use crate::output::table::{Cell, Column, Table};
@@ -23,8 +24,17 @@ pub(super) fn render(report: &LatencyReport, format: Format, colours: bool) -> S
     text
 }
 
+/// A screen: the figures, and each cause in a line.
+pub(super) fn summary(report: &LatencyReport) -> String {
+    let mut text = figures(report).text();
+    for finding in &report.findings {
+        text.push_str(&format!("{}: {}\n", name_of(finding.severity), finding.what));
+    }
+    text
+}
+
 /// The figures, a row each.
-pub(super) fn figures(report: &LatencyReport) -> Table {
+fn figures(report: &LatencyReport) -> Table {
     let found = &report.latency;
     let figure = |heading| Column::figures(heading, "µs");
     let landmarks = ["min", "p50", "p90", "p99", "p99.9", "max"].map(figure);
@@ -62,7 +72,7 @@ pub(super) fn figures(report: &LatencyReport) -> Table {
 }
 
 /// Names that leave room for eight figures.
-fn short_name(kind: FigureKind) -> &'static str {
+pub(super) fn short_name(kind: FigureKind) -> &'static str {
     match kind {
         FigureKind::TimerWakeUpAwake => "– CPU kept awake",
         FigureKind::TimerWakeUpInheritedSlack => "– inherited slack",
