@@ -10,6 +10,7 @@ mod export;
 pub(crate) mod helpers;
 mod keep;
 mod lab;
+mod latency;
 mod man;
 mod schema;
 mod status;
@@ -43,6 +44,7 @@ enum Command {
     Tell(tell::Args),
     Export(export::Args),
     Lab(Box<lab::Args>),
+    Latency(latency::Args),
     Capture(capture::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -64,6 +66,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Tell(args) => tell::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Latency(args) => latency::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

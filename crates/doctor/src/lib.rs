@@ -6,6 +6,7 @@
 
 pub mod finding;
 pub mod fleet;
+pub mod lateness;
 pub mod report;
 pub mod rule;
 pub mod rules;

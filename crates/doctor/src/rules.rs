@@ -5,6 +5,7 @@ mod clocksource;
 mod cost;
 mod discipline;
 mod hypervisors;
+mod idle;
 mod kvm;
 mod leap;
 mod parameters;
@@ -254,6 +255,37 @@ pub const RULES: &[Rule] = &[
                  stalls, a timer interrupt of 0.1 s and more.",
         source: "Linux: kernel/watchdog.c, kernel/time/hrtimer.c (hrtimer_interrupt)",
         check: steal::stalls,
+    },
+    Rule {
+        name: "hint-of-dedicated-cpus",
+        checks: "That a host which promises a CPU of its own for each vCPU steals less than 2 %.",
+        source: "Linux: Documentation/virt/kvm/x86/cpuid.rst (KVM_HINTS_REALTIME), \
+                 arch/x86/kernel/kvm.c",
+        check: idle::dedicated,
+    },
+    Rule {
+        name: "coarse-timers",
+        checks: "That the kernel was built with high-resolution timers: else they fire at ticks.",
+        source: "Linux: Documentation/timers/highres.rst",
+        check: idle::coarse_timers,
+    },
+    Rule {
+        name: "guest-halt-polling",
+        checks: "Whether an idle CPU of a KVM guest polls before it halts.",
+        source: "Linux: Documentation/virt/guest-halt-polling.rst, drivers/cpuidle/cpuidle-haltpoll.c",
+        check: idle::guest_halt_polling,
+    },
+    Rule {
+        name: "host-halt-polling",
+        checks: "Whether KVM, on a host, polls for a halted vCPU's next interrupt.",
+        source: "Linux: Documentation/virt/kvm/halt-polling.rst",
+        check: idle::host_halt_polling,
+    },
+    Rule {
+        name: "dear-exits",
+        checks: "Whether a KVM host flushes the L1 data cache at each entry of a guest.",
+        source: "Linux: Documentation/admin-guide/hw-vuln/l1tf.rst",
+        check: idle::dear_exits,
     },
     Rule {
         name: "read-cost",

@@ -8,6 +8,7 @@ use facts::Facts;
 use facts::clocksource::Clocksources;
 use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
 use facts::hardware::{KvmHost, Phc, PvclockPage, Rtc, RtcConvention, RtcDevice};
+use facts::idle::Idle;
 use facts::kernel::{Kernel, LogEvent, LogLine};
 use facts::steering::{
     Adjtimex, ChronyTracking, Steering, TimeKeeper, TimeKeeperKind, chrony_config,
@@ -67,6 +68,12 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
             generation_devices: Fact::Known(Vec::new()),
         },
         load: load(),
+        idle: Idle {
+            driver: Fact::Known("haltpoll".into()),
+            governor: Fact::Known("haltpoll".into()),
+            guest_halt_poll_ns: Fact::Known(200_000),
+            ..Idle::default()
+        },
     }
 }
 
@@ -77,6 +84,12 @@ pub(crate) fn healthy_bare_metal() -> Facts {
     facts.cpu.flags = Fact::Known(good_flags(false));
     facts.cpu.hypervisor = not_applicable("bare metal");
     facts.cpu.cpuid_tsc_hz = Fact::Known(TSC_HZ);
+    facts.idle = Idle {
+        driver: Fact::Known("acpi_idle".into()),
+        halt_poll_ns: Fact::Known(200_000),
+        l1tf: Fact::Known("Not affected".into()),
+        ..Idle::default()
+    };
     facts.kvm_host = Fact::Known(KvmHost {
         clock_ns: 12_345,
         flags: 0xe,
@@ -170,6 +183,7 @@ pub(crate) fn unreadable() -> Facts {
             load_average: gone("/proc/loadavg"),
             steal_since_boot: gone("/proc/stat"),
         },
+        idle: Idle::default(),
     }
 }
 
@@ -198,11 +212,19 @@ pub(crate) fn kvm_features(eax: u32) -> KvmFeatures {
         clocksource2: eax & 1 << 3 != 0,
         steal_time: eax & 1 << 5 != 0,
         clocksource_stable: eax & 1 << 24 != 0,
+        realtime_hint: false,
     }
 }
 
 fn kernel() -> Kernel {
-    let configuration = ["PARAVIRT", "PARAVIRT_CLOCK", "KVM_GUEST", "PTP_1588_CLOCK_KVM", "NO_HZ"];
+    let configuration = [
+        "PARAVIRT",
+        "PARAVIRT_CLOCK",
+        "KVM_GUEST",
+        "PTP_1588_CLOCK_KVM",
+        "NO_HZ",
+        "HIGH_RES_TIMERS",
+    ];
     Kernel {
         release: Fact::Known("6.1.0-18-amd64".into()),
         // 1 February 2024, and a boot a year later.

@@ -9,6 +9,7 @@ pub mod clocksource;
 pub mod cpu;
 mod fact;
 pub mod hardware;
+pub mod idle;
 pub mod kernel;
 pub mod parse;
 pub mod running;
@@ -47,4 +48,7 @@ pub struct Facts {
     pub system: system::System,
     /// Its load.
     pub load: system::Load,
+    /// How its CPUs go idle.
+    #[serde(default)]
+    pub idle: idle::Idle,
 }

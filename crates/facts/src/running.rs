@@ -8,6 +8,10 @@ use crate::{Fact, Unknown};
 
 const STAT: &str = "/proc/stat";
 const SCHEDSTAT: &str = "/proc/thread-self/schedstat";
+/// Path of the file.
+pub const INTERRUPTS: &str = "/proc/interrupts";
+/// Path of the file.
+pub const SOFTIRQS: &str = "/proc/softirqs";
 
 /// ns in a tick of `/proc/stat`: USER_HZ is always 100 for programs.
 const TICK_NS: u64 = 10_000_000;
@@ -91,9 +95,140 @@ pub fn parse_schedstat(text: &str) -> Fact<ThreadTimes> {
     }
 }
 
+/// Interrupts that one CPU served since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Of its own timer.
+    pub ticks: u64,
+    /// All others: devices, and other CPUs.
+    pub others: u64,
+}
+
+/// `/proc/interrupts`, the column of one CPU.
+pub fn parse_interrupts(text: &str, cpu: u32) -> Fact<Interrupts> {
+    let mut found = Interrupts::default();
+    let rows = column(text, cpu);
+    if rows.is_empty() {
+        return Fact::Unknown(Unknown::malformed(INTERRUPTS, "a column of that CPU", text));
+    }
+    for (name, count) in rows {
+        let sum = if name == "LOC" { &mut found.ticks } else { &mut found.others };
+        *sum = sum.saturating_add(count);
+    }
+    Fact::Known(found)
+}
+
+/// `/proc/softirqs`, the column of one CPU: those that serve devices. The tick's
+/// own (TIMER, SCHED, RCU, HRTIMER) come with every tick.
+pub fn parse_softirqs(text: &str, cpu: u32) -> Fact<u64> {
+    let rows = column(text, cpu);
+    if rows.is_empty() {
+        return Fact::Unknown(Unknown::malformed(SOFTIRQS, "a column of that CPU", text));
+    }
+    let of_devices = ["HI", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"];
+    let counts = rows.iter().filter(|(name, _)| of_devices.contains(name)).map(|row| row.1);
+    Fact::Known(counts.fold(0, u64::saturating_add))
+}
+
+/// The counts of one CPU by row: columns are named in the first line, and
+/// offline CPUs have none.
+fn column(text: &str, cpu: u32) -> Vec<(&str, u64)> {
+    let wanted = format!("CPU{cpu}");
+    let mut lines = text.lines();
+    let heading = lines.next().unwrap_or_default();
+    let Some(index) = heading.split_ascii_whitespace().position(|name| name == wanted) else {
+        return Vec::new();
+    };
+    lines
+        .filter_map(|line| {
+            let (name, counts) = line.split_once(':')?;
+            let count = counts.split_ascii_whitespace().nth(index)?.parse().ok()?;
+            Some((name.trim(), count))
+        })
+        .collect()
+}
+
+/// `cpu.stat` of a control group: how long it was throttled, ns. Version 1 has
+/// `throttled_time` in ns, version 2 `throttled_usec`; a group without a quota,
+/// or the root, may have neither, and was never throttled.
+pub fn parse_throttled(text: &str) -> u64 {
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    let microseconds = value("throttled_usec").map(|us| us.saturating_mul(1000));
+    value("throttled_time").or(microseconds).unwrap_or(0)
+}
+
+/// The most nested control groups looked at.
+const GROUPS: usize = 8;
+
+/// `/proc/self/cgroup`: the `cpu.stat` files of the groups that may throttle
+/// this process, its own first, then those around it (`man 7 cgroups`).
+pub fn throttling_files(text: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let root = match controllers {
+            "" => "/sys/fs/cgroup".to_owned(),
+            names if names.split(',').any(|name| name == "cpu") => {
+                format!("/sys/fs/cgroup/{names}")
+            }
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        for _ in 0..GROUPS {
+            files.push(format!("{root}{path}/cpu.stat"));
+            match path.rfind('/') {
+                Some(parent) => path = &path[..parent],
+                None => break,
+            }
+        }
+    }
+    files
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_cpus_interrupts_are_its_column() {
+        let text = "           CPU0       CPU3       \n 36:          7    1469573 PCI-MSIX 1-edge  \
+                    virtio1-req.0\nLOC:    4453967    4273947   Local timer interrupts\nCAL:   1  2  \
+                    Function call interrupts\nERR:          9\n";
+        let found = Interrupts { ticks: 4_273_947, others: 1_469_575 };
+        assert_eq!(parse_interrupts(text, 3), Fact::Known(found));
+        // `ERR` has one figure for all CPUs; it falls to the first.
+        assert_eq!(parse_interrupts(text, 0).known().map(|found| found.others), Some(7 + 1 + 9));
+        assert!(parse_interrupts(text, 1).unknown().is_some());
+        assert!(parse_interrupts("", 0).unknown().is_some());
+        let softirqs = "  CPU0  CPU1\nTIMER: 5 6\nNET_RX: 70 80\nBLOCK: 1 2\nRCU: 9 9\n";
+        assert_eq!(parse_softirqs(softirqs, 1), Fact::Known(82));
+    }
+
+    #[test]
+    fn groups_that_throttle_are_found_in_both_versions() {
+        let text = "9:name=systemd:/\n2:cpu,cpuacct:/a/b\n1:cpuset:/x\n0::/user.slice\nbroken\n";
+        assert_eq!(
+            throttling_files(text),
+            [
+                "/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat",
+                "/sys/fs/cgroup/cpu,cpuacct/a/cpu.stat",
+                "/sys/fs/cgroup/cpu,cpuacct/cpu.stat",
+                "/sys/fs/cgroup/user.slice/cpu.stat",
+                "/sys/fs/cgroup/cpu.stat",
+            ]
+        );
+        assert_eq!(parse_throttled("nr_throttled 3\nthrottled_time 7000\n"), 7000);
+        assert_eq!(parse_throttled("usage_usec 1\nthrottled_usec 7\n"), 7000);
+        assert_eq!(parse_throttled("throttled_usec x\n"), 0);
+    }
 
     #[test]
     fn stolen_time_is_read_cpu_by_cpu() {

@@ -5,6 +5,7 @@ pub mod clocksource_switch;
 pub mod comparison;
 pub mod cross_cpu;
 pub mod kernel_entries;
+pub mod latency;
 pub mod live;
 pub mod measure;
 pub mod pipe_pair;

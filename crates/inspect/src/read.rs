@@ -3,6 +3,7 @@
 mod clocksource;
 mod cpu;
 mod hardware;
+mod idle;
 mod kernel;
 mod steering;
 mod system;
@@ -32,6 +33,7 @@ pub fn read(tree: &Tree) -> Facts {
         kvm_host: hardware::kvm_host(tree),
         system,
         load: system::load(tree),
+        idle: idle::idle(tree),
         clocksources,
     }
 }

@@ -64,6 +64,11 @@ impl Distribution {
         Some((self.histogram.median_equivalent(bin) as f64 / THOUSANDTHS).clamp(self.min, self.max))
     }
 
+    /// The mean, to the three digits kept; 0 without samples.
+    pub fn mean(&self) -> f64 {
+        self.histogram.mean() / THOUSANDTHS
+    }
+
     /// The landmarks; `None` without samples.
     pub fn spread(&self) -> Option<Spread> {
         Some(Spread {

@@ -10,6 +10,7 @@ pub mod drift;
 pub mod duration;
 pub mod figures;
 pub mod granularity;
+pub mod latency;
 pub mod measurements;
 pub mod offset;
 pub mod order;

@@ -17,6 +17,7 @@ pub mod phc;
 mod published;
 pub mod pvclock_page;
 pub mod reread;
+pub mod scheduling;
 pub mod service_manager;
 pub mod system_clock;
 pub mod vmclock;

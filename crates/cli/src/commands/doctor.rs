@@ -2,9 +2,9 @@
 
 mod csv;
 mod fleet;
-mod markdown;
+pub(crate) mod markdown;
 mod rule_list;
-mod text;
+pub(crate) mod text;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::lab::report::LabReport;
 use crate::commands::tell::line::Line as TellLine;
+use crate::commands::latency::report::LatencyReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -50,6 +51,8 @@ enum Documented {
     Tell,
     /// The experiments, their figures and their checks
     Lab,
+    /// Who is late, and why
+    Latency,
 }
 
 impl Documented {
@@ -65,6 +68,7 @@ impl Documented {
             Self::Tell => schema_of::<TellLine>(),
             Self::Status => schema_of::<Status>(),
             Self::Lab => schema_of::<LabReport>(),
+            Self::Latency => schema_of::<LatencyReport>(),
         }
     }
 }

@@ -105,7 +105,7 @@ pub fn parse_hypervisor(text: &str) -> Fact<Hypervisor> {
         .collect();
     let features = |wanted, leaf| {
         let (base, ..) = found.iter().find(|(_, kind, _)| *kind == wanted)?;
-        Some(leaves.get(&(base + leaf))?.eax)
+        leaves.get(&(base + leaf))
     };
     // Linux takes the highest of the interfaces that it knows: KVM's and Xen's
     // lie above Hyper-V's where both are offered
@@ -119,8 +119,8 @@ pub fn parse_hypervisor(text: &str) -> Fact<Hypervisor> {
     Fact::Known(Hypervisor {
         signature,
         kind,
-        kvm_features: features(HypervisorKind::Kvm, 1).map(kvm_features),
-        hyperv: features(HypervisorKind::HyperV, 3).map(hyperv_features),
+        kvm_features: features(HypervisorKind::Kvm, 1).map(|leaf| kvm_features(leaf.eax, leaf.edx)),
+        hyperv: features(HypervisorKind::HyperV, 3).map(|leaf| hyperv_features(leaf.eax)),
         xen: None,
     })
 }
@@ -139,13 +139,14 @@ fn kind(signature: &str) -> HypervisorKind {
     }
 }
 
-fn kvm_features(eax: u32) -> KvmFeatures {
+fn kvm_features(eax: u32, edx: u32) -> KvmFeatures {
     KvmFeatures {
         eax,
         clocksource: eax & 1 != 0,
         clocksource2: eax & (1 << 3) != 0,
         steal_time: eax & (1 << 5) != 0,
         clocksource_stable: eax & (1 << 24) != 0,
+        realtime_hint: edx & 1 != 0,
     }
 }
 

@@ -163,6 +163,9 @@ pub struct KvmFeatures {
     pub steal_time: bool,
     /// Bit 24: the clock is stable across vCPUs.
     pub clocksource_stable: bool,
+    /// EDX bit 0 (KVM_HINTS_REALTIME): each vCPU has a CPU of its own.
+    #[serde(default)]
+    pub realtime_hint: bool,
 }
 
 /// Hyper-V's time privileges (CPUID 0x4000_0003, EAX).

@@ -2,7 +2,7 @@
 
 use instruments::measurements::{CallCost, Measurements, Throughput};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// All that `parachron bench` measured.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub(crate) struct BenchReport {
 }
 
 /// The machine measured.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Machine {
     /// Kernel release.
     pub(crate) kernel: String,

@@ -32,7 +32,8 @@ pub(super) fn render(report: &DoctorReport, verbose: bool) -> String {
     text
 }
 
-fn finding(finding: &Finding) -> String {
+/// One finding.
+pub(crate) fn finding(finding: &Finding) -> String {
     let mut text = format!("\n## {}: {}\n\n", name_of(finding.severity), plain(&finding.what));
     text.push_str(&code(&finding.evidence.join("\n")));
     let _ = write!(text, "\n{}\n", plain(&finding.why));

@@ -30,6 +30,13 @@ pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> Str
     page.text
 }
 
+/// Findings alone, each under a rule; in colour or without.
+pub(crate) fn findings(findings: &[Finding], colours: bool) -> String {
+    let mut page = Page { text: String::new(), colours };
+    findings.iter().for_each(|one| finding(&mut page, one));
+    page.text
+}
+
 /// Text, 80 columns wide.
 struct Page {
     text: String,
@@ -78,7 +85,7 @@ fn style_of(severity: Option<Severity>) -> Style {
 }
 
 /// The name of a severity for people.
-pub(super) fn name_of(severity: Severity) -> &'static str {
+pub(crate) fn name_of(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "Error",
         Severity::Warning => "Warning",

@@ -8,7 +8,7 @@ use super::LABELS;
 use crate::commands::bench::report::{Run, short_name};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{COLOURS, RIGHT, colour};
+use crate::output::plot::{COLOURS, RIGHT, colour, outline};
 use instruments::figures::{time, whole_time};
 
 /// Right edge of the bars, and left one of the histograms; room for the
@@ -100,7 +100,7 @@ impl<'r> Panel<'r> {
             let bar = middle - sources * BAR / 2 + place * BAR;
             draw_bar(canvas, cost, bar, bars, colour)?;
             let opacity = if sources == 1 { 0.85 } else { 0.55 };
-            let outline = outline(cost, (top, top + height), histograms);
+            let outline = outline(&cost.histogram, (top, top + height), histograms);
             canvas.shape(outline, colour, opacity)?;
         }
         Ok(())
@@ -121,28 +121,6 @@ fn draw_bar(
     canvas.whisker(from, to, middle)?;
     let figure = time(cost.ns.median);
     canvas.text(&figure, (to.max(end) + 6, middle), Side::Left, 12, INK)
-}
-
-/// The histogram's outline: a step for each bin, down to the base between
-/// bins with a gap.
-fn outline(cost: &CallCost, (top, base): (i32, i32), axis: &Axis) -> Vec<(i32, i32)> {
-    // One column a pixel: bins narrower than that add up.
-    let mut columns: Vec<(i32, u64)> = Vec::new();
-    for (edge, samples) in &cost.histogram {
-        let x = axis.px(*edge);
-        match columns.last_mut() {
-            Some((last, count)) if *last == x => *count += samples,
-            _ => columns.push((x, *samples)),
-        }
-    }
-    let height = |samples: u64| ((samples + 1) as f64).ln();
-    let most = columns.iter().map(|column| height(column.1)).fold(1.0, f64::max);
-    let mut points = Vec::new();
-    for (x, samples) in columns {
-        let y = base - (height(samples) / most * f64::from(base - top)).round() as i32;
-        points.extend([(x, base), (x, y), (x + 2, y), (x + 2, base)]);
-    }
-    points
 }
 
 /// With one source, colours show where a call is served.

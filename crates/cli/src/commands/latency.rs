@@ -1,0 +1,114 @@
+//! `parachron latency`: who is late on this machine, and why.
+
+mod compared;
+mod csv;
+mod plot;
+pub(crate) mod report;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use inspect::latency::{Peer, Plan};
+use inspect::tree::Tree;
+use instruments::duration;
+use instruments::latency::FigureKind;
+
+use crate::commands::helpers::{self, Helper};
+use crate::error::CliError;
+use crate::output::progress::Progress;
+use crate::output::{self, Format};
+use report::LatencyReport;
+
+/// Longest run: what is measured disturbs others.
+const LONGEST: Duration = Duration::from_secs(27);
+
+/// Measure who is late on this machine, and why.
+///
+/// Timer wake-ups, wake-ups and interrupts across CPUs, exits to the host, gaps
+/// in which a running loop did not run, context switches through pipes, and the
+/// way to a peer; for each tail the cause, what shows it, and a remedy. Needs no
+/// root and changes nothing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Time for the measurement, 1s to 27s
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within_bounds)]
+    duration: Duration,
+
+    /// Also send messages to this peer of yours and time its answers: ICMP echo
+    /// to HOST; udp:HOST[:PORT], UDP echo; ntp:HOST[:PORT], an NTP server
+    #[arg(long, value_name = "PEER", value_parser = Peer::parse)]
+    peer: Option<Peer>,
+
+    /// Only this figure, such as timer-wake-up or gap; may be repeated
+    #[arg(long, value_name = "FIGURE", value_parser = figure, conflicts_with = "peer")]
+    only: Vec<FigureKind>,
+
+    /// Measure again and again, and show each run in place of the last one
+    #[arg(long, short, conflicts_with_all = ["format", "plot", "compare"])]
+    watch: bool,
+
+    /// Compare with an earlier run, from --format json
+    #[arg(long, value_name = "BEFORE.json")]
+    compare: Option<PathBuf>,
+
+    /// Also plot the result, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn within_bounds(text: &str) -> Result<Duration, String> {
+    let duration = duration::parse(text)?;
+    let fits = (Duration::from_secs(1)..=LONGEST).contains(&duration);
+    fits.then_some(duration).ok_or_else(|| format!("expected 1s to 27s, found {text:?}"))
+}
+
+/// A figure by its name in JSON.
+fn figure(name: &str) -> Result<FigureKind, String> {
+    serde_json::from_value(name.into()).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let plan = Plan {
+        duration: args.duration,
+        echo: || helpers::command(&Helper::PipeEcho),
+        peer: args.peer.clone(),
+        cpus: None,
+        only: args.only.clone(),
+    };
+    let before = args.compare.as_deref().map(compared::read).transpose()?;
+    args.plot.as_deref().map_or(Ok(()), output::may_write)?;
+    while args.watch {
+        let report = measured(&plan);
+        // Home, and clear what is below.
+        let clear = if output::colours() { "\x1b[H\x1b[J" } else { "" };
+        output::text(&format!("{clear}{}", text::summary(&report)))?;
+    }
+    let report = measured(&plan);
+    // If the plot fails the report is still printed.
+    let drawn = args.plot.as_ref().map_or(Ok(()), |path| output::file(path, plot::svg(&report)?));
+    if let (Some(before), Format::Text | Format::Markdown) = (&before, args.format) {
+        output::text(&compared::table(before, &report).render(args.format))?;
+    }
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Csv => output::text(&csv::render(&report))?,
+        Format::Text | Format::Markdown => {
+            output::text(&text::render(&report, args.format, output::colours()))?;
+        }
+    }
+    drawn?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One run on this machine.
+fn measured(plan: &Plan) -> LatencyReport {
+    let progress = Progress::new(plan.duration);
+    let found = inspect::latency::measure(plan, &|what| progress.doing(what));
+    LatencyReport::new(found, &inspect::read(&Tree::live()))
+}

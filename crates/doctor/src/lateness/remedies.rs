@@ -1,0 +1,124 @@
+//! What to do about each cause of lateness.
+
+use facts::cpu::HypervisorKind;
+use instruments::latency::cause::Cause;
+
+use crate::case::Case;
+use crate::finding::Remedy;
+use crate::remedies;
+
+/// The remedies of a cause, best first.
+pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
+    let guest = case.is_guest() != Some(false);
+    let advice = Remedy::advice;
+    let command = |what: &str, command: &str| Remedy::command(what, command);
+    match cause {
+        Cause::Stolen => vec![advice(
+            "On the host: run fewer vCPUs than CPUs, or dedicate CPUs to this guest. In a cloud: an \
+             instance type that is not burstable.",
+        )],
+        Cause::Quota => vec![
+            command("See which group is throttled.", "grep -H . /sys/fs/cgroup/cpu.stat"),
+            advice(
+                "Raise or remove its quota (systemd: CPUQuota=; Kubernetes: limits.cpu), or run \
+                 fewer threads in it.",
+            )
+            .changes("the CPU time that the group may take from others"),
+        ],
+        Cause::RunQueue => vec![
+            advice("Give the late program a CPU of its own (taskset, cpusets), or more CPUs."),
+            command("Or let it preempt all others.", "sudo chrt --fifo 10 PROGRAM")
+                .changes("a program that never sleeps then starves the others of that CPU"),
+            remedies::add_parameter(case, "preempt=full"),
+        ],
+        Cause::Stopped => vec![advice("Find who stops it: a debugger, `kill -STOP`, the freezer.")],
+        Cause::Interrupts | Cause::Softirqs => vec![
+            command("See which they are.", "watch -d -n 1 cat /proc/interrupts /proc/softirqs"),
+            advice("Move devices' interrupts to CPUs that nothing urgent uses (smp_affinity).")
+                .changes("which CPU serves the device, until the next boot"),
+        ],
+        Cause::Tick => vec![remedies::add_parameter(case, "nohz_full=1-N")],
+        Cause::Smi | Cause::Hidden if !guest => vec![command(
+            "Watch for them; then look through the firmware's settings and updates.",
+            "sudo hwlatdetect --duration=60",
+        )],
+        Cause::Smi | Cause::Hidden => {
+            vec![advice("Ask the host's operator; a host that offers steal time would show it.")]
+        }
+        other => of_lasting(case, guest, other),
+    }
+}
+
+/// Those of causes that comparisons prove.
+fn of_lasting(case: &Case<'_>, guest: bool, cause: Cause) -> Vec<Remedy> {
+    let advice = Remedy::advice;
+    let command = |what: &str, command: &str| Remedy::command(what, command);
+    match cause {
+        Cause::IdleExit | Cause::HaltPolling if guest => idle_of_a_guest(case),
+        Cause::IdleExit | Cause::HaltPolling => vec![
+            command(
+                "Allow shallow C-states only.",
+                "sudo cpupower idle-set --disable-by-latency 2",
+            )
+            .changes("more power, less turbo, until the next boot"),
+        ],
+        Cause::TimerSlack => vec![
+            advice("In the program that is late: prctl(PR_SET_TIMERSLACK, 1) in its threads.")
+                .changes("more wake-ups, as they are bundled less"),
+        ],
+        Cause::CoarseTimers => vec![
+            remedies::remove_parameter(case, "highres=off"),
+            advice("Or a kernel with CONFIG_HIGH_RES_TIMERS and a clock source fit for it."),
+        ],
+        Cause::Placement => vec![
+            command("Keep processes that take turns on one CPU.", "taskset -c 1 PROGRAM")
+                .changes("they share that CPU, where they could have run at once"),
+        ],
+        Cause::Frequency => vec![
+            command("Keep the frequency up.", "sudo cpupower frequency-set -g performance")
+                .changes("more power, until the next boot; in a guest the host decides"),
+        ],
+        Cause::Neighbour => vec![advice(
+            "Leave the core's other thread idle, or have the host give whole cores to one guest.",
+        )],
+        Cause::SlowClock => {
+            vec![command("See which clock source is better, and switch.", "parachron doctor")]
+        }
+        Cause::DearExits => vec![advice(
+            "Run it on the first level, on a bare-metal instance, or avoid exits: fewer timers, \
+             polling drivers, a clock read without an exit.",
+        )],
+        _ => vec![advice(
+            "Measure on the peer at the same time: parachron latency there shows its part.",
+        )],
+    }
+}
+
+/// What ends idle sooner in a guest, cheapest first.
+fn idle_of_a_guest(case: &Case<'_>) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    if case.kind() == Some(HypervisorKind::Kvm) {
+        remedies.push(
+            Remedy::command(
+                "Let the guest poll before it halts.",
+                "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+            )
+            .changes(
+                "up to 200 µs of a CPU for each time it goes idle, until the next boot; needs the \
+                 cpuidle driver haltpoll",
+            ),
+        );
+        remedies.push(
+            Remedy::command(
+                "Or let the host poll for longer: on the host.",
+                "echo 400000 | sudo tee /sys/module/kvm/parameters/halt_poll_ns",
+            )
+            .changes("the host's CPU time for all its guests, until it boots"),
+        );
+    }
+    remedies.push(
+        remedies::add_parameter(case, "idle=poll")
+            .changes("each idle CPU then takes all of a CPU of the host"),
+    );
+    remedies
+}

@@ -1,0 +1,200 @@
+//! Each cause in words: what, why, source.
+
+use instruments::figures::{three_digits, time};
+use instruments::latency::Latency;
+use instruments::latency::cause::Cause;
+use instruments::latency::proof::Proven;
+
+use crate::case::Case;
+use crate::finding::{Finding, Severity};
+
+/// A comparison that proves a cause, in a line.
+pub(super) fn comparison(found: &Latency, proven: &Proven) -> String {
+    let (with, without) = (time(proven.with_ns), time(proven.without_ns));
+    let conditions = &found.conditions;
+    match proven.cause {
+        Cause::TimerSlack => format!(
+            "timer wake-up: {with} late in the median with the inherited slack of {}, {without} \
+             with 1 ns",
+            time(conditions.inherited_slack_ns.unwrap_or(0) as f64)
+        ),
+        Cause::IdleExit => format!(
+            "timer wake-up: {with} late in the median, {without} while a loop keeps the CPU awake"
+        ),
+        Cause::HaltPolling => {
+            let limit = found.sweep.as_ref().and_then(|sweep| sweep.limit);
+            let gap = time(limit.map_or(0.0, |limit| limit.ns));
+            format!(
+                "wake-ups are {without} late after idle gaps up to {gap}, {with} after longer ones"
+            )
+        }
+        Cause::Placement => {
+            let apart =
+                conditions.pair.map_or("", |pair| match (pair.same_core, pair.same_socket) {
+                    (Some(true), _) => " (threads of one core)",
+                    (_, Some(false)) => " (in different sockets)",
+                    _ => "",
+                });
+            format!("pipe round trip: {with} across two CPUs{apart}, {without} on one")
+        }
+        Cause::CoarseTimers => format!(
+            "clock_getres(CLOCK_MONOTONIC): {}; timer wake-up: {with} late",
+            time(conditions.resolution_ns.unwrap_or(0) as f64)
+        ),
+        Cause::Frequency | Cause::Neighbour => {
+            let share = conditions.speed.map_or(0.0, |speed| speed.slow_share) * 100.0;
+            format!(
+                "a turn of a loop: {without} where it is quick, {with} in {} % of the time",
+                three_digits(share)
+            )
+        }
+        Cause::DearExits => format!("CPUID: {with}; a KVM host serves it in 0.5 to 2.5 µs"),
+        Cause::SlowClock => {
+            format!("clock_gettime(CLOCK_MONOTONIC): {with} a read; by the vDSO 20 to 80 ns")
+        }
+        _ => format!("{with} against {without}"),
+    }
+}
+
+/// The finding of a cause, without its evidence.
+pub(super) fn finding(case: &Case<'_>, cause: Cause, severity: Severity) -> Finding {
+    let (what, why, source) = words(case, cause);
+    let finding = Finding::new(severity, what).why(why);
+    Finding { rule: format!("late-{}", cause.name()), source: source.to_owned(), ..finding }
+}
+
+/// What, why, and the source.
+fn words(case: &Case<'_>, cause: Cause) -> (&'static str, &'static str, &'static str) {
+    let guest = case.is_guest() != Some(false);
+    match cause {
+        Cause::Stolen => (
+            "The host ran something else on this machine's CPUs",
+            "A vCPU is a thread of the host, which other guests and the host's own work displace. \
+             Meanwhile nothing here runs, whatever its priority.",
+            "Linux: Documentation/virt/kvm/x86/msr.rst (MSR_KVM_STEAL_TIME), \
+             kernel/sched/core.c (update_rq_clock_task)",
+        ),
+        Cause::Quota => (
+            "A CPU quota stopped this program",
+            "Once the threads of a control group have used up their quota, none of them runs until \
+             the next period begins: usually the rest of 100 ms.",
+            "Linux: Documentation/scheduler/sched-bwc.rst",
+        ),
+        Cause::RunQueue => (
+            "Other threads of this machine had the CPU",
+            "More threads want to run than there are CPUs. One that wakes up, or has used its turn, \
+             waits for some milliseconds.",
+            "Linux: Documentation/scheduler/sched-stats.rst (run_delay)",
+        ),
+        Cause::Stopped => (
+            "The process was stopped and continued",
+            "A debugger, a shell's job control, a freezer or a snapshot sent SIGSTOP.",
+            "signal(7), SIGSTOP and SIGCONT",
+        ),
+        Cause::Interrupts => (
+            "Interrupts took the CPU",
+            "Each interrupt costs microseconds; in a virtual machine its delivery may cost an exit \
+             too. Function calls and TLB shootdowns come from this machine's other CPUs.",
+            "/proc/interrupts; Linux: Documentation/core-api/irq/irq-affinity.rst",
+        ),
+        Cause::Softirqs => (
+            "Softirqs of network or block devices took the CPU",
+            "What a device's interrupt leaves for later runs before any thread, on the CPU that took \
+             the interrupt.",
+            "/proc/softirqs; Linux: kernel/softirq.c",
+        ),
+        Cause::Tick => (
+            "The kernel's periodic tick interrupts a running loop",
+            "A CPU that runs a thread has 100 to 1000 ticks a second, and in a virtual machine each \
+             may exit to the host twice.",
+            "Linux: Documentation/timers/no_hz.rst",
+        ),
+        Cause::Smi => (
+            "The firmware took the CPU (system management interrupts)",
+            "While the firmware runs no operating system does, and none can prevent it.",
+            "Intel SDM volume 4, MSR_SMI_COUNT; Linux: Documentation/trace/hwlat_detector.rst",
+        ),
+        Cause::Hidden if guest => (
+            "The CPU was away, and nothing counts why",
+            "No interrupt, no other thread and no steal time explains it: the host handled an exit, \
+             or runs others without telling this machine (no steal clock).",
+            "Linux: Documentation/virt/kvm/x86/cpuid.rst (KVM_FEATURE_STEAL_TIME)",
+        ),
+        Cause::Hidden => (
+            "The CPU was away, and nothing counts why",
+            "No interrupt and no other thread explains it: most often the firmware (SMI), or a \
+             machine check.",
+            "Linux: Documentation/trace/hwlat_detector.rst",
+        ),
+        other => lasting_words(guest, other),
+    }
+}
+
+/// The same for causes that comparisons prove.
+fn lasting_words(guest: bool, cause: Cause) -> (&'static str, &'static str, &'static str) {
+    match cause {
+        Cause::IdleExit if guest => (
+            "Wake-ups are late because the CPU has to leave its halt",
+            "An idle vCPU exits to the host, which has to notice the timer or the other CPU's \
+             signal, run the vCPU's thread again and enter the guest.",
+            "Linux: Documentation/virt/guest-halt-polling.rst",
+        ),
+        Cause::IdleExit => (
+            "Wake-ups are late because the CPU has to leave a C-state",
+            "The deeper the idle state, the longer the way out: 1 to 200 µs.",
+            "Linux: Documentation/admin-guide/pm/cpuidle.rst",
+        ),
+        Cause::HaltPolling => (
+            "Beyond a certain idle time the host gives the CPU away",
+            "Until then it polls for the vCPU's next interrupt and resumes it quickly; after that \
+             the vCPU's thread has to be scheduled again.",
+            "Linux: Documentation/virt/kvm/halt-polling.rst (halt_poll_ns)",
+        ),
+        Cause::TimerSlack => (
+            "Timers may fire late by the inherited slack",
+            "Each thread inherits 50 µs from its parent unless somebody changed it, and the kernel \
+             uses them to bundle wake-ups. Threads of real-time priority have none.",
+            "prctl(2), PR_SET_TIMERSLACK",
+        ),
+        Cause::CoarseTimers => (
+            "Timers fire at ticks only",
+            "Without high-resolution timers a sleep ends at the tick after its time.",
+            "Linux: Documentation/timers/highres.rst",
+        ),
+        Cause::Placement => (
+            "Two processes that take turns are quicker on one CPU",
+            "Across CPUs each turn wakes an idle CPU by an interrupt, and its caches are cold. Where \
+             the scheduler puts the two decides; programs differ by this factor from run to run.",
+            "UnixBench (context1); Linux: Documentation/virt/guest-halt-polling.rst",
+        ),
+        Cause::Frequency => (
+            "The CPU is slower after it was idle",
+            "Its frequency rises only once it has been busy for a while.",
+            "Linux: Documentation/admin-guide/pm/cpufreq.rst",
+        ),
+        Cause::Neighbour => (
+            "The CPU's speed changes while it runs",
+            "The other thread of its core is busy (this machine's or another guest's), or the \
+             processor is too hot.",
+            "Linux: Documentation/admin-guide/hw-vuln/core-scheduling.rst",
+        ),
+        Cause::SlowClock => (
+            "Reading the clock is slow",
+            "Every timeout, every log line and every figure above contains it.",
+            "Linux: kernel/time/clocksource.c",
+        ),
+        Cause::DearExits => (
+            "Exits to the host are dear",
+            "A hypervisor that is itself a guest has each exit handled twice, and more; mitigations \
+             flush caches and branch predictors at each.",
+            "Linux: Documentation/virt/kvm/x86/nested-vmx.rst, \
+             Documentation/admin-guide/hw-vuln/l1tf.rst",
+        ),
+        _ => (
+            "The peer's answers vary",
+            "Its host, the network between, or its own CPU. What this machine adds is in the other \
+             figures.",
+            "RFC 2681",
+        ),
+    }
+}

@@ -1,0 +1,228 @@
+//! How CPUs go idle and timers fire: what makes wake-ups late, by facts alone.
+//! `parachron latency` measures the rest.
+
+use facts::Unknown;
+use facts::cpu::HypervisorKind;
+use instruments::figures::{time, whole_time};
+
+use crate::case::{Case, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome, Skipped};
+
+/// `guest-halt-polling`
+pub(crate) fn guest_halt_polling(case: &Case<'_>) -> Check {
+    if case.kind() != Some(HypervisorKind::Kvm) {
+        return Err(Skipped::DoesNotApply("does not apply: no guest of KVM".to_owned()));
+    }
+    let idle = &case.facts.idle;
+    let Some(driver) = idle.driver.known() else { return Err(why_not(&idle.driver)) };
+    let governor = idle.governor.known().map_or("unknown", String::as_str);
+    let polls_ns = idle.guest_halt_poll_ns.known().copied().unwrap_or(0);
+    if driver == "haltpoll" && governor == "haltpoll" && polls_ns > 0 {
+        return Outcome::fine(format!("an idle CPU polls for up to {}", whole_time(polls_ns)));
+    }
+    Finding::new(Severity::Note, "An idle CPU halts at once: the host has to wake it")
+        .evidence(format!("cpuidle: driver {driver}, governor {governor}"))
+        .evidence(format!("guest_halt_poll_ns: {polls_ns}"))
+        .why(
+            "Each halt is an exit, and each wake-up one more way through the host: 5 to 50 µs for a \
+             program that waits for another. Polling for a while first avoids both, and takes CPU \
+             time from the host's other guests.",
+        )
+        .remedy(
+            Remedy::command(
+                "Where programs pass work to each other, let the guest poll. Needs the cpuidle \
+                 driver haltpoll (CONFIG_HALTPOLL_CPUIDLE; cpuidle_haltpoll.force=1 where the host \
+                 gives no hint of dedicated CPUs).",
+                "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+            )
+            .changes("up to 200 µs of a CPU each time it goes idle, until the next boot"),
+        )
+        .remedy(Remedy::command("See first what it would gain.", "parachron latency"))
+        .alone()
+}
+
+/// Whether this is a host of KVM, as far as the rules on hosts apply.
+fn is_host(case: &Case<'_>) -> Result<(), Skipped> {
+    match case.facts.kvm_host.unknown() {
+        None => Ok(()),
+        Some(Unknown::NotThere { .. }) => {
+            Err(Skipped::DoesNotApply("does not apply: no host of KVM".to_owned()))
+        }
+        Some(why) => Err(why.into()),
+    }
+}
+
+/// `host-halt-polling`
+pub(crate) fn host_halt_polling(case: &Case<'_>) -> Check {
+    is_host(case)?;
+    let polls = &case.facts.idle.halt_poll_ns;
+    let Some(&polls_ns) = polls.known() else { return Err(why_not(polls)) };
+    if polls_ns > 0 {
+        return Outcome::fine(format!("KVM polls for up to {}", whole_time(polls_ns)));
+    }
+    Finding::new(Severity::Note, "KVM gives a halted vCPU's CPU away at once")
+        .evidence("/sys/module/kvm/parameters/halt_poll_ns: 0")
+        .why(
+            "Each guest of this host wakes up later than it could: its vCPU's thread has to be \
+             scheduled again. Right for a host that has more vCPUs than CPUs.",
+        )
+        .remedy(
+            Remedy::command(
+                "Where CPUs are idle anyway, set KVM's default.",
+                "echo 200000 | sudo tee /sys/module/kvm/parameters/halt_poll_ns",
+            )
+            .changes("the host's CPU time for all its guests, until it boots"),
+        )
+        .alone()
+}
+
+/// `coarse-timers`; `highres=off` is `harmful-parameters`'.
+pub(crate) fn coarse_timers(case: &Case<'_>) -> Check {
+    let configuration = &case.facts.kernel.configuration;
+    let Some(options) = configuration.known() else { return Err(why_not(configuration)) };
+    if options.contains_key("HIGH_RES_TIMERS") {
+        return Outcome::fine("the kernel has high-resolution timers");
+    }
+    let mut finding = Finding::new(Severity::Warning, "Timers fire at ticks only")
+        .evidence("the kernel was built without CONFIG_HIGH_RES_TIMERS");
+    let hz = options.get("HZ").and_then(|hz| hz.parse().ok()).filter(|hz: &f64| *hz > 0.0);
+    if let Some(hz) = hz {
+        finding = finding.evidence(format!("CONFIG_HZ={hz}: a tick is {} long", time(1e9 / hz)));
+    }
+    finding
+        .why("Every sleep and timeout ends at the tick after its time: 1 to 10 ms late.")
+        .remedy(Remedy::advice("Use a kernel built with CONFIG_HIGH_RES_TIMERS."))
+        .alone()
+}
+
+/// `dear-exits`
+pub(crate) fn dear_exits(case: &Case<'_>) -> Check {
+    is_host(case)?;
+    let l1tf = &case.facts.idle.l1tf;
+    let Some(text) = l1tf.known() else { return Err(why_not(l1tf)) };
+    // `conditional cache flushes` are few; `cache flushes` are one an entry.
+    if !text.contains("VMX: cache flushes") {
+        return Outcome::fine(format!("L1TF: {text}"));
+    }
+    Finding::new(Severity::Note, "Each entry of a guest flushes the L1 data cache")
+        .evidence(format!("vulnerabilities/l1tf: {text}"))
+        .why(
+            "Its guests' exits cost some microseconds more than elsewhere, and so do their timers, \
+             wake-ups and interrupts, which exit.",
+        )
+        .remedy(Remedy::advice(
+            "Where guests are trusted, the conditional flush (kvm-intel.vmentry_l1d_flush=cond, the \
+             default) is cheaper. It is a decision about security: read \
+             Documentation/admin-guide/hw-vuln/l1tf.rst first.",
+        ))
+        .alone()
+}
+
+/// `hint-of-dedicated-cpus`
+pub(crate) fn dedicated(case: &Case<'_>) -> Check {
+    let features = case.hypervisor()?.kvm_features;
+    if !features.is_some_and(|features| features.realtime_hint) {
+        return Err(Skipped::DoesNotApply("does not apply: no hint of dedicated CPUs".to_owned()));
+    }
+    let since_boot = &case.facts.load.steal_since_boot;
+    let Some(&since_boot) = since_boot.known() else { return Err(why_not(since_boot)) };
+    let now = case.measured().ok().and_then(|measured| measured.stolen);
+    let share = now.map_or(since_boot, |now| now.share);
+    // A share since boot holds what was before the guest was tuned.
+    if share < 0.02 {
+        return Outcome::fine(format!(
+            "dedicated by the host's hint, {:.1} % stolen",
+            share * 100.0
+        ));
+    }
+    Finding::new(
+        Severity::Warning,
+        "The host promises CPUs of this guest's own, and takes them away",
+    )
+    .evidence("CPUID 0x40000001 EDX: KVM_HINTS_REALTIME")
+    .evidence(format!("/proc/stat: steal {:.1} % of all CPU time", share * 100.0))
+    .why(
+        "By that hint the kernel leaves out what helps on shared CPUs: paravirtual spinlocks and \
+             TLB flushes. A lock whose holder the host has displaced is then spun for.",
+    )
+    .remedy(Remedy::advice(
+        "On the host: dedicate the CPUs, or start the guest without the hint (QEMU: \
+             kvm-hint-dedicated=off).",
+    ))
+    .alone()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{
+        could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, kvm_features,
+        unreadable,
+    };
+    use facts::{Fact, Unknown};
+
+    #[test]
+    fn a_guest_that_halts_at_once_is_told() {
+        let mut facts = healthy_kvm_guest();
+        assert_eq!(fine(&facts, None, "guest-halt-polling"), "an idle CPU polls for up to 200 µs");
+        facts.idle.guest_halt_poll_ns = Fact::Known(0);
+        let text = finding_text(&facts, None, "guest-halt-polling");
+        assert!(text.starts_with("Note: An idle CPU halts at once"), "{text}");
+        facts.idle.driver = Fact::Known("none".into());
+        let text = finding_text(&facts, None, "guest-halt-polling");
+        assert!(text.contains("driver none, governor haltpoll"), "{text}");
+        fine(&healthy_bare_metal(), None, "guest-halt-polling");
+    }
+
+    #[test]
+    fn a_host_that_does_not_poll_is_told() {
+        let mut facts = healthy_bare_metal();
+        assert_eq!(fine(&facts, None, "host-halt-polling"), "KVM polls for up to 200 µs");
+        facts.idle.halt_poll_ns = Fact::Known(0);
+        assert!(finding_text(&facts, None, "host-halt-polling").contains("halt_poll_ns: 0"));
+        fine(&unreadable(), None, "host-halt-polling");
+        host_unknown(&mut facts);
+        could_not(&facts, None, "host-halt-polling");
+    }
+
+    fn host_unknown(facts: &mut facts::Facts) {
+        facts.kvm_host = Fact::Unknown(Unknown::NeedsRoot { what: "/dev/kvm".into() });
+    }
+
+    #[test]
+    fn timers_at_ticks_have_their_reason() {
+        let mut facts = healthy_kvm_guest();
+        fine(&facts, None, "coarse-timers");
+        let Fact::Known(options) = &mut facts.kernel.configuration else { panic!() };
+        options.insert("HZ".into(), "250".into());
+        options.remove("HIGH_RES_TIMERS");
+        let text = finding_text(&facts, None, "coarse-timers");
+        assert!(text.contains("CONFIG_HZ=250: a tick is 4.00 ms long"), "{text}");
+        could_not(&unreadable(), None, "coarse-timers");
+    }
+
+    #[test]
+    fn a_flush_at_each_entry_counts_on_a_host_only() {
+        let flushes = "Mitigation: PTE Inversion; VMX: cache flushes, SMT vulnerable";
+        let mut host = healthy_bare_metal();
+        host.idle.l1tf = Fact::Known(flushes.replace("cache", "conditional cache"));
+        fine(&host, None, "dear-exits");
+        host.idle.l1tf = Fact::Known(flushes.into());
+        assert!(finding_text(&host, None, "dear-exits").contains("flushes the L1 data cache"));
+    }
+
+    #[test]
+    fn a_hint_that_the_host_breaks_is_a_warning() {
+        let mut facts = healthy_kvm_guest();
+        fine(&facts, None, "hint-of-dedicated-cpus");
+        if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+            let features = kvm_features(0x0100_7efb);
+            hypervisor.kvm_features =
+                Some(facts::cpu::KvmFeatures { realtime_hint: true, ..features });
+        }
+        fine(&facts, None, "hint-of-dedicated-cpus");
+        facts.load.steal_since_boot = Fact::Known(0.04);
+        let text = finding_text(&facts, None, "hint-of-dedicated-cpus");
+        assert!(text.contains("KVM_HINTS_REALTIME") && text.contains("4.0 %"), "{text}");
+    }
+}

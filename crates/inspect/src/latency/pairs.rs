@@ -1,0 +1,114 @@
+//! What one CPU asks of another: a wake-up, and an interrupt.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use instruments::distribution::Distribution;
+use instruments::latency::around::{self, Passed};
+use instruments::latency::conditions::CpuPair;
+use instruments::latency::{Delay, FigureKind};
+use linux::cpus::pin;
+use linux::scheduling::{Membarrier, sleep_until_ns};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::counters::{Counters, Stops};
+use super::{Run, is_tail, now_ns, since_ns};
+
+/// Time between two wake-ups, ns: the sleeper is asleep, and its CPU idle.
+const INTERVAL_NS: u64 = 200_000;
+
+/// How near two CPUs are, as this machine is told.
+pub(super) fn relation(from: u32, to: u32) -> CpuPair {
+    let read = |cpu: u32, file: &str| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
+        std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    };
+    let same = |file: &str| read(from, file).zip(read(to, file)).map(|(a, b)| a == b);
+    let same_socket = same("physical_package_id");
+    let same_core = same("core_id").map(|same| same && same_socket != Some(false));
+    CpuPair { from, to, same_socket, same_core }
+}
+
+/// Writes on CPU `from`, and reads on CPU `to`.
+pub(super) fn wake_up(run: &mut Run<'_>, stops: &Stops, (from, to): (u32, u32), length: Duration) {
+    const KIND: FigureKind = FigureKind::CrossCpuWakeUp;
+    run.doing(KIND.name());
+    let bell = match eventfd(0, EventfdFlags::empty()) {
+        Ok(bell) => bell,
+        Err(error) => return run.found.miss(KIND.name(), format!("eventfd: {error}")),
+    };
+    let (rung, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut samples = Distribution::new();
+    let mut delays = Vec::new();
+    let started = run.started;
+    let ring = |at: u64| {
+        rung.store(at, Ordering::Release);
+        // A full counter, or a closed descriptor, is not to be had here.
+        let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+    };
+    std::thread::scope(|scope| {
+        let listens = scope.spawn(|| {
+            let _pinned = pin(to);
+            let counters = Counters::open(to, stops);
+            let mut before = counters.thread();
+            while rustix::io::read(&bell, &mut [0; 8]).is_ok() && !over.load(Ordering::Acquire) {
+                let late = now_ns().saturating_sub(rung.load(Ordering::Acquire));
+                samples.record(late as f64);
+                if is_tail(&samples, late) {
+                    let after = counters.thread();
+                    let cause = around::of_wake_up(late, &Passed::between(&before, &after));
+                    let at_ns = since_ns(started);
+                    delays.push(Delay { kind: KIND, at_ns, ns: late, cpu: to, cause });
+                    before = after;
+                }
+            }
+        });
+        let _pinned = pin(from);
+        let ends = Instant::now() + length;
+        while Instant::now() < ends {
+            let _ = sleep_until_ns(now_ns() + INTERVAL_NS);
+            ring(now_ns());
+        }
+        // The last ring must not be taken for this one.
+        std::thread::sleep(Duration::from_millis(2));
+        over.store(true, Ordering::Release);
+        ring(now_ns());
+        let _ = listens.join();
+    });
+    run.found.found(KIND, &samples);
+    run.delayed(delays);
+}
+
+/// Interrupts sent from CPU `from` while a thread spins on CPU `to`.
+pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Duration) {
+    const KIND: FigureKind = FigureKind::Ipi;
+    run.doing(KIND.name());
+    let barrier = match Membarrier::register() {
+        Ok(barrier) => barrier,
+        Err(error) => return run.found.miss(KIND.name(), format!("membarrier: {error}")),
+    };
+    let (turns, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut samples = Distribution::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _pinned = pin(to);
+            while !over.load(Ordering::Relaxed) {
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let _pinned = pin(from);
+        let ends = Instant::now() + length;
+        while Instant::now() < ends {
+            // One that does not run now gets no interrupt.
+            let seen = turns.load(Ordering::Relaxed);
+            while turns.load(Ordering::Relaxed) == seen && Instant::now() < ends {
+                std::hint::spin_loop();
+            }
+            let sent = now_ns();
+            barrier.interrupt_all();
+            samples.record(now_ns().saturating_sub(sent) as f64);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    run.found.found(KIND, &samples);
+}

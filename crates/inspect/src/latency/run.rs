@@ -1,0 +1,110 @@
+//! One run: all figures, one after the other.
+
+use std::time::Instant;
+
+use facts::system::{STAT, parse_cpu_time};
+use instruments::latency::{FigureKind, Latency};
+use instruments::measurements::StolenShare;
+use linux::clock::Clock;
+use linux::cpus;
+
+use super::counters::Stops;
+use super::{Plan, Run, echo, pairs, pipes, spin, timers};
+
+/// Shares of the duration.
+const TIMERS: f64 = 0.30;
+const WAKE_UPS: f64 = 0.08;
+const INTERRUPTS: f64 = 0.04;
+const EXITS: f64 = 0.02;
+const GAPS: f64 = 0.25;
+const PIPE: f64 = 0.06;
+const SWITCHES: f64 = 0.05;
+const ECHO: f64 = 0.09;
+
+/// Measures in about `plan.duration`; what cannot be measured says why.
+/// `progress` is called with a label of what is measured now.
+pub fn measure(plan: &Plan, progress: &dyn Fn(&str)) -> Latency {
+    let mut run = Run {
+        plan,
+        started: Instant::now(),
+        progress,
+        cpus: cpus::allowed().unwrap_or_default(),
+        found: Latency::default(),
+        delays: Vec::new(),
+    };
+    let (stat, used) = (cpu_time(), Clock::ProcessCputime.read_ns());
+    conditions(&mut run);
+    figures(&mut run);
+    let used_ns = Clock::ProcessCputime.read_ns().zip(used).map(|(now, then)| now - then);
+    run.found.used_cpu_s = used_ns.unwrap_or(0) as f64 / 1e9;
+    run.found.over_s = run.started.elapsed().as_secs_f64();
+    let over_s = run.found.over_s;
+    run.found.stolen = stat.zip(cpu_time()).and_then(|(before, after)| {
+        Some(StolenShare { share: after.share_since(before)?, over_s })
+    });
+    run.forget_shortest();
+    Latency { delays: run.delays, ..run.found }
+}
+
+fn cpu_time() -> Option<facts::system::CpuTime> {
+    parse_cpu_time(&std::fs::read_to_string(STAT).ok()?).known().copied()
+}
+
+fn conditions(run: &mut Run<'_>) {
+    let conditions = &mut run.found.conditions;
+    conditions.is_guest = cpus::has_hypervisor();
+    conditions.resolution_ns = Clock::Monotonic.claimed_resolution_ns();
+    conditions.clock_read_ns = Some(spin::clock_read_ns());
+}
+
+fn figures(run: &mut Run<'_>) {
+    let stops = Stops::new();
+    let Some((one, other)) = run.pair() else {
+        return run.found.miss("all figures", "the allowed CPUs are not known");
+    };
+    use FigureKind as Kind;
+    let timers = [Kind::TimerWakeUp, Kind::TimerWakeUpAwake, Kind::TimerWakeUpInheritedSlack];
+    let wants = |kinds: &[Kind]| run.plan.wants(kinds);
+    let [timers, exit, gaps, one_cpu] =
+        [&timers[..], &[Kind::Exit], &[Kind::Gap, Kind::Stolen], &[Kind::PipeOneCpu]].map(wants);
+    let all = run.plan.only.is_empty();
+    if timers {
+        timers::measure(run, &stops, one, run.part(TIMERS));
+    }
+    if all {
+        timers::sweep(run, &stops, one);
+    }
+    if exit {
+        spin::exits(run, one, run.part(EXITS));
+    }
+    if gaps {
+        spin::gaps(run, &stops, run.part(GAPS));
+    }
+    if one_cpu {
+        pipes::placed(run, Kind::PipeOneCpu, (one, one), run.part(PIPE));
+    }
+    across(run, &stops, one, other);
+    if all {
+        pipes::free(run, run.plan.echo, run.part(SWITCHES));
+    }
+    echo::measure(run, &stops, one, run.part(ECHO));
+}
+
+/// What takes two CPUs.
+fn across(run: &mut Run<'_>, stops: &Stops, one: u32, other: Option<u32>) {
+    let kinds = [FigureKind::CrossCpuWakeUp, FigureKind::Ipi, FigureKind::PipeAcrossCpus];
+    for kind in kinds.into_iter().filter(|kind| run.plan.wants(&[*kind])) {
+        let Some(other) = other else {
+            run.found.miss(kind.name(), "this process may use one CPU only");
+            continue;
+        };
+        run.found.conditions.pair = Some(pairs::relation(one, other));
+        match kind {
+            FigureKind::CrossCpuWakeUp => {
+                pairs::wake_up(run, stops, (one, other), run.part(WAKE_UPS));
+            }
+            FigureKind::Ipi => pairs::interrupt(run, (one, other), run.part(INTERRUPTS)),
+            _ => pipes::placed(run, kind, (one, other), run.part(PIPE)),
+        }
+    }
+}

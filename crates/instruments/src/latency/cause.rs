@@ -1,0 +1,101 @@
+//! The causes of lateness that can be told apart from inside.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Why something was late.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The host ran something else, and says so (steal time).
+    Stolen,
+    /// Its control group had used up its CPU quota.
+    Quota,
+    /// Another thread of this machine ran.
+    RunQueue,
+    /// The process was stopped by a signal.
+    Stopped,
+    /// Interrupts, those of other CPUs included.
+    Interrupts,
+    /// Softirqs: network, block devices, timers.
+    Softirqs,
+    /// The kernel's periodic tick.
+    Tick,
+    /// The firmware took the CPU (system management interrupts).
+    Smi,
+    /// The CPU was away without a trace: in a virtual machine the host.
+    Hidden,
+    /// The CPU had to leave idle: a halt that the host had to end, or a C-state.
+    IdleExit,
+    /// Idle for longer than the host polls before it gives the CPU away.
+    HaltPolling,
+    /// Timers may fire late by the inherited slack.
+    TimerSlack,
+    /// Timers fire at ticks only: no high-resolution timers.
+    CoarseTimers,
+    /// CPUs that share a message are far apart, or it has to wake one.
+    Placement,
+    /// A loop's speed changes slowly: the CPU's frequency does.
+    Frequency,
+    /// A loop's speed changes at once: another thread shares its core.
+    Neighbour,
+    /// Reading the clock is slow.
+    SlowClock,
+    /// An exit to the host costs far more than the processor's part: nesting,
+    /// or dear mitigations.
+    DearExits,
+    /// The peer, or the path to it.
+    Peer,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::Stolen,
+        Self::Quota,
+        Self::RunQueue,
+        Self::Stopped,
+        Self::Interrupts,
+        Self::Softirqs,
+        Self::Tick,
+        Self::Smi,
+        Self::Hidden,
+        Self::IdleExit,
+        Self::HaltPolling,
+        Self::TimerSlack,
+        Self::CoarseTimers,
+        Self::Placement,
+        Self::Frequency,
+        Self::Neighbour,
+        Self::SlowClock,
+        Self::DearExits,
+        Self::Peer,
+    ];
+
+    /// Its name, as in JSON: `run-queue`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stolen => "stolen",
+            Self::Quota => "quota",
+            Self::RunQueue => "run-queue",
+            Self::Stopped => "stopped",
+            Self::Interrupts => "interrupts",
+            Self::Softirqs => "softirqs",
+            Self::Tick => "tick",
+            Self::Smi => "smi",
+            Self::Hidden => "hidden",
+            Self::IdleExit => "idle-exit",
+            Self::HaltPolling => "halt-polling",
+            Self::TimerSlack => "timer-slack",
+            Self::CoarseTimers => "coarse-timers",
+            Self::Placement => "placement",
+            Self::Frequency => "frequency",
+            Self::Neighbour => "neighbour",
+            Self::SlowClock => "slow-clock",
+            Self::DearExits => "dear-exits",
+            Self::Peer => "peer",
+        }
+    }
+}

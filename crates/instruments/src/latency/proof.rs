@@ -1,0 +1,137 @@
+//! Causes that no single delay shows: one figure against another, or against
+//! what such a thing costs elsewhere.
+
+use super::cause::Cause;
+use super::{FigureKind, Latency};
+
+/// A cause that a comparison proves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Proven {
+    /// The cause.
+    pub cause: Cause,
+    /// With it, ns.
+    pub with_ns: f64,
+    /// Without it, ns: measured, or what it is elsewhere.
+    pub without_ns: f64,
+}
+
+/// An exit that KVM serves by itself takes 0.5 to 2.5 µs, with its mitigations;
+/// in a nested machine tens.
+const DEAR_EXIT_NS: f64 = 5_000.0;
+/// A vDSO read takes 20 to 80 ns; a system call or an exit more.
+const SLOW_READ_NS: f64 = 250.0;
+/// Slack below this is nobody's trouble.
+const SLACK_NS: f64 = 20_000.0;
+/// Leaving idle costs a processor 1 to 3 µs.
+const IDLE_NS: f64 = 5_000.0;
+/// Resolution of timers that fire at ticks (1 ms and more).
+const COARSE_NS: u64 = 100_000;
+
+/// The causes that comparisons prove.
+pub fn proven(found: &Latency) -> Vec<Proven> {
+    let p50 = |kind| found.figure(kind).map(|figure| figure.ns.p50);
+    let conditions = &found.conditions;
+    let mut proven = Vec::new();
+    let mut add = |cause, with_ns, without_ns| {
+        proven.push(Proven { cause, with_ns, without_ns });
+    };
+    if let (Some(with), Some(without)) =
+        (p50(FigureKind::TimerWakeUpInheritedSlack), p50(FigureKind::TimerWakeUp))
+        && let Some(slack) = conditions.inherited_slack_ns
+        && with - without >= SLACK_NS.max(slack as f64 * 0.3)
+    {
+        add(Cause::TimerSlack, with, without);
+    }
+    if let (Some(with), Some(without)) =
+        (p50(FigureKind::TimerWakeUp), p50(FigureKind::TimerWakeUpAwake))
+        && with - without >= IDLE_NS
+        && with >= without * 1.3
+    {
+        add(Cause::IdleExit, with, without);
+    }
+    if let (Some(with), Some(without)) =
+        (p50(FigureKind::PipeAcrossCpus), p50(FigureKind::PipeOneCpu))
+        && with >= without * 2.0
+    {
+        add(Cause::Placement, with, without);
+    }
+    if let (Some(resolution), Some(with)) = (conditions.resolution_ns, p50(FigureKind::TimerWakeUp))
+        && resolution >= COARSE_NS
+    {
+        add(Cause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
+    }
+    if let Some(with) = p50(FigureKind::Exit).filter(|ns| conditions.is_guest && *ns > DEAR_EXIT_NS)
+    {
+        add(Cause::DearExits, with, DEAR_EXIT_NS);
+    }
+    if let Some(with) = conditions.clock_read_ns.filter(|ns| *ns > SLOW_READ_NS) {
+        add(Cause::SlowClock, with, SLOW_READ_NS);
+    }
+    if let Some(limit) = found.sweep.as_ref().and_then(|sweep| sweep.limit)
+        && conditions.is_guest
+    {
+        add(Cause::HaltPolling, limit.slow_ns, limit.quick_ns);
+    }
+    if let Some((speed, cause)) = conditions.speed.and_then(|speed| Some((speed, speed.cause()?))) {
+        add(cause, speed.slow_ns, speed.quick_ns);
+    }
+    proven
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sweep::{Limit, Sweep};
+    use super::super::{Figure, Landmarks};
+    use super::*;
+
+    fn landmarks(min: f64, p50: f64, p99: f64) -> Landmarks {
+        Landmarks { min, p50, p90: p50, p99, p99_9: p99, max: p99, mean: p50, samples: 1000 }
+    }
+
+    fn found(figures: &[(FigureKind, f64)]) -> Latency {
+        let figure =
+            |&(kind, p50)| Figure { kind, ns: landmarks(p50, p50, p50), histogram: Vec::new() };
+        Latency { figures: figures.iter().map(figure).collect(), ..Latency::default() }
+    }
+
+    fn causes(found: &Latency) -> Vec<Cause> {
+        proven(found).into_iter().map(|proven| proven.cause).collect()
+    }
+
+    #[test]
+    fn slack_counts_only_where_it_delays() {
+        use FigureKind::{TimerWakeUp, TimerWakeUpInheritedSlack};
+        let with = |slack, inherited| {
+            let mut found = found(&[(TimerWakeUp, 8e3), (TimerWakeUpInheritedSlack, inherited)]);
+            found.conditions.inherited_slack_ns = Some(slack);
+            causes(&found)
+        };
+        assert_eq!(with(50_000, 58e3), [Cause::TimerSlack]);
+        assert_eq!(with(1, 9e3), []);
+        // Two milliseconds of slack, and 30 µs later: another cause.
+        assert_eq!(with(2_000_000, 38e3), []);
+    }
+
+    #[test]
+    fn each_comparison_proves_its_cause() {
+        use FigureKind::{Exit, PipeAcrossCpus, PipeOneCpu, TimerWakeUp, TimerWakeUpAwake};
+        let idle = found(&[(TimerWakeUp, 30e3), (TimerWakeUpAwake, 6e3)]);
+        assert_eq!(causes(&idle), [Cause::IdleExit]);
+        let apart = found(&[(PipeOneCpu, 2.3e3), (PipeAcrossCpus, 16.3e3)]);
+        assert_eq!(causes(&apart), [Cause::Placement]);
+        let mut nested = found(&[(Exit, 24e3)]);
+        assert_eq!(causes(&nested), []);
+        nested.conditions.is_guest = true;
+        assert_eq!(causes(&nested), [Cause::DearExits]);
+        let mut slow = found(&[(TimerWakeUp, 1e6)]);
+        slow.conditions.clock_read_ns = Some(1_500.0);
+        slow.conditions.resolution_ns = Some(10_000_000);
+        assert_eq!(causes(&slow), [Cause::CoarseTimers, Cause::SlowClock]);
+        let mut polled = found(&[]);
+        let limit = Some(Limit { ns: 200e3, quick_ns: 4e3, slow_ns: 11e3 });
+        polled.sweep = Some(Sweep { late_ns: Vec::new(), limit });
+        assert_eq!(causes(&polled), []);
+        polled.conditions.is_guest = true;
+        assert_eq!(causes(&polled), [Cause::HaltPolling]);
+    }
+}

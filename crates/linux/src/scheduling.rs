@@ -1,0 +1,129 @@
+//! What a thread may ask of the scheduler and of timers.
+//!
+//! # Invariants
+//! 1. membarrier takes numbers alone and touches no memory of ours.
+//! 2. `sched_setscheduler` reads one `sched_param` and keeps nothing; ours is a
+//!    live local.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::num::NonZeroU64;
+
+use rustix::io::Errno;
+use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
+
+/// Commands of membarrier(2).
+const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+/// Memory barriers on all CPUs that run a thread of this process, each by an
+/// interrupt that the sender waits for.
+#[derive(Debug, Clone, Copy)]
+pub struct Membarrier(());
+
+impl Membarrier {
+    /// Announces this process's use of it.
+    ///
+    /// # Errors
+    /// No membarrier in this kernel, or a sandbox forbids it.
+    pub fn register() -> io::Result<Self> {
+        membarrier(REGISTER_PRIVATE_EXPEDITED).map(Self)
+    }
+
+    /// Returns once every thread of this process that runs now has executed a
+    /// barrier.
+    #[inline]
+    pub fn interrupt_all(self) {
+        // It cannot fail after a registration (`man 2 membarrier`, EPERM).
+        let _ = membarrier(PRIVATE_EXPEDITED);
+    }
+}
+
+#[inline]
+fn membarrier(command: libc::c_int) -> io::Result<()> {
+    // SAFETY: invariant 1.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// From now on this thread runs only where no other wants to (SCHED_IDLE).
+///
+/// # Errors
+/// Those of `sched_setscheduler`.
+pub fn yield_to_all() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: invariant 2.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// By how much this thread's timers may fire late, ns.
+///
+/// # Errors
+/// Those of `prctl`.
+pub fn timer_slack_ns() -> io::Result<u64> {
+    Ok(rustix::thread::current_timer_slack()?)
+}
+
+/// Sets it, ns.
+///
+/// # Errors
+/// Those of `prctl`.
+pub fn set_timer_slack_ns(ns: NonZeroU64) -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(Some(ns))?)
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `ns`.
+///
+/// # Errors
+/// Those of `clock_nanosleep`, but for an interruption.
+pub fn sleep_until_ns(ns: u64) -> io::Result<()> {
+    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let until = Timespec {
+        tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX),
+        // Below a second.
+        tv_nsec: rest as _,
+    };
+    loop {
+        match clock_nanosleep_absolute(ClockId::Monotonic, &until) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn a_sleep_ends_after_its_time_and_one_in_the_past_at_once() {
+        let started = Clock::Monotonic.read_ns().unwrap();
+        sleep_until_ns(started + 2_000_000).unwrap();
+        let ended = Clock::Monotonic.read_ns().unwrap();
+        assert!(ended >= started + 2_000_000);
+        sleep_until_ns(0).unwrap();
+    }
+
+    #[test]
+    fn slack_is_what_was_set() {
+        let before = timer_slack_ns().unwrap();
+        set_timer_slack_ns(NonZeroU64::MIN).unwrap();
+        assert_eq!(timer_slack_ns().unwrap(), 1);
+        set_timer_slack_ns(NonZeroU64::new(before).unwrap_or(NonZeroU64::MIN)).unwrap();
+    }
+
+    #[test]
+    fn a_barrier_interrupts_once_it_is_registered() {
+        match Membarrier::register() {
+            Ok(barrier) => barrier.interrupt_all(),
+            Err(error) => crate::cpus::skipped(&format!("membarrier: {error}")),
+        }
+    }
+
+    #[test]
+    fn an_idle_thread_still_runs() {
+        std::thread::spawn(|| yield_to_all().unwrap()).join().unwrap();
+    }
+}
