@@ -8,6 +8,7 @@ mod doctor;
 mod drift;
 pub(crate) mod helpers;
 mod keep;
+#[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
 mod lab;
 mod man;
 mod schema;

@@ -13,6 +13,7 @@ use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
 use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
+#[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
@@ -46,6 +47,7 @@ enum Documented {
     /// The daemon's status
     Status,
     /// The experiments, their figures and their checks
+    #[cfg(target_arch = "x86_64")]
     Lab,
 }
 
@@ -60,6 +62,7 @@ impl Documented {
             Self::Watch => schema_of::<Line>(),
             Self::Keep => schema_of::<KeepLine>(),
             Self::Status => schema_of::<Status>(),
+            #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
         }
     }
