@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clock::{Clock, Instant, Source, Status};
-use pvclock::counter::{Counter, Tsc};
+use linux::counter::{Counter, CpuCounter};
 
 use crate::judge;
 use crate::rounds::{self, CALLS, Contender};
@@ -107,7 +107,7 @@ fn poll_chronyd(clock: &Clock, address: SocketAddr) -> Result<(), String> {
 fn costs(rounds: u32, quanta: &quanta::Clock) -> bool {
     let own = Clock::new();
     let mut contenders = [
-        Contender::new(RDTSC, || Tsc.read()),
+        Contender::new(RDTSC, || CpuCounter.read()),
         Contender::new(OURS, Instant::now),
         Contender::new("clock Clock::now, own clock", || own.now()),
         Contender::new("clock Clock::now_ordered", || clock::shared().now_ordered()),
@@ -147,9 +147,9 @@ fn due_read_ns(tsc_hz: u64, chronyd: Option<SocketAddr>) -> Result<u64, String> 
             poll_chronyd(&own, address)?;
         }
         while start.elapsed() < UNTIL_DUE {}
-        let before = Tsc.read_ordered();
+        let before = CpuCounter.read_ordered();
         own.now();
-        took.push(Tsc.read_ordered() - before);
+        took.push(CpuCounter.read_ordered() - before);
     }
     took.sort_unstable();
     Ok(took[DUE_READS / 2] * 1_000_000_000 / tsc_hz)

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use inspect::clocksource_switch::Switchboard;
 use linux::clock::Clock;
-use linux::counter;
-use pvclock::counter::{Counter, Tsc};
+use linux::counter::{self, Counter, CpuCounter};
+
 use pvclock::hyperv::{ReferencePage, ReferenceReader, ReferenceScale, ReferenceWriter};
 use pvclock::kvm_clock::{LastTime, TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter};
 use pvclock::shared::{Aligned, Split};
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
 fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     let tsc_hz = measure_tsc_hz();
     let update = TimeUpdate {
-        tsc_timestamp: Tsc.read(),
+        tsc_timestamp: CpuCounter.read(),
         system_time: Nanos(0),
         scale: Scale::from_hertz(Hertz(tsc_hz)).map_err(|error| error.to_string())?,
         stable: true,
@@ -102,19 +102,19 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     assert_agreement(&reader, &hyperv, &quanta)?;
 
     let mut contenders = vec![
-        Contender::new(RDTSC, || Tsc.read()),
-        Contender::new(LFENCE_RDTSC, || Tsc.read_ordered()),
-        Contender::new(RAW, || reader.ticks(&Tsc)),
-        Contender::new(UNORDERED, || reader.nanos(&Tsc).expect("a good page")),
-        Contender::new(ORDERED, || reader.nanos_ordered(&Tsc).expect("a good page")),
+        Contender::new(RDTSC, || CpuCounter.read()),
+        Contender::new(LFENCE_RDTSC, || CpuCounter.read_ordered()),
+        Contender::new(RAW, || reader.ticks(&CpuCounter)),
+        Contender::new(UNORDERED, || reader.nanos(&CpuCounter).expect("a good page")),
+        Contender::new(ORDERED, || reader.nanos_ordered(&CpuCounter).expect("a good page")),
         Contender::new("pvclock ns, 4-byte aligned page", || {
-            split.nanos(&Tsc).expect("a good page")
+            split.nanos(&CpuCounter).expect("a good page")
         }),
         Contender::new("pvclock ns, monotonic, not stable", || {
-            unstable.nanos_monotonic(&Tsc, &last).expect("a good page")
+            unstable.nanos_monotonic(&CpuCounter, &last).expect("a good page")
         }),
         Contender::new("pvclock Hyper-V 100 ns, unordered", || {
-            hyperv.units_100ns(&Tsc).expect("a good page")
+            hyperv.units_100ns(&CpuCounter).expect("a good page")
         }),
         Contender::new(QUANTA, || quanta.now()),
         Contender::new("minstant Instant::now", minstant::Instant::now),
@@ -122,8 +122,8 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
         Contender::new("std Instant::now", Instant::now),
         Contender::new(VDSO, vdso::monotonic_ns),
     ];
-    if counter::has_rdtscp() {
-        contenders.push(Contender::new(RDTSCP, || counter::rdtscp().0));
+    if counter::is_self_ordered() {
+        contenders.push(Contender::new(RDTSCP, || counter::self_ordered()));
     }
     rounds::run(&mut contenders, rounds);
     Ok(print(source, rounds, tsc_hz, &contenders))
@@ -163,9 +163,9 @@ fn print(source: &str, rounds: u32, tsc_hz: u64, contenders: &[Contender<'_>]) -
 
 /// The TSC's rate against CLOCK_MONOTONIC_RAW.
 fn measure_tsc_hz() -> u64 {
-    let (start, tsc_start) = (raw_ns(), Tsc.read_ordered());
+    let (start, tsc_start) = (raw_ns(), CpuCounter.read_ordered());
     wait_until_raw(start + CALIBRATION.as_nanos() as u64);
-    let (end, tsc_end) = (raw_ns(), Tsc.read_ordered());
+    let (end, tsc_end) = (raw_ns(), CpuCounter.read_ordered());
     ((tsc_end - tsc_start) as f64 * 1e9 / (end - start) as f64).round() as u64
 }
 
@@ -187,10 +187,11 @@ fn assert_agreement(
     quanta: &quanta::Clock,
 ) -> Result<(), String> {
     let now = || -> Result<[u64; 7], String> {
-        let ours = reader.nanos(&Tsc).map_err(|error| error.to_string())?.0;
-        let ordered = reader.nanos_ordered(&Tsc).map_err(|error| error.to_string())?.0;
-        let converted = reader.nanos_at(reader.ticks(&Tsc)).map_err(|error| error.to_string())?.0;
-        let units = hyperv.units_100ns(&Tsc).map_err(|error| error.to_string())?;
+        let ours = reader.nanos(&CpuCounter).map_err(|error| error.to_string())?.0;
+        let ordered = reader.nanos_ordered(&CpuCounter).map_err(|error| error.to_string())?.0;
+        let converted =
+            reader.nanos_at(reader.ticks(&CpuCounter)).map_err(|error| error.to_string())?.0;
+        let units = hyperv.units_100ns(&CpuCounter).map_err(|error| error.to_string())?;
         let theirs = quanta.delta_as_nanos(0, quanta.raw());
         let vdso = Clock::Monotonic.read_ns().unwrap_or_default();
         Ok([raw_ns(), ours, ordered, converted, units * 100, theirs, vdso])

@@ -8,10 +8,12 @@
 
 mod bytes;
 mod daemon;
+#[cfg(target_arch = "x86_64")]
 mod devices;
 mod host_frames;
 mod host_msr;
 mod host_saved;
+#[cfg(target_arch = "x86_64")]
 mod kvm_saved;
 mod ntp;
 mod pages;
@@ -33,12 +35,14 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "chronyd_reply", run: replies::chronyd },
     Target { name: "clockbound_page", run: pages::clockbound },
+    #[cfg(target_arch = "x86_64")]
     Target { name: "devices", run: devices::devices },
     Target { name: "drift_records", run: records::drift_records },
     Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
+    #[cfg(target_arch = "x86_64")]
     Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },

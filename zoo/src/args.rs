@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Take the static programs from here, and build none
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
+    /// The same for machines of arm64
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) programs_arm64: Option<PathBuf>,
     /// Print the output of each command and the result of each check
     #[arg(long)]
     pub(crate) verbose: bool,

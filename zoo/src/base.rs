@@ -10,6 +10,7 @@ mod xen;
 
 use std::path::{Path, PathBuf};
 
+use crate::artifacts;
 use crate::machine::Start;
 use crate::outcome::Failure;
 use crate::packages::{Kernel, Suite};
@@ -25,6 +26,8 @@ pub(crate) struct Workshop {
     /// The folder of this workspace's static programs: `parachron`,
     /// `guest-clock` (`zoo/src/bin`) and `ntp-server` (`e2e/src/bin`).
     pub(crate) programs: PathBuf,
+    /// The same for arm64; none: built when a row needs them.
+    pub(crate) programs_arm64: Option<PathBuf>,
 }
 
 impl Workshop {
@@ -52,9 +55,18 @@ impl Workshop {
     }
 
     /// busybox, static.
-    pub(crate) fn busybox(&self) -> Result<PathBuf, Failure> {
-        let folder = self.suite("bookworm")?.unpacked("busybox-static")?;
-        Ok(folder.join("bin/busybox"))
+    pub(crate) fn busybox(&self, is_arm64: bool) -> Result<PathBuf, Failure> {
+        let suite = if is_arm64 { "bookworm-arm64" } else { "bookworm" };
+        Ok(self.suite(suite)?.unpacked("busybox-static")?.join("bin/busybox"))
+    }
+
+    /// The folder of the programs for a row's processor.
+    pub(crate) fn programs(&self, is_arm64: bool) -> Result<PathBuf, Failure> {
+        match &self.programs_arm64 {
+            _ if !is_arm64 => Ok(self.programs.clone()),
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(artifacts::programs_arm64()?),
+        }
     }
 }
 

@@ -79,7 +79,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
-    let workshop = Workshop { table, cache: args.cache(), programs };
+    let programs_arm64 = args.programs_arm64.clone();
+    let workshop = Workshop { table, cache: args.cache(), programs, programs_arm64 };
     let folder = tools::target_folder().join("machines");
     if args.long {
         let visits = long::run(&workshop, &rows, &folder.join("long"), args)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::outcome::Unavailable;
-use crate::table::Table;
+use crate::table::{ARM64, Table};
 use crate::tools::output_of;
 
 /// Signs Debian's archive; of the package debian-archive-keyring.
@@ -100,7 +100,7 @@ impl Suite {
             "Acquire::Check-Valid-Until=false".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
+            format!("APT::Architecture={}", self.architecture()),
             // Its own user cannot write here.
             "APT::Sandbox::User=root".to_owned(),
         ] {
@@ -109,13 +109,18 @@ impl Suite {
         command
     }
 
+    /// Debian's name of the processor: the end of the suite's name says arm64.
+    fn architecture(&self) -> &'static str {
+        if self.name.ends_with(ARM64) { "arm64" } else { "amd64" }
+    }
+
     fn remedy(&self) -> String {
         format!("again with Debian's archive reachable (suite {})", self.name)
     }
 
     /// The newest kernel.
     pub(crate) fn kernel(&self) -> Result<Kernel, Unavailable> {
-        let mut names = self.dependencies("linux-image-amd64")?;
+        let mut names = self.dependencies(&format!("linux-image-{}", self.architecture()))?;
         // Newer kernels are split: image and modules are packages of their own.
         let parts = ["linux-image-", "linux-binary-", "linux-modules-"];
         let part = |name: &String| {

@@ -13,13 +13,16 @@ const BUSY: &str = "busy";
 /// The kernel that is the lab's guest image.
 pub(crate) const LAB_IMAGE: &str = "lab-image";
 
+/// Ends the names of suites and kernels for arm64.
+pub(crate) const ARM64: &str = "-arm64";
+
 /// The whole table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
     /// Debian's suites by name: each a list of `address suite`.
     pub(crate) suites: BTreeMap<String, Vec<String>>,
-    /// Kernels by name: the suite whose `linux-image-amd64` each is.
+    /// Kernels by name: the suite whose newest each is.
     pub(crate) kernels: BTreeMap<String, String>,
     /// Hypervisors other than this system's QEMU, by name.
     #[serde(default)]
@@ -139,6 +142,11 @@ impl Row {
     /// Whether it has a truth.
     pub(crate) fn has_truth(&self) -> bool {
         self.truth.is_some()
+    }
+
+    /// Whether its processor is arm64's, by its kernel's name.
+    pub(crate) fn is_arm64(&self) -> bool {
+        self.kernel.ends_with(ARM64)
     }
 
     /// What is true of it.

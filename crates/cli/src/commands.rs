@@ -9,6 +9,7 @@ mod drift;
 mod export;
 pub(crate) mod helpers;
 mod keep;
+#[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
 mod lab;
 mod latency;
 mod man;

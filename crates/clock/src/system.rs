@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use linux::counter::CLOCKSOURCES;
 use linux::reread::Reread;
 use linux::vmclock::MappedVmClock;
 
@@ -23,8 +24,6 @@ use crate::vmclock;
 
 /// Where the kernel names the clock source that it counts.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Clock sources that count the TSC.
-const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// How often that is read, ns.
 const TRUST_NS: u64 = 10_000_000_000;
 /// How often adjtimex is called, ns: it takes a microsecond or two, and its
@@ -151,7 +150,7 @@ fn distrust() -> Option<Distrust> {
 }
 
 fn is_tsc_based(clocksource: &[u8]) -> bool {
-    str::from_utf8(clocksource).is_ok_and(|name| TSC_BASED.contains(&name.trim_end()))
+    str::from_utf8(clocksource).is_ok_and(|name| CLOCKSOURCES.contains(&name.trim_end()))
 }
 
 #[cfg(test)]
@@ -159,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_counts_the_tsc_by_three_names() {
-        for name in TSC_BASED {
+    fn the_kernel_counts_the_cpus_counter_by_some_names() {
+        for name in CLOCKSOURCES {
             assert!(is_tsc_based(name.as_bytes()));
             assert!(is_tsc_based(format!("{name}\n").as_bytes()));
         }

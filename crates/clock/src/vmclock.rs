@@ -20,17 +20,11 @@ pub(crate) fn read(device: &MappedVmClock) -> Option<VmClock> {
 }
 
 /// How far CLOCK_REALTIME may be from the host's UTC.
-#[cfg(target_arch = "x86_64")]
 fn realtime_error_ns(reader: &VmClockReader<'_>) -> Option<u64> {
     let before_ns = realtime_ns();
-    let time = reader.time(&pvclock::counter::Tsc).ok()?;
+    let time = reader.time(&linux::counter::CpuCounter).ok()?;
     let after_ns = realtime_ns();
     let utc = time.utc().ok()?;
     let away = |realtime_ns: i64| realtime_ns.abs_diff(utc.since_1970_ns);
     Some(away(before_ns).max(away(after_ns)).saturating_add(utc.max_error.0))
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn realtime_error_ns(_: &VmClockReader<'_>) -> Option<u64> {
-    None
 }

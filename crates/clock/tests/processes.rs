@@ -3,7 +3,7 @@
 //! # Invariants of the unsafe code
 //! 1. A child calls nothing that allocates or waits for another thread, and
 //!    leaves by `_exit`.
-#![cfg(all(not(miri), target_arch = "x86_64"))]
+#![cfg(not(miri))]
 #![allow(unsafe_code)]
 
 mod common;

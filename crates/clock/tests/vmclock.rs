@@ -5,7 +5,7 @@
 //! 1. `address` is a mapping of the whole file, shared and writable, made in
 //!    `new` and unmapped only in `drop`; a page was stored at its start
 //!    before the clock could map it.
-#![cfg(all(not(miri), target_arch = "x86_64"))]
+#![cfg(not(miri))]
 #![allow(unsafe_code)]
 
 mod common;
@@ -15,8 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use clock::{Clock, Disruption, ErrorFrom, Settings, Source};
+use linux::counter::{Counter, CpuCounter};
 use pvclock::Nanos;
-use pvclock::counter::{Counter, Tsc};
 use pvclock::shared::page_at;
 use pvclock::vmclock::{
     ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo, VmClockPage, VmClockWriter,
@@ -76,12 +76,12 @@ impl Drop for Host {
 
 /// What CLOCK_REALTIME shows now, ± 40 µs.
 fn now(tsc_hz: u64) -> VmClockInfo {
-    let counter_value = Tsc.read_ordered();
+    let counter_value = CpuCounter.read_ordered();
     let now_ns = read_ns(libc::CLOCK_REALTIME);
     let bounded = VmClockFlags::TIME_MAX_ERROR_VALID.with(VmClockFlags::PERIOD_MAX_ERROR_VALID);
     VmClockInfo {
         size: BYTES as u32,
-        counter_id: CounterId::X86_TSC,
+        counter_id: CounterId::NATIVE,
         time_type: TimeType::UTC,
         seq_count: 2,
         disruption_marker: 1,

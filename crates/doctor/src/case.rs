@@ -223,12 +223,25 @@ impl<'a> Case<'a> {
 
     /// What reading the kernel's clock costs.
     pub(crate) fn clock_cost(&self) -> Option<&'a CallCost> {
-        self.cost(CLOCK_CALL)
+        self.measurements?.cost(CLOCK_CALL)
     }
 
-    /// What a call costs.
-    pub(crate) fn cost(&self, call: &str) -> Option<&'a CallCost> {
-        self.measurements?.cost(call)
+    /// What reading the CPU's counter costs.
+    pub(crate) fn counter_cost(&self) -> Option<&'a CallCost> {
+        self.measurements?.counter_cost()
+    }
+
+    /// arm64's counter, whose name is not the TSC's.
+    pub(crate) fn is_arm64(&self) -> bool {
+        !matches!(
+            self.facts.cpu.generic_timer.unknown(),
+            Some(facts::Unknown::NotApplicable { .. })
+        )
+    }
+
+    /// The name of the CPU's counter.
+    pub(crate) fn counter(&self) -> &'static str {
+        if self.is_arm64() { "CNTVCT" } else { "TSC" }
     }
 
     /// Whether it booted less than five minutes ago, when daemons may not have

@@ -4,6 +4,7 @@ mod alarms;
 mod clocksource;
 mod cost;
 mod discipline;
+mod generic_timer;
 mod hypervisors;
 mod idle;
 mod kvm;
@@ -45,8 +46,16 @@ pub const RULES: &[Rule] = &[
         check: tsc::frequency,
     },
     Rule {
+        name: "counter-frequency",
+        checks: "On arm64: that the counter's frequency is still what the kernel read at boot: the \
+                 register CNTFRQ_EL0, the kernel's log, and the clock itself, to 100 ppm.",
+        source: "Arm Architecture Reference Manual, the Generic Timer; Linux: \
+                 drivers/clocksource/arm_arch_timer.c (arch_timer_get_cntfrq)",
+        check: generic_timer::frequency,
+    },
+    Rule {
         name: "tsc-across-cpus",
-        checks: "That the CPUs' TSCs agree, to 100 ns beyond the measurement's bound.",
+        checks: "That the CPUs' TSCs (arm64: counters) agree, to 100 ns beyond the measurement's bound.",
         source: "Linux: arch/x86/kernel/tsc_sync.c",
         check: tsc::across_cpus,
     },
@@ -73,7 +82,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "tsc-trapped",
-        checks: "That the CPU executes RDTSC and the hypervisor does not emulate it: under 250 ns.",
+        checks: "That the CPU executes RDTSC (arm64: reads of CNTVCT_EL0) and the hypervisor does \
+                 not emulate it: under 250 ns.",
         source: "Linux: Documentation/virt/kvm/x86/timekeeping.rst; xen-tscmode(7)",
         check: cost::trapped,
     },

@@ -51,6 +51,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
                 xen: None,
             }),
             cpuid_tsc_hz: not_applicable("CPUID does not report it"),
+            generic_timer: facts::cpu::generic_timer::not_arm64(),
         },
         kernel: kernel(),
         steering: disciplined_by_chrony(),
@@ -142,6 +143,7 @@ pub(crate) fn unreadable() -> Facts {
             flags: gone("/proc/cpuinfo"),
             hypervisor: gone("CPUID"),
             cpuid_tsc_hz: gone("CPUID"),
+            generic_timer: facts::cpu::generic_timer::not_arm64(),
         },
         kernel: Kernel {
             release: gone("/proc/sys/kernel/osrelease"),

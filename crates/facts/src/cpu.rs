@@ -5,9 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fact, Unknown};
 
+pub mod arm64;
 pub mod cpuid;
+pub mod generic_timer;
 pub mod hypervisor;
 
+pub use generic_timer::GenericTimer;
 pub use hypervisor::{
     HypervFeatures, Hypervisor, HypervisorKind, KvmFeatures, Xen, XenMode, XenTsc,
 };
@@ -30,6 +33,9 @@ pub struct Cpu {
     pub hypervisor: Fact<Hypervisor>,
     /// TSC frequency by CPUID 0x15/0x16 or the hypervisor's leaf, in Hz.
     pub cpuid_tsc_hz: Fact<u64>,
+    /// arm64's counter; `NotApplicable` on other processors.
+    #[serde(default = "generic_timer::not_arm64")]
+    pub generic_timer: Fact<GenericTimer>,
 }
 
 /// Flags of `/proc/cpuinfo` that concern the TSC.
@@ -55,16 +61,19 @@ pub struct TscFlags {
 }
 
 /// The kept part of `/proc/cpuinfo`: a line for each processor, and the first
-/// one's vendor, model name and flags.
+/// one's vendor, model name and flags; of an arm64 one maker and part.
 pub fn reduce_cpuinfo(text: &str) -> String {
     let mut kept = String::new();
     let (mut vendor, mut model, mut flags) = (false, false, false);
+    let (mut maker, mut part) = (false, false);
     for line in text.lines() {
         let keep = match key(line) {
             "processor" => true,
             "vendor_id" => !std::mem::replace(&mut vendor, true),
             "model name" => !std::mem::replace(&mut model, true),
             "flags" => !std::mem::replace(&mut flags, true),
+            "CPU implementer" => !std::mem::replace(&mut maker, true),
+            "CPU part" => !std::mem::replace(&mut part, true),
             _ => false,
         };
         if keep {
@@ -89,16 +98,20 @@ pub fn vendor(text: &str) -> Option<&str> {
     value(text, "vendor_id")
 }
 
-/// `model name` of `/proc/cpuinfo`.
+/// `model name` of `/proc/cpuinfo`; an arm64 processor has a number instead.
 pub fn parse_model(text: &str) -> Fact<String> {
-    match value(text, "model name").filter(|name| !name.is_empty()) {
-        Some(name) => Fact::Known(name.to_owned()),
+    let name = value(text, "model name").filter(|name| !name.is_empty()).map(str::to_owned);
+    match name.or_else(|| arm64::model(text)) {
+        Some(name) => Fact::Known(name),
         None => Fact::Unknown(Unknown::malformed(CPUINFO, "a line `model name`", text)),
     }
 }
 
 /// The flags in `/proc/cpuinfo` that concern the TSC.
 pub fn parse_flags(text: &str) -> Fact<TscFlags> {
+    if arm64::is_arm64(text) {
+        return Fact::Unknown(Unknown::not_applicable("an arm64 processor has no TSC"));
+    }
     let Some(flags) = value(text, "flags") else {
         return Fact::Unknown(Unknown::malformed(CPUINFO, "a line `flags`", text));
     };

@@ -85,6 +85,15 @@ pub enum LogEvent {
         /// To which source.
         to: String,
     },
+    /// arm64: the frequency of the generic timer's counter, which the kernel
+    /// read at boot: `arch_timer: cp15 timer running at 62.50MHz (virt).`
+    CounterFrequency {
+        /// Rounded to 10 kHz.
+        hz: u64,
+    },
+    /// arm64: the kernel emulates reads of the counter, for an erratum:
+    /// `arch_timer: CPU0: Trapping CNTVCT access`.
+    CounterTrapped,
     /// `tsc: Detected 2445.428 MHz processor` and the refined calibration.
     TscFrequency {
         /// Hz.

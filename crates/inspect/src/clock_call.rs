@@ -10,18 +10,18 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use linux::clock::Clock;
-use linux::counter::{Counter, Tsc, has_rdtscp, is_readable, rdtscp};
+use linux::counter::{self, Counter, CpuCounter};
 
 /// One way to read the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Call {
-    /// The RDTSC instruction.
-    Rdtsc,
-    /// The RDTSCP instruction.
-    Rdtscp,
-    /// RDTSC behind LFENCE: not before earlier loads.
-    OrderedRdtsc,
+    /// The CPU's counter: RDTSC; on arm64 CNTVCT_EL0.
+    Counter,
+    /// The counter behind a fence, not before earlier loads.
+    FencedCounter,
+    /// The counter by an instruction that orders itself: RDTSCP, CNTVCTSS_EL0.
+    SelfOrderedCounter,
     /// `std::time::Instant::now()`.
     Instant,
     /// `gettimeofday` of libc.
@@ -36,9 +36,9 @@ impl Call {
     /// Every call that works here.
     pub fn all() -> Vec<Self> {
         let mut calls = Vec::new();
-        if is_readable() {
-            calls.extend([Self::Rdtsc, Self::OrderedRdtsc]);
-            calls.extend(has_rdtscp().then_some(Self::Rdtscp));
+        if counter::is_readable() {
+            calls.extend([Self::Counter, Self::FencedCounter]);
+            calls.extend(counter::is_self_ordered().then_some(Self::SelfOrderedCounter));
         }
         calls.extend([Self::Instant, Self::Gettimeofday, Self::Time]);
         let known = Clock::ALL.into_iter().filter(|clock| clock.read_ns().is_some());
@@ -49,9 +49,9 @@ impl Call {
     /// Its name: `clock_gettime(CLOCK_MONOTONIC)`, `rdtsc`.
     pub fn name(self) -> String {
         match self {
-            Self::Rdtsc => "rdtsc".into(),
-            Self::Rdtscp => "rdtscp".into(),
-            Self::OrderedRdtsc => "lfence; rdtsc".into(),
+            Self::Counter => counter::INSTRUCTIONS[0].into(),
+            Self::FencedCounter => counter::INSTRUCTIONS[1].into(),
+            Self::SelfOrderedCounter => counter::INSTRUCTIONS[2].into(),
             Self::Instant => "Instant::now".into(),
             Self::Gettimeofday => "gettimeofday".into(),
             Self::Time => "time".into(),
@@ -61,15 +61,15 @@ impl Call {
 
     /// Whether it is an instruction rather than a call into libc.
     pub fn is_instruction(self) -> bool {
-        matches!(self, Self::Rdtsc | Self::Rdtscp | Self::OrderedRdtsc)
+        matches!(self, Self::Counter | Self::FencedCounter | Self::SelfOrderedCounter)
     }
 
     /// Makes the call `times` times and drops the results.
     pub fn repeat(self, times: u64) {
         match self {
-            Self::Rdtsc => each(times, || Tsc.read()),
-            Self::Rdtscp => each(times, rdtscp),
-            Self::OrderedRdtsc => each(times, || Tsc.read_ordered()),
+            Self::Counter => each(times, || CpuCounter.read()),
+            Self::FencedCounter => each(times, counter::fenced),
+            Self::SelfOrderedCounter => each(times, counter::self_ordered),
             Self::Instant => each(times, Instant::now),
             Self::Gettimeofday => each(times, gettimeofday),
             Self::Time => each(times, time),
@@ -95,7 +95,7 @@ impl Call {
     /// the negative error number itself.
     pub(crate) fn errno(self) -> Option<i32> {
         let result = match self {
-            Self::Rdtsc | Self::Rdtscp | Self::OrderedRdtsc => 0,
+            Self::Counter | Self::FencedCounter | Self::SelfOrderedCounter => 0,
             Self::Gettimeofday => i64::from(gettimeofday()),
             Self::Time => time(),
             Self::ClockGettime(clock) => i64::from(clock_gettime(clock)),

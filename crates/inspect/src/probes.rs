@@ -8,8 +8,11 @@ pub(crate) mod acpi;
 pub(crate) mod adjtimex;
 pub(crate) mod chrony_config;
 pub(crate) mod container;
+#[cfg_attr(not(target_arch = "x86_64"), path = "probes/cpuid_elsewhere.rs")]
 pub(crate) mod cpuid;
+pub(crate) mod generic_timer;
 pub(crate) mod kernel_log;
+#[cfg_attr(not(target_arch = "x86_64"), path = "probes/kvm_elsewhere.rs")]
 pub(crate) mod kvm;
 pub(crate) mod ptp;
 pub mod pvclock_page;

@@ -22,7 +22,7 @@ use facts::clocksource::known::{KnownSource, known_source};
 use facts::{Fact, Sample, Unknown};
 use linux::clock::Clock;
 use linux::clock_set::ClockSet;
-use linux::counter::{self, Counter, Tsc};
+use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::{self, Pinned};
 use linux::generations::Generations;
 use signal_hook::consts::SIGCONT;
@@ -150,7 +150,7 @@ impl Sampler {
 
     /// The clocks, and nothing else read yet.
     fn clocks(&mut self) -> Sample {
-        let tsc = self.tsc_is_readable.then_some(|| Some(Tsc.read_ordered()));
+        let tsc = self.tsc_is_readable.then_some(|| Some(CpuCounter.read_ordered()));
         let [realtime, boottime, monotonic, raw] = &mut self.narrowest;
         let raw = tsc.and_then(|tsc| bracket(raw, || Clock::MonotonicRaw.read_ns(), tsc));
         let monotonic =

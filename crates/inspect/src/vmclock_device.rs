@@ -46,7 +46,7 @@ mod tests {
     ) -> [u8; VmClockInfo::SIZE] {
         let info = VmClockInfo {
             size: 4096,
-            counter_id: CounterId::X86_TSC,
+            counter_id: CounterId::NATIVE,
             time_type: TimeType::UTC,
             seq_count: 8,
             disruption_marker,

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// 6–25 ns, an exit to the host 500 ns and more.
 pub const TRAPPED_RDTSC_NS: f64 = 250.0;
 
+/// The cheapest reads of the CPU's counter: on x86, on arm64.
+const COUNTER_READS: [&str; 2] = ["rdtsc", "mrs cntvct_el0"];
+
 /// All that was measured on a machine in one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurements {
@@ -34,6 +37,11 @@ impl Measurements {
     /// The cost of `call`, where it was measured.
     pub fn cost(&self, call: &str) -> Option<&CallCost> {
         self.costs.iter().find(|cost| cost.call == call)
+    }
+
+    /// The cost of reading the CPU's counter, where it was measured.
+    pub fn counter_cost(&self) -> Option<&CallCost> {
+        COUNTER_READS.iter().find_map(|call| self.cost(call))
     }
 
     /// Notes that `what` could not be measured, and why; once, however often

@@ -1,60 +1,27 @@
-//! The CPU's time stamp counter: what `pvclock` does not need of it.
-//!
-//! # Invariants
-//! 1. RDTSCP reads registers; through its argument it writes one `u32`, here
-//!    a live local. x86-64 CPUs before 2008 lack it: callers check
-//!    [`has_rdtscp`] once before use.
-#![allow(unsafe_code)]
+//! The CPU's counter that programs may read, and what `pvclock` does not need
+//! of it. What a CPU is not known for, it lacks: there [`is_readable`] is false.
 
-pub use pvclock::counter::{Counter, Tsc};
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod unknown;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+pub use pvclock::counter::Counter;
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use unknown::*;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;
 
-/// Whether this thread may execute RDTSC; where `prctl(PR_SET_TSC)` forbade
-/// it, doing so is a SIGSEGV.
+/// Whether this thread may read the counter; where `prctl(PR_SET_TSC)` forbade
+/// it (on arm64 since Linux 6.12), doing so is a SIGSEGV.
 pub fn is_readable() -> bool {
     // A kernel without the call does not forbid it.
-    time_stamp_counter_readability()
-        .map_or(true, |readability| readability == TimeStampCounterReadability::Readable)
-}
-
-/// Whether the TSC counts at one rate in all states of the CPU, by CPUID.
-pub fn is_invariant() -> bool {
-    raw_cpuid::CpuId::new()
-        .get_advanced_power_mgmt_info()
-        .is_some_and(|power| power.has_invariant_tsc())
-}
-
-/// Whether the CPU has RDTSCP.
-pub fn has_rdtscp() -> bool {
-    raw_cpuid::CpuId::new()
-        .get_extended_processor_and_feature_identifiers()
-        .is_some_and(|features| features.has_rdtscp())
-}
-
-/// The counter by RDTSCP, which waits for earlier instructions, and the CPU
-/// it was read on: Linux keeps `node << 12 | cpu` in IA32_TSC_AUX
-/// (arch/x86/include/asm/segment.h, `VDSO_CPUNODE_BITS`).
-#[inline(always)]
-pub fn rdtscp() -> (u64, u32) {
-    let mut aux = 0;
-    // SAFETY: invariant 1.
-    let tsc = unsafe { core::arch::x86_64::__rdtscp(&raw mut aux) };
-    (tsc, aux & 0xfff)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rdtscp_counts_on_the_cpu_it_names() {
-        assert!(is_readable());
-        if !has_rdtscp() {
-            return crate::cpus::skipped("this CPU has no RDTSCP");
-        }
-        let _pin = crate::cpus::pin(crate::cpus::allowed().unwrap()[0]).unwrap();
-        let (first, cpu) = rdtscp();
-        assert_eq!(cpu as usize, rustix::thread::sched_getcpu());
-        assert!(rdtscp().0 >= first);
-    }
+    !NAME.is_empty()
+        && time_stamp_counter_readability()
+            .map_or(true, |readability| readability == TimeStampCounterReadability::Readable)
 }

@@ -1,9 +1,13 @@
 //! Which CPUs this process may use, what they are, and staying on one of them.
 
+mod described;
+
 use std::marker::PhantomData;
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+pub use described::{has_hypervisor, model};
 
 /// Why a thread could not be bound to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,19 +41,6 @@ pub fn allowed() -> Result<Vec<u32>, PinError> {
         .filter(|cpu| set.is_set(*cpu))
         .filter_map(|cpu| u32::try_from(cpu).ok())
         .collect())
-}
-
-/// The processor's own name for itself, where it has one.
-pub fn model() -> Option<String> {
-    let name = raw_cpuid::CpuId::new().get_processor_brand_string()?;
-    // CPUID pads with blanks and zeros.
-    let name = name.as_str().trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// Whether this is a virtual machine, by CPUID: leaf 1, ECX bit 31.
-pub fn has_hypervisor() -> bool {
-    raw_cpuid::CpuId::new().get_feature_info().is_some_and(|features| features.has_hypervisor())
 }
 
 /// This thread stays on one CPU until this is dropped.

@@ -4,7 +4,6 @@ pub mod adjtimex;
 pub mod clock;
 pub mod clock_set;
 pub mod clockbound;
-#[cfg(target_arch = "x86_64")]
 pub mod counter;
 #[cfg(target_arch = "x86_64")]
 pub mod cpuid;

@@ -717,10 +717,10 @@ PVCLOCK_MUST_USE
 enum pvclock_status pvclock_hyperv_scale_to_hz(uint64_t scale,
                                                uint64_t *hz);
 
-#if defined(__x86_64__)
+#if (defined(__x86_64__) || defined(__aarch64__))
 /**
- * The time now and its error bound, from a VMClock page and this CPU's TSC,
- * which is read after every load that comes before the call.
+ * The time now and its error bound, from a VMClock page and this CPU's
+ * counter, which is read after every load that comes before the call.
  *
  * # Safety
  * `page` is NULL or a VMClock page: see "Pages".

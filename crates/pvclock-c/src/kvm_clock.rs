@@ -2,6 +2,7 @@
 
 use core::mem::{align_of, size_of};
 
+#[cfg(target_arch = "x86_64")]
 use pvclock::counter::Counter;
 use pvclock::kvm_clock::{
     Flags, LastTime, TimeInfo, TimePage, TimeReader, TimeUpdate, TimeWriter, WallClock,
@@ -133,14 +134,17 @@ macro_rules! on_either {
 }
 
 impl AnyTimePage<'_> {
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn nanos(self, counter: &impl Counter) -> Result<Nanos, ReadError> {
         on_either!(self, page => TimeReader::new(page).nanos(counter))
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn nanos_ordered(self, counter: &impl Counter) -> Result<Nanos, ReadError> {
         on_either!(self, page => TimeReader::new(page).nanos_ordered(counter))
     }
 
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn nanos_monotonic(
         self,
         counter: &impl Counter,

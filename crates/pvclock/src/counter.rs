@@ -1,11 +1,14 @@
 //! The counter a page is read against.
-//!
-//! # Invariants
-//! The two instructions used here read a register and touch no memory. Both
-//! exist on every x86-64 CPU; RDTSC faults only where the operating system
-//! has forbidden it (CR4.TSD, `prctl(PR_SET_TSC)`), and the fault is a signal,
-//! not undefined behaviour.
-#![allow(unsafe_code)]
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::{Cntvct, Cntvct as CpuCounter, Cntvctss, frequency};
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{Tsc, Tsc as CpuCounter};
 
 /// A free-running counter.
 pub trait Counter {
@@ -28,28 +31,5 @@ impl<F: Fn() -> u64> Counter for F {
     #[inline]
     fn read_ordered(&self) -> u64 {
         self()
-    }
-}
-
-/// The CPU's time stamp counter.
-#[cfg(target_arch = "x86_64")]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tsc;
-
-#[cfg(target_arch = "x86_64")]
-impl Counter for Tsc {
-    #[inline(always)]
-    fn read(&self) -> u64 {
-        // SAFETY: RDTSC reads a register (invariants above).
-        unsafe { core::arch::x86_64::_rdtsc() }
-    }
-
-    /// LFENCE, then RDTSC: Intel SDM vol. 2B, RDTSC; on AMD, LFENCE orders
-    /// once Linux has set DE_CFG\[1\] (arch/x86/kernel/cpu/amd.c).
-    #[inline(always)]
-    fn read_ordered(&self) -> u64 {
-        // SAFETY: LFENCE orders loads and has no other effect.
-        unsafe { core::arch::x86_64::_mm_lfence() };
-        self.read()
     }
 }

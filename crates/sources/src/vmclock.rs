@@ -4,9 +4,9 @@ use std::path::Path;
 
 use facts::{Fact, Unknown};
 use linux::counter;
+use linux::counter::{Counter, CpuCounter};
 use linux::vmclock::VmClockDevice;
 use pvclock::ReadError;
-use pvclock::counter::{Counter, Tsc};
 use pvclock::vmclock::{NoUtc, Utc, VmClockInfo};
 use units::{OffsetBound, TimeInterval, TimeReading};
 
@@ -108,7 +108,7 @@ impl VmClockSource {
     /// # Errors
     /// The page cannot be read, or the host does not vouch for its time.
     pub fn read<S>(&mut self, stamp: impl Fn() -> S) -> Result<TimeReading<S>, SourceError> {
-        Ok(self.read_by(&Tsc, stamp)?)
+        Ok(self.read_by(&CpuCounter, stamp)?)
     }
 
     /// Its time minus CLOCK_REALTIME, now.

@@ -14,9 +14,13 @@ mod drift_records;
 mod each_source;
 mod formats;
 mod keep;
+#[cfg(target_arch = "x86_64")]
 mod lab_command;
+#[cfg(target_arch = "x86_64")]
 mod lab_hostile;
+#[cfg(target_arch = "x86_64")]
 mod lab_order;
+#[cfg(target_arch = "x86_64")]
 mod lab_time;
 mod outputs;
 mod tell;
@@ -42,9 +46,13 @@ fn main() {
         keep::clockbound::CASES,
         keep::others::CASES,
         keep::service::CASES,
+        #[cfg(target_arch = "x86_64")]
         lab_hostile::CASES,
+        #[cfg(target_arch = "x86_64")]
         lab_order::CASES,
+        #[cfg(target_arch = "x86_64")]
         lab_time::CASES,
+        #[cfg(target_arch = "x86_64")]
         lab_command::CASES,
         outputs::CASES,
         tell::CASES,

@@ -6,8 +6,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use e2e::{Case, Program};
+use linux::counter::{Counter, CpuCounter};
 use pvclock::Nanos;
-use pvclock::counter::{Counter, Tsc};
 use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
 use serde_json::Value;
 use sources::{Source, VmClockSource, now};
@@ -22,9 +22,9 @@ pub(crate) const CASES: &[Case] = &[
 /// The TSC and CLOCK_REALTIME, read together as closely as a few tries get.
 fn pair() -> (u64, u64) {
     let tries = (0..100).map(|_| {
-        let before = Tsc.read_ordered();
+        let before = CpuCounter.read_ordered();
         let realtime_ns = now().expect("a time since 1970").realtime_ns;
-        let after = Tsc.read_ordered();
+        let after = CpuCounter.read_ordered();
         (after - before, before + (after - before) / 2, realtime_ns)
     });
     let (_, tsc, realtime_ns) = tries.min().expect("some tries");
@@ -35,7 +35,7 @@ fn pair() -> (u64, u64) {
 /// of either yet.
 pub(crate) const PAGE: VmClockInfo = VmClockInfo {
     size: 4096,
-    counter_id: CounterId::X86_TSC,
+    counter_id: CounterId::NATIVE,
     time_type: TimeType::UTC,
     disruption_marker: 1,
     clock_status: ClockStatus::SYNCHRONISED,

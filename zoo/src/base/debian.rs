@@ -41,7 +41,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     let mut files =
         vec![("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
     files.extend(packaging()?);
-    let programs = emulated::programs(workshop)?;
+    let programs = emulated::programs(workshop, row)?;
     let initrd = folder.join("initrd");
     let archive = initramfs::archive(INIT, &programs, &files, &modules);
     archive

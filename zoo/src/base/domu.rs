@@ -40,7 +40,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     let (control, tools) =
         control.ok_or_else(|| "a domain of Xen has [row.below] with control".to_owned())?;
     let kernel = workshop.kernel(&row.kernel)?;
-    let initrd = emulated::initrd(workshop, &kernel, &row.modules, &row.programs, folder)?;
+    let initrd = emulated::initrd(workshop, &kernel, &row.modules, row, folder)?;
     let mut files = BTreeMap::from([
         ("domain/kernel".into(), read(&kernel.image)?),
         ("domain/initrd".into(), read(&initrd)?),
@@ -49,7 +49,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     add_tools(workshop, tools, &mut files)?;
     let control = workshop.kernel(control)?;
     let modules = Modules::below(&control.modules).with_dependencies(&MODULES)?;
-    let busybox = read(&workshop.busybox()?)?;
+    let busybox = read(&workshop.busybox(false)?)?;
     let files: Vec<_> = files.into_iter().collect();
     let archive = initramfs::archive(INIT, &[("busybox", busybox)], &files, &modules);
     let file = folder.join("control-initrd");

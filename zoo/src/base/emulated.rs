@@ -21,8 +21,8 @@ const COMMON: &str = "-accel tcg -nodefaults -no-user-config -display none -no-r
 /// The line is the first serial port.
 pub(super) const LINE: &str = "-serial chardev:line";
 
-/// The kernel's console, and its end after a panic.
-const PARAMETERS: &str = "console=ttyS0 panic=-1";
+/// The kernel's console: on a PC, and on arm64's virt.
+const CONSOLES: [&str; 2] = ["console=ttyS0", "console=ttyAMA0"];
 
 /// Stands for the rate of TCG's TSC, which is this system's.
 const TSC_KHZ: &str = "{tsc_khz}";
@@ -99,8 +99,9 @@ fn boots(
     if row.network {
         modules.extend(NETWORK_MODULES.map(str::to_owned));
     }
-    let initrd = initrd(workshop, &kernel, &modules, &row.programs, folder)?;
-    let append = format!("{PARAMETERS} {DISPOSABLE} {}", row.append);
+    let initrd = initrd(workshop, &kernel, &modules, row, folder)?;
+    let console = CONSOLES[usize::from(row.is_arm64())];
+    let append = format!("{console} panic=-1 {DISPOSABLE} {}", row.append);
     Ok((kernel.image, Some((initrd.display().to_string(), append))))
 }
 
@@ -131,10 +132,14 @@ pub(super) fn hypervisor(workshop: &Workshop, row: &Row) -> Result<(PathBuf, Str
 }
 
 /// The static programs of every machine: busybox and ours.
-pub(super) fn programs(workshop: &Workshop) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
-    let mut programs = vec![("busybox", workshop.busybox()?)];
+pub(super) fn programs(
+    workshop: &Workshop,
+    row: &Row,
+) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+    let ours = workshop.programs(row.is_arm64())?;
+    let mut programs = vec![("busybox", workshop.busybox(row.is_arm64())?)];
     for name in ["parachron", "parachrond", "guest-clock", "guest-timex"] {
-        programs.push((name, workshop.programs.join(name)));
+        programs.push((name, ours.join(name)));
     }
     let read = |(name, path): (_, PathBuf)| match fs::read(&path) {
         Ok(bytes) => Ok((name, bytes)),
@@ -144,16 +149,16 @@ pub(super) fn programs(workshop: &Workshop) -> Result<Vec<(&'static str, Vec<u8>
 }
 
 /// Writes the initramfs of a kernel with some of its modules, and of dynamic
-/// programs of this system those that are installed.
+/// programs of this system those of the row that are installed.
 pub(super) fn initrd(
     workshop: &Workshop,
     kernel: &Kernel,
     modules: &[String],
-    dynamic: &[String],
+    row: &Row,
     folder: &Path,
 ) -> Result<PathBuf, Failure> {
     let cannot = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    let programs = programs(workshop)?;
+    let programs = programs(workshop, row)?;
     let names: Vec<&str> = modules.iter().map(String::as_str).collect();
     let modules = match names.as_slice() {
         [] => Vec::new(),
@@ -166,7 +171,7 @@ pub(super) fn initrd(
         }
     };
     let file = folder.join("initrd");
-    let dynamic = dynamic.iter().filter_map(|name| tools::find_program(name));
+    let dynamic = row.programs.iter().filter_map(|name| tools::find_program(name));
     let files = dynamic.flat_map(|program| with_libraries(&program));
     let files: BTreeMap<PathBuf, PathBuf> = files.collect();
     let contents = |(to, from): (PathBuf, PathBuf)| match fs::read(&from) {

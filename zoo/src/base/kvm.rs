@@ -56,7 +56,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     let kernel = workshop.kernel(&row.kernel)?;
     let mut modules = MODULES.map(str::to_owned).to_vec();
     modules.extend(row.modules.iter().cloned());
-    let initrd = emulated::initrd(workshop, &kernel, &modules, &row.programs, folder)?;
+    let initrd = emulated::initrd(workshop, &kernel, &modules, row, folder)?;
     let mut files: Files = vec![
         (inside("kernel"), read(&kernel.image)?),
         (inside("initrd"), read(&initrd)?),
@@ -78,7 +78,7 @@ fn host(
 ) -> Result<Boot, Failure> {
     let kernel = workshop.kernel(&below.program)?;
     let modules = Modules::below(&kernel.modules).with_dependencies(&HOST_MODULES)?;
-    let busybox = read(&workshop.busybox()?)?;
+    let busybox = read(&workshop.busybox(false)?)?;
     let archive = initramfs::archive(INIT, &[("busybox", busybox)], files, &modules);
     let file = folder.join("host-initrd");
     archive

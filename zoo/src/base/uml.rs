@@ -42,7 +42,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         fs::copy(from, folder.join(library)).map_err(|error| error.to_string())?;
     }
     let kernel = Kernel { image: copy, modules: PathBuf::new() };
-    let initrd = emulated::initrd(workshop, &kernel, &[], &row.programs, folder)?;
+    let initrd = emulated::initrd(workshop, &kernel, &[], row, folder)?;
     let fixed =
         format!("-C {here} LD_LIBRARY_PATH=. TMPDIR=/tmp ./linux.uml initrd={}", initrd.display());
     let words = [fixed.as_str(), PARAMETERS, emulated::DISPOSABLE, &row.options, &row.append];

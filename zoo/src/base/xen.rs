@@ -22,7 +22,7 @@ const PARAMETERS: &str = "console=hvc0 console=ttyS1 quiet panic=-1";
 
 pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Start, Failure> {
     let kernel = workshop.kernel(&row.kernel)?;
-    let initrd = emulated::initrd(workshop, &kernel, &row.modules, &row.programs, folder)?;
+    let initrd = emulated::initrd(workshop, &kernel, &row.modules, row, folder)?;
     let parameters = format!("{PARAMETERS} {} {}", emulated::DISPOSABLE, row.append);
     start(workshop, row, folder, &row.options, (&kernel.image, &initrd, parameters.trim()))
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(folder) => ClocksReport::new(&inspect::read(&captured(folder)?), None, args.all),
         None => {
             let mut plan = Plan::monotonic(MEASURING);
-            plan.calls.push(Call::Rdtsc);
+            plan.calls.push(Call::Counter);
             let mut session = Session::new(plan);
             session.round(1, &|_| ());
             let measured = session.finish();

@@ -13,9 +13,10 @@ use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
 use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
+#[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
-use crate::commands::tell::line::Line as TellLine;
 use crate::commands::latency::report::LatencyReport;
+use crate::commands::tell::line::Line as TellLine;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -50,6 +51,7 @@ enum Documented {
     /// One line of what came of telling a guest
     Tell,
     /// The experiments, their figures and their checks
+    #[cfg(target_arch = "x86_64")]
     Lab,
     /// Who is late, and why
     Latency,
@@ -67,6 +69,7 @@ impl Documented {
             Self::Keep => schema_of::<KeepLine>(),
             Self::Tell => schema_of::<TellLine>(),
             Self::Status => schema_of::<Status>(),
+            #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
         }

@@ -2,12 +2,9 @@
 
 use facts::Sample;
 use linux::clock::Clock;
+use linux::counter::{CLOCKSOURCES, Counter as _, CpuCounter, is_readable};
 use pvclock::clockbound::{Bound, Counter, Fraction, Status};
 use units::{Bracket, Hertz};
-
-/// Clock sources that count the TSC: where the kernel uses another one, it has
-/// found this one wanting.
-const TSC_BASED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 
 /// The TSC's period is measured over this at the least, ns, …
 const SHORTEST_NS: u64 = 400_000_000;
@@ -36,7 +33,9 @@ struct Period {
 impl Counted {
     /// Takes a sample of the clocks.
     pub(crate) fn sampled(&mut self, sample: &Sample) {
-        let is_counted = sample.source.known().is_some_and(|it| TSC_BASED.contains(&it.as_str()));
+        // Where the kernel uses another source, it has found this counter wanting.
+        let is_counted =
+            sample.source.known().is_some_and(|it| CLOCKSOURCES.contains(&it.as_str()));
         let Some(raw) = sample.raw.filter(|_| is_counted) else {
             return *self = Self::default();
         };
@@ -127,19 +126,12 @@ pub(crate) fn middle(bracket: &Bracket) -> u64 {
 }
 
 /// A clock within the TSC, now.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn within_tsc(clock: Clock) -> Option<Bracket> {
-    use linux::counter::{Counter as _, Tsc, is_readable};
     let take = || {
-        let before = Tsc.read_ordered();
-        Some(Bracket { before, inner: clock.read_ns()?, after: Tsc.read_ordered() })
+        let before = CpuCounter.read_ordered();
+        Some(Bracket { before, inner: clock.read_ns()?, after: CpuCounter.read_ordered() })
     };
     is_readable().then(|| Bracket::tightest(4, 1_000, take)).flatten()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn within_tsc(_clock: Clock) -> Option<Bracket> {
-    None
 }
 
 #[cfg(test)]
@@ -164,7 +156,7 @@ mod tests {
     fn the_period_is_measured_while_the_kernel_counts_the_tsc() {
         let mut counted = Counted::default();
         for at_ns in (0..100 * SECOND).step_by(500_000_000) {
-            counted.sampled(&sample(at_ns, "tsc"));
+            counted.sampled(&sample(at_ns, CLOCKSOURCES[0]));
             assert_eq!(counted.period.is_some(), at_ns > 0);
             let measured_ns = counted.period.map_or(0, |period| period.ns);
             assert!(measured_ns <= 2 * LONGEST_NS, "{measured_ns}");
@@ -174,10 +166,10 @@ mod tests {
         counted.sampled(&sample(101 * SECOND, "hpet"));
         assert!(counted.period.is_none());
         // The TSC went back: another host's.
-        counted.sampled(&sample(200 * SECOND, "kvm-clock"));
+        counted.sampled(&sample(200 * SECOND, CLOCKSOURCES[0]));
         counted.sampled(&Sample {
             raw: Some(Bracket { inner: 201 * SECOND, ..raw(0) }),
-            ..sample(0, "tsc")
+            ..sample(0, CLOCKSOURCES[0])
         });
         assert!(counted.period.is_none());
     }

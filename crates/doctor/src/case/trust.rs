@@ -96,7 +96,7 @@ pub(crate) fn is_tsc(name: &str) -> bool {
 fn by_measurement(case: &Case<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     let Ok(measured) = case.measured() else { return reasons };
-    if let Some(cost) = case.cost("rdtsc").filter(|cost| cost.ns.min > TRAPPED_RDTSC_NS) {
+    if let Some(cost) = case.counter_cost().filter(|cost| cost.ns.min > TRAPPED_RDTSC_NS) {
         reasons.push(format!(
             "reading it costs {}: the hypervisor emulates each read",
             figures::time(cost.ns.median)

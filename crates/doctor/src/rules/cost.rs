@@ -14,7 +14,8 @@ const EMULATED: &str = "software emulates the whole CPU: see software-emulation"
 
 /// Sources that programs can read without the kernel (the vDSO's clock modes,
 /// arch/x86/include/asm/vdso/clocksource.h).
-const IN_PROGRAM: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
+const IN_PROGRAM: [&str; 5] =
+    ["arch_sys_counter", "tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 
 /// `reads-enter-kernel`
 pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
@@ -62,12 +63,12 @@ pub(crate) fn enter_kernel(case: &Case<'_>) -> Check {
 
 /// `tsc-trapped`
 pub(crate) fn trapped(case: &Case<'_>) -> Check {
-    let cost = case.cost("rdtsc");
+    let cost = case.counter_cost();
     match cost {
         Some(cost) if cost.ns.min <= TRAPPED_RDTSC_NS => return Outcome::fine(cost_evidence(cost)),
         None if !case.xen_emulates_tsc() => {
             case.measured()?;
-            return Err(Skipped::CouldNot("RDTSC was not measured".to_owned()));
+            return Err(Skipped::CouldNot(format!("{} was not measured", case.counter())));
         }
         _ => {}
     }
@@ -88,7 +89,10 @@ pub(crate) fn trapped(case: &Case<'_>) -> Check {
         ));
     }
     finding
-        .why(format!("The CPU executes RDTSC in 6–25 ns. Here {who}"))
+        .why(format!(
+            "The CPU executes {} in 6–25 ns. Here {who}",
+            if case.is_arm64() { "this read" } else { "RDTSC" }
+        ))
         .remedy(Remedy::advice(remedy))
         .alone()
 }
@@ -97,6 +101,13 @@ pub(crate) fn trapped(case: &Case<'_>) -> Check {
 fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
     let exits = "Each TSC read exits to the hypervisor";
     match case.kind() {
+        _ if case.is_arm64() => (
+            "Each read of the processor's counter traps",
+            "the kernel or the hypervisor emulates it.",
+            "See the kernel's log for `Trapping CNTVCT access`: an erratum of the processor, or a \
+             32-bit program's compatibility. Otherwise the hypervisor traps CNTVCT_EL0, as one \
+             below another hypervisor may: ask its operator.",
+        ),
         Some(HypervisorKind::Xen) => (
             exits,
             "Xen emulates it: by default (tsc_mode 0) where it does not trust the host's TSC, or \
@@ -137,7 +148,8 @@ fn trapper(case: &Case<'_>) -> (&'static str, &'static str, &'static str) {
 
 /// What reading each source costs on machines of the last ten years, ns: the
 /// fastest seen, and the limit beyond which an old CPU is no explanation.
-const NORMS_NS: [(&str, f64, f64); 6] = [
+const NORMS_NS: [(&str, f64, f64); 7] = [
+    ("arch_sys_counter", 10.0, 150.0),
     ("tsc", 10.0, 150.0),
     ("kvm-clock", 15.0, 200.0),
     ("hyperv_clocksource_tsc_page", 15.0, 200.0),
@@ -161,7 +173,7 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
     }
     // Other rules name those causes.
     let explained = (cost.path.is_kernel() && IN_PROGRAM.contains(&current))
-        || case.cost("rdtsc").is_some_and(|cost| cost.ns.min > TRAPPED_RDTSC_NS);
+        || case.counter_cost().is_some_and(|cost| cost.ns.min > TRAPPED_RDTSC_NS);
     let shown = figures::time(cost.ns.median);
     if cost.ns.median <= high && !explained {
         return Outcome::fine(format!("{shown} with {current}; usual: {low:.0}–{high:.0} ns"));
@@ -184,7 +196,7 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
         ),
     )
     .evidence(cost_evidence(cost));
-    if let Some(rdtsc) = case.cost("rdtsc") {
+    if let Some(rdtsc) = case.counter_cost() {
         finding = finding.evidence(cost_evidence(rdtsc));
     }
     finding

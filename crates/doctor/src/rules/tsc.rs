@@ -271,7 +271,7 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
         let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
         if bound > USEFUL_NS {
             return Err(Skipped::CouldNot(format!(
-                "the offsets are known to ±{} only: the machine is busy, or each TSC read is slow",
+                "the offsets are known to ±{} only: the machine is busy, or each counter read is slow",
                 figures::time(bound)
             )));
         }
@@ -281,7 +281,8 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
             figures::time(bound)
         ));
     };
-    let in_use = matches!(case.current(), Ok("tsc"));
+    let counter = case.counter();
+    let in_use = matches!(case.current(), Ok("tsc" | "arch_sys_counter"));
     // Each vCPU has a page with its own TSC's values.
     let corrected = case.current() == Ok("kvm-clock") && !crate::rules::kvm::is_stable(case);
     let severity = match (in_use, corrected) {
@@ -291,11 +292,11 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     };
     let mut finding = Finding::new(
         severity,
-        format!("The CPUs' TSCs disagree by up to {}", figures::time(worst.offset_ns.abs())),
+        format!("The CPUs' {counter}s disagree by up to {}", figures::time(worst.offset_ns.abs())),
     );
     for skew in disagreeing.iter().take(4) {
         finding = finding.evidence(format!(
-            "TSC of CPU {} minus CPU {}: {} ± {} ({} round trips)",
+            "{counter} of CPU {} minus CPU {}: {} ± {} ({} round trips)",
             skew.cpu_b,
             skew.cpu_a,
             figures::signed(skew.offset_ns, figures::time),
@@ -311,14 +312,23 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
             "A thread that migrates between these CPUs, or two that compare their timestamps, can \
              see time go backward by as much."
         })
-        .remedy(Remedy::advice(if case.current() == Ok("kvm-clock") {
-            "Make the VMM set one TSC offset for all vCPUs."
-        } else if case.is_guest() == Some(true) {
-            "Use kvm-clock, and make the VMM set one TSC offset for all vCPUs."
-        } else {
-            "Update the firmware; do not force tsc meanwhile."
-        }))
+        .remedy(Remedy::advice(one_offset(case)))
         .alone()
+}
+
+/// What makes the CPUs' counters agree.
+fn one_offset(case: &Case<'_>) -> &'static str {
+    if case.is_arm64() {
+        "Make the VMM set one counter offset for all vCPUs: KVM_ARM_SET_COUNTER_OFFSET, or \
+         CNTVCT by KVM_SET_ONE_REG, which KVM keeps for the whole machine. Pin what compares \
+         timestamps to one CPU meanwhile: there is no other clock source."
+    } else if case.current() == Ok("kvm-clock") {
+        "Make the VMM set one TSC offset for all vCPUs."
+    } else if case.is_guest() == Some(true) {
+        "Use kvm-clock, and make the VMM set one TSC offset for all vCPUs."
+    } else {
+        "Update the firmware; do not force tsc meanwhile."
+    }
 }
 
 /// `tsc-firmware`

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One of the kernel's clock sources on x86.
+/// One of the kernel's clock sources on x86 and arm64.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct KnownSource {
@@ -53,6 +53,16 @@ const JIFFIES_NS: (f64, f64) = (1e6, 1e7);
 /// by a page; a variable in the kernel's memory; a register that the host
 /// emulates.
 pub const KNOWN_SOURCES: &[KnownSource] = &[
+    // drivers/clocksource/arm_arch_timer.c; from 1 GHz, as the architecture
+    // wants since Armv8.6, to its minimum of 1 MHz.
+    source(
+        "arch_sys_counter",
+        (400, 400),
+        UserSpace,
+        "CNTVCT_EL0",
+        (1.0, 1000.0),
+        "the counter's period",
+    ),
     source("tsc", (300, 300), UserSpace, "RDTSC", TSC_NS, "the TSC's period"),
     source("tsc-early", (299, 299), UserSpace, "RDTSC", TSC_NS, "the TSC's period"),
     // arch/x86/kernel/kvmclock.c: 299 where the TSC is invariant and

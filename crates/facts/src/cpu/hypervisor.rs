@@ -64,6 +64,10 @@ pub enum HypervisorKind {
     Tcg,
     /// `ACRNACRNACRN`
     Acrn,
+    /// Apple's Virtualization framework.
+    AppleVirtualization,
+    /// Parallels Desktop.
+    Parallels,
     /// A kernel that is a program of another Linux; CPUID is the outer machine's.
     UserModeLinux,
     /// A signature not in the list.
@@ -82,6 +86,8 @@ impl HypervisorKind {
             Self::Bhyve => "bhyve",
             Self::Tcg => "QEMU, emulated",
             Self::Acrn => "ACRN",
+            Self::AppleVirtualization => "Apple's Virtualization framework",
+            Self::Parallels => "Parallels",
             Self::UserModeLinux => "User-mode Linux",
             Self::Unrecognised => "unknown hypervisor",
         }
@@ -204,6 +210,16 @@ pub struct Signs<'t> {
     pub detected: Option<&'t str>,
     /// DMI's product name.
     pub product: Option<&'t str>,
+    /// DMI's vendor.
+    pub vendor: Option<&'t str>,
+    /// [`super::arm64::DEVICE_TREE`]: `linux,kvm`.
+    pub device_tree: Option<&'t str>,
+    /// [`super::arm64::BOARD`]: `linux,dummy-virt`.
+    pub board: Option<&'t str>,
+    /// The log shows KVM's services for arm64 guests.
+    pub smccc_kvm: bool,
+    /// `/proc/cpuinfo` is an arm64 processor's.
+    pub is_arm64: bool,
 }
 
 /// The kept part of [`UUID`]: whether it is dom0's, which is all zeroes.
@@ -221,6 +237,9 @@ pub fn resolve(
 ) -> Fact<Hypervisor> {
     if signs.cpu_vendor == Some(UML) || signs.cpu_model == Some("UML") {
         return Fact::Known(bare(HypervisorKind::UserModeLinux, UML));
+    }
+    if signs.is_arm64 && signs.sys_type != Some("xen") {
+        return super::arm64::hypervisor(signs);
     }
     let shown = by_cpuid.is_known_and(|found| found.kind == HypervisorKind::Xen);
     let detected = signs.detected.and_then(|line| line.strip_prefix("Xen"));
@@ -244,7 +263,7 @@ pub fn resolve(
     Fact::Known(Hypervisor { xen: Some(xen), ..found })
 }
 
-fn bare(kind: HypervisorKind, signature: &str) -> Hypervisor {
+pub(super) fn bare(kind: HypervisorKind, signature: &str) -> Hypervisor {
     let signature = signature.to_owned();
     Hypervisor { signature, kind, kvm_features: None, hyperv: None, xen: None }
 }
@@ -279,6 +298,12 @@ fn xen_tsc(cpuid_text: &str) -> Option<XenTsc> {
 /// The log's line `Hypervisor detected: Xen PV`.
 pub fn detected(log: &[crate::kernel::LogLine]) -> Option<&str> {
     log.iter().find_map(|line| line.text.trim().strip_prefix("Hypervisor detected: "))
+}
+
+/// Whether the log shows KVM's services for arm64 guests:
+/// `smccc: KVM: hypervisor services detected (0x00000000 …)`.
+pub fn smccc_kvm(log: &[crate::kernel::LogLine]) -> bool {
+    log.iter().any(|line| line.text.trim().starts_with("smccc: KVM: hypervisor services"))
 }
 
 /// The TSC's frequency by CPUID, unless CPUID is another machine's.

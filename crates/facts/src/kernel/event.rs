@@ -43,6 +43,9 @@ const ABOUT_CLOCKS: &[&str] = &[
     "Switched to high resolution mode",
     "Fast TSC calibration",
     "Override clocksource ",
+    "arch_timer: ",
+    "smccc: KVM: ",
+    "arm-pv: ",
 ];
 
 /// A line's event (without its stamp); `None` when not about clocks.
@@ -55,6 +58,7 @@ pub fn of(text: &str) -> Option<LogEvent> {
     marked(text, body)
         .or_else(|| watchdog(body))
         .or_else(|| frequency(text))
+        .or_else(|| counter(text))
         .or_else(|| fault(text, body))
         .or_else(|| outside(text))
         .or_else(|| about_clocks(text).then_some(LogEvent::Other))
@@ -160,6 +164,22 @@ fn frequency(text: &str) -> Option<LogEvent> {
     // Where the two differ, a line `Detected 1496.210 MHz TSC` follows.
     (rest.contains("processor") || rest.contains("TSC"))
         .then_some(LogEvent::TscFrequency { hz, refined: false })
+}
+
+/// `arch_timer: cp15 and mmio timer(s) running at 62.50MHz (virt/phys).`
+/// (drivers/clocksource/arm_arch_timer.c)
+fn counter(text: &str) -> Option<LogEvent> {
+    let rest = text.strip_prefix("arch_timer: ")?;
+    if rest.contains("Trapping CNTVCT access") {
+        return Some(LogEvent::CounterTrapped);
+    }
+    let (number, _) = rest.split_once(" running at ")?.1.split_once("MHz")?;
+    let mhz: f64 = number.parse().ok()?;
+    let hz = (mhz * 1e6).round();
+    // CNTFRQ_EL0 has 32 bits.
+    (1.0..=f64::from(u32::MAX))
+        .contains(&hz)
+        .then_some(LogEvent::CounterFrequency { hz: hz as u64 })
 }
 
 fn mhz(rest: &str) -> Option<u64> {

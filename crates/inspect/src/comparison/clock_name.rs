@@ -13,7 +13,7 @@ pub enum ClockName {
     Phc,
     /// The battery-backed clock.
     Rtc,
-    /// The time stamp counter, by its nominal frequency.
+    /// The CPU's counter by its nominal frequency: the TSC, on arm64 CNTVCT.
     Tsc,
     /// The kvm-clock page, read in place.
     Pvclock,
@@ -31,7 +31,7 @@ pub enum ClockName {
 const NAMES: [(ClockName, &str, &str); 8] = [
     (ClockName::Phc, "phc", "The first PTP hardware clock, /dev/ptp0"),
     (ClockName::Rtc, "rtc", "The battery-backed clock"),
-    (ClockName::Tsc, "tsc", "The time stamp counter, by its nominal frequency"),
+    (ClockName::Tsc, "tsc", "The CPU's counter (arm64: CNTVCT), by its nominal frequency"),
     (ClockName::Pvclock, "pvclock", "The kvm-clock page, read in place"),
     (ClockName::Raw, "raw", "CLOCK_MONOTONIC_RAW"),
     (ClockName::Monotonic, "monotonic", "CLOCK_MONOTONIC"),

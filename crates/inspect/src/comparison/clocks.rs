@@ -9,7 +9,7 @@ use facts::kernel::LogEvent;
 use facts::{Fact, Facts};
 use instruments::drift::{Nesting, Reading, Span};
 use linux::clock::Clock;
-use linux::counter::{self, Counter, Tsc};
+use linux::counter::{self, Counter, CpuCounter};
 use pvclock::kvm_clock::TimeReader;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,15 +31,15 @@ pub type Reader = Box<dyn Fn() -> Option<Span>>;
 fn reader(name: ClockName, facts: &Facts) -> Result<Reader, String> {
     match name {
         ClockName::Tsc if !counter::is_readable() => {
-            Err("reading the TSC is forbidden to this process".into())
+            Err("reading the counter is forbidden to this process".into())
         }
         ClockName::Tsc => nominal_tsc(facts)
             .map(|nominal| tsc(nominal.hz))
-            .ok_or("its frequency is neither in the kernel log nor in CPUID".into()),
+            .ok_or("its frequency is neither in the kernel log nor in CPUID or CNTFRQ".into()),
         ClockName::Pvclock => {
             let page = known(mapped_page::in_place()).map(TimeReader::new)?;
-            page.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
-            Ok(Box::new(move || Some(Span::at(page.nanos_ordered(&Tsc).ok()?.0))))
+            page.nanos_ordered(&CpuCounter).map_err(|error| error.to_string())?;
+            Ok(Box::new(move || Some(Span::at(page.nanos_ordered(&CpuCounter).ok()?.0))))
         }
         ClockName::Raw => system(Clock::MonotonicRaw),
         ClockName::Monotonic => system(Clock::Monotonic),
@@ -62,7 +62,7 @@ fn system(clock: Clock) -> Result<Reader, String> {
 
 fn tsc(hz: u64) -> Reader {
     Box::new(move || {
-        let ns = u128::from(Tsc.read_ordered()) * 1_000_000_000 / u128::from(hz);
+        let ns = u128::from(CpuCounter.read_ordered()) * 1_000_000_000 / u128::from(hz);
         Some(Span::at(u64::try_from(ns).ok()?))
     })
 }
@@ -88,7 +88,9 @@ fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
         Some(info.scale.to_hertz()?.0)
     };
     let of = |hz: Option<u64>, from| hz.map(|hz| TscFrequency { hz, from });
-    of(logged, TscSource::KernelLog)
+    let stated = facts.cpu.generic_timer.known().map(|timer| timer.hz);
+    of(stated, TscSource::Cntfrq)
+        .or_else(|| of(logged, TscSource::KernelLog))
         .or_else(|| of(facts.cpu.cpuid_tsc_hz.known().copied(), TscSource::Cpuid))
         .or_else(|| of(page(), TscSource::KvmClockPage))
         .filter(|tsc| tsc.hz > 0)
@@ -113,6 +115,8 @@ pub enum TscSource {
     Cpuid,
     /// The host, by the kvm-clock page.
     KvmClockPage,
+    /// Firmware, by arm64's register CNTFRQ_EL0.
+    Cntfrq,
 }
 
 impl TscSource {
@@ -122,6 +126,7 @@ impl TscSource {
             Self::KernelLog => "the kernel's log",
             Self::Cpuid => "CPUID",
             Self::KvmClockPage => "the kvm-clock page",
+            Self::Cntfrq => "CNTFRQ_EL0",
         }
     }
 }

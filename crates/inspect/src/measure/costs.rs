@@ -13,13 +13,16 @@ use super::plan::Plan;
 use crate::clock_call::Call;
 use crate::{kernel_entries, mapped_page};
 use linux::clock::Clock;
-use linux::counter::{Counter, Tsc};
+use linux::counter::{Counter, CpuCounter};
 
 /// Trial calls of each kind.
 const TRIALS: u64 = 1000;
 
 /// Length of a batch, ns: a hundred times what reading the ticks may add.
 const BATCH_NS: f64 = 1000.0;
+
+/// Its least length in ticks: arm64's counters tick each 1 to 52 ns.
+const BATCH_TICKS: f64 = 50.0;
 
 /// Our own readers of the page that the vDSO reads under kvm-clock.
 pub const PAGE: [&str; 2] = ["pvclock page", "pvclock page, ordered"];
@@ -69,7 +72,7 @@ impl Costs {
     ) {
         if ns_per_cycle.is_some() {
             self.time(
-                Stopwatch::new(|| Tsc.read_ordered()),
+                Stopwatch::new(|| CpuCounter.read_ordered()),
                 length,
                 samples,
                 ns_per_cycle,
@@ -91,7 +94,8 @@ impl Costs {
     ) {
         let started = Instant::now();
         if self.costs.is_empty() {
-            let batch_ticks = (BATCH_NS / ns_per_tick.unwrap_or(1.0)).ceil() as u64;
+            let batch_ticks =
+                (BATCH_NS / ns_per_tick.unwrap_or(1.0)).ceil().max(BATCH_TICKS) as u64;
             self.costs = cost::prepare(&mut stopwatch, &mut self.batches, batch_ticks);
         }
         cost::measure(&mut stopwatch, &mut self.batches, &mut self.costs, samples, || {
@@ -136,15 +140,15 @@ fn page_batches() -> Result<[Batch<'static>; 2], String> {
         Fact::Unknown(why) => return Err(why.to_string()),
     };
     let reader = TimeReader::new(page);
-    reader.nanos_ordered(&Tsc).map_err(|error| error.to_string())?;
+    reader.nanos_ordered(&CpuCounter).map_err(|error| error.to_string())?;
     let unordered = move |times| {
         for _ in 0..times {
-            black_box(&reader.nanos(&Tsc));
+            black_box(&reader.nanos(&CpuCounter));
         }
     };
     let ordered = move |times| {
         for _ in 0..times {
-            black_box(&reader.nanos_ordered(&Tsc));
+            black_box(&reader.nanos_ordered(&CpuCounter));
         }
     };
     Ok([Box::new(unordered), Box::new(ordered)])

@@ -9,7 +9,7 @@ use instruments::order::OrderCount;
 use super::plan::Plan;
 use crate::cross_cpu::{Stamps, round_trips};
 use linux::clock::Clock;
-use linux::counter::{self, Counter, Tsc};
+use linux::counter::{self, Counter, CpuCounter};
 use linux::cpus::PinError;
 
 /// Round trips to each pair, time permitting.
@@ -39,7 +39,8 @@ pub(super) fn measure(
     for (a, b) in pairs {
         progress(&format!("comparing CPU {a} with CPU {b}"));
         if let Some(ns_per_cycle) = ns_per_cycle.filter(|_| counter::is_readable()) {
-            let trips = trips(a, b, plan.pair / 2, || Tsc.read_ordered(), &mut tsc_order, found);
+            let trips =
+                trips(a, b, plan.pair / 2, || CpuCounter.read_ordered(), &mut tsc_order, found);
             let mut offset = Offset::new();
             for [sent, turned, back] in trips {
                 offset.observe(RoundTrip { sent, turned, back });
@@ -53,7 +54,7 @@ pub(super) fn measure(
         trips(a, b, plan.pair / 2, monotonic, &mut clock_order, found);
     }
     if let Some(ns_per_cycle) = ns_per_cycle {
-        found.order.push(tsc_order.result(&format!("TSC {ACROSS}"), ns_per_cycle));
+        found.order.push(tsc_order.result(&format!("{} {ACROSS}", counter::NAME), ns_per_cycle));
     }
     let name = format!("{} {ACROSS}", Clock::Monotonic.name());
     found.order.push(clock_order.result(&name, 1.0));

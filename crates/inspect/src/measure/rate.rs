@@ -6,7 +6,7 @@ use instruments::measurements::Measurements;
 use instruments::rate::{Pair, rate};
 
 use linux::clock::Clock;
-use linux::counter::{self, Counter, Tsc};
+use linux::counter::{self, Counter, CpuCounter};
 
 const REFERENCE: Clock = Clock::MonotonicRaw;
 
@@ -50,11 +50,11 @@ impl RateMeasurement {
             }
             None if known.is_none() => {
                 let why = match (counter::is_readable(), self.first) {
-                    (false, _) => "reading the TSC is forbidden to this process",
+                    (false, _) => "reading the counter is forbidden to this process",
                     (true, None) => "this kernel has no CLOCK_MONOTONIC_RAW",
-                    (true, Some(_)) => "the TSC or CLOCK_MONOTONIC_RAW did not advance",
+                    (true, Some(_)) => "the counter or CLOCK_MONOTONIC_RAW did not advance",
                 };
-                found.miss("TSC rate", why);
+                found.miss(format!("{} rate", counter::NAME), why);
             }
             _ => {}
         }
@@ -68,7 +68,7 @@ fn pair() -> Option<Pair> {
     let reference = || REFERENCE.read_ns().unwrap_or_default();
     Some(Pair::tightest(TRIES, || Pair {
         before_ns: reference(),
-        tsc: Tsc.read_ordered(),
+        tsc: CpuCounter.read_ordered(),
         after_ns: reference(),
     }))
 }

@@ -1,9 +1,10 @@
 //! The processor, and what runs it.
 
+use facts::cpu::arm64::{self, BOARD, DEVICE_TREE};
 use facts::cpu::hypervisor::{self, GUEST_TYPE, Signs, TYPE, UUID, XEN_CAPABILITIES};
 use facts::cpu::{
-    CPUINFO, Cpu, ONLINE, count_processors, cpuid, parse_flags, parse_model, parse_online,
-    reduce_cpuinfo, vendor,
+    CPUINFO, Cpu, ONLINE, count_processors, cpuid, generic_timer, parse_flags, parse_model,
+    parse_online, reduce_cpuinfo, vendor,
 };
 use facts::kernel::Kernel;
 use facts::system::System;
@@ -16,11 +17,19 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
     let cpuinfo = tree.reduced(CPUINFO, "vendor, model name, flags", reduce_cpuinfo);
     let flags = cpuinfo.clone().and_then(|text| parse_flags(&text));
     let model = cpuinfo.clone().and_then(|text| parse_model(&text));
+    let is_arm64 = cpuinfo.is_known_and(|text| arm64::is_arm64(text));
     let [sys_type, guest_type, capabilities] = [TYPE, GUEST_TYPE, XEN_CAPABILITIES]
         .map(|path| tree.text(path).known().map(|text| text.trim().to_owned()));
     let whose = "whether it is that of Xen's control domain";
     let uuid = tree.reduced(UUID, whose, hypervisor::reduce_uuid);
-    let cpuid = tree.probe("cpuid", || probes::cpuid::leaves(guest_type.as_deref() == Some("PV")));
+    let cpuid = if is_arm64 {
+        Fact::Unknown(Unknown::not_applicable("an arm64 processor has no CPUID"))
+    } else {
+        tree.probe("cpuid", || probes::cpuid::leaves(guest_type.as_deref() == Some("PV")))
+    };
+    let [device_tree, board] = [DEVICE_TREE, BOARD].map(|path| {
+        Some(path).filter(|_| is_arm64).and_then(|path| tree.text(path).known().cloned())
+    });
     let by_cpuid = match (cpuid.clone(), &flags) {
         (Fact::Unknown(_), Fact::Known(flags)) if !flags.hypervisor => {
             Fact::Unknown(Unknown::not_applicable("the kernel sees no hypervisor (/proc/cpuinfo)"))
@@ -36,6 +45,11 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         capabilities: capabilities.as_deref(),
         detected: kernel.log.known().and_then(|log| hypervisor::detected(log)),
         product: system.product.known().map(String::as_str),
+        vendor: system.vendor.known().map(String::as_str),
+        device_tree: device_tree.as_deref(),
+        board: board.as_deref(),
+        smccc_kvm: kernel.log.is_known_and(|log| hypervisor::smccc_kvm(log)),
+        is_arm64,
     };
     let leaves = cpuid.known().map_or("", String::as_str);
     let hypervisor = hypervisor::resolve(by_cpuid, leaves, &signs);
@@ -49,6 +63,12 @@ pub(super) fn cpu(tree: &Tree, kernel: &Kernel, system: &System) -> Cpu {
         },
         flags,
         cpuid_tsc_hz: hypervisor::tsc_hz(&hypervisor, &cpuid),
+        generic_timer: if is_arm64 {
+            tree.probe("generic-timer", probes::generic_timer::registers)
+                .and_then(|text| generic_timer::parse(&text))
+        } else {
+            generic_timer::not_arm64()
+        },
         hypervisor,
     }
 }

@@ -4,9 +4,9 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
-#[cfg(target_arch = "x86_64")]
-use pvclock::counter::Tsc;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use pvclock::counter::CpuCounter;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use pvclock::vmclock::CounterId;
 use pvclock::vmclock::{VmClockInfo, VmClockPage, VmClockReader, VmClockWriter};
 
@@ -14,12 +14,12 @@ use super::{done, page as page_at, put};
 use crate::status::PvclockStatus;
 use crate::vmclock::{PvclockVmclockInfo, PvclockVmclockTime};
 
-/// The time now and its error bound, from a VMClock page and this CPU's TSC,
-/// which is read after every load that comes before the call.
+/// The time now and its error bound, from a VMClock page and this CPU's
+/// counter, which is read after every load that comes before the call.
 ///
 /// # Safety
 /// `page` is NULL or a VMClock page: see "Pages".
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn pvclock_vmclock_read(
@@ -30,9 +30,9 @@ pub unsafe extern "C" fn pvclock_vmclock_read(
     let page = unsafe { page_at::<VmClockPage>(page) };
     put(time, || {
         let reader = VmClockReader::new(page?)?;
-        // First, for the TSC less another counter's value is any error at all.
+        // First, for this counter less another counter's value is any error at all.
         match reader.info()?.counter_id {
-            CounterId::X86_TSC | CounterId::INVALID => Ok(reader.time(&Tsc)?.into()),
+            CounterId::NATIVE | CounterId::INVALID => Ok(reader.time(&CpuCounter)?.into()),
             _ => Err(PvclockStatus::OtherCounter),
         }
     })

@@ -95,6 +95,15 @@ impl CounterId {
     pub const X86_TSC: Self = Self(1);
     /// None: the page's times cannot be carried on.
     pub const INVALID: Self = Self(0xff);
+    /// The counter that programs read on this CPU; [`CounterId::INVALID`] where
+    /// no page names one.
+    pub const NATIVE: Self = if cfg!(target_arch = "x86_64") {
+        Self::X86_TSC
+    } else if cfg!(target_arch = "aarch64") {
+        Self::ARM_VIRTUAL
+    } else {
+        Self::INVALID
+    };
 }
 
 /// The time scale of a page.

@@ -73,11 +73,12 @@ impl fmt::Display for NoUtc {
 
 impl core::error::Error for NoUtc {}
 
-/// The counter that [`crate::counter::Tsc`] reads.
-const OURS: CounterId = CounterId::X86_TSC;
+/// The counter that a program reads here.
+const OURS: CounterId = CounterId::NATIVE;
 
 impl VmClockTime {
-    /// UTC at the moment of this time, if it was taken by the TSC.
+    /// UTC at the moment of this time, if the page is of this CPU's counter
+    /// ([`CounterId::NATIVE`]), by which it was taken.
     ///
     /// # Errors
     /// The host does not vouch for it, or does not bound its error.
@@ -117,7 +118,7 @@ mod tests {
 
     fn time(change: impl FnOnce(&mut VmClockInfo)) -> VmClockTime {
         let mut info = VmClockInfo::from_words(4096, 0, 0, 0);
-        info.counter_id = CounterId::X86_TSC;
+        info.counter_id = OURS;
         info.time_type = TimeType::UTC;
         info.flags = VmClockFlags::TAI_OFFSET_VALID;
         info.clock_status = ClockStatus::SYNCHRONISED;
@@ -148,8 +149,8 @@ mod tests {
             let time = time(|info| info.clock_status = status);
             assert_eq!(time.utc(), Err(NoUtc::Status(status)));
         }
-        let arm = CounterId::ARM_VIRTUAL;
-        assert_eq!(no(|info| info.counter_id = CounterId::ARM_VIRTUAL), NoUtc::Counter(arm));
+        let other = NoUtc::Counter(CounterId(99));
+        assert_eq!(no(|info| info.counter_id = CounterId(99)), other);
         let scale = NoUtc::TimeScale(TimeType::MONOTONIC);
         assert_eq!(no(|info| info.time_type = TimeType::MONOTONIC), scale);
         assert_eq!(no(|info| info.leap_indicator = IN_LEAP_SECOND), NoUtc::LeapSecond);

@@ -16,7 +16,7 @@ use super::*;
 pub(crate) fn page() -> VmClockInfo {
     VmClockInfo {
         size: 4096,
-        counter_id: CounterId::X86_TSC,
+        counter_id: CounterId::NATIVE,
         time_type: TimeType::UTC,
         seq_count: 8,
         disruption_marker: 3,
@@ -81,8 +81,8 @@ fn a_page_that_is_not_to_be_trusted_is_refused() {
     let unreliable = NoUtc::Status(ClockStatus::UNRELIABLE);
     assert_eq!(refused(|page| page.clock_status = ClockStatus::UNRELIABLE), Ok(unreliable));
     assert_eq!(refused(|page| page.flags = VmClockFlags(0)), Ok(NoUtc::NoErrorBound));
-    let arm = NoUtc::Counter(CounterId::ARM_VIRTUAL);
-    assert_eq!(refused(|page| page.counter_id = CounterId::ARM_VIRTUAL), Ok(arm));
+    let arm = NoUtc::Counter(CounterId(99));
+    assert_eq!(refused(|page| page.counter_id = CounterId(99)), Ok(arm));
     // What the counter was put back to by a restore, before the host wrote.
     assert!(refused(|page| page.counter_value = 1 << 40).is_err());
 }

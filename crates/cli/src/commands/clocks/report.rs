@@ -303,7 +303,7 @@ fn without_vdso(facts: &Facts) -> bool {
 
 /// Sources that are read with RDTSC.
 fn reads_tsc(known: Option<&KnownSource>) -> bool {
-    known.is_some_and(|known| known.read.contains("RDTSC"))
+    known.is_some_and(|known| known.read.contains("RDTSC") || known.read.contains("CNTVCT"))
 }
 
 /// Whether RDTSC exits to the hypervisor: measured, or as Xen reports it.
@@ -312,7 +312,7 @@ fn tsc_exits(facts: &Facts, measured: Option<&Measurements>) -> bool {
         let hypervisor = facts.cpu.hypervisor.known();
         hypervisor.and_then(|found| found.xen).is_some_and(Xen::emulates_tsc)
     };
-    let rdtsc = measured.and_then(|all| all.cost("rdtsc"));
+    let rdtsc = measured.and_then(|all| all.counter_cost());
     rdtsc.map_or_else(by_xen, |cost| cost.ns.min > TRAPPED_RDTSC_NS)
 }
 

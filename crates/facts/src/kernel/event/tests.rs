@@ -201,6 +201,23 @@ fn frequencies_and_faults_of_the_tsc() {
 }
 
 #[test]
+fn the_generic_timer_of_arm64() {
+    let frequency = |hz| Some(LogEvent::CounterFrequency { hz });
+    for (line, expected) in [
+        ("arch_timer: cp15 timer running at 1000.00MHz (virt).", frequency(1_000_000_000)),
+        (
+            "arch_timer: cp15 and mmio timer(s) running at 62.50MHz (phys/virt).",
+            frequency(62_500_000),
+        ),
+        ("arch_timer: CPU0: Trapping CNTVCT access", Some(LogEvent::CounterTrapped)),
+        ("arch_timer: cp15 timer running at 9e9MHz (virt).", Some(LogEvent::Other)),
+        ("smccc: KVM: hypervisor services detected (0x0 0x0 0x0 0x3)", Some(LogEvent::Other)),
+    ] {
+        assert_eq!(of(line), expected, "{line}");
+    }
+}
+
+#[test]
 fn what_befell_the_machine() {
     let cases = [
         ("kvm-clock: Using msrs 4b564d01 and 4b564d00", LogEvent::KvmClock),

@@ -1,0 +1,120 @@
+//! arm64's counter: there is no other clock source to choose, so what can go
+//! wrong is the counter itself.
+
+use facts::kernel::LogEvent;
+use instruments::figures;
+
+use crate::case::{Case, log_evidence, why_not};
+use crate::finding::{Finding, Remedy, Severity};
+use crate::outcome::{Check, Outcome};
+
+/// Beyond this the frequencies differ: no two that boards use are closer, and
+/// NTP corrects 500 ppm.
+const SAME_PPM: f64 = 100.0;
+
+/// The kernel's log rounds to two digits of MHz.
+const LOG_ROUNDED_HZ: f64 = 5_000.0;
+
+/// `counter-frequency`
+pub(crate) fn frequency(case: &Case<'_>) -> Check {
+    let Some(timer) = case.facts.cpu.generic_timer.known() else {
+        return Err(why_not(&case.facts.cpu.generic_timer));
+    };
+    if timer.hz == 0 {
+        return Outcome::fine("firmware states none in CNTFRQ_EL0: the device tree gives it");
+    }
+    let now_hz = timer.hz as f64;
+    let off_ppm = |then_hz: f64| (now_hz / then_hz - 1.0) * 1e6;
+    let logged = |event: &LogEvent| matches!(event, LogEvent::CounterFrequency { .. });
+    let line = case.logged(logged).last();
+    let booted_hz = line.and_then(|line| match line.event {
+        LogEvent::CounterFrequency { hz } => Some(hz as f64),
+        _ => None,
+    });
+    // Under this source CLOCK_MONOTONIC_RAW is the counter by the frequency that
+    // the kernel took at boot.
+    let assumed = case.measured().ok().and_then(|measured| measured.tsc_rate);
+    let assumed = assumed.filter(|_| case.current() == Ok("arch_sys_counter"));
+    let by_log = booted_hz.filter(|hz| (now_hz - hz).abs() > LOG_ROUNDED_HZ + hz * SAME_PPM / 1e6);
+    let by_clock = assumed.filter(|rate| off_ppm(rate.hz).abs() > SAME_PPM + rate.bound_ppm);
+    let Some(then_hz) = by_clock.map(|rate| rate.hz).or(by_log) else {
+        return Outcome::fine(format!("{}, now as at boot", figures::hz(now_hz)));
+    };
+    let mut finding = Finding::new(
+        Severity::Error,
+        format!(
+            "The counter's frequency is {}, and the kernel counts by {}",
+            figures::hz(now_hz),
+            figures::hz(then_hz)
+        ),
+    )
+    .evidence(format!("CNTFRQ_EL0, now: {}", figures::hz(now_hz)));
+    if let Some(line) = line {
+        finding = finding.evidence(log_evidence(line));
+    }
+    if let Some(rate) = assumed {
+        let hz = figures::hz(rate.hz);
+        finding = finding.evidence(format!("measured by CLOCK_MONOTONIC_RAW: {hz}"));
+    }
+    // Time by the clock is the ticks over the assumed rate.
+    let in_300_s = 300.0 * (1.0 + off_ppm(then_hz) / 1e6);
+    finding
+        .why(format!(
+            "The kernel reads the frequency once, at boot. Since then this machine was moved to, or \
+             restored on, a host of another frequency: the clock counts {in_300_s:.2} s in 300 s, \
+             and every timer is off by as much. No time daemon can correct that."
+        ))
+        .remedy(Remedy::advice(
+            "Reboot this machine: the kernel then reads the frequency of this host.",
+        ))
+        .remedy(Remedy::advice(
+            "On the hosts: move and restore machines only among those of one counter frequency; \
+             arm64 has no scaling of the counter.",
+        ))
+        .alone()
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::Fact;
+    use facts::cpu::GenericTimer;
+    use facts::kernel::LogLine;
+    use instruments::measurements::{Measurements, TscRate};
+
+    use super::*;
+    use crate::testing::healthy_kvm_guest;
+
+    /// What the rule says of a counter that was logged and is now stated so.
+    fn said(logged_hz: u64, now_hz: u64, assumed_hz: Option<f64>) -> Check {
+        let mut facts = healthy_kvm_guest();
+        let timer = GenericTimer { hz: now_hz, readable: true, self_synchronised: false };
+        facts.cpu.generic_timer = Fact::Known(timer);
+        facts.clocksources.current = Fact::Known("arch_sys_counter".into());
+        let event = LogEvent::CounterFrequency { hz: logged_hz };
+        let text = "arch_timer: cp15 timer running at".into();
+        facts.kernel.log = Fact::Known(vec![LogLine { at_s: Some(0.0), text, event }]);
+        let tsc_rate = assumed_hz.map(|hz| TscRate { hz, bound_ppm: 5.0, over_s: 1.0 });
+        let measurements = Measurements { tsc_rate, ..Measurements::default() };
+        frequency(&Case::new(&facts, Some(&measurements)))
+    }
+
+    #[test]
+    fn a_changed_frequency_is_found_by_log_and_by_clock() {
+        // 62.50 MHz is what the log shows of 62.5; 24 MHz were 19.2 at boot.
+        for (logged, now, assumed) in [
+            (62_500_000, 62_500_000, None),
+            (24_580_000, 24_576_000, Some(24_576_010.0)),
+            (1, 0, None),
+        ] {
+            assert!(matches!(said(logged, now, assumed), Ok(Outcome::Fine(_))), "{now}");
+        }
+        for (logged, now, assumed) in
+            [(19_200_000, 24_000_000, None), (24_000_000, 24_000_000, Some(25_000_000.0))]
+        {
+            let Ok(Outcome::Found(found)) = said(logged, now, assumed) else { panic!("{now}") };
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Error));
+        }
+        let Ok(Outcome::Found(found)) = said(19_200_000, 24_000_000, None) else { panic!() };
+        assert!(found[0].why.contains("375.00 s in 300 s"), "{}", found[0].why);
+    }
+}
