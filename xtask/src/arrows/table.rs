@@ -79,6 +79,11 @@ pub(super) const CRATES: &[Row] = &[
     ),
     open(5, "vmm", &["units", "pvclock", "linux", "host", "kvm", "guest"]),
     below_but(6, "lab", &["doctor", "keeper"]),
+    pure(
+        6,
+        "simulator",
+        &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
+    ),
     below_but(6, "daemon", &["vmm", "records", "kvm", "host", "guest", "clock"]),
     top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
