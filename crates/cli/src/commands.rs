@@ -11,6 +11,7 @@ mod keep;
 mod lab;
 mod man;
 mod schema;
+mod simulate;
 mod status;
 mod watch;
 
@@ -39,6 +40,7 @@ enum Command {
     Keep(Box<keep::Args>),
     Status(status::Args),
     Lab(Box<lab::Args>),
+    Simulate(simulate::Args),
     Capture(capture::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -58,6 +60,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Keep(args) => keep::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Lab(args) => lab::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

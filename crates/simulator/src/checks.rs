@@ -55,7 +55,7 @@ pub struct Violation {
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) first: Option<Violation>,
-    monotonic_ns: Option<u64>,
+    monotonic_ns: Option<i128>,
 }
 
 impl Checks {
@@ -67,9 +67,9 @@ impl Checks {
     }
 
     /// CLOCK_MONOTONIC was read.
-    pub(crate) fn monotonic(&mut self, at_ns: i64, monotonic_ns: u64) {
-        let before_ns = self.monotonic_ns.replace(monotonic_ns).unwrap_or(0);
-        let back_ns = before_ns.saturating_sub(monotonic_ns).cast_signed();
+    pub(crate) fn monotonic(&mut self, at_ns: i64, monotonic_ns: i128) {
+        let back_ns = self.monotonic_ns.replace(monotonic_ns).unwrap_or(0) - monotonic_ns;
+        let back_ns = i64::try_from(back_ns.max(0)).unwrap_or(i64::MAX);
         self.at_most(Promise::Monotonic, at_ns, back_ns, 0);
     }
 

@@ -21,7 +21,7 @@ use crate::world::World;
 const S: i64 = 1_000_000_000;
 
 /// The observer goes on looking so long after what happened, true ns.
-const ATTENTION_NS: i64 = 3 * S;
+const ATTENTION_NS: i64 = 1_200_000_000;
 
 /// And so often, ns: as planned, and while evidence is gathered.
 const LOOK_NS: i64 = INTERVAL.as_nanos() as i64;

@@ -30,11 +30,26 @@ pub(crate) struct Kernel {
     last: u64,
     /// The counter went back at this true time.
     went_back_ns: Option<i64>,
-    /// It counts by the HPET since this true time, of this count of the TSC.
-    hpet_since: Option<(i64, u64)>,
+    /// It counts by the HPET since this count of the TSC.
+    hpet_since: Option<u64>,
     /// Time that the timer's interrupts have lost, ns.
     lost_ns: u64,
     was_set: bool,
+    /// The clock as a line, while nothing bends it.
+    line: Option<Line>,
+    /// From this CLOCK_MONOTONIC on nothing does, ns; nothing while it is not
+    /// known.
+    bent_until_ns: Option<i128>,
+}
+
+/// A steady clock: its multiplier wavers around this line, by less than 1 ns.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    count: u64,
+    realtime_ns: i64,
+    monotonic_ns: i64,
+    /// In a count, times 2⁶⁴.
+    ns: u128,
 }
 
 impl Kernel {
@@ -49,9 +64,18 @@ impl Kernel {
         };
         let lost_ns = 0;
         let time = Timekeeper::boot(version, source, 0, date_ns.max(0).cast_unsigned());
-        let (went_back_ns, hpet_since, was_set) = (None, None, false);
-        let mut new =
-            Self { version, counter, time, last: 0, went_back_ns, hpet_since, lost_ns, was_set };
+        let mut new = Self {
+            version,
+            counter,
+            time,
+            last: 0,
+            went_back_ns: None,
+            hpet_since: None,
+            lost_ns,
+            was_set: false,
+            line: None,
+            bent_until_ns: Some(0),
+        };
         let began = new.count(machine, at_ns);
         new.time = Timekeeper::boot(version, source, began, date_ns.max(0).cast_unsigned());
         new.last = began;
@@ -60,10 +84,9 @@ impl Kernel {
 
     /// The counter as it is.
     fn count(&mut self, machine: &mut Machine, at_ns: i64) -> u64 {
-        if let Some((since_ns, tsc)) = self.hpet_since {
+        if let Some(tsc) = self.hpet_since {
             // It belongs to the host, and has its oscillator's error.
             let cycles = machine.tsc(at_ns).wrapping_sub(tsc);
-            let _ = since_ns;
             return (u128::from(cycles) * u128::from(HPET_HZ)
                 / u128::from(machine.advertised_khz() * 1000)) as u64;
         }
@@ -77,8 +100,8 @@ impl Kernel {
         }
     }
 
-    /// Reads the counter at true time `at_ns`, and all ticks up to it.
-    pub(crate) fn advance(&mut self, machine: &mut Machine, at_ns: i64) -> u64 {
+    /// Reads the counter at true time `at_ns`.
+    pub(crate) fn advance(&mut self, machine: &mut Machine, at_ns: i64) {
         let mut count = self.count(machine, at_ns);
         if count < self.last {
             // It takes none that is smaller (clocksource_delta), and stands.
@@ -87,7 +110,9 @@ impl Kernel {
                 && self.hpet_since.is_none()
                 && at_ns - since_ns >= WATCHDOG_NS
             {
-                self.hpet_since = Some((at_ns, machine.tsc(at_ns)));
+                self.hpet_since = Some(machine.tsc(at_ns));
+                self.settle();
+                self.line = None;
                 self.time.change_source(self.last, ClockSource::hpet(HPET_HZ), 0);
                 self.last = 0;
                 self.went_back_ns = None;
@@ -95,13 +120,52 @@ impl Kernel {
             count = self.last;
         }
         self.last = count;
-        self.time.advance_to(count);
-        count
+        if self.line.is_none() {
+            self.settle();
+            let clocks = self.time.clocks(count);
+            let is_steady = self.bent_until_ns.is_some_and(|until_ns| clocks.monotonic > until_ns);
+            let ns = self.ns_a_count();
+            let [realtime_ns, monotonic_ns] =
+                [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(0));
+            self.line = is_steady.then_some(Line { count, realtime_ns, monotonic_ns, ns });
+        }
+    }
+
+    /// What a steady clock gains in a count, ns times 2⁶⁴. A tick of 4 ms is not a
+    /// whole number of counts: what it is short of is not made up for by steering
+    /// (`xtime_remainder`, kernel/time/timekeeping.c).
+    fn ns_a_count(&self) -> u128 {
+        let (source, counts) = (self.time.source(), self.time.tick_counts());
+        let tick = i128::from(self.version.tick_ns()) << source.shift;
+        let short = tick - i128::from(counts) * i128::from(source.mult);
+        let length = i128::from(self.time.ntp().tick_length()) - (short << (32 - source.shift));
+        (length.max(0).cast_unsigned() << 32) / u128::from(counts)
+    }
+
+    /// Takes the ticks up to the last count.
+    fn settle(&mut self) {
+        self.time.advance_to(self.last);
     }
 
     /// What programs read at the last count.
-    pub(crate) fn clocks(&self) -> Clocks {
-        self.time.clocks(self.last)
+    pub(crate) fn clocks(&mut self) -> Clocks {
+        let [realtime_ns, _] = self.shown_ns();
+        self.settle();
+        let clocks = self.time.clocks(self.last);
+        debug_assert!((clocks.realtime - i128::from(realtime_ns)).abs() <= 2, "{self:?}");
+        clocks
+    }
+
+    /// CLOCK_REALTIME and CLOCK_MONOTONIC, ns, to 2 ns: for whoever only looks,
+    /// ticks need not be taken.
+    pub(crate) fn shown_ns(&self) -> [i64; 2] {
+        if let Some(line) = &self.line {
+            let counts = self.last - line.count;
+            let ns = ((u128::from(counts) * line.ns) >> 64) as i64;
+            return [line.realtime_ns + ns, line.monotonic_ns + ns];
+        }
+        let clocks = self.time.clocks(self.last);
+        [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX))
     }
 
     /// The timer was owed ticks for so long; what becomes of them.
@@ -132,12 +196,30 @@ impl Kernel {
 
     /// `adjtimex`.
     pub(crate) fn adjust(&mut self, mut timex: Timex) -> Result<Timex, Refused> {
+        const BENDS: u32 = mode::OFFSET | mode::FREQUENCY | mode::TICK | mode::SETOFFSET;
+        self.settle();
+        let announces = timex.modes & mode::STATUS != 0 && timex.status & status::INS != 0;
+        if timex.modes & BENDS != 0 || announces {
+            self.line = None;
+            let monotonic_ns = self.time.clocks(self.last).monotonic;
+            let until = |ns: i128| self.bent_until_ns.map(|_| monotonic_ns + ns);
+            self.bent_until_ns = match timex.modes & mode::OFFSET_SINGLESHOT {
+                mode::OFFSET_SINGLESHOT => {
+                    until(i128::from(timex.offset.unsigned_abs()) * 2_000_000 + 2_000_000_000)
+                }
+                // The PLL decays for hours, and a leap second has its states; what a
+                // tick of another length was short of is made up for in an hour.
+                _ if announces || timex.modes & (mode::OFFSET | mode::TICK) != 0 => None,
+                _ => until(10_000_000_000),
+            };
+        }
         self.time.adjtimex(self.last, &mut timex)?;
         Ok(timex)
     }
 
     /// What a probe reads of it.
     pub(crate) fn steering(&mut self) -> Fact<Adjtimex> {
+        self.settle();
         let mut read = Timex::default();
         let state = self.time.adjtimex(self.last, &mut read).unwrap_or(5);
         let unit_ns = if read.status & status::NANO == 0 { 1000 } else { 1 };
@@ -170,8 +252,8 @@ impl SystemClock for Kernel {
     type Error = Refused;
 
     fn now(&self) -> Result<Nanos, Refused> {
-        let now = self.clocks().realtime;
-        u64::try_from(now).map(Nanos).map_err(|_| Refused::OutOfRange(now))
+        let [now, _] = self.shown_ns();
+        u64::try_from(now).map(Nanos).map_err(|_| Refused::OutOfRange(now.into()))
     }
 
     fn step(&mut self, by_ns: i64) -> Result<(), Refused> {

@@ -41,6 +41,8 @@ struct OneHost {
     /// True time at which its counter began.
     began_ns: i64,
     hz: u64,
+    /// Counts in a ns, times 2⁴⁰.
+    mult: u64,
     /// The counter then.
     tsc: u64,
     /// How long it was up then.
@@ -77,6 +79,7 @@ impl OneHost {
             oscillator: Oscillator::new(what.oscillator, stream, at_ns),
             began_ns: at_ns,
             hz,
+            mult: ((u128::from(hz) << 40) / 1_000_000_000) as u64,
             tsc: (u128::from(boot_ns) * u128::from(hz) / 1_000_000_000) as u64,
             boot_ns,
             clock,
@@ -92,9 +95,7 @@ impl OneHost {
     }
 
     fn tsc(&mut self, at_ns: i64) -> u64 {
-        // To one part in 2⁴⁰ of the rate.
-        let mult = (u128::from(self.hz) << 40) / 1_000_000_000;
-        let counts = (u128::from(self.elapsed(at_ns)) * mult) >> 50;
+        let counts = (u128::from(self.elapsed(at_ns)) * u128::from(self.mult)) >> 50;
         self.tsc.wrapping_add(counts as u64)
     }
 

@@ -82,11 +82,15 @@ struct Law {
     walk: [f64; 2],
     /// σ of all else that x moves by.
     rest: f64,
+    /// Cosine and sine of the part of a day.
+    turn: [f64; 2],
 }
 
 impl Law {
     fn new(noise: &Noise, dt_s: f64) -> Self {
-        let mut law = Self { dt_s, ..Self::default() };
+        let angle = dt_s / DAY_S * std::f64::consts::TAU;
+        let turn = [libm::cos(angle), libm::sin(angle)];
+        let mut law = Self { dt_s, turn, ..Self::default() };
         // E[Δy²] = 3 walk² dt; E[Δx Δy] = that · dt/2; Var[Δx] = that · dt²/3.
         law.walk = [noise.walk.0 * (3.0 * dt_s).sqrt(), dt_s / 2.0];
         let mut rest = noise.white.0 * noise.white.0 * dt_s;
@@ -131,8 +135,8 @@ pub struct Oscillator {
     offset: f64,
     walk: f64,
     processes: [f64; PROCESSES],
-    /// Of the temperature, at the start: a part of a day.
-    phase: f64,
+    /// Where the day's temperature is: cosine and sine.
+    day: [f64; 2],
     /// Of the interval used last: most are equal.
     law: Law,
 }
@@ -142,11 +146,12 @@ impl Oscillator {
     #[must_use]
     pub fn new(noise: Noise, mut stream: Stream, at_ns: i64) -> Self {
         let offset = stream.normal() * noise.offset_ppm.0 * 1e-6;
-        let phase = stream.unit();
+        let angle = stream.unit() * std::f64::consts::TAU;
+        let day = [libm::cos(angle), libm::sin(angle)];
         let sigma = noise.flicker.0 / FLICKER_LEVEL;
         let processes = std::array::from_fn(|_| stream.normal() * sigma);
         let law = Law::new(&noise, 1.0);
-        Self { noise, stream, at_ns, error_ns: 0.0, offset, walk: 0.0, processes, phase, law }
+        Self { noise, stream, at_ns, error_ns: 0.0, offset, walk: 0.0, processes, day, law }
     }
 
     /// What it is ahead at this true time, ns. Times do not go back.
@@ -161,19 +166,12 @@ impl Oscillator {
         }
         let law = &self.law;
         let mut x_s = (self.offset + self.walk) * dt_s;
-        let [walk, rest] = self.stream.normals();
-        let step = walk * law.walk[0];
-        x_s += step * law.walk[1] + rest * law.rest;
+        let step = self.stream.normal() * law.walk[0];
+        x_s += step * law.walk[1] + self.stream.normal() * law.rest;
         self.walk += step;
         if self.noise.flicker.0 > 0.0 {
-            let mut spare = None;
             for (y, [left, sigma, by_y, by_draw]) in self.processes.iter_mut().zip(law.processes) {
-                let normal = spare.take().unwrap_or_else(|| {
-                    let [now, later] = self.stream.normals();
-                    spare = Some(later);
-                    now
-                });
-                let drawn = normal * sigma;
+                let drawn = self.stream.normal() * sigma;
                 x_s += *y * by_y + drawn * by_draw;
                 *y = *y * left + drawn;
             }
@@ -190,14 +188,16 @@ impl Oscillator {
         self.error_ns = 0.0;
     }
 
-    /// What temperature and ageing add between two times, s.
-    fn slow_s(&self, from_ns: i64, to_ns: i64) -> f64 {
+    /// What temperature and ageing add, s.
+    fn slow_s(&mut self, from_ns: i64, to_ns: i64) -> f64 {
         let [from, to] = [from_ns, to_ns].map(|ns| ns as f64 * 1e-9 / DAY_S);
         let mut days = self.noise.ageing_ppm_a_day.0 * 1e-6 * (to * to - from * from) / 2.0;
         if self.noise.temperature_ppm.0 > 0.0 {
-            let turn = std::f64::consts::TAU;
-            let cosine = |day: f64| libm::cos(turn * (day + self.phase));
-            days += self.noise.temperature_ppm.0 * 1e-6 * (cosine(from) - cosine(to)) / turn;
+            // The day turns by the interval's angle.
+            let ([cosine, sine], [by_cosine, by_sine]) = (self.day, self.law.turn);
+            self.day = [cosine * by_cosine - sine * by_sine, sine * by_cosine + cosine * by_sine];
+            let ppm = self.noise.temperature_ppm.0;
+            days += ppm * 1e-6 * (cosine - self.day[0]) / std::f64::consts::TAU;
         }
         days * DAY_S
     }

@@ -168,9 +168,14 @@ impl Fleet {
 
     /// Adds guests that were simulated elsewhere.
     pub fn merge(&mut self, other: Self) {
+        self.append(other);
+        self.guests.sort_by_key(|outcome| outcome.guest);
+    }
+
+    /// The same, with the guests in the order in which they come.
+    pub fn append(&mut self, other: Self) {
         self.counts.add(&other.counts);
         self.guests.extend(other.guests);
-        self.guests.sort_by_key(|outcome| outcome.guest);
         self.bands.iter_mut().zip(&other.bands).for_each(|(sum, more)| sum.merge(more));
         self.recoveries.merge(&other.recoveries);
         self.never_right += other.never_right;

@@ -81,8 +81,6 @@ impl<'f> Tally<'f> {
     pub(crate) fn look(&mut self, world: &mut World) {
         let (now_ns, error_ns) = (world.now_ns, world.error_ns());
         let size_ns = error_ns.saturating_abs();
-        let monotonic_ns = world.monotonic_ns();
-        world.checks.monotonic(now_ns, monotonic_ns);
         if let Some((then_ns, then_error_ns)) = self.last {
             // Between two looks it was off where it is at both ends.
             let least_ns = size_ns.min(then_error_ns.saturating_abs());

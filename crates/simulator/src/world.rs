@@ -40,18 +40,20 @@ impl World {
 
     /// What its time of day is ahead of UTC, ns.
     pub(crate) fn error_ns(&self) -> i64 {
-        let ahead = self.kernel.clocks().realtime - i128::from(self.truth.utc_ns(self.now_ns));
-        i64::try_from(ahead).unwrap_or(i64::MAX)
+        let [realtime_ns, _] = self.kernel.shown_ns();
+        realtime_ns.saturating_sub(self.truth.utc_ns(self.now_ns))
     }
 
     /// CLOCK_MONOTONIC, ns.
     pub(crate) fn monotonic_ns(&self) -> u64 {
-        u64::try_from(self.kernel.clocks().monotonic).unwrap_or(0)
+        let [_, monotonic_ns] = self.kernel.shown_ns();
+        monotonic_ns.max(0).cast_unsigned()
     }
 
     /// What the probes read.
     pub(crate) fn sample(&mut self) -> facts::Sample {
         self.counts.samples += 1;
+        self.checks.monotonic(self.now_ns, self.kernel.clocks().monotonic);
         self.counted.rtc_s =
             self.truth.utc_ns(self.now_ns).div_euclid(1_000_000_000).max(0).cast_unsigned();
         let tsc = self.machine.tsc(self.now_ns);

@@ -14,6 +14,7 @@ use crate::commands::clocks::report::ClocksReport;
 use crate::commands::doctor::Output;
 use crate::commands::drift::report::DriftReport;
 use crate::commands::lab::report::LabReport;
+use crate::commands::simulate::report::SimulateReport;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
 use crate::output;
@@ -47,6 +48,8 @@ enum Documented {
     Status,
     /// The experiments, their figures and their checks
     Lab,
+    /// What became of a fleet's clocks, by discipline
+    Simulate,
 }
 
 impl Documented {
@@ -61,6 +64,7 @@ impl Documented {
             Self::Keep => schema_of::<KeepLine>(),
             Self::Status => schema_of::<Status>(),
             Self::Lab => schema_of::<LabReport>(),
+            Self::Simulate => schema_of::<SimulateReport>(),
         }
     }
 }
