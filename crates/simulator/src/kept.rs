@@ -49,8 +49,11 @@ pub(crate) struct Kept {
     calm: u32,
     /// When a slew ends, CLOCK_MONOTONIC, ns.
     slewing_until_ns: u64,
+    /// The last poll, and the one before, if all replies were usable.
     last: Option<Noted>,
-    noted: [Option<Noted>; 2],
+    before: Option<Noted>,
+    /// How many of these the keeper does not know of.
+    held: u8,
     /// When the keeper asks each server next.
     due_ns: [u64; MOST],
     /// Replies that were drawn before the keeper asked.
@@ -92,7 +95,8 @@ impl Kept {
             calm: 0,
             slewing_until_ns: 0,
             last: None,
-            noted: [None; 2],
+            before: None,
+            held: 0,
             due_ns: [0; MOST],
             drawn: [None; MOST],
             walks,
@@ -121,8 +125,8 @@ impl Kept {
         if let Some(noted) = self.agreed(now_ns, error_ns) {
             self.drawn = [None; MOST];
             self.due_ns = [now_ns + self.policy.poll_ns; MOST];
-            self.noted = [self.noted[1], Some(noted)];
-            self.last = Some(noted);
+            self.before = self.last.replace(noted);
+            self.held = 2.min(self.held + 1);
             return;
         }
         self.round(world, false);
@@ -140,11 +144,11 @@ impl Kept {
 
     /// The replies that were drawn, if the keeper would do nothing about them.
     fn agreed(&self, now_ns: u64, error_ns: i64) -> Option<Noted> {
-        let before = self.last?;
+        let before = self.last.as_ref()?;
         let elapsed_ns = now_ns.saturating_sub(before.at_ns);
-        let mut replies = before.replies;
+        let mut replies = [Reply::default(); MOST];
         let (mut low, mut high) = (i64::MIN, i64::MAX);
-        for (index, reply) in replies.iter_mut().take(self.servers).enumerate() {
+        for (index, reply) in before.replies.iter().take(self.servers).enumerate() {
             let now = self.drawn[index]??;
             let bound_ns = now.bound_ns.cast_signed();
             (low, high) = (low.max(now.offset_ns - bound_ns), high.min(now.offset_ns + bound_ns));
@@ -153,7 +157,7 @@ impl Kept {
             if moved_ns > may_move_ns {
                 return None;
             }
-            *reply = now;
+            replies[index] = now;
         }
         let (size_ns, bound_ns) = (low.midpoint(high).unsigned_abs(), (high - low) / 2);
         let is_right =
@@ -163,7 +167,9 @@ impl Kept {
 
     /// Gives the keeper the last polls that were only noted.
     fn catch_up(&mut self, world: &mut World) {
-        for noted in std::mem::take(&mut self.noted).into_iter().flatten() {
+        let held = [self.before.filter(|_| self.held == 2), self.last.filter(|_| self.held > 0)];
+        self.held = 0;
+        for noted in held.into_iter().flatten() {
             self.keeper.sample(noted.at_ns, &[]);
             while let Some(action) = self.keeper.next(noted.at_ns) {
                 match action {

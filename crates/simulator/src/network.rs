@@ -24,12 +24,25 @@ impl Reply {
     }
 }
 
+/// The way to a server, in ns.
+#[derive(Debug)]
+struct Way {
+    server: Server,
+    stream: Stream,
+    there_ns: f64,
+    back_ns: f64,
+    jitter_ns: f64,
+    root_ns: u64,
+    lies_ns: i64,
+    /// Until when it lies beside that, and by how much.
+    lie: (i64, i64),
+}
+
 /// The servers as one guest sees them.
 #[derive(Debug)]
 pub(crate) struct Network {
-    servers: Vec<(Server, Stream)>,
-    /// Until when a server lies, by how much, and until when none replies, ns.
-    lies: [(i64, i64); MOST],
+    servers: Vec<Way>,
+    /// Until when none replies.
     down_until_ns: i64,
     /// Requests sent.
     pub(crate) requests: u64,
@@ -37,11 +50,18 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(scenario: &Scenario, seed: u64, guest: u64) -> Self {
-        let way = |(index, server): (u32, &Server)| {
-            (*server, Stream::new(seed, guest, Purpose::Network(index)))
+        let way = |(index, server): (u32, &Server)| Way {
+            server: *server,
+            stream: Stream::new(seed, guest, Purpose::Network(index)),
+            there_ns: server.delay_ms.0 * 1e6 * server.there.0,
+            back_ns: server.delay_ms.0 * 1e6 * (1.0 - server.there.0),
+            jitter_ns: server.jitter_ms.0 * 1e6,
+            root_ns: server.root_ms.ns().unsigned_abs(),
+            lies_ns: server.lies_s.ns(),
+            lie: (0, 0),
         };
         let servers = (0..).zip(&scenario.servers).map(way).collect();
-        Self { servers, lies: [(0, 0); MOST], down_until_ns: 0, requests: 0 }
+        Self { servers, down_until_ns: 0, requests: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -50,12 +70,12 @@ impl Network {
 
     /// Whether the servers spread a leap second, and so announce none.
     pub(crate) fn smears(&self) -> bool {
-        self.servers.iter().any(|(server, _)| server.smears)
+        self.servers.iter().any(|way| way.server.smears)
     }
 
     pub(crate) fn lie(&mut self, server: u32, by_ns: i64, until_ns: i64) {
-        if let Some(lie) = self.lies.get_mut(server as usize) {
-            *lie = (until_ns, by_ns);
+        if let Some(way) = self.servers.get_mut(server as usize) {
+            way.lie = (until_ns, by_ns);
         }
     }
 
@@ -65,10 +85,8 @@ impl Network {
 
     /// How many lie now, beyond their bounds.
     pub(crate) fn liars(&self, now_ns: i64) -> usize {
-        let lies = |(server, (until_ns, by_ns)): (&(Server, Stream), &(i64, i64))| {
-            server.0.lies_s.0 != 0.0 || now_ns < *until_ns && *by_ns != 0
-        };
-        self.servers.iter().zip(&self.lies).filter(|it| lies(*it)).count()
+        let lies = |way: &&Way| way.lies_ns != 0 || now_ns < way.lie.0 && way.lie.1 != 0;
+        self.servers.iter().filter(lies).count()
     }
 
     /// How much further from the truth than its own bound one that lies may put
@@ -79,7 +97,7 @@ impl Network {
         if self.liars(now_ns) == 0 {
             return LEFT_OUT_NS;
         }
-        let bound = |(server, _): &(Server, Stream)| {
+        let bound = |Way { server, .. }: &Way| {
             // A wait of 20 times the mean comes once in 10⁸ requests.
             server.delay_ms.ns() / 2 + 20 * server.jitter_ms.ns() + server.root_ms.ns()
         };
@@ -100,23 +118,20 @@ impl Network {
         truth: &Truth,
     ) -> Option<Reply> {
         self.requests += 1;
-        let (server, stream) = self.servers.get_mut(index)?;
+        let way = self.servers.get_mut(index)?;
         // Drawn whatever comes of them, so that a lost reply moves no other.
-        let (lost, waits) = (stream.unit(), [stream.exponential(), stream.exponential()]);
-        if lost < server.loss.0 || now_ns < self.down_until_ns {
+        let lost = way.stream.unit();
+        let [there, back] =
+            [way.there_ns, way.back_ns].map(|ns| ns + way.jitter_ns * way.stream.exponential());
+        if lost < way.server.loss.0 || now_ns < self.down_until_ns {
             return None;
         }
-        let delay_ns = server.delay_ms.0 * 1e6;
-        let jitter_ns = server.jitter_ms.0 * 1e6;
-        let there = delay_ns * server.there.0 + jitter_ns * waits[0];
-        let back = delay_ns * (1.0 - server.there.0) + jitter_ns * waits[1];
-        let (until_ns, by_ns) = self.lies[index];
-        let mut ahead_ns = server.lies_s.ns() + if now_ns < until_ns { by_ns } else { 0 };
-        if server.smears {
+        let mut ahead_ns = way.lies_ns + if now_ns < way.lie.0 { way.lie.1 } else { 0 };
+        if way.server.smears {
             ahead_ns += truth.smeared_ns(now_ns);
         }
         let offset_ns = ahead_ns - error_ns + ((there - back) / 2.0) as i64;
-        let bound_ns = ((there + back) / 2.0) as u64 + server.root_ms.ns().unsigned_abs() + 1;
+        let bound_ns = ((there + back) / 2.0) as u64 + way.root_ns + 1;
         Some(Reply { offset_ns, bound_ns })
     }
 }

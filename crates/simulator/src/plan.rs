@@ -1,6 +1,6 @@
 //! What happens to a guest, and when.
 
-use crate::fault::{Fault, Planned};
+use crate::fault::{Fault, FaultKind, Planned};
 use crate::quantity::PerDay;
 use crate::random::{Purpose, Stream};
 use crate::scenario::Scenario;
@@ -11,8 +11,8 @@ const APART_NS: i64 = 2_000_000_000;
 /// Faults of one guest: beyond this a run is one long fault.
 const MOST: usize = 100_000;
 
-/// What happens to a guest, in order. Faults overlap as little as a guest that is
-/// away can be taken away: one that would is left out.
+/// What happens to a guest, in order. One that is away cannot be taken away, and at
+/// the end of the run all are back: what would be otherwise is left out.
 #[must_use]
 pub(crate) fn plan(scenario: &Scenario, seed: u64, guest: u64, span_ns: i64) -> Vec<Planned> {
     let mut all = if scenario.events.is_empty() {
@@ -24,10 +24,16 @@ pub(crate) fn plan(scenario: &Scenario, seed: u64, guest: u64, span_ns: i64) -> 
     all.sort_by_key(|event| (event.at_ns, event.kind));
     let mut free_ns = APART_NS;
     all.retain(|event| {
-        let is_free = event.at_ns >= free_ns && event.at_ns < span_ns;
+        let lives_ns = match event.kind {
+            kind if kind.is_elsewhere() => 0,
+            // Away, alive for as long, and away again for both.
+            FaultKind::RestoreTwice => event.length_ns.saturating_mul(4),
+            _ => event.length_ns,
+        };
+        let until_ns = event.at_ns.saturating_add(lives_ns).saturating_add(APART_NS);
+        let is_free = event.at_ns >= free_ns && until_ns < span_ns;
         if is_free {
-            let away_ns = if event.kind.is_elsewhere() { 0 } else { event.length_ns };
-            free_ns = event.at_ns + away_ns.saturating_mul(3) + APART_NS;
+            free_ns = until_ns;
         }
         is_free
     });

@@ -29,6 +29,7 @@ pub(crate) struct Tally<'f> {
     span_ns: i64,
     /// The next time at which all guests' errors are counted.
     band: usize,
+    band_ns: i64,
     /// The last look, and the error since.
     last: Option<(i64, i64)>,
     /// Since when a clock that a fault put wrong is wrong.
@@ -66,6 +67,7 @@ impl<'f> Tally<'f> {
             limits: [limits.error_s, limits.recovery_s].map(|limit| limit.map(|it| it.ns())),
             span_ns: run.span_ns,
             band: 0,
+            band_ns: band_ns(0, run.span_ns),
             last: None,
             wrong_since_ns: None,
             happened: None,
@@ -159,11 +161,12 @@ impl<'f> Tally<'f> {
     /// Counts the error at each of the times that have come since the last look.
     fn count(&mut self, now_ns: i64, size_ns: i64) {
         let Some(fleet) = &mut self.fleet else { return };
-        while self.band < BANDS && now_ns >= band_ns(self.band, self.span_ns) {
+        while self.band < BANDS && now_ns >= self.band_ns {
             if let Some(histogram) = fleet.bands.get_mut(self.band) {
                 histogram.add(size_ns.cast_unsigned());
             }
             self.band += 1;
+            self.band_ns = band_ns(self.band, self.span_ns);
         }
     }
 
