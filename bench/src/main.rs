@@ -5,6 +5,7 @@ mod doctor;
 mod read;
 mod release_build;
 mod rounds;
+mod simulate;
 mod sources;
 mod update;
 mod vdso;
@@ -28,6 +29,7 @@ usage: cargo xtask bench NAME
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
   doctor [--runs N]                   `parachron doctor` as a whole process
+  simulate [--guests N]               guest-days a minute, and what a guest costs
   watch [--seconds N]                 what `parachron watch` takes of a CPU
 --each-source measures under each of the kernel's clocksources (as root), and
 restores the first.";
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
             .map(|options| clock_for_programs::run(&options)),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
+        ["simulate"] => Some(simulate::run(100_000)),
+        ["simulate", "--guests", guests] => guests.parse().ok().map(simulate::run),
         ["watch"] => Some(watch::run(A_MINUTE)),
         ["watch", "--seconds", seconds] => {
             seconds.parse().ok().map(|s| watch::run(Duration::from_secs(s)))

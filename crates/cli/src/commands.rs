@@ -14,6 +14,7 @@ mod lab;
 mod latency;
 mod man;
 mod schema;
+mod simulate;
 mod status;
 mod tell;
 mod watch;
@@ -46,6 +47,7 @@ enum Command {
     Export(export::Args),
     Lab(Box<lab::Args>),
     Latency(latency::Args),
+    Simulate(simulate::Args),
     Capture(capture::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -68,6 +70,7 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Export(args) => export::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -83,6 +83,11 @@ pub(super) const CRATES: &[Row] = &[
     below_but(6, "lab", &["doctor", "keeper"]),
     open(6, "exporter", &["facts", "doctor", "inspect", "linux", "sources", "fleet"]),
     below_but(6, "daemon", &["vmm", "records", "kvm", "tell", "guest", "clock"]),
+    pure(
+        6,
+        "simulator",
+        &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
+    ),
     top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),

@@ -16,6 +16,7 @@ use crate::commands::drift::report::DriftReport;
 #[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
 use crate::commands::latency::report::LatencyReport;
+use crate::commands::simulate::report::SimulateReport;
 use crate::commands::tell::line::Line as TellLine;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;
@@ -55,6 +56,8 @@ enum Documented {
     Lab,
     /// Who is late, and why
     Latency,
+    /// What became of a fleet's clocks, by discipline
+    Simulate,
 }
 
 impl Documented {
@@ -72,6 +75,7 @@ impl Documented {
             #[cfg(target_arch = "x86_64")]
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
+            Self::Simulate => schema_of::<SimulateReport>(),
         }
     }
 }

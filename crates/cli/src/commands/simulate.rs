@@ -1,0 +1,132 @@
+//! `parachron simulate`: what becomes of a fleet's clocks.
+
+mod csv;
+mod load;
+mod plot;
+mod recorded;
+mod remedies;
+pub(crate) mod report;
+mod run;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use simulator::{Scenario, Simulation};
+
+use crate::error::{self, CliError};
+use crate::output::{self, Format};
+use report::{Of, SimulateReport};
+use run::Done;
+
+/// Simulate a fleet of guests, with what happens to their hosts, their network and
+/// themselves.
+///
+/// What ships runs inside: the host's pages, the kernel's timekeeping, `keep`. The
+/// same seed gives the same result, on any number of threads. Reads no clock of this
+/// machine and sets none. Exits with 0 if what has to hold did, 1 if not, 2 if
+/// nothing could be simulated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A scenario's file, or the name of one that comes with the program; without it
+    /// those are listed
+    scenario: Option<String>,
+
+    /// How many guests
+    #[arg(long, value_name = "N")]
+    guests: Option<u64>,
+
+    /// How many days
+    #[arg(long, value_name = "DAYS")]
+    days: Option<f64>,
+
+    /// Which fleet of all that the scenario describes
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+
+    /// How many threads; by default one for each CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
+    threads: Option<u64>,
+
+    /// Print the scenario's file in place of simulating it: a start for one's own
+    #[arg(long)]
+    print: bool,
+
+    /// If a promise was broken: print a scenario with the fewest events that break
+    /// it, which can be run again
+    #[arg(long, conflicts_with = "print")]
+    shrink: bool,
+
+    /// How to print the result; CSV has a row for each guest
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Also plot the result, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Write each look at each guest's clock to a new file that `drift --resume`
+    /// reads: .csv, .jsonl or .parquet
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let Some(name) = &args.scenario else {
+        output::text(&text::list(&load::built_in()?))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (scenario, source) = load::scenario(name)?;
+    if args.print {
+        output::text(&source)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    args.plot.as_deref().map_or(Ok(()), output::may_write)?;
+    let of = of(args, &scenario);
+    let impossible = |why| remedies::impossible(name, why);
+    let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
+    let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
+    let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
+    let report = SimulateReport::of(&scenario, &of, &done);
+    if let Some(path) = &args.plot {
+        output::file(path, plot::svg(&report, &done, span_ns, simulation)?)?;
+    }
+    if let Some(path) = &args.records {
+        recorded::write(path, &done, simulation)?;
+    }
+    if args.shrink && report.broken() > 0 {
+        output::text(&load::shrunk(&scenario, &of, &done, simulation)?)?;
+        return Ok(ExitCode::FAILURE);
+    }
+    match args.format {
+        Format::Json => output::json(&report)?,
+        Format::Csv => output::text(&csv::render(&done))?,
+        Format::Text | Format::Markdown => output::text(&text::render(&report, args.format))?,
+    }
+    if args.format != Format::Json {
+        error::note(&text::rate(&of, &done));
+    }
+    Ok(if report.broken() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Which fleet: what the caller says, or else the scenario.
+fn of(args: &Args, scenario: &Scenario) -> Of {
+    let replay = scenario.replay;
+    let seed = args.seed.or(replay.map(|replay| replay.seed)).unwrap_or(1);
+    let guests = match replay {
+        Some(replay) if args.guests.is_none() => replay.guest..replay.guest.saturating_add(1),
+        _ => 0..args.guests.unwrap_or(scenario.guests),
+    };
+    Of { guests, days: args.days.unwrap_or(scenario.days), seed }
+}
+
+fn threads(args: &Args) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    args.threads.unwrap_or(cpus)
+}
+
+/// The run of one discipline.
+type Fleets = [Done];
+
+#[cfg(test)]
+mod tests;

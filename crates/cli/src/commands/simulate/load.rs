@@ -1,0 +1,84 @@
+//! Scenarios, from files and from the program.
+
+use std::io::Read;
+
+use simulator::scenario::BUILT_IN;
+use simulator::{Corrector, Scenario, Simulation, replay, shrink};
+
+use super::Fleets;
+use super::report::Of;
+use crate::error::CliError;
+
+/// A longer file is no scenario.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Those that come with the program.
+pub(super) fn built_in() -> Result<Vec<Scenario>, CliError> {
+    BUILT_IN.iter().map(|(name, text)| parse(name, text)).collect()
+}
+
+/// The scenario of this name or file, and its text.
+pub(super) fn scenario(name: &str) -> Result<(Scenario, String), CliError> {
+    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        return Ok((parse(name, text)?, (*text).to_owned()));
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(name)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 <= MOST_BYTES => Ok((parse(name, &text)?, text)),
+        Ok(_) => Err(CliError::Failed {
+            cause: format!("{name} is longer than a scenario is: more than {MOST_BYTES} bytes"),
+            remedy: "the file of a scenario".into(),
+        }),
+        Err(error) => {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            Err(CliError::Failed {
+                cause: format!("cannot read the scenario {name}: {error}"),
+                remedy: format!("a file, or one of {}", known.join(", ")),
+            })
+        }
+    }
+}
+
+fn parse(name: &str, text: &str) -> Result<Scenario, CliError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text[..at].matches('\n').count() + 1;
+        let why = error.message().replace('\n', ", ");
+        CliError::Failed {
+            cause: format!("{name}:{line}: {why}"),
+            remedy: "`parachron simulate migration-night --print` shows a scenario; \
+                     docs/guide/simulate.md has each key"
+                .into(),
+        }
+    })
+}
+
+/// The scenario in which only what breaks the first broken promise happens.
+pub(super) fn shrunk<'s>(
+    scenario: &Scenario,
+    of: &Of,
+    done: &Fleets,
+    simulation: impl Fn(Corrector) -> Simulation<'s>,
+) -> Result<String, CliError> {
+    let broken = done.iter().find_map(|one| Some((one, one.fleet.broken().next()?)));
+    let Some((one, outcome)) = broken else { return Ok(String::new()) };
+    let Some(violation) = outcome.violation else { return Ok(String::new()) };
+    let events = shrink(&simulation(one.corrector), outcome.guest, violation.promise);
+    let mut smaller = replay(scenario, outcome.guest, of.seed, events);
+    (smaller.disciplines, smaller.days) = (vec![one.corrector], of.days);
+    let promise = violation.promise.name();
+    let text = toml::to_string(&smaller).map_err(|error| CliError::Failed {
+        cause: format!("cannot form the scenario: {error}"),
+        remedy: "report this bug".into(),
+    })?;
+    Ok(format!(
+        "# Guest {} of seed {} breaks the promise {promise} at {:.3} s: {:.6} s, at most {:.6} s.\n{text}",
+        outcome.guest,
+        of.seed,
+        violation.at_ns as f64 / 1e9,
+        violation.seen_ns as f64 / 1e9,
+        violation.allowed_ns as f64 / 1e9,
+    ))
+}

@@ -1,0 +1,97 @@
+//! Guests shared out among threads; Ctrl-C ends with what is simulated so far.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use linux::wait::{Signals, Wait, Wake};
+use simulator::{Corrector, Fleet, Simulation};
+
+use crate::error::{CliError, cannot_wait};
+use crate::output::progress::Progress;
+
+/// Guests that a thread takes at a time.
+const SHARE: u64 = 16;
+
+/// Between two looks at the progress.
+const SHOWN_EACH: Duration = Duration::from_millis(100);
+
+/// What one discipline made of the fleet.
+pub(super) struct Done {
+    pub(super) corrector: Corrector,
+    pub(super) fleet: Fleet,
+    pub(super) took: Duration,
+    /// All guests were simulated.
+    pub(super) is_whole: bool,
+}
+
+/// Each discipline in turn, until a signal comes.
+pub(super) fn all<'s>(
+    disciplines: &[Corrector],
+    simulation: impl Fn(Corrector) -> Simulation<'s>,
+    guests: Range<u64>,
+    threads: u64,
+) -> Result<Vec<Done>, CliError> {
+    let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
+    let mut done: Vec<Done> = Vec::new();
+    for corrector in disciplines {
+        if done.last().is_some_and(|last| !last.is_whole) {
+            break;
+        }
+        done.push(one(*corrector, simulation(*corrector), guests.clone(), threads, &wait)?);
+    }
+    Ok(done)
+}
+
+fn one(
+    corrector: Corrector,
+    simulation: Simulation<'_>,
+    guests: Range<u64>,
+    threads: u64,
+    wait: &Wait,
+) -> Result<Done, CliError> {
+    let begun = Instant::now();
+    let count = guests.end - guests.start;
+    // A guest is a millisecond of the bar.
+    let progress = Progress::new(Duration::from_millis(count));
+    let (next, simulated) = (AtomicU64::new(guests.start), AtomicU64::new(0));
+    let (is_stopped, whole) = (AtomicBool::new(false), Mutex::new(Fleet::new()));
+    let work = || {
+        let mut mine = Fleet::new();
+        while !is_stopped.load(Ordering::Relaxed) {
+            let from = next.fetch_add(SHARE, Ordering::Relaxed);
+            if from >= guests.end {
+                break;
+            }
+            let goes_on = || {
+                simulated.fetch_add(1, Ordering::Relaxed);
+                !is_stopped.load(Ordering::Relaxed)
+            };
+            mine.append(simulation.guests(from..(from + SHARE).min(guests.end), goes_on));
+        }
+        whole.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).merge(mine);
+    };
+    let watched = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
+        while !running.iter().all(|thread| thread.is_finished()) {
+            let rate = simulated.load(Ordering::Relaxed);
+            let per_s = rate as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+            let doing = format!("{}: {per_s:.0} guests a second", corrector.name());
+            progress.at(Duration::from_millis(rate), &doing);
+            match wait.until(Instant::now() + SHOWN_EACH) {
+                Ok(Wake::Deadline) => {}
+                Ok(_) => is_stopped.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    is_stopped.store(true, Ordering::Relaxed);
+                    return Err(cannot_wait(error));
+                }
+            }
+        }
+        Ok(())
+    });
+    watched?;
+    let fleet = whole.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let is_whole = fleet.guests.len() as u64 == count;
+    Ok(Done { corrector, fleet, took: begun.elapsed(), is_whole })
+}

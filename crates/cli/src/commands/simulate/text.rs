@@ -1,0 +1,136 @@
+//! The report for people.
+
+use instruments::figures::{count, seconds};
+use simulator::Scenario;
+
+use super::Fleets;
+use super::report::{DisciplineReport, Of, SimulateReport};
+use crate::output::Format;
+use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+
+/// The scenarios that come with the program.
+pub(super) fn list(scenarios: &[Scenario]) -> String {
+    let mut table = Table::new("", [Column::names("scenario"), Column::words("shows")]);
+    for scenario in scenarios {
+        table.row([scenario.name.clone().into(), scenario.about.clone().into()]);
+    }
+    table.text()
+}
+
+pub(super) fn render(report: &SimulateReport, format: Format) -> String {
+    let days = if report.days == 1.0 { "a day".into() } else { format!("{} days", report.days) };
+    let heading = format!(
+        "{}: {} guests, {days} each, seed {}. {}",
+        report.scenario,
+        count(report.guests),
+        report.seed,
+        report.about
+    );
+    let mut text = wrap(&heading, usize::from(WIDTH)) + "\n\n";
+    text += &off(report).render(format);
+    text += "\n";
+    text += &right(report).render(format);
+    for one in &report.disciplines {
+        for line in sentences(one) {
+            text += &format!("\n{}\n", wrap(&line, usize::from(WIDTH)));
+        }
+    }
+    text
+}
+
+fn percent(share: f64) -> Cell {
+    Cell::figure_as(format!("{:.1}", share * 100.0), share)
+}
+
+fn off(report: &SimulateReport) -> Table {
+    let columns = ["1 ms", "100 ms", "1 s"];
+    let ever = columns.map(|size| Column::figures(format!("ever off\n> {size}"), "%"));
+    let time = columns.map(|size| Column::figures(format!("of the time\n> {size}"), "%"));
+    let columns = [Column::names("discipline")].into_iter().chain(ever).chain(time);
+    let mut table = Table::new("Guests that were off", columns);
+    for one in &report.disciplines {
+        let shares = one.ever_off.into_iter().chain(one.time_off).map(percent);
+        table.row([Cell::from(one.discipline.name())].into_iter().chain(shares));
+    }
+    table
+}
+
+fn right(report: &SimulateReport) -> Table {
+    let title = format!("Faults that put a clock off by more than {}", seconds(report.right_s));
+    let columns = [
+        Column::names("discipline"),
+        Column::figures("right\nagain", ""),
+        Column::figures("not\nright", ""),
+        Column::figures("half of them\nwithin", ""),
+        Column::figures("95 %\nwithin", ""),
+        Column::figures("longest", ""),
+        Column::figures("error at end,\nmedian", ""),
+    ];
+    let mut table = Table::new(title, columns);
+    for one in &report.disciplines {
+        let time = |s: Option<f64>| s.map_or_else(Cell::none, |s| Cell::figure_as(seconds(s), s));
+        let number = |it: u64| Cell::figure_as(count(it), it as f64);
+        table.row([
+            one.discipline.name().into(),
+            number(one.recovered),
+            number(one.never_right),
+            time(one.right_after_s.map(|of| of[0])),
+            time(one.right_after_s.map(|of| of[1])),
+            time(Some(one.longest_wrong_s)),
+            time(one.last_error_s.map(|of| of[0])),
+        ]);
+    }
+    table
+}
+
+/// The worst guest and why, and what was broken.
+fn sentences(one: &DisciplineReport) -> Vec<String> {
+    let name = one.discipline.name();
+    let mut all = Vec::new();
+    if let Some(worst) = &one.worst {
+        let after = worst.after.map_or("without a fault before".into(), |what| {
+            format!("after a fault of kind {}", what.name())
+        });
+        let way = if worst.error_s < 0.0 { "behind" } else { "ahead" };
+        all.push(format!(
+            "{name}: worst is guest {}, {} {way} {} into the run, {after}.",
+            worst.guest,
+            seconds(worst.error_s.abs()),
+            seconds(worst.at_s),
+        ));
+    }
+    if one.broken > 0 {
+        all.push(format!("{name}: {} guests broke a promise:", count(one.broken)));
+        all.extend(one.violations.iter().take(3).map(|broken| {
+            format!(
+                "  guest {}: {} at {}: {}, at most {}",
+                broken.guest,
+                broken.promise.name(),
+                seconds(broken.at_s),
+                seconds(broken.seen_s),
+                seconds(broken.allowed_s),
+            )
+        }));
+    }
+    all
+}
+
+/// How much was simulated, and how fast.
+pub(super) fn rate(of: &Of, done: &Fleets) -> String {
+    let guests: u64 = done.iter().map(|one| one.fleet.guests.len() as u64).sum();
+    let events: u64 = done.iter().map(|one| one.fleet.counts.events()).sum();
+    let took_s: f64 = done.iter().map(|one| one.took.as_secs_f64()).sum();
+    let days = guests as f64 * of.days;
+    let whole = if done.iter().all(|one| one.is_whole) {
+        String::new()
+    } else {
+        format!("stopped after {guests} guests: the figures are of these; ")
+    };
+    format!(
+        "{whole}{} guest-days with {} events in {}: {} guest-days a minute",
+        count(days.round() as u64),
+        count(events),
+        seconds(took_s),
+        count((days / took_s.max(1e-9) * 60.0).round() as u64),
+    )
+}

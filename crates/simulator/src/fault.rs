@@ -1,0 +1,163 @@
+//! What can happen to guests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::{Factor, Offset, PerDay, Seconds};
+
+/// What can happen.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// The host stops the guest and lets it go on.
+    Pause,
+    /// A snapshot is taken, and restored on the same host.
+    Restore,
+    /// The same, twice: the second time later, from the same snapshot.
+    RestoreTwice,
+    /// To another host, whose TSC has another rate.
+    Migrate,
+    /// The host sleeps, and its TSC starts from 0.
+    HostSleep,
+    /// The host runs others; the guest's timer is owed ticks.
+    Steal,
+    /// The guest boots, by an RTC that is off.
+    WrongRtc,
+    /// The host says another TSC frequency than the TSC has.
+    WrongFrequency,
+    /// The host's TSC starts from 0, and nobody says so.
+    CounterReset,
+    /// A server lies.
+    ServerLies,
+    /// No server can be reached.
+    NetworkDown,
+}
+
+/// What becomes of the time that a guest was away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Away {
+    /// The clock goes on by real time.
+    Advance,
+    /// It stands, as KVM's does with QEMU.
+    #[default]
+    Freeze,
+}
+
+/// What becomes of ticks that were not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missed {
+    /// They are dropped.
+    #[default]
+    Discard,
+    /// They become one.
+    Merge,
+    /// All are given, faster.
+    CatchUp,
+}
+
+/// A kind of fault, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// How often, at random: a mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_day: Option<PerDay>,
+    /// Or once, at this time, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_s: Option<Seconds>,
+    /// At up to so much later, evenly: a night in which all are moved.
+    #[serde(default)]
+    pub within_s: Seconds,
+    /// How long, from and to, s: evenly in the logarithm.
+    #[serde(default)]
+    pub length_s: [Seconds; 2],
+    /// What becomes of the time away.
+    #[serde(default)]
+    pub away: Away,
+    /// What becomes of ticks that were not given.
+    #[serde(default)]
+    pub missed: Missed,
+    /// By how much: of an RTC or a server, s.
+    #[serde(default)]
+    pub off_s: Offset,
+    /// The frequency that the host says, by the right one.
+    #[serde(default = "right")]
+    pub factor: Factor,
+    /// Which server lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<u32>,
+}
+
+const fn right() -> Factor {
+    Factor(1.0)
+}
+
+impl Default for Seconds {
+    fn default() -> Self {
+        Self(0.0)
+    }
+}
+
+impl Default for Offset {
+    fn default() -> Self {
+        Self(0.0)
+    }
+}
+
+/// A fault with its time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Planned {
+    /// When, ns since the start.
+    pub at_ns: i64,
+    /// How long, ns.
+    pub length_ns: i64,
+    /// What.
+    pub kind: FaultKind,
+    /// What becomes of the time away.
+    #[serde(default)]
+    pub away: Away,
+    /// What becomes of ticks that were not given.
+    #[serde(default)]
+    pub missed: Missed,
+    /// By how much, s.
+    #[serde(default)]
+    pub off_s: Offset,
+    /// The frequency that the host says, by the right one.
+    #[serde(default = "right")]
+    pub factor: Factor,
+    /// Which server.
+    #[serde(default)]
+    pub server: u32,
+}
+
+impl FaultKind {
+    /// It happens to servers or the way to them, and the guest runs on.
+    #[must_use]
+    pub const fn is_elsewhere(self) -> bool {
+        matches!(self, Self::ServerLies | Self::NetworkDown)
+    }
+
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Restore => "restore",
+            Self::RestoreTwice => "restore-twice",
+            Self::Migrate => "migrate",
+            Self::HostSleep => "host-sleep",
+            Self::Steal => "steal",
+            Self::WrongRtc => "wrong-rtc",
+            Self::WrongFrequency => "wrong-frequency",
+            Self::CounterReset => "counter-reset",
+            Self::ServerLies => "server-lies",
+            Self::NetworkDown => "network-down",
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A run of many guests, of which each is alone: whoever calls may share them
+//! out among threads as it likes, and gets the same bytes.
+
+use core::ops::Range;
+
+use crate::fault::Planned;
+use crate::guest::Guest;
+use crate::outcome::Fleet;
+use crate::plan;
+use crate::run::Run;
+use crate::scenario::{Corrector, Scenario};
+use crate::tally::{Look, Tally};
+
+/// A fleet that is simulated.
+#[derive(Debug, Clone, Copy)]
+pub struct Simulation<'s> {
+    scenario: &'s Scenario,
+    corrector: Corrector,
+    seed: u64,
+    span_ns: i64,
+    walks: bool,
+}
+
+impl<'s> Simulation<'s> {
+    /// A run of `span_ns`, as [`Scenario::check`] has it.
+    #[must_use]
+    pub const fn new(
+        scenario: &'s Scenario,
+        corrector: Corrector,
+        seed: u64,
+        span_ns: i64,
+    ) -> Self {
+        Self { scenario, corrector, seed, span_ns, walks: false }
+    }
+
+    /// The same with the keeper asked about each poll, as the daemon does: slow,
+    /// and what the fast way is held to.
+    #[must_use]
+    pub const fn walking(self) -> Self {
+        Self { walks: true, ..self }
+    }
+
+    const fn run(&self, guest: u64) -> Run<'s> {
+        let Self { scenario, corrector, seed, span_ns, walks } = *self;
+        Run { scenario, corrector, seed, guest, span_ns, walks }
+    }
+
+    /// What happens to a guest.
+    #[must_use]
+    pub fn plan(&self, guest: u64) -> Vec<Planned> {
+        plan::plan(self.scenario, self.seed, guest, self.span_ns)
+    }
+
+    /// These guests, in order; fewer if `goes_on` says so before one.
+    #[must_use]
+    pub fn guests(&self, which: Range<u64>, mut goes_on: impl FnMut() -> bool) -> Fleet {
+        let mut fleet = Fleet::new();
+        for guest in which {
+            if !goes_on() {
+                break;
+            }
+            self.guest(guest, &self.plan(guest), &mut fleet, None);
+        }
+        fleet
+    }
+
+    /// One guest to which this happens.
+    pub fn guest(
+        &self,
+        guest: u64,
+        plan: &[Planned],
+        fleet: &mut Fleet,
+        watch: Option<&mut dyn FnMut(Look)>,
+    ) {
+        let run = self.run(guest);
+        let Some(new) = Guest::new(run) else { return };
+        let mut tally = Tally::new(run, fleet);
+        if let Some(watch) = watch {
+            tally = tally.watched(watch);
+        }
+        let world = new.run(plan, run, &mut tally);
+        tally.end(&world);
+    }
+}

@@ -1,0 +1,323 @@
+//! One guest from its start to the end of the run: looks and faults, in order.
+
+use host::Policy;
+
+use crate::checks::{Checks, Promise};
+use crate::daemons::{Pll, Regression};
+use crate::fault::{Away, FaultKind, Planned};
+use crate::kept::{INTERVAL, Kept};
+use crate::kernel::Kernel;
+use crate::machine::Machine;
+use crate::network::Network;
+use crate::outcome::Counts;
+use crate::probe::Counted;
+use crate::random::{Purpose, Stream};
+use crate::run::Run;
+use crate::scenario::{Corrector, Scenario};
+use crate::tally::Tally;
+use crate::truth::Truth;
+use crate::world::World;
+
+const S: i64 = 1_000_000_000;
+
+/// The observer goes on looking so long after what happened, true ns.
+const ATTENTION_NS: i64 = 1_200_000_000;
+
+/// And so often, ns: as planned, and while evidence is gathered.
+const LOOK_NS: i64 = INTERVAL.as_nanos() as i64;
+const GATHER_NS: i64 = 50_000_000;
+
+/// A process that was due runs so long after the guest goes on, ns.
+const WOKEN_NS: i64 = 2_000_000;
+
+/// What corrects this guest's clock.
+enum Discipline {
+    None,
+    Pll(Pll),
+    Keeper(Box<Kept>),
+    Regression(Regression),
+    Beside(Box<Kept>, Regression),
+}
+
+/// A guest.
+pub(crate) struct Guest<'s> {
+    scenario: &'s Scenario,
+    poll_ns: i64,
+    world: World,
+    discipline: Discipline,
+    next_poll_ns: i64,
+    /// When the observer looks next, and until when it does.
+    next_look_ns: i64,
+    attends_until_ns: i64,
+    /// Each poll asks the keeper.
+    walks: bool,
+}
+
+impl<'s> Guest<'s> {
+    pub(crate) fn new(run: Run<'s>) -> Option<Self> {
+        let Run { scenario, seed, guest, walks, .. } = run;
+        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day);
+        let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
+        let mut stream = Stream::new(seed, guest, Purpose::Boot);
+        let off_ns = (stream.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
+        let date_ns = truth.utc_ns(0) + off_ns;
+        let kernel = Kernel::boot(scenario.guest, &mut machine, 0, date_ns);
+        let network = Network::new(scenario, seed, guest);
+        let (checks, counts) = (Checks::default(), Counts::default());
+        let counted = Counted::default();
+        let mut world =
+            World { truth, machine, kernel, network, now_ns: 0, counted, checks, counts };
+        let poll_ns = scenario.poll_s.0.cast_signed() * S;
+        let discipline = discipline(&mut world, run);
+        let next_poll_ns = S + (stream.unit() * poll_ns as f64) as i64;
+        Some(Self {
+            scenario,
+            poll_ns,
+            world,
+            discipline,
+            next_poll_ns,
+            next_look_ns: S / 2,
+            attends_until_ns: ATTENTION_NS,
+            walks,
+        })
+    }
+
+    /// All of it.
+    pub(crate) fn run(mut self, plan: &[Planned], run: Run<'s>, tally: &mut Tally<'_>) -> World {
+        for (index, event) in plan.iter().enumerate() {
+            self.quiet(event.at_ns, tally);
+            if event.kind == FaultKind::RestoreTwice
+                && let Some(twin) = self.twin(&plan[..index], event, run)
+            {
+                // The first one lives on for as long as it was away, and no longer.
+                self.happens(event, tally);
+                self.quiet((event.at_ns + 2 * event.length_ns).min(run.span_ns), tally);
+                let lived_ns = self.world.now_ns - event.at_ns;
+                let (first, counts) = (self.world.checks.first, self.world.counts);
+                self = twin;
+                self.world.counts = counts;
+                self.world.checks.first = first.or(self.world.checks.first);
+                self.happens(&Planned { length_ns: lived_ns, ..*event }, tally);
+            } else {
+                self.happens(event, tally);
+            }
+        }
+        self.quiet(run.span_ns, tally);
+        self.world
+    }
+
+    /// Another guest that has lived the same up to a snapshot.
+    fn twin(&self, earlier: &[Planned], event: &Planned, run: Run<'s>) -> Option<Self> {
+        let mut silent = Tally::silent(run);
+        let mut twin = Self::new(run)?;
+        for event in earlier {
+            twin.quiet(event.at_ns, &mut silent);
+            twin.happens(event, &mut silent);
+        }
+        twin.quiet(event.at_ns, &mut silent);
+        Some(twin)
+    }
+
+    /// Up to `until_ns` nothing happens, but a leap second.
+    fn quiet(&mut self, until_ns: i64, tally: &mut Tally<'_>) {
+        let leap_ns = self.world.truth.leap_ns();
+        if let Some(leap_ns) = leap_ns.filter(|at| (self.world.now_ns..until_ns).contains(at)) {
+            self.looks_until(leap_ns - 1, tally);
+            self.attend(leap_ns);
+            tally.happened(&self.world, None);
+        }
+        self.looks_until(until_ns, tally);
+    }
+
+    fn looks_until(&mut self, until_ns: i64, tally: &mut Tally<'_>) {
+        loop {
+            let wakes_ns = match &self.discipline {
+                Discipline::Regression(it) | Discipline::Beside(_, it) => it.wakes_ns(),
+                _ => None,
+            };
+            let wakes_ns = wakes_ns.unwrap_or(i64::MAX);
+            let looks_ns = if self.attends_until_ns > self.world.now_ns {
+                self.next_look_ns
+            } else {
+                i64::MAX
+            };
+            let next_ns = self.next_poll_ns.min(wakes_ns).min(looks_ns);
+            if next_ns >= until_ns {
+                self.world.advance(until_ns);
+                return tally.look(&mut self.world);
+            }
+            self.world.advance(next_ns);
+            tally.look(&mut self.world);
+            if next_ns == wakes_ns {
+                self.wake();
+            } else if next_ns == self.next_poll_ns {
+                self.next_poll_ns += self.poll_ns;
+                self.poll();
+            } else {
+                self.look();
+            }
+            tally.corrected(&self.world);
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Discipline::Regression(it) | Discipline::Beside(_, it) = &mut self.discipline {
+            it.end_slew(&mut self.world);
+        }
+    }
+
+    fn poll(&mut self) {
+        let world = &mut self.world;
+        match &mut self.discipline {
+            Discipline::None => {}
+            Discipline::Pll(it) => it.poll(world),
+            Discipline::Regression(it) => it.poll(world),
+            Discipline::Keeper(it) => it.poll(world),
+            Discipline::Beside(it, regression) => {
+                it.poll(world);
+                regression.poll(world);
+            }
+        }
+        self.follow();
+    }
+
+    /// The observer looks.
+    fn look(&mut self) {
+        let world = &mut self.world;
+        let mut after_ns = LOOK_NS;
+        if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline {
+            it.round(world, true);
+            after_ns = if it.is_gathering() { GATHER_NS } else { LOOK_NS };
+        }
+        self.next_look_ns = world.now_ns + after_ns;
+        self.follow();
+    }
+
+    /// What a step of the keeper's, or its word to the other daemon, brings.
+    fn follow(&mut self) {
+        if let Discipline::Beside(kept, regression) = &mut self.discipline
+            && std::mem::take(&mut kept.wants_restart)
+        {
+            regression.restart(&mut self.world);
+        }
+        if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline
+            && std::mem::take(&mut it.has_stepped)
+        {
+            self.attends_until_ns = self.world.now_ns + ATTENTION_NS;
+            self.next_look_ns = self.next_look_ns.max(self.world.now_ns + GATHER_NS);
+        }
+    }
+
+    /// Looks as the daemon would have before what happens at `at_ns`, and after.
+    fn attend(&mut self, at_ns: i64) {
+        if self.attends_until_ns < self.world.now_ns {
+            if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline {
+                it.attend();
+            }
+            for before_ns in [0, GATHER_NS] {
+                self.world.advance(self.world.now_ns + before_ns);
+                self.look();
+            }
+        }
+        self.attends_until_ns = at_ns + ATTENTION_NS;
+    }
+
+    fn happens(&mut self, event: &Planned, tally: &mut Tally<'_>) {
+        self.attend(self.world.now_ns);
+        self.world.counts.faults += 1;
+        let from_ns = self.world.now_ns;
+        tally.happened(&self.world, Some(event.kind));
+        let until_ns = from_ns + event.length_ns;
+        match event.kind {
+            FaultKind::ServerLies => {
+                self.world.network.lie(event.server, event.off_s.ns(), until_ns);
+            }
+            FaultKind::NetworkDown => self.world.network.fail(until_ns),
+            FaultKind::WrongRtc => self.boot(event),
+            FaultKind::WrongFrequency => {
+                let World { machine, truth, .. } = &mut self.world;
+                machine.advertise(event.factor, from_ns, truth);
+            }
+            FaultKind::CounterReset => {
+                let World { machine, truth, .. } = &mut self.world;
+                machine.reset_counter(from_ns, truth);
+            }
+            _ => self.away(event, from_ns, until_ns),
+        }
+        self.world.skip(self.world.now_ns);
+        let resumed_ns = self.world.now_ns;
+        self.attends_until_ns = resumed_ns + ATTENTION_NS;
+        self.next_look_ns = resumed_ns + WOKEN_NS;
+        self.next_poll_ns = self.next_poll_ns.max(resumed_ns + 2 * WOKEN_NS);
+        tally.goes_on(&self.world);
+        tally.look(&mut self.world);
+    }
+
+    /// It does not run until `until_ns`.
+    fn away(&mut self, event: &Planned, from_ns: i64, until_ns: i64) {
+        let World { machine, truth, kernel, checks, counted, .. } = &mut self.world;
+        let freezes = event.away == Away::Freeze;
+        match event.kind {
+            FaultKind::Pause => machine.pause((from_ns, until_ns), freezes, truth),
+            FaultKind::HostSleep => machine.sleep(from_ns, until_ns, truth),
+            FaultKind::Steal => {
+                counted.stolen_ns += event.length_ns.cast_unsigned();
+                kernel.ticks_missed(event.length_ns, event.missed);
+            }
+            _ => {
+                let tsc = machine.tsc(from_ns);
+                let before_ns = machine.page_ns(tsc);
+                let saved = machine.save(from_ns, truth);
+                let is_moved = event.kind == FaultKind::Migrate;
+                let policy = if freezes { Policy::Freeze } else { Policy::Advance };
+                if let Ok(bound) = machine.restore(&saved, policy, is_moved, until_ns, truth) {
+                    let tsc = machine.tsc(until_ns);
+                    let away_ns = if freezes { 0 } else { event.length_ns };
+                    let moved_ns = machine.page_ns(tsc).wrapping_sub(before_ns).cast_signed();
+                    let step_ns = (moved_ns - away_ns).abs();
+                    let most_ns = bound.bound.0.cast_signed();
+                    checks.at_most(Promise::PlannedStep, until_ns, step_ns, most_ns);
+                }
+            }
+        }
+        if event.kind != FaultKind::Steal && event.missed != crate::fault::Missed::Discard {
+            kernel.ticks_missed(event.length_ns, event.missed);
+        }
+        self.world.skip(until_ns);
+    }
+
+    /// The guest boots, by an RTC that is off.
+    fn boot(&mut self, event: &Planned) {
+        let World { machine, truth, now_ns, .. } = &mut self.world;
+        let at_ns = *now_ns;
+        let rtc_ns = (truth.utc_ns(at_ns) + event.off_s.ns()).div_euclid(S) * S;
+        self.world.kernel = Kernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
+        self.world.checks.boot();
+        self.discipline = match &self.discipline {
+            Discipline::None => Discipline::None,
+            Discipline::Pll(_) => Discipline::Pll(Pll::default()),
+            Discipline::Regression(_) => Discipline::Regression(Regression::default()),
+            Discipline::Keeper(_) => Discipline::Keeper(self.keeper(false)),
+            Discipline::Beside(..) => Discipline::Beside(self.keeper(true), Regression::default()),
+        };
+    }
+
+    fn keeper(&self, beside: bool) -> Box<Kept> {
+        let poll_ns = self.poll_ns.cast_unsigned();
+        let offers_time = self.scenario.host.offers_time;
+        Box::new(Kept::new(&self.world, poll_ns, beside, offers_time, self.walks))
+    }
+}
+
+fn discipline(world: &mut World, run: Run<'_>) -> Discipline {
+    let poll_ns = run.scenario.poll_s.0 * 1_000_000_000;
+    let offers_time = run.scenario.host.offers_time;
+    let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time, run.walks));
+    match run.corrector {
+        Corrector::None => Discipline::None,
+        Corrector::Pll => Discipline::Pll(Pll::default()),
+        Corrector::Keeper => Discipline::Keeper(keeper(false)),
+        Corrector::Regression => Discipline::Regression(Regression::default()),
+        Corrector::Beside => Discipline::Beside(keeper(true), Regression::default()),
+    }
+}

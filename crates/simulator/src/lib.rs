@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
+
+mod checks;
+mod daemons;
+pub mod fault;
+mod fleet;
+mod guest;
+mod kept;
+mod kernel;
+mod machine;
+mod network;
+pub mod oscillator;
+pub mod outcome;
+mod plan;
+mod probe;
+pub mod quantity;
+pub mod random;
+mod run;
+pub mod scenario;
+mod shrink;
+mod tally;
+mod truth;
+mod world;
+
+pub use checks::{Promise, Violation};
+pub use fleet::Simulation;
+pub use outcome::{Fleet, Outcome};
+pub use scenario::{Corrector, Impossible, Scenario};
+pub use shrink::{replay, shrink};
+pub use tally::{Look, band_ns};

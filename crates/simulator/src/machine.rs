@@ -1,0 +1,265 @@
+//! The outside of a guest: a host with its TSC, its clocks, and `host`'s code for
+//! the guest's pages.
+
+use host::msr::KVM_SYSTEM_TIME;
+use host::pages::TimePage;
+use host::{
+    Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, RestoreError, Saved,
+    Settings, StepBound, TscRatio, VcpuId,
+};
+use pvclock::kvm_clock::{TimeInfo, TimeReader};
+use pvclock::{Hertz, Nanos, Ticks};
+use units::UnixTime;
+
+use crate::oscillator::Oscillator;
+use crate::quantity::Factor;
+use crate::random::{Purpose, Stream};
+use crate::scenario::Host;
+use crate::truth::Truth;
+
+const VCPU: VcpuId = VcpuId(0);
+
+/// Bits of fraction of a ratio, as Intel scales.
+const FRACTION_BITS: u32 = 48;
+
+/// A host's wall clock forgets an error in this time, s.
+const CLOCK_FORGETS_S: f64 = 1000.0;
+
+/// Deviations that a host says its wall clock is right within, and keeps.
+const PROMISED: f64 = 4.0;
+
+/// The TSC of host `n`: 2.1 to 3.6 GHz.
+fn tsc_hz(number: u32, stream: &mut Stream) -> u64 {
+    let step = (stream.bits() % 16) * 100_000_000;
+    2_100_000_000 + step + u64::from(number % 2) * 3_000_000
+}
+
+/// A host.
+#[derive(Debug)]
+struct OneHost {
+    oscillator: Oscillator,
+    /// True time at which its counter began.
+    began_ns: i64,
+    hz: u64,
+    /// Counts in a ns, times 2⁴⁰.
+    mult: u64,
+    /// The counter then.
+    tsc: u64,
+    /// How long it was up then.
+    boot_ns: u64,
+    clock: Stream,
+    clock_error_ns: f64,
+    clock_at_ns: i64,
+}
+
+/// A guest's machine.
+pub(crate) struct Machine {
+    what: Host,
+    seed: u64,
+    guest: u64,
+    /// Counts the hosts that it has been on.
+    number: u32,
+    here: OneHost,
+    clock: GuestClock,
+    memory: PlainMemory,
+    ratio: TscRatio,
+    offset: u64,
+}
+
+impl OneHost {
+    fn new(what: &Host, (seed, guest): (u64, u64), number: u32, at_ns: i64) -> Self {
+        let mut stream = Stream::new(seed, guest, Purpose::Oscillator(number));
+        let mut clock = Stream::new(seed, guest, Purpose::HostClock(number));
+        let hz = tsc_hz(number, &mut stream);
+        // Up for an hour to a hundred days.
+        let boot_ns = (clock.between(3.6e12, 8.64e15)) as u64;
+        let clock_error_ns =
+            clock.normal().clamp(-PROMISED, PROMISED) * what.clock_error_ms.0 * 1e6;
+        Self {
+            oscillator: Oscillator::new(what.oscillator, stream, at_ns),
+            began_ns: at_ns,
+            hz,
+            mult: ((u128::from(hz) << 40) / 1_000_000_000) as u64,
+            tsc: (u128::from(boot_ns) * u128::from(hz) / 1_000_000_000) as u64,
+            boot_ns,
+            clock,
+            clock_error_ns,
+            clock_at_ns: at_ns,
+        }
+    }
+
+    /// By its own oscillator, since it began, in 2⁻¹⁰ ns.
+    fn elapsed(&mut self, at_ns: i64) -> u64 {
+        let error = self.oscillator.look(at_ns) * 1024.0;
+        ((at_ns - self.began_ns) * 1024 + error as i64).max(0).cast_unsigned()
+    }
+
+    fn tsc(&mut self, at_ns: i64) -> u64 {
+        let counts = (u128::from(self.elapsed(at_ns)) * u128::from(self.mult)) >> 50;
+        self.tsc.wrapping_add(counts as u64)
+    }
+
+    fn clocks(&mut self, at_ns: i64, truth: &Truth, deviation_ns: f64) -> HostClocks {
+        let dt_s = (at_ns - self.clock_at_ns) as f64 * 1e-9;
+        let left = libm::exp(-dt_s / CLOCK_FORGETS_S);
+        let drawn = self.clock.normal() * deviation_ns * (1.0 - left * left).max(0.0).sqrt();
+        let most_ns = deviation_ns * PROMISED;
+        self.clock_error_ns = (self.clock_error_ns * left + drawn).clamp(-most_ns, most_ns);
+        self.clock_at_ns = at_ns;
+        let real = truth.utc_ns(at_ns) + self.clock_error_ns as i64;
+        let boot = self.boot_ns + self.elapsed(at_ns) / 1024;
+        let real = UnixTime(Nanos(real.cast_unsigned()));
+        HostClocks::new(Ticks(self.tsc(at_ns)), Nanos(boot), real)
+            .with(|new| new.tai_offset_s = Some(truth.tai_s(at_ns)))
+    }
+}
+
+impl Machine {
+    pub(crate) fn new(what: Host, (seed, guest): (u64, u64), truth: &Truth) -> Option<Self> {
+        let mut here = OneHost::new(&what, (seed, guest), 0, 0);
+        let now = here.clocks(0, truth, what.clock_error_ms.0 * 1e6);
+        let clock = GuestClock::new(settings(&what, here.hz), now).ok()?;
+        let (memory, ratio) = (PlainMemory::new(1), TscRatio::ONE);
+        let number = 0;
+        let mut new = Self { what, seed, guest, number, here, clock, memory, ratio, offset: 0 };
+        let tsc_offset = now.tsc.0.wrapping_neg();
+        new.clock.handle(Event::VcpuCreated { vcpu: VCPU, tsc_offset }, now, &new.memory);
+        let address = PlainMemory::time(0).0 | 1;
+        new.clock.write_msr(VCPU, KVM_SYSTEM_TIME, address, now, &new.memory).ok()?;
+        new.enter(now);
+        Some(new)
+    }
+
+    fn enter(&mut self, now: HostClocks) {
+        self.clock.before_entry(VCPU, now, &self.memory);
+        self.offset = self.clock.tsc_offset(VCPU).unwrap_or(0);
+    }
+
+    fn now(&mut self, at_ns: i64, truth: &Truth) -> HostClocks {
+        self.here.clocks(at_ns, truth, self.what.clock_error_ms.0 * 1e6)
+    }
+
+    /// The guest's TSC.
+    pub(crate) fn tsc(&mut self, at_ns: i64) -> u64 {
+        self.ratio.apply(self.here.tsc(at_ns)).wrapping_add(self.offset)
+    }
+
+    /// The rate at which the guest takes its TSC to run, kHz.
+    pub(crate) fn advertised_khz(&self) -> u64 {
+        self.clock.settings().advertised_tsc.0 / 1000
+    }
+
+    fn page(&self) -> Option<&TimePage> {
+        self.memory.page(PlainMemory::time(0)).ok()
+    }
+
+    /// Time by the guest's page at a count of its TSC, ns.
+    pub(crate) fn page_ns(&self, tsc: u64) -> u64 {
+        let nanos = self.page().and_then(|page| TimeReader::new(page).nanos(&|| tsc).ok());
+        nanos.map_or(0, |nanos| nanos.0)
+    }
+
+    /// What the page holds.
+    pub(crate) fn page_info(&self) -> Option<TimeInfo> {
+        TimeReader::new(self.page()?).info().ok()
+    }
+
+    /// What the host says its clock is right within, ns.
+    pub(crate) fn host_bound_ns(&self) -> u64 {
+        (self.what.clock_error_ms.0 * 1e6 * PROMISED) as u64
+    }
+
+    /// The host's time less UTC, ns, if guests may read it.
+    pub(crate) fn host_error_ns(&mut self, at_ns: i64, truth: &Truth) -> i64 {
+        let real = self.now(at_ns, truth).real.0.0.cast_signed();
+        real - truth.utc_ns(at_ns)
+    }
+
+    /// The guest stops, to go on later, here or elsewhere.
+    pub(crate) fn save(&mut self, at_ns: i64, truth: &Truth) -> Saved {
+        let now = self.now(at_ns, truth);
+        self.clock.handle(Event::Paused, now, &self.memory);
+        self.clock.save(now)
+    }
+
+    /// It goes on by the plan, on another host if `is_moved`.
+    pub(crate) fn restore(
+        &mut self,
+        saved: &Saved,
+        policy: Policy,
+        is_moved: bool,
+        at_ns: i64,
+        truth: &Truth,
+    ) -> Result<StepBound, RestoreError> {
+        if is_moved {
+            self.number += 1;
+            self.here = OneHost::new(&self.what, (self.seed, self.guest), self.number, at_ns);
+        }
+        let now = self.now(at_ns, truth);
+        let settings = settings(&self.what, self.here.hz);
+        let (clock, restored) = GuestClock::restore(saved, settings, policy, now)?;
+        (self.clock, self.ratio) = (clock, restored.ratio);
+        self.enter(now);
+        Ok(restored.step)
+    }
+
+    /// The host stops the guest and lets it go on. Its TSC counts on; the page's
+    /// clock stands if the VMM sets it back, as QEMU does.
+    pub(crate) fn pause(&mut self, (from_ns, until_ns): (i64, i64), freezes: bool, truth: &Truth) {
+        let now = self.now(from_ns, truth);
+        let clock = self.clock.time(VCPU, now);
+        self.clock.handle(Event::Paused, now, &self.memory);
+        let now = self.now(until_ns, truth);
+        if freezes {
+            self.clock.handle(Event::ClockSet { clock }, now, &self.memory);
+        }
+        self.clock.handle(Event::Resumed, now, &self.memory);
+        self.enter(now);
+    }
+
+    /// The host sleeps until `until_ns`, and its TSC starts from 0.
+    pub(crate) fn sleep(&mut self, from_ns: i64, until_ns: i64, truth: &Truth) {
+        let now = self.now(from_ns, truth);
+        self.clock.handle(Event::HostSuspended, now, &self.memory);
+        self.restart(until_ns);
+        let now = self.now(until_ns, truth);
+        self.clock.handle(Event::HostResumed, now, &self.memory);
+        self.enter(now);
+    }
+
+    /// The counter starts from 0, and the host's uptime goes on.
+    fn restart(&mut self, at_ns: i64) {
+        let here = &mut self.here;
+        here.boot_ns += here.elapsed(at_ns) / 1024;
+        here.tsc = 0;
+        // What the oscillator is ahead belongs to what was counted before.
+        here.oscillator.restart(at_ns);
+        here.began_ns = at_ns;
+    }
+
+    /// The host's TSC starts from 0 under the guest.
+    pub(crate) fn reset_counter(&mut self, at_ns: i64, truth: &Truth) {
+        self.restart(at_ns);
+        let now = self.now(at_ns, truth);
+        // The VMM notices as it enters: the page, and not the TSC, goes on.
+        let tsc_offset = self.offset;
+        self.clock.handle(Event::TscOffsetChanged { vcpu: VCPU, tsc_offset }, now, &self.memory);
+        self.enter(now);
+    }
+
+    /// The guest is told another frequency than the TSC has.
+    pub(crate) fn advertise(&mut self, by: Factor, at_ns: i64, truth: &Truth) {
+        let now = self.now(at_ns, truth);
+        let frequency = Hertz((self.here.hz as f64 * by.0) as u64);
+        self.clock.handle(Event::TscFrequencyAdvertised { frequency }, now, &self.memory);
+        self.enter(now);
+    }
+}
+
+fn settings(what: &Host, hz: u64) -> Settings {
+    let error = Nanos((what.clock_error_ms.0 * 1e6 * PROMISED) as u64);
+    Settings::new(Kind::Kvm, Hertz(hz)).with(|new| {
+        new.tsc_scaling = what.scales_tsc.then_some(FRACTION_BITS);
+        new.real_time_error = Some(error);
+    })
+}

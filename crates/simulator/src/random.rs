@@ -1,0 +1,213 @@
+//! Random figures: one stream for each purpose of each guest, so that another
+//! fault, or another server, moves nothing else.
+//!
+//! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), 8 bytes of
+//! state a stream. The logarithm is libm's: the platform's own differ in the last
+//! bit, and streams are part of the result.
+
+use std::sync::OnceLock;
+
+/// What a stream is drawn for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The oscillator of the guest's host of this number.
+    Oscillator(u32),
+    /// That host's own wall clock.
+    HostClock(u32),
+    /// The state that the guest begins in.
+    Boot,
+    /// The way to the server of this number.
+    Network(u32),
+    /// When the fault of this number of the scenario happens.
+    Fault(u32),
+}
+
+impl Purpose {
+    const fn number(self) -> u64 {
+        let (kind, index) = match self {
+            Self::Oscillator(index) => (1, index),
+            Self::HostClock(index) => (2, index),
+            Self::Boot => (3, 0),
+            Self::Network(index) => (4, index),
+            Self::Fault(index) => (5, index),
+        };
+        (kind << 32) | index as u64
+    }
+}
+
+/// A stream of random figures.
+///
+/// ```
+/// use simulator::random::{Purpose, Stream};
+///
+/// let drawn = |guest| Stream::new(7, guest, Purpose::Boot).bits();
+/// assert_eq!(drawn(1), drawn(1));
+/// assert_ne!(drawn(1), drawn(2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream(u64);
+
+/// 2⁶⁴ divided by the golden ratio.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+const fn mix(bits: u64) -> u64 {
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+impl Stream {
+    /// The stream of this purpose.
+    #[must_use]
+    pub const fn new(seed: u64, guest: u64, purpose: Purpose) -> Self {
+        let guest = mix(mix(seed.wrapping_add(STEP)) ^ guest.wrapping_mul(STEP));
+        Self(mix(guest ^ purpose.number().wrapping_mul(STEP)))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// From 0 to 1, without 1.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// From `low` to `high`, evenly.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Exponential, of mean 1: Marsaglia and Tsang's ziggurat ("The Ziggurat
+    /// Method for Generating Random Variables", 2000).
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        let layers = EXPONENTIAL.get_or_init(|| {
+            layers(EXPONENTIAL_TAIL, EXPONENTIAL_AREA, |x| libm::exp(-x), |y| -libm::log(y))
+        });
+        loop {
+            let bits = self.bits();
+            let at = bits as usize % 256;
+            let x = (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64) * layers[at];
+            if x < layers[at + 1] {
+                return x;
+            }
+            if at == 0 {
+                return EXPONENTIAL_TAIL - libm::log(1.0 - self.unit());
+            }
+            let [low, high] = [layers[at], layers[at + 1]].map(|end| libm::exp(x - end));
+            if high + self.unit() * (low - high) < 1.0 {
+                return x;
+            }
+        }
+    }
+
+    /// Normal, of mean 0 and deviation 1: the same, as Doornik gives it ("An
+    /// Improved Ziggurat Method", 2005).
+    #[inline]
+    pub fn normal(&mut self) -> f64 {
+        let layers = NORMAL.get_or_init(|| {
+            let inverse = |y: f64| (-2.0 * libm::log(y)).sqrt();
+            layers(NORMAL_TAIL, NORMAL_AREA, |x| libm::exp(-0.5 * x * x), inverse)
+        });
+        loop {
+            let bits = self.bits();
+            let at = bits as usize % 128;
+            let share = (bits >> 11) as f64 * (2.0 / (1_u64 << 53) as f64) - 1.0;
+            let x = share * layers[at];
+            // Below the next layer for certain: 98 of 100.
+            if x.abs() < layers[at + 1] {
+                return x;
+            }
+            if at == 0 {
+                return self.tail().copysign(x);
+            }
+            let height = |of: f64| libm::exp(-0.5 * (of * of - x * x));
+            let [low, high] = [layers[at], layers[at + 1]].map(height);
+            if high + self.unit() * (low - high) < 1.0 {
+                return x;
+            }
+        }
+    }
+
+    #[cold]
+    fn tail(&mut self) -> f64 {
+        loop {
+            let far = self.exponential() / NORMAL_TAIL;
+            if 2.0 * self.exponential() > far * far {
+                return NORMAL_TAIL + far;
+            }
+        }
+    }
+}
+
+/// Where the tail begins, and the area of each layer: of 128, and of 256.
+const NORMAL_TAIL: f64 = 3.442_619_855_899;
+const NORMAL_AREA: f64 = 9.912_563_035_262_17e-3;
+const EXPONENTIAL_TAIL: f64 = 7.697_117_470_131_05;
+const EXPONENTIAL_AREA: f64 = 3.949_659_822_581_557e-3;
+
+static NORMAL: OnceLock<[f64; 129]> = OnceLock::new();
+static EXPONENTIAL: OnceLock<[f64; 257]> = OnceLock::new();
+
+/// The right ends of layers of equal area, from the tail's to 0.
+fn layers<const ENDS: usize>(
+    tail: f64,
+    area: f64,
+    curve: impl Fn(f64) -> f64,
+    inverse: impl Fn(f64) -> f64,
+) -> [f64; ENDS] {
+    let mut ends = [0.0; ENDS];
+    (ends[0], ends[1]) = (area / curve(tail), tail);
+    for at in 2..ENDS - 1 {
+        let before = ends[at - 1];
+        ends[at] = inverse(area / before + curve(before));
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_those_of_their_distributions() {
+        let mut stream = Stream::new(1, 2, Purpose::Boot);
+        let count = 1_000_000;
+        let (mut sum, mut square, mut fourth, mut wait) = (0.0, 0.0, 0.0, 0.0);
+        let (mut beyond, mut late) = (0, 0);
+        for _ in 0..count {
+            let normal = stream.normal();
+            beyond += u32::from(normal.abs() > 3.5);
+            sum += normal;
+            square += normal * normal;
+            fourth += normal * normal * normal * normal;
+            let one = stream.exponential();
+            (wait, late) = (wait + one, late + u32::from(one > 8.0));
+        }
+        // Beyond 3.5 lie 465 of a million: the tail is drawn as it should.
+        assert!((400..530).contains(&beyond), "{beyond}");
+        // Beyond 8, 335 of a million.
+        assert!((270..400).contains(&late), "{late}");
+        let mean = |sum: f64| sum / f64::from(count);
+        assert!(mean(sum).abs() < 0.01, "{}", mean(sum));
+        assert!((mean(square) - 1.0).abs() < 0.005, "{}", mean(square));
+        assert!((mean(fourth) - 3.0).abs() < 0.05, "{}", mean(fourth));
+        assert!((mean(wait) - 1.0).abs() < 0.005, "{}", mean(wait));
+    }
+
+    #[test]
+    fn streams_of_neighbours_have_nothing_in_common() {
+        let purposes = [Purpose::Boot, Purpose::Network(0), Purpose::Network(1), Purpose::Fault(1)];
+        let mut first: Vec<u64> = (0..1000_u64)
+            .flat_map(|guest| purposes.map(|purpose| Stream::new(9, guest, purpose).bits()))
+            .collect();
+        first.sort_unstable();
+        first.dedup();
+        assert_eq!(first.len(), 4000);
+    }
+}

@@ -1,0 +1,14 @@
+//! Which guest of which fleet.
+
+use crate::scenario::{Corrector, Scenario};
+
+/// A run of one guest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'s> {
+    pub(crate) scenario: &'s Scenario,
+    pub(crate) corrector: Corrector,
+    pub(crate) seed: u64,
+    pub(crate) guest: u64,
+    pub(crate) span_ns: i64,
+    pub(crate) walks: bool,
+}

@@ -1,0 +1,373 @@
+//! What is simulated: hosts, guests, servers, and what happens to them. As a
+//! file it is TOML, with the names of the fields; what is left out has its
+//! default, what is unknown is refused.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, Planned};
+use crate::oscillator::Noise;
+use crate::quantity::{Millis, Offset, PerDay, Seconds, Share};
+
+/// Guests of one run: more would take a hundred bytes each of memory, and months.
+pub const MOST_GUESTS: u64 = 10_000_000;
+
+/// Days of one run.
+pub const MOST_DAYS: f64 = 366.0;
+
+/// The scenarios that come with the program: name and text.
+pub const BUILT_IN: [(&str, &str); 9] = [
+    ("migration-night", include_str!("../scenarios/migration-night.toml")),
+    ("snapshot-farm", include_str!("../scenarios/snapshot-farm.toml")),
+    ("laptop", include_str!("../scenarios/laptop.toml")),
+    ("wrong-frequency", include_str!("../scenarios/wrong-frequency.toml")),
+    ("busy-host", include_str!("../scenarios/busy-host.toml")),
+    ("leap-second", include_str!("../scenarios/leap-second.toml")),
+    ("bad-ntp", include_str!("../scenarios/bad-ntp.toml")),
+    ("cloud-a-to-b", include_str!("../scenarios/cloud-a-to-b.toml")),
+    ("compare-keepers", include_str!("../scenarios/compare-keepers.toml")),
+];
+
+/// A scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows, in a line.
+    #[serde(default)]
+    pub about: String,
+    /// When it starts, s since 1970.
+    #[serde(default = "start")]
+    pub start_s: Seconds2,
+    /// How many guests, unless the caller says.
+    #[serde(default = "guests")]
+    pub guests: u64,
+    /// How many days, unless the caller says.
+    #[serde(default = "days")]
+    pub days: f64,
+    /// What corrects the clocks: several are compared on the same fleet.
+    #[serde(default = "disciplines")]
+    pub disciplines: Vec<Corrector>,
+    /// Time between two requests to a server, s: 16 at least.
+    #[serde(default = "poll")]
+    pub poll_s: Poll,
+    /// A second is inserted at the end of this day of the run, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leap_after_day: Option<u32>,
+    /// The guests.
+    #[serde(default)]
+    pub guest: Guest,
+    /// The hosts.
+    #[serde(default)]
+    pub host: Host,
+    /// The servers that each guest asks.
+    #[serde(default, rename = "server")]
+    pub servers: Vec<Server>,
+    /// What happens, by chance.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<Fault>,
+    /// What happens, to the ns: of a run that was made smaller. Faults do not
+    /// happen beside it.
+    #[serde(default, rename = "event", skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Planned>,
+    /// What must hold beside the promises of the code inside.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Of a run that was made smaller: which guest, and by which seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
+}
+
+/// A time of day, s since 1970: 1980 to 2200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct Seconds2(pub u64);
+
+/// Seconds between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct Poll(pub u64);
+
+impl TryFrom<u64> for Seconds2 {
+    type Error = String;
+
+    fn try_from(value: u64) -> Result<Self, String> {
+        if (315_532_800..7_258_118_400).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected s since 1970, of the years 1980 to 2199"))
+        }
+    }
+}
+
+impl TryFrom<u64> for Poll {
+    type Error = String;
+
+    fn try_from(value: u64) -> Result<Self, String> {
+        if (16..=4096).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected 16 to 4096 s between two requests"))
+        }
+    }
+}
+
+const fn start() -> Seconds2 {
+    // 1 June 2026, noon.
+    Seconds2(1_780_315_200)
+}
+
+const fn guests() -> u64 {
+    1000
+}
+
+const fn days() -> f64 {
+    1.0
+}
+
+fn disciplines() -> Vec<Corrector> {
+    vec![Corrector::Keeper]
+}
+
+const fn poll() -> Poll {
+    Poll(64)
+}
+
+/// What corrects a guest's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Corrector {
+    /// Nothing.
+    None,
+    /// The kernel's PLL, fed as by ntpd: steps beyond 128 ms after 5 minutes,
+    /// and gives up beyond 1000 s.
+    Pll,
+    /// `parachron keep`, alone.
+    Keeper,
+    /// A regression over the last samples, as chronyd has it, with `makestep 1 3`.
+    Regression,
+    /// The regression, with the keeper beside it.
+    Beside,
+}
+
+impl Corrector {
+    /// Its name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Pll => "pll",
+            Self::Keeper => "keeper",
+            Self::Regression => "regression",
+            Self::Beside => "beside",
+        }
+    }
+}
+
+/// What is the same for all guests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Guest {
+    /// What its kernel counts.
+    pub counter: Counter,
+    /// Ticks a second: 100 to 1000.
+    pub tick_hz: TickHz,
+    /// How wrong the clock is at the start: deviation, s.
+    pub starts_off_s: Seconds,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self { counter: Counter::KvmClock, tick_hz: TickHz(250), starts_off_s: Seconds(0.0) }
+    }
+}
+
+/// Ticks a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct TickHz(pub u32);
+
+impl TryFrom<u32> for TickHz {
+    type Error = String;
+
+    fn try_from(value: u32) -> Result<Self, String> {
+        if [100, 250, 300, 1000].contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected 100, 250, 300 or 1000 ticks a second"))
+        }
+    }
+}
+
+/// What a guest's kernel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counter {
+    /// The page of the host.
+    KvmClock,
+    /// The TSC.
+    Tsc,
+    /// The interrupts of its timer; one that is dropped is time lost.
+    Ticks,
+}
+
+/// What is the same for all hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Their oscillators.
+    pub oscillator: Noise,
+    /// Their wall clocks' error: deviation, ms.
+    pub clock_error_ms: Millis,
+    /// Their TSCs can be scaled.
+    pub scales_tsc: bool,
+    /// Guests may read the host's time.
+    pub offers_time: bool,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            oscillator: Noise::default(),
+            clock_error_ms: Millis(0.2),
+            scales_tsc: true,
+            offers_time: false,
+        }
+    }
+}
+
+/// An NTP server, and the way to it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// There and back with empty queues, ms.
+    pub delay_ms: Millis,
+    /// Mean wait in queues, each way, ms.
+    pub jitter_ms: Millis,
+    /// The share of the delay on the way there.
+    pub there: Share,
+    /// Requests without a reply.
+    pub loss: Share,
+    /// Its root distance, ms, which it is right within.
+    pub root_ms: Millis,
+    /// By how much it lies, s.
+    pub lies_s: Offset,
+    /// It spreads a leap second over the day around it.
+    pub smears: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            delay_ms: Millis(10.0),
+            jitter_ms: Millis(0.3),
+            there: Share(0.5),
+            loss: Share(0.001),
+            root_ms: Millis(1.0),
+            lies_s: Offset(0.0),
+            smears: false,
+        }
+    }
+}
+
+/// What must hold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// A clock that is off by no more is right, ms.
+    pub right_ms: Millis,
+    /// It is right again so long after a fault, s; not checked where that is left
+    /// out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_s: Option<Seconds>,
+    /// It is never off by more, s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_s: Option<Seconds>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { right_ms: Millis(5.0), recovery_s: None, error_s: None }
+    }
+}
+
+/// Which guest of which run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// The program that made it.
+    pub version: ReplayVersion,
+    /// The guest.
+    pub guest: u64,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The version of the streams: a seed of another one means another fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayVersion(pub u32);
+
+/// The version of the streams now.
+pub const STREAMS: ReplayVersion = ReplayVersion(1);
+
+impl Scenario {
+    /// The span of a run of so many days, ns.
+    ///
+    /// # Errors
+    /// What cannot be simulated, and why.
+    pub fn check(&self, guests: u64, days: f64) -> Result<i64, Impossible> {
+        if guests == 0 || guests > MOST_GUESTS {
+            return Err(Impossible::Guests(guests));
+        }
+        if !(days > 0.0 && days <= MOST_DAYS) {
+            return Err(Impossible::Days(days));
+        }
+        if self.servers.len() > crate::network::MOST {
+            return Err(Impossible::Servers(self.servers.len()));
+        }
+        if self.disciplines.is_empty() {
+            return Err(Impossible::NoDiscipline);
+        }
+        if let Some(replay) = self.replay
+            && replay.version != STREAMS
+        {
+            return Err(Impossible::OtherStreams(replay.version.0));
+        }
+        for fault in &self.faults {
+            if fault.length_s[0] > fault.length_s[1] {
+                return Err(Impossible::Length(fault.length_s[0].0, fault.length_s[1].0));
+            }
+            if let Some(server) = fault.server
+                && server as usize >= self.servers.len()
+            {
+                return Err(Impossible::NoServer(server));
+            }
+        }
+        Ok((days * 86_400e9) as i64)
+    }
+
+    /// Faults a day and guest, on average.
+    #[must_use]
+    pub fn faults_a_day(&self) -> f64 {
+        self.faults.iter().map(|fault| fault.per_day.unwrap_or(PerDay(0.0)).0).sum()
+    }
+}
+
+/// A scenario that cannot be simulated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Impossible {
+    /// Not from 1 to [`MOST_GUESTS`].
+    Guests(u64),
+    /// Not more than 0 and up to [`MOST_DAYS`].
+    Days(f64),
+    /// More servers than there is room for.
+    Servers(usize),
+    /// No `disciplines`.
+    NoDiscipline,
+    /// A range of lengths whose end is before its start.
+    Length(f64, f64),
+    /// A fault of a server that is not in the list.
+    NoServer(u32),
+    /// A replay of other streams.
+    OtherStreams(u32),
+}

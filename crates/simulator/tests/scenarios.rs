@@ -1,0 +1,156 @@
+//! The scenarios that come with the program, and what their fleets show.
+
+use simulator::fault::FaultKind;
+use simulator::quantity::Seconds;
+use simulator::scenario::BUILT_IN;
+use simulator::{Corrector, Fleet, Promise, Scenario, Simulation, replay, shrink};
+
+fn built_in(name: &str) -> Scenario {
+    let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
+    toml::from_str(text).unwrap()
+}
+
+fn simulation(scenario: &Scenario, corrector: Corrector, seed: u64, days: f64) -> Simulation<'_> {
+    let span_ns = scenario.check(scenario.guests, days).unwrap();
+    Simulation::new(scenario, corrector, seed, span_ns)
+}
+
+fn fleet(scenario: &Scenario, corrector: Corrector, guests: u64) -> Fleet {
+    simulation(scenario, corrector, 7, scenario.days).guests(0..guests, || true)
+}
+
+/// A seed of today means the same fleet tomorrow, in debug and in release, on any
+/// machine: where these change, so must the version of the streams.
+#[test]
+fn each_scenario_has_its_digest() {
+    let digests: Vec<String> = BUILT_IN
+        .iter()
+        .map(|(name, _)| {
+            let scenario = built_in(name);
+            let digest = fleet(&scenario, scenario.disciplines[0], 5).digest();
+            format!("{name} {digest:016x}")
+        })
+        .collect();
+    assert_eq!(digests.join("\n"), include_str!("digests.txt").trim_end());
+}
+
+#[test]
+fn threads_share_guests_out_as_they_like() {
+    let scenario = built_in("compare-keepers");
+    let simulation = simulation(&scenario, Corrector::Keeper, 3, 1.0);
+    let whole = simulation.guests(0..12, || true);
+    let halves: Vec<Fleet> = std::thread::scope(|scope| {
+        let run = |range| scope.spawn(move || simulation.guests(range, || true));
+        [run(7..12), run(0..7)].map(|half| half.join().unwrap()).into()
+    });
+    let mut merged = Fleet::new();
+    halves.into_iter().for_each(|half| merged.merge(half));
+    assert_eq!(whole, merged);
+    assert_eq!(whole.digest(), merged.digest());
+}
+
+/// A poll that is only noted leaves the keeper as one that it is asked about.
+#[test]
+fn noted_polls_change_nothing() {
+    for (name, _) in BUILT_IN {
+        let scenario = built_in(name);
+        for corrector in [Corrector::Keeper, Corrector::Beside] {
+            let simulation = simulation(&scenario, corrector, 11, 1.0);
+            let (fast, slow) = (simulation, simulation.walking());
+            let [fast, slow] = [fast, slow].map(|it| it.guests(0..8, || true));
+            assert!(fast.counts.rounds <= slow.counts.rounds);
+            assert_eq!(fast.digest(), slow.digest(), "{name} {corrector:?}");
+        }
+    }
+}
+
+/// Another fault, or another server, moves nothing else.
+#[test]
+fn a_stream_for_each_purpose() {
+    let scenario = built_in("compare-keepers");
+    let more = {
+        let mut more = scenario.clone();
+        more.faults.push(simulator::fault::Fault {
+            kind: FaultKind::Steal,
+            per_day: Some(simulator::quantity::PerDay(1.0)),
+            length_s: [Seconds(0.01), Seconds(0.02)],
+            ..scenario.faults[0]
+        });
+        more
+    };
+    for guest in 0..50 {
+        let plan = |of| simulation(of, Corrector::Keeper, 7, 2.0).plan(guest);
+        let (before, mut after) = (plan(&scenario), plan(&more));
+        after.retain(|event| event.kind != FaultKind::Steal);
+        // What is too near to another thing that happens is left out.
+        assert!(after.iter().all(|event| before.contains(event)), "{guest}");
+        assert!(after.len() + 2 >= before.len(), "{guest}");
+    }
+}
+
+#[test]
+fn the_keeper_puts_all_right_again() {
+    for name in ["migration-night", "snapshot-farm", "compare-keepers", "leap-second"] {
+        let fleet = fleet(&built_in(name), Corrector::Keeper, 30);
+        assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
+        let off = fleet.guests.iter().filter(|guest| guest.last_ns.abs() > 20_000_000).count();
+        assert!(off <= 2, "{name}: {off} of 30 are off at the end");
+    }
+}
+
+/// 22.5 ms a second, as 1.02299 says.
+#[test]
+fn a_wrong_frequency_is_what_it_is() {
+    let scenario = built_in("wrong-frequency");
+    let fleet = fleet(&scenario, Corrector::None, 5);
+    for guest in &fleet.guests {
+        let expected_ns = -82_800e9 * (1.0 - 1.0 / 1.02299);
+        let off_ns = guest.last_ns as f64 - expected_ns;
+        assert!(off_ns.abs() < 2e9, "{} beside {expected_ns}", guest.last_ns);
+    }
+}
+
+/// A limit that a scenario sets is broken by one of its events, and what is left
+/// of it is that one. The file that is printed replays it.
+#[test]
+fn a_failing_guest_shrinks_to_one_event_and_replays() {
+    let mut scenario = built_in("compare-keepers");
+    scenario.limits.error_s = Some(Seconds(100.0));
+    let simulation = simulation(&scenario, Corrector::Keeper, 7, 8.0);
+    let fleet = simulation.guests(0..20, || true);
+    let broken = fleet.broken().find(|it| simulation.plan(it.guest).len() > 8).unwrap();
+    let promise = broken.violation.unwrap().promise;
+    assert_eq!(promise, Promise::Error);
+    let events = shrink(&simulation, broken.guest, promise);
+    assert_eq!(events.len(), 1, "{events:?}");
+
+    let smaller = replay(&scenario, broken.guest, 7, events);
+    let text = toml::to_string(&smaller).unwrap();
+    let read: Scenario = toml::from_str(&text).unwrap();
+    assert_eq!(read, smaller);
+    let span_ns = read.check(1, 8.0).unwrap();
+    let again = Simulation::new(&read, Corrector::Keeper, 7, span_ns);
+    let again = again.guests(broken.guest..broken.guest + 1, || true);
+    assert_eq!(again.guests[0].violation.unwrap().promise, promise);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_line() {
+    let why = |text: &str| toml::from_str::<Scenario>(text).unwrap_err().to_string();
+    for (text, line) in [
+        ("name = 'x'\nspeed = 3\n", 2),
+        ("name = 'x'\npoll_s = 1\n", 2),
+        ("name = 'x'\n\n[host.oscillator]\noffset_ppm = 1e9\n", 4),
+        ("name = 'x'\n[[fault]]\nkind = 'pause'\nlength_s = [1.0, -3.0]\n", 4),
+        ("name = 'x'\n[[fault]]\nkind = 'earthquake'\n", 3),
+        ("name = 'x'\n[[server]]\nloss = nan\n", 3),
+        ("name = 'x'\n[guest]\ntick_hz = 17\n", 3),
+    ] {
+        let why = why(text);
+        assert!(why.contains(&format!("line {line},")), "{text}: {why}");
+    }
+    let scenario: Scenario = toml::from_str("name = 'x'").unwrap();
+    for (guests, days) in [(0, 1.0), (1_000_000_000, 1.0), (10, 0.0), (10, f64::NAN), (10, 1e9)] {
+        assert!(scenario.check(guests, days).is_err(), "{guests} {days}");
+    }
+}
