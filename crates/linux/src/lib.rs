@@ -13,6 +13,7 @@ pub mod file_lock;
 pub mod generations;
 pub mod journal;
 mod mapping;
+pub mod membarrier;
 pub mod phc;
 pub mod pvclock_page;
 pub mod reread;
