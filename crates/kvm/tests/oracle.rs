@@ -5,6 +5,8 @@
 
 mod model;
 
+use std::cell::RefCell;
+
 use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
@@ -312,4 +314,99 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
     let there = ModelVm::new(&host, 2);
     assert!(restore(&there, &saved, Policy::Freeze).is_err());
     assert_eq!(there.sets.get(), 0);
+}
+
+/// A vCPU with two MSRs more than the model's, and in which order it was set.
+struct Recorded<'v> {
+    vcpu: &'v model::ModelVcpu<'v>,
+    adjust: Option<u64>,
+    steal_time: Option<u64>,
+    set: RefCell<Vec<(&'static str, u64)>>,
+}
+
+impl<'v> Recorded<'v> {
+    fn new(vm: &'v ModelVm<'v>, adjust: Option<u64>, steal_time: Option<u64>) -> Self {
+        Self { vcpu: &vm.vcpus[0], adjust, steal_time, set: RefCell::default() }
+    }
+}
+
+impl Vcpu for Recorded<'_> {
+    fn tsc_khz(&self) -> Result<u32, Error> {
+        self.vcpu.tsc_khz()
+    }
+
+    fn set_tsc_khz(&self, khz: u32) -> Result<(), Error> {
+        self.set.borrow_mut().push(("rate", khz.into()));
+        self.vcpu.set_tsc_khz(khz)
+    }
+
+    fn tsc_offset(&self) -> Result<u64, Error> {
+        self.vcpu.tsc_offset()
+    }
+
+    fn set_tsc_offset(&self, offset: u64) -> Result<u64, Error> {
+        self.set.borrow_mut().push(("offset", 0));
+        self.vcpu.set_tsc_offset(offset)
+    }
+
+    fn msr(&self, index: u32) -> Result<Option<u64>, Error> {
+        match index {
+            0x3b => Ok(self.adjust),
+            0x4b56_4d03 => Ok(self.steal_time),
+            _ => self.vcpu.msr(index),
+        }
+    }
+
+    fn set_msr(&self, index: u32, value: u64) -> Result<bool, Error> {
+        let (name, known) = match index {
+            0x3b => ("adjust", self.adjust.is_some()),
+            0x4b56_4d03 => ("steal time", self.steal_time.is_some()),
+            0x6e0 => ("deadline", self.vcpu.set_msr(index, value)?),
+            0x4b56_4d01 => ("page", self.vcpu.set_msr(index, value)?),
+            _ => ("another", false),
+        };
+        self.set.borrow_mut().push((name, value));
+        Ok(known)
+    }
+
+    fn announce_stop(&self) -> Result<bool, Error> {
+        self.set.borrow_mut().push(("stop", 0));
+        self.vcpu.announce_stop()
+    }
+}
+
+/// A write of IA32_TSC_ADJUST by the host does not move the TSC, the deadline is counted
+/// from the TSC as it then is, and a pause can be told only to a vCPU with a page.
+#[test]
+fn what_counts_in_the_tsc_is_set_after_it_and_the_pages_after_that() {
+    const STEAL_PAGE: u64 = 0x9001;
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let host = host(&world, None, DAY);
+    let (from, to) = (started(&host, 1), ModelVm::new(&host, 1));
+    let move_to = |vcpu: &Recorded<'_>, adjust, steal_time| {
+        let saved = Recorded::new(&from, adjust, steal_time);
+        let state = through_a_file(&kvm::save(&from, &[&saved], &known(&host)).unwrap());
+        assert_eq!(*saved.set.borrow(), [], "a save sets nothing");
+        kvm::restore(&to, &[vcpu], &state, &known(&host), Policy::Advance)
+    };
+    let deadline = from.vcpus[0].msr(0x6e0).unwrap().unwrap();
+
+    let vcpu = Recorded::new(&to, Some(0), Some(0));
+    move_to(&vcpu, Some(7), Some(STEAL_PAGE)).unwrap();
+    let set: Vec<_> = vcpu.set.take().into_iter().filter(|(name, _)| *name != "rate").collect();
+    let msrs =
+        [("adjust", 7), ("deadline", deadline), ("page", 0x8001), ("steal time", STEAL_PAGE)];
+    assert_eq!(set[0], ("offset", 0));
+    assert_eq!(set[1..5], msrs);
+    assert!(set[5..].iter().all(|(name, _)| *name == "stop"), "{set:?}");
+
+    // What the guest had switched off, and what KVM did not have, is not set.
+    move_to(&vcpu, None, Some(STEAL_PAGE - 1)).unwrap();
+    let names: Vec<_> = vcpu.set.take().into_iter().map(|(name, _)| name).collect();
+    assert!(!names.contains(&"adjust") && !names.contains(&"steal time"), "{names:?}");
+
+    // One that has it no more says so.
+    let less = Recorded::new(&to, None, Some(0));
+    let error = move_to(&less, Some(7), None).unwrap_err();
+    assert!(matches!(error, Error::Msr { msr: 0x3b, value: 7 }), "{error}");
 }
