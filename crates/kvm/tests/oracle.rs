@@ -5,13 +5,11 @@
 
 mod model;
 
-use std::cell::RefCell;
-
 use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
 
-use model::{Chance, DAY, Kernel, ModelVm, SECOND, World};
+use model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
 
 /// Moves of one run, unless PARACHRON_MOVES says.
 const MOVES: u64 = 100_000;
@@ -314,65 +312,6 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
     let there = ModelVm::new(&host, 2);
     assert!(restore(&there, &saved, Policy::Freeze).is_err());
     assert_eq!(there.sets.get(), 0);
-}
-
-/// A vCPU with two MSRs more than the model's, and in which order it was set.
-struct Recorded<'v> {
-    vcpu: &'v model::ModelVcpu<'v>,
-    adjust: Option<u64>,
-    steal_time: Option<u64>,
-    set: RefCell<Vec<(&'static str, u64)>>,
-}
-
-impl<'v> Recorded<'v> {
-    fn new(vm: &'v ModelVm<'v>, adjust: Option<u64>, steal_time: Option<u64>) -> Self {
-        Self { vcpu: &vm.vcpus[0], adjust, steal_time, set: RefCell::default() }
-    }
-}
-
-impl Vcpu for Recorded<'_> {
-    fn tsc_khz(&self) -> Result<u32, Error> {
-        self.vcpu.tsc_khz()
-    }
-
-    fn set_tsc_khz(&self, khz: u32) -> Result<(), Error> {
-        self.set.borrow_mut().push(("rate", khz.into()));
-        self.vcpu.set_tsc_khz(khz)
-    }
-
-    fn tsc_offset(&self) -> Result<u64, Error> {
-        self.vcpu.tsc_offset()
-    }
-
-    fn set_tsc_offset(&self, offset: u64) -> Result<u64, Error> {
-        self.set.borrow_mut().push(("offset", 0));
-        self.vcpu.set_tsc_offset(offset)
-    }
-
-    fn msr(&self, index: u32) -> Result<Option<u64>, Error> {
-        match index {
-            0x3b => Ok(self.adjust),
-            0x4b56_4d03 => Ok(self.steal_time),
-            _ => self.vcpu.msr(index),
-        }
-    }
-
-    fn set_msr(&self, index: u32, value: u64) -> Result<bool, Error> {
-        let (name, known) = match index {
-            0x3b => ("adjust", self.adjust.is_some()),
-            0x4b56_4d03 => ("steal time", self.steal_time.is_some()),
-            0x6e0 => ("deadline", self.vcpu.set_msr(index, value)?),
-            0x4b56_4d01 => ("page", self.vcpu.set_msr(index, value)?),
-            _ => ("another", false),
-        };
-        self.set.borrow_mut().push((name, value));
-        Ok(known)
-    }
-
-    fn announce_stop(&self) -> Result<bool, Error> {
-        self.set.borrow_mut().push(("stop", 0));
-        self.vcpu.announce_stop()
-    }
 }
 
 /// A write of IA32_TSC_ADJUST by the host does not move the TSC, the deadline is counted

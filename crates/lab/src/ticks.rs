@@ -100,6 +100,8 @@ struct Seen {
     longest_ns: u64,
     /// The longest span without a tick but for the hold.
     second_ns: u64,
+    /// How long the vCPU's thread waited for a CPU meanwhile, where Linux says so.
+    waited_ns: u64,
 }
 
 fn seen(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabError> {
@@ -113,6 +115,8 @@ fn seen(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabEr
     let cycles = |span: Duration| (span.as_secs_f64() * bench.host_tsc.0 as f64) as u64;
     let (period_ns, counted) = (hold.period.as_nanos() as u64, cycles(hold.counted()));
     let request = Request::Ticks { period_ns, cycles: counted };
+    let waited_ns = || machine.run_delay(VCPU).map(|delay| delay.map_or(0, |delay| delay.0));
+    let before_ns = waited_ns()?;
     machine.send_request(VCPU, request)?;
     std::thread::sleep(hold.before);
     let held = machine.hold_vcpu(VCPU, hold.span)?;
@@ -124,6 +128,7 @@ fn seen(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabEr
         held_ns: held.as_nanos(),
         longest_ns: ns(longest),
         second_ns: ns(second),
+        waited_ns: waited_ns()?.saturating_sub(before_ns),
     })
 }
 
@@ -145,7 +150,7 @@ fn simulated(policy: TickPolicy, hold: Hold) -> Seen {
         }
     }
     let (ticks, held_ns) = (timer.given(), span.into());
-    Seen { counted_ns: last, ticks, held_ns, longest_ns, second_ns }
+    Seen { counted_ns: last, ticks, held_ns, longest_ns, second_ns, waited_ns: 0 }
 }
 
 impl Seen {
@@ -176,10 +181,14 @@ impl Seen {
         let (lost, behind) = (hold.lost(policy, self.held_ns), self.behind(hold));
         let holds = (behind - lost).abs() <= ENDS;
         let period_ns = hold.period.as_nanos() as u64;
-        let verdict = if !holds && self.second_ns >= 2 * period_ns {
+        // Beside the hold it may have missed others, before it or right after.
+        let busy = self.second_ns >= 2 * period_ns || self.waited_ns >= period_ns;
+        let verdict = if !holds && busy {
             let why = format!(
-                "the vCPU was not run for {} µs besides: it missed other ticks",
-                self.second_ns / 1000
+                "the vCPU was not run at other times: {} µs without a tick, {} µs of waiting for a \
+                 CPU",
+                self.second_ns / 1000,
+                self.waited_ns / 1000
             );
             Verdict::NotMeasured(why)
         } else {
@@ -223,6 +232,9 @@ mod tests {
         assert_eq!(verdict(prompt), Verdict::Passed);
         let lost = Seen { ticks: prompt.ticks - 5, ..prompt };
         assert_eq!(verdict(lost), Verdict::Failed);
-        assert!(matches!(verdict(Seen { second_ns: 20_000_000, ..lost }), Verdict::NotMeasured(_)));
+        for busy in [Seen { second_ns: 20_000_000, ..lost }, Seen { waited_ns: 10_000_000, ..lost }]
+        {
+            assert!(matches!(verdict(busy), Verdict::NotMeasured(_)));
+        }
     }
 }
