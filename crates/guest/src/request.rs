@@ -57,6 +57,14 @@ pub enum Request {
         /// TSC cycles.
         cycles: u64,
     },
+    /// Counts ticks of a periodic timer, halted between them: the reply is TSC before,
+    /// TSC after the last, ticks, and the two longest spans without one, cycles.
+    Ticks {
+        /// The period, ns.
+        period_ns: u64,
+        /// For so many TSC cycles.
+        cycles: u64,
+    },
     /// Whether GUEST_STOPPED was set; clears it.
     TakeGuestStopped,
     /// Writes a byte to a port.
@@ -98,6 +106,7 @@ impl Request {
             Self::MmioWrite { address, value } => (11, [address, value, 0, 0, 0, 0]),
             Self::Rest => (12, [0; 6]),
             Self::Misbehave(how) => (13, [how.number(), 0, 0, 0, 0, 0]),
+            Self::Ticks { period_ns, cycles } => (14, [period_ns, cycles, 0, 0, 0, 0]),
         }
     }
 
@@ -123,6 +132,7 @@ impl Request {
             11 => Self::MmioWrite { address: first, value: second },
             12 => Self::Rest,
             13 => Self::Misbehave(Misbehaviour::from_number(first)?),
+            14 => Self::Ticks { period_ns: first, cycles: second },
             _ => return None,
         })
     }
@@ -182,6 +192,7 @@ mod tests {
             Request::Cost { source, reads: 1, rounds: 2 },
             Request::Monotonic { source, reads: 1, participants: 2, guarded: true },
             Request::Sleep { cycles: 5 },
+            Request::Ticks { period_ns: 7, cycles: 5 },
             Request::TakeGuestStopped,
             Request::PortWrite { port: 0x70, value: 4 },
             Request::MmioWrite { address: 1 << 40, value: 2 },

@@ -26,6 +26,12 @@ const TSC_DEADLINE: u32 = 0x6e0;
 /// The vector of the wake-up, in TSC deadline mode (bits 17 and 18: 2).
 const WAKE: u64 = 0x20 | 2 << 17;
 
+/// In periodic mode (bit 17), the initial count, and the divider: 1.
+const TICK: u64 = 0x20 | 1 << 17;
+const TIMER_COUNT: u32 = 0x838;
+const TIMER_DIVIDE: u32 = 0x83e;
+const BY_ONE: u64 = 0b1011;
+
 /// One vCPU.
 #[derive(Debug)]
 pub struct Guest<'a, H: Hardware> {
@@ -122,6 +128,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
                     .map(|order| order.encode())
             }
             Request::Sleep { cycles } => self.sleep(cycles),
+            Request::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
             Request::TakeGuestStopped => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 Ok([reader.take_guest_stopped().into(), 0, 0, 0, 0, 0])
@@ -162,6 +169,28 @@ impl<'a, H: Hardware> Guest<'a, H> {
         }
         let after = hardware.counter().read_ordered();
         Ok([before, after, hardware.interrupts() - taken, 0, 0, 0])
+    }
+
+    /// Until the first tick after so many cycles.
+    fn ticks(&self, period_ns: u64, cycles: u64) -> Result<Words, Outcome> {
+        let hardware = self.hardware;
+        let write = |msr, value| hardware.write_msr(msr, value).map_err(|_| Outcome::Refused);
+        let taken = hardware.interrupts();
+        for (msr, value) in [(SPURIOUS, ENABLED), (LVT_TIMER, TICK), (TIMER_DIVIDE, BY_ONE)] {
+            write(msr, value)?;
+        }
+        write(TIMER_COUNT, period_ns)?;
+        let before = hardware.counter().read_ordered();
+        let (mut last, mut longest, mut second) = (before, 0, 0);
+        while last.wrapping_sub(before) < cycles {
+            hardware.halt();
+            let now = hardware.counter().read_ordered();
+            let span = now.wrapping_sub(last);
+            (longest, second) = (span.max(longest), span.min(longest).max(second));
+            last = now;
+        }
+        write(TIMER_COUNT, 0)?;
+        Ok([before, last, hardware.interrupts() - taken, longest, second, 0])
     }
 
     /// Adds a record to the ring, waiting for room.

@@ -100,7 +100,10 @@ impl Backlog {
         };
         let step = self.period.0.saturating_mul(passed);
         match self.policy {
-            TickPolicy::Delay => self.due_at = Nanos(now.0.saturating_add(self.period.0)),
+            // A tick that is a whole period late is missed.
+            TickPolicy::Delay if passed > 1 => {
+                self.due_at = Nanos(now.0.saturating_add(self.period.0));
+            }
             _ => self.due_at = Nanos(self.due_at.0.saturating_add(step)),
         }
         let gives = match self.policy {
@@ -109,7 +112,6 @@ impl Backlog {
                 self.dropped += passed - 1;
                 true
             }
-            // A tick that is a whole period late is missed.
             TickPolicy::Discard => {
                 let is_late = passed > 1;
                 self.dropped += if is_late { passed } else { 0 };

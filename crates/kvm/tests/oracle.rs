@@ -9,7 +9,7 @@ use host::Policy;
 use kvm::{ClockState, Error, Host, Restored, SavedTsc, Vcpu};
 use pvclock::Nanos;
 
-use model::{Chance, DAY, Kernel, ModelVm, SECOND, World};
+use model::{Chance, DAY, Kernel, ModelVm, Recorded, SECOND, World};
 
 /// Moves of one run, unless PARACHRON_MOVES says.
 const MOVES: u64 = 100_000;
@@ -312,4 +312,40 @@ fn a_clock_is_held_on_its_own_boot_only_and_vcpus_are_counted() {
     let there = ModelVm::new(&host, 2);
     assert!(restore(&there, &saved, Policy::Freeze).is_err());
     assert_eq!(there.sets.get(), 0);
+}
+
+/// A write of IA32_TSC_ADJUST by the host does not move the TSC, the deadline is counted
+/// from the TSC as it then is, and a pause can be told only to a vCPU with a page.
+#[test]
+fn what_counts_in_the_tsc_is_set_after_it_and_the_pages_after_that() {
+    const STEAL_PAGE: u64 = 0x9001;
+    let world = World { now: (9 * DAY).into(), leap: u64::MAX, chance: Chance::new(5).into() };
+    let host = host(&world, None, DAY);
+    let (from, to) = (started(&host, 1), ModelVm::new(&host, 1));
+    let move_to = |vcpu: &Recorded<'_>, adjust, steal_time| {
+        let saved = Recorded::new(&from, adjust, steal_time);
+        let state = through_a_file(&kvm::save(&from, &[&saved], &known(&host)).unwrap());
+        assert_eq!(*saved.set.borrow(), [], "a save sets nothing");
+        kvm::restore(&to, &[vcpu], &state, &known(&host), Policy::Advance)
+    };
+    let deadline = from.vcpus[0].msr(0x6e0).unwrap().unwrap();
+
+    let vcpu = Recorded::new(&to, Some(0), Some(0));
+    move_to(&vcpu, Some(7), Some(STEAL_PAGE)).unwrap();
+    let set: Vec<_> = vcpu.set.take().into_iter().filter(|(name, _)| *name != "rate").collect();
+    let msrs =
+        [("adjust", 7), ("deadline", deadline), ("page", 0x8001), ("steal time", STEAL_PAGE)];
+    assert_eq!(set[0], ("offset", 0));
+    assert_eq!(set[1..5], msrs);
+    assert!(set[5..].iter().all(|(name, _)| *name == "stop"), "{set:?}");
+
+    // What the guest had switched off, and what KVM did not have, is not set.
+    move_to(&vcpu, None, Some(STEAL_PAGE - 1)).unwrap();
+    let names: Vec<_> = vcpu.set.take().into_iter().map(|(name, _)| name).collect();
+    assert!(!names.contains(&"adjust") && !names.contains(&"steal time"), "{names:?}");
+
+    // One that has it no more says so.
+    let less = Recorded::new(&to, None, Some(0));
+    let error = move_to(&less, Some(7), None).unwrap_err();
+    assert!(matches!(error, Error::Msr { msr: 0x3b, value: 7 }), "{error}");
 }

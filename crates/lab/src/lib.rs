@@ -16,6 +16,7 @@ mod run;
 mod sample;
 mod session;
 mod settings;
+mod ticks;
 mod tsc_offsets;
 mod updates;
 

@@ -25,6 +25,7 @@ pub fn run(
         Experiment::Cost => crate::cost::run(&bench, progress),
         Experiment::Monotonic => crate::monotonic::run(&bench, progress),
         Experiment::Offset => crate::offset::run(&bench, progress),
+        Experiment::Ticks => crate::ticks::run(&bench, progress),
         Experiment::Restore => crate::restore::run(&bench, progress),
         Experiment::Agreement => crate::agreement::run(&bench, progress),
         Experiment::Conformance => crate::conformance::run(&bench, progress),

@@ -64,6 +64,7 @@ impl Experiment {
             Self::Restore => settings.downtime,
             Self::Monotonic => seconds(1 + settings.monotonic_reads / 2_000_000),
             Self::Updates => seconds(6),
+            Self::Ticks => seconds(3),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
         }
     }

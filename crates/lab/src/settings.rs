@@ -22,6 +22,8 @@ pub enum Experiment {
     Offset,
     /// What a guest sees of being saved and restored.
     Restore,
+    /// What a guest that counts ticks loses, by policy.
+    Ticks,
     /// The kernel's page against ours, for one VM.
     Agreement,
     /// What KVM's own tests check of a clock.
@@ -30,13 +32,14 @@ pub enum Experiment {
 
 impl Experiment {
     /// All of them, in the order they run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Conformance,
         Self::Cost,
         Self::Offset,
         Self::Monotonic,
         Self::Updates,
         Self::Restore,
+        Self::Ticks,
         Self::Agreement,
         Self::Drift,
     ];
@@ -50,6 +53,7 @@ impl Experiment {
             Self::Monotonic => "monotonic",
             Self::Offset => "offset",
             Self::Restore => "restore",
+            Self::Ticks => "ticks",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
         }

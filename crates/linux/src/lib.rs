@@ -12,6 +12,7 @@ pub mod file_lock;
 pub mod generations;
 pub mod journal;
 mod mapping;
+pub mod membarrier;
 pub mod phc;
 mod published;
 pub mod pvclock_page;

@@ -100,7 +100,7 @@ impl Machine {
             kvm::set_entry(&fd, id, entry)?;
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
-            let timer = LocalTimer::new(id.0, tsc);
+            let timer = LocalTimer::new(id.0, tsc).with_ticks(settings.ticks);
             machine.add(Start {
                 id,
                 fd,
@@ -171,7 +171,7 @@ impl Machine {
     /// The next request finds a thread that has ended.
     fn send_all(&self, control: impl Fn() -> Control) {
         for vcpu in &self.vcpus {
-            let _ = vcpu.control.send(control());
+            let _ = vcpu.status.send(&vcpu.control, control());
         }
     }
 
@@ -232,7 +232,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         for vcpu in &self.vcpus {
-            let _ = vcpu.control.send(Control::Stop);
+            let _ = vcpu.status.send(&vcpu.control, Control::Stop);
         }
         for vcpu in &self.vcpus {
             self.shared.barrier.join(vcpu.id);

@@ -6,6 +6,7 @@ use crate::devices::Present;
 use crate::error::MachineError;
 use guest::layout;
 use host::TscMode;
+use host::ticks::TickPolicy;
 
 /// Which side implements the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Settings {
     pub backend: Backend,
     /// The devices.
     pub devices: Present,
+    /// What becomes of ticks of periodic timers that a vCPU missed.
+    pub ticks: TickPolicy,
     /// Physical CPUs for the vCPUs, in order and repeated; if empty, the
     /// scheduler chooses.
     pub affinity: Vec<u32>,
@@ -59,6 +62,7 @@ impl Settings {
             memory: layout::MEMORY_MIN,
             backend,
             devices: Present::ALL,
+            ticks: TickPolicy::Merge,
             affinity: Vec::new(),
             timeout: Duration::from_secs(10),
         }

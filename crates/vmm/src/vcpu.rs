@@ -6,13 +6,14 @@ mod tsc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host::{DueFlag, Event, VcpuId};
 use kvm_ioctls::VcpuFd;
 
+use crate::barrier::Inside;
 use crate::devices::LocalTimer;
 use crate::guest_fault::{Cause, GuestFault, Registers};
 use crate::kvm;
@@ -36,6 +37,8 @@ pub(crate) enum Control {
 /// State that its thread publishes to others.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
+    /// Whether a command may wait: the channel itself costs a fence to look at.
+    commands: AtomicBool,
     /// It waits for [`Control::Wake`]: the guest has nothing to do.
     pub(crate) idle: AtomicBool,
     /// Exits to this process.
@@ -48,9 +51,55 @@ impl Status {
         *self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a command; an error if the thread has ended.
+    pub(crate) fn send(
+        &self,
+        control: &Sender<Control>,
+        command: Control,
+    ) -> Result<(), SendError<Control>> {
+        control.send(command)?;
+        self.commands.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn next_command(&self, control: &Receiver<Control>) -> Result<Control, TryRecvError> {
+        if !self.commands.load(Ordering::Relaxed) {
+            return Err(TryRecvError::Empty);
+        }
+        // Cleared before the look: what is sent after it sets the flag again.
+        self.commands.swap(false, Ordering::AcqRel);
+        let command = control.try_recv()?;
+        self.commands.store(true, Ordering::Relaxed);
+        Ok(command)
+    }
+
+    /// Only its own thread counts.
+    fn count_exit(&self) {
+        self.exits.store(self.exits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
     pub(crate) fn die(&self, guest_fault: GuestFault) {
         self.guest_fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(guest_fault);
     }
+}
+
+/// All that comes before KVM_RUN: seldom anything, and then some looks.
+#[inline]
+fn ready<'s>(
+    shared: &'s Shared,
+    id: VcpuId,
+    steal: &mut Option<StealMeter>,
+    due: Option<&DueFlag>,
+) -> Inside<'s> {
+    if let Some(stolen) = steal.as_mut().and_then(StealMeter::sample) {
+        shared.notify(Event::StealMeasured { vcpu: id, stolen });
+    }
+    let inside = shared.barrier.enter(id);
+    if due.is_some_and(DueFlag::is_due) {
+        let _ = shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
+    }
+    inside
 }
 
 /// What the thread does next.
@@ -98,7 +147,7 @@ impl Vcpu {
     fn obey(&mut self) -> bool {
         let waits = self.paused || self.next != Next::Enter;
         let control = if !waits {
-            match self.control.try_recv() {
+            match self.status.next_command(&self.control) {
                 Ok(control) => control,
                 Err(error) => return error == TryRecvError::Empty,
             }
@@ -164,19 +213,17 @@ impl Vcpu {
         }
     }
 
-    /// Reports to our provider how long this vCPU waited for a CPU.
-    fn measure_steal(&mut self) {
-        if let Some(stolen) = self.steal.as_mut().and_then(StealMeter::sample) {
-            self.shared.notify(Event::StealMeasured { vcpu: self.id, stolen });
+    /// How long an entry takes without KVM_RUN, where nothing is due: ns.
+    pub(crate) fn time_entries(&mut self, rounds: u32) -> f64 {
+        let started = Instant::now();
+        for _ in 0..rounds {
+            if let Ok(command) = self.status.next_command(&self.control) {
+                self.perform(command);
+            }
+            drop(ready(&self.shared, self.id, &mut self.steal, self.due.as_ref()));
+            self.status.count_exit();
         }
-    }
-
-    /// The updates due at an entry: seldom any, and then this costs a look.
-    fn prepare(&self) {
-        let id = self.id;
-        if self.due.as_ref().is_some_and(DueFlag::is_due) {
-            let _ = self.shared.with_clock(|host, now, ram| host.before_entry(id, now, ram));
-        }
+        started.elapsed().as_secs_f64() * 1e9 / f64::from(rounds.max(1))
     }
 
     fn die(&mut self, cause: Cause) -> Next {

@@ -18,7 +18,9 @@ use std::process::ExitCode;
 
 use crate::error::CliError;
 use clap::Subcommand;
-use options::{Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Updates};
+use options::{
+    Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Ticks, Updates,
+};
 
 /// Test the clock of a small virtual machine from inside and outside.
 #[derive(Debug, clap::Args)]
@@ -45,6 +47,8 @@ enum One {
     Offset(Offset),
     /// What a guest sees of being saved and restored
     Restore(Restore),
+    /// What a guest that counts timer ticks loses while it is not run, by policy
+    Ticks(Ticks),
     /// KVM's clock page against Parachron's, for one guest
     Agreement(Agreement),
     /// The checks of KVM's own tests of guest clocks
@@ -62,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(One::Monotonic(args)) => args.plan(),
         Some(One::Offset(args)) => args.plan(),
         Some(One::Restore(args)) => args.plan(),
+        Some(One::Ticks(args)) => args.plan(),
         Some(One::Agreement(args)) => args.plan(),
         Some(One::Conformance(args)) => args.plan(),
         Some(One::GuestImage(args)) => return guest_image::run(args),

@@ -6,6 +6,7 @@
 //! bounded error. Each call takes time.
 
 mod chance;
+mod recorded;
 
 use std::cell::{Cell, RefCell};
 
@@ -17,6 +18,7 @@ use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
 pub(crate) use chance::Chance;
+pub(crate) use recorded::Recorded;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const DAY: u64 = 86_400 * SECOND;

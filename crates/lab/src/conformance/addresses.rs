@@ -7,6 +7,7 @@ use host::msr::{
     KVM_WALL_CLOCK_OLD,
 };
 
+use super::hyperv::off_on_this_host;
 use super::subject::Subject;
 use crate::settings::Result;
 
@@ -46,11 +47,12 @@ pub(super) fn of_kvm_clock(subject: &Subject<'_>) -> Result {
     subject.all_refused("steal time at a wrong address", &STEAL)?;
     let version = subject.time_info(0)?.version;
     let is_readable = subject.read(0, Source::KvmClock).is_ok();
-    subject.holds(
+    let is_kept = subject.read_msr(KVM_SYSTEM_TIME)? == Pages::time_address(0) | 1;
+    subject.judged(
         "page registered before the refused writes",
         "still in use",
         format!("version {version}, readable: {is_readable}"),
-        is_readable && subject.read_msr(KVM_SYSTEM_TIME)? == Pages::time_address(0) | 1,
+        subject.by_tsc(is_kept && is_readable)?,
     );
     Ok(())
 }
@@ -82,11 +84,13 @@ fn on_the_kernel(subject: &Subject<'_>) -> Result {
 pub(super) fn of_hyperv(subject: &Subject<'_>) -> Result {
     subject.all_refused("page at a wrong address", &REFERENCE)?;
     let value = subject.read_msr(HV_REFERENCE_TSC)?;
+    let is_used =
+        off_on_this_host(subject)?.is_some() || subject.read(0, Source::HyperVPage).is_ok();
     subject.holds(
         "page registered before the refused writes",
         "still in use",
         format!("{value:#x}"),
-        value == Pages::reference_address() | 1 && subject.read(0, Source::HyperVPage).is_ok(),
+        value == Pages::reference_address() | 1 && is_used,
     );
     Ok(())
 }

@@ -159,11 +159,12 @@ pub(super) fn counter_against_tsc(subject: &Subject<'_>) -> Result {
         subject.read(0, Source::HyperVCounter)?;
     }
     let [counted, least_ns, most_ns] = counted_since(subject, &first)?;
-    subject.holds(
+    let holds = (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted);
+    subject.judged(
         "counter against TSC",
         "the time between two readings by the TSC, ± 1 %",
         format!("{counted} ns, by the TSC {least_ns:.0} to {most_ns:.0} ns"),
-        (least_ns * (1.0 - RATE)..=most_ns * (1.0 + RATE)).contains(&counted),
+        subject.by_tsc(holds)?,
     );
     Ok(())
 }

@@ -11,6 +11,7 @@ use pvclock::kvm_clock::{Flags, TimeReader, WallClockReader};
 use pvclock::{Nanos, Ticks};
 
 use super::subject::Subject;
+use crate::results::Verdict;
 use crate::settings::Result;
 
 /// CPUID's features: both sets of MSRs, and steal time.
@@ -114,11 +115,13 @@ pub(super) fn wall_clock(subject: &Subject<'_>) -> Result {
     let since_before = now.wrapping_sub(before).cast_signed();
     let until_after = after.wrapping_sub(now).cast_signed();
     let tolerance = subject.realtime_tolerance().0;
-    subject.holds(
+    let holds = since_before.min(until_after) >= -tolerance.cast_signed();
+    let verdict = if subject.is_own() { subject.by_tsc(holds)? } else { Verdict::of(holds) };
+    subject.judged(
         "wall clock plus system time",
         &format!("between the host's CLOCK_REALTIME before and after, ± {} µs", tolerance / 1000),
         format!("{since_before} ns after the first, {until_after} ns before the second"),
-        since_before.min(until_after) >= -tolerance.cast_signed(),
+        verdict,
     );
     subject.write_msr(KVM_SYSTEM_TIME, Pages::time_address(0) | 1)?;
     subject.reenter_all()?;
@@ -178,11 +181,11 @@ pub(super) fn monotonic_through_updates(subject: &Subject<'_>) -> Result {
         // These events set it too.
         subject.request(vcpu, Request::TakeGuestStopped)?;
     }
-    subject.holds(
+    subject.judged(
         "reads through updates",
         "never backward",
         format!("{backward} of {} backward", subject.rounds() * READS_A_ROUND),
-        backward == 0,
+        subject.by_tsc(backward == 0)?,
     );
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::in_process::vm::InProcessVm;
 use crate::pages;
 use crate::results::{Check, Verdict};
 use crate::settings::LabError;
+use crate::tsc_offsets::TscOffsets;
 
 /// How long a simulated pause lasts.
 const PAUSE: Nanos = Nanos(5_000_000_000);
@@ -80,6 +81,18 @@ impl<'b> Subject<'b> {
 
     pub(super) fn holds(&self, name: &str, expected: &str, found: impl Into<String>, holds: bool) {
         self.judged(name, expected, found, Verdict::of(holds));
+    }
+
+    /// The verdict on what takes the guest's TSC to go on as its host's does: where KVM
+    /// moves it by itself, what does not hold shows nothing.
+    pub(super) fn by_tsc(&self, holds: bool) -> Result<Verdict, LabError> {
+        if holds || self.machine().is_none() {
+            return Ok(Verdict::of(holds));
+        }
+        Ok(match TscOffsets::probe()?.moved() {
+            Some(why) => Verdict::NotMeasured(why.to_owned()),
+            None => Verdict::Failed,
+        })
     }
 
     /// Both texts must be equal.

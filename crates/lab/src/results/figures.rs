@@ -3,7 +3,7 @@
 use instruments::measurements::Spread;
 
 use super::report::{Findings, Outcome};
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,7 @@ impl Outcome {
             Findings::Monotonic(rows) => rows.iter().for_each(|row| all.monotonic(row)),
             Findings::Offset(rows) => rows.iter().for_each(|row| all.offset(row)),
             Findings::Restore(rows) => rows.iter().for_each(|row| all.restore(row)),
+            Findings::Ticks(rows) => rows.iter().for_each(|row| all.ticks(row)),
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
             Findings::Conformance => {}
         }
@@ -119,6 +120,17 @@ impl Figures {
         self.add("expected", "s", row.expected_s);
         self.add("bound", "s", row.bound_s);
         self.add("GUEST_STOPPED", "1", row.guest_stopped.into());
+    }
+
+    fn ticks(&mut self, row: &Ticks) {
+        self.begin("parachron", format!("{}, held for {:.2} s", row.policy, row.held_s));
+        self.add("period", "s", row.period_s);
+        self.add("held", "s", row.held_s);
+        self.add("counted", "s", row.counted_s);
+        self.add("owed", "1", row.owed as f64);
+        self.add("given", "1", row.given as f64);
+        self.add("longest without", "s", row.longest_s);
+        self.add("behind", "s", row.behind_s);
     }
 
     fn agreement(&mut self, row: &Agreement) {

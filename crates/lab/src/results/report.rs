@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
 
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,8 @@ pub enum Findings {
     Offset(Vec<Offset>),
     /// What a guest sees of being saved and restored.
     Restore(Vec<Restore>),
+    /// What a guest that counts ticks loses.
+    Ticks(Vec<Ticks>),
     /// The kernel's page against ours.
     Agreement(Vec<Agreement>),
     /// What KVM's own tests check of a clock: it has checks only.
@@ -83,6 +85,7 @@ impl Outcome {
             Findings::Monotonic(_) => "monotonic",
             Findings::Offset(_) => "offset",
             Findings::Restore(_) => "restore",
+            Findings::Ticks(_) => "ticks",
             Findings::Agreement(_) => "agreement",
             Findings::Conformance => "conformance",
         }

@@ -184,6 +184,29 @@ impl Restore {
     }
 }
 
+/// Ticks of a periodic timer whose vCPU was held.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ticks {
+    /// What becomes of missed ticks: `delay`, `catch up`, `merge`, `discard`.
+    pub policy: String,
+    /// Without a guest: the timer by numbers, as the hold is long.
+    pub simulated: bool,
+    /// The timer's period, s.
+    pub period_s: f64,
+    /// How long the vCPU was held, s.
+    pub held_s: f64,
+    /// How long ticks were counted, by the guest's TSC, s.
+    pub counted_s: f64,
+    /// Ticks that came due in that time.
+    pub owed: u64,
+    /// Ticks that the guest counted.
+    pub given: u64,
+    /// The longest span without a tick, s.
+    pub longest_s: f64,
+    /// How far a guest that counts them is behind, s.
+    pub behind_s: f64,
+}
+
 /// Two pages for one VM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {

@@ -259,6 +259,9 @@ pub(super) fn own_frequency(subject: &mut Subject) -> Result {
 }
 
 pub(super) fn own_clocksource(subject: &Subject, is_tsc: bool) -> Result {
+    if vmm::host_clock::clocksource_is_tsc() == Some(false) {
+        return not("this host's clocksource is not the TSC");
+    }
     subject.host_event(Event::HostClocksource { is_tsc });
     done(Done { stable: Stability::Possible(is_tsc), ..Done::default() })
 }

@@ -1,10 +1,11 @@
 //! A vCPU's own timer: the parts of an x2APIC that a guest needs to sleep until
-//! a TSC value, by MSR (Intel SDM volume 3, 12.5.4.1 and 12.12). It has no
-//! one-shot or periodic mode; in those the timer never fires. All other parts
-//! of an APIC are refused.
+//! a TSC value or to count ticks, by MSR (Intel SDM volume 3, 12.5.4 and 12.12). It
+//! has no one-shot mode; in that the timer never fires. All other parts of an APIC are
+//! refused. What becomes of ticks that the vCPU missed is a policy of the host.
 
 mod registers;
 
+use host::ticks::{Backlog, TickPolicy};
 use pvclock::{Hertz, Nanos};
 
 use super::{Moment, Rate};
@@ -34,6 +35,15 @@ pub struct LocalTimerState {
     pub lvt: u32,
     /// The TSC value at which it fires; 0 for none.
     pub tsc_deadline: u64,
+    /// Nanoseconds of a period, of which each divider counts as many: the bus has
+    /// 1 GHz, as KVM's (APIC_BUS_CYCLE_NS, arch/x86/kvm/lapic.h).
+    pub initial_count: u32,
+    /// The divider's register.
+    pub divide: u32,
+    /// The ticks of a periodic timer that runs.
+    pub ticks: Option<Backlog>,
+    /// What becomes of those that the vCPU missed.
+    pub tick_policy: TickPolicy,
     /// A vector that is to be delivered.
     pub requested: Option<u8>,
     /// Whether one was delivered and the guest has not ended it yet.
@@ -56,9 +66,20 @@ impl LocalTimer {
             spurious: SPURIOUS_RESET,
             lvt: LVT_RESET,
             tsc_deadline: 0,
+            initial_count: 0,
+            divide: 0,
+            ticks: None,
+            tick_policy: TickPolicy::Merge,
             requested: None,
             in_service: false,
         })
+    }
+
+    /// The same with another policy for missed ticks; KVM's own is to merge them.
+    #[must_use]
+    pub const fn with_ticks(mut self, policy: TickPolicy) -> Self {
+        self.state.tick_policy = policy;
+        self
     }
 
     /// As it was saved.
@@ -90,6 +111,9 @@ impl LocalTimer {
             Register::EndOfInterrupt => return Err(Refused::WriteOnly { msr }),
             Register::Spurious => state.spurious.into(),
             Register::Lvt => state.lvt.into(),
+            Register::InitialCount => state.initial_count.into(),
+            Register::CurrentCount => self.current_count(now),
+            Register::Divide => state.divide.into(),
         })
     }
 
@@ -108,14 +132,20 @@ impl LocalTimer {
         match register {
             // In the other modes the write is ignored (SDM 12.5.4.1).
             Register::TscDeadline if self.lvt().by_tsc => self.state.tsc_deadline = value,
-            Register::TscDeadline | Register::Id | Register::Version => {}
+            Register::TscDeadline => {}
+            Register::Id | Register::Version | Register::CurrentCount => {}
             Register::EndOfInterrupt => self.state.in_service = false,
             Register::Spurious => self.write_spurious(word),
             Register::Lvt if Lvt::is_reserved(word) => {
                 let allowed = allowed & !Lvt::TSC_DEADLINE;
                 return Err(Refused::Reserved { msr, value, allowed });
             }
-            Register::Lvt => self.write_lvt(word),
+            Register::Lvt => self.write_lvt(word, now),
+            Register::InitialCount => {
+                self.state.initial_count = word;
+                self.start_ticks(now);
+            }
+            Register::Divide => self.state.divide = word,
         }
         self.advance(now);
         Ok(())
@@ -132,6 +162,9 @@ impl LocalTimer {
         if self.state.requested.is_some() {
             return Some(now.since_start);
         }
+        if let Some(ticks) = self.state.ticks.filter(|_| !self.lvt().masked) {
+            return Some(ticks.next_at());
+        }
         if self.lvt().masked || !self.lvt().by_tsc || self.state.tsc_deadline == 0 {
             return None;
         }
@@ -146,6 +179,14 @@ impl LocalTimer {
         self.advance(now);
         if self.state.in_service || !self.enabled() {
             return None;
+        }
+        let lvt = self.lvt();
+        if let Some(ticks) = self.state.ticks.as_mut().filter(|_| !lvt.masked)
+            && self.state.requested.is_none()
+            && ticks.take(now.since_start)
+            && lvt.vector >= FIRST_VECTOR
+        {
+            self.state.requested = Some(lvt.vector);
         }
         let vector = self.state.requested.take()?;
         self.state.in_service = true;
@@ -178,7 +219,28 @@ impl LocalTimer {
         }
     }
 
-    fn write_lvt(&mut self, value: u32) {
+    /// ns of one count: the divider's bits 0, 1 and 3 are 2, 4, … 128 and 1.
+    fn count_ns(&self) -> u64 {
+        let bits = self.state.divide & 3 | (self.state.divide >> 1) & 4;
+        1 << ((bits + 1) & 7)
+    }
+
+    /// From now on, as a write of the initial count has it; ticks of before are
+    /// forgotten.
+    fn start_ticks(&mut self, now: &Moment) {
+        let period = Nanos(u64::from(self.state.initial_count) * self.count_ns());
+        let ticks = Backlog::new(period, self.state.tick_policy, now.since_start);
+        self.state.ticks = ticks.filter(|_| self.lvt().periodic);
+    }
+
+    fn current_count(&self, now: &Moment) -> u64 {
+        let left =
+            self.state.ticks.map(|ticks| ticks.next_at().0.saturating_sub(now.since_start.0));
+        left.unwrap_or(0) / self.count_ns()
+    }
+
+    fn write_lvt(&mut self, value: u32, now: &Moment) {
+        let was = self.lvt();
         // Leaving the TSC deadline mode disarms the timer.
         if !Lvt::of(value).by_tsc {
             self.state.tsc_deadline = 0;
@@ -186,6 +248,10 @@ impl LocalTimer {
         // The entries of a disabled APIC stay masked.
         let masked = u32::from(!self.enabled()) * Lvt::MASKED;
         self.state.lvt = value & !Lvt::PENDING | masked;
+        // A guest that masked its timer wants none of the ticks since.
+        if !self.lvt().periodic || was.masked && self.state.ticks.is_some() {
+            self.start_ticks(now);
+        }
     }
 }
 

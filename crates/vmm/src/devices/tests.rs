@@ -28,7 +28,7 @@ fn address() -> impl Strategy<Value = u64> {
 }
 
 fn msr() -> impl Strategy<Value = u32> {
-    let known = [0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838];
+    let known = [0x6e0, 0x802, 0x803, 0x80b, 0x80f, 0x832, 0x838, 0x839, 0x83e];
     prop_oneof![8 => prop::sample::select(known.to_vec()), 1 => any::<u32>()]
 }
 

@@ -1,6 +1,7 @@
 //! Control of vCPUs from outside: calls on their threads, moves, pauses.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use ::kvm::Vcpu as _;
 use host::Event;
@@ -30,7 +31,7 @@ impl Machine {
             // The caller may have given up.
             let _ = sender.send(action(vcpu));
         });
-        handle.control.send(Control::Do(action)).map_err(|_| gone())?;
+        handle.status.send(&handle.control, Control::Do(action)).map_err(|_| gone())?;
         loop {
             self.shared.barrier.kick(handle.id);
             match receiver.recv_timeout(KICK_AGAIN) {
@@ -39,6 +40,34 @@ impl Machine {
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }
         }
+    }
+
+    /// How long a vCPU's entry takes in this machine's own code, without KVM_RUN and
+    /// where nothing is due: ns, over so many.
+    ///
+    /// # Errors
+    /// Its thread has ended.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn time_entries(&self, vcpu: usize, rounds: u32) -> Result<f64, MachineError> {
+        self.on_vcpu(vcpu, move |vcpu| vcpu.time_entries(rounds))
+    }
+
+    /// Keeps a vCPU from running for so long, while the machine's time goes on, as a
+    /// busy host does; returns how long it was.
+    ///
+    /// # Errors
+    /// Its thread has ended.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn hold_vcpu(&self, vcpu: usize, span: Duration) -> Result<Duration, MachineError> {
+        self.on_vcpu(vcpu, move |_| {
+            let began = Instant::now();
+            std::thread::sleep(span);
+            began.elapsed()
+        })
     }
 
     /// Moves a vCPU to a physical CPU, and keeps it there.

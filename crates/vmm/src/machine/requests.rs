@@ -60,7 +60,7 @@ impl Machine {
         self.shared.shared().vcpu(vcpu).request.post(number, code, &words);
         std::sync::atomic::fence(Ordering::SeqCst);
         if handle.status.idle.swap(false, Ordering::SeqCst) {
-            let _ = handle.control.send(Control::Wake);
+            let _ = handle.status.send(&handle.control, Control::Wake);
         }
         Ok(())
     }

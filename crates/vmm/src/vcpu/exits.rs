@@ -1,13 +1,11 @@
 //! A vCPU's exits, each handled by the device or provider that it concerns.
 
-use std::sync::atomic::Ordering;
-
 use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_IDLE};
 use host::VcpuId;
 use kvm_ioctls::VcpuExit;
 
 use super::tsc::TscWrite;
-use super::{Next, Vcpu};
+use super::{Next, Vcpu, ready};
 use crate::devices::LocalTimer;
 use crate::guest_fault::{Cause, GuestFault};
 use crate::shared::Shared;
@@ -34,10 +32,8 @@ impl Vcpu {
 
     /// `false` where KVM was interrupted before an exit.
     pub(super) fn run_once(&mut self) -> bool {
-        self.measure_steal();
         let (shared, id, offset) = (&self.shared, self.id, self.tsc_offset);
-        let inside = shared.barrier.enter(id);
-        self.prepare();
+        let inside = ready(shared, id, &mut self.steal, self.due.as_ref());
         let exit = self.fd.run();
         // Handling it may bring all vCPUs out, and this one is out.
         drop(inside);
@@ -46,7 +42,7 @@ impl Vcpu {
             Err(error) => Effect::Die(Cause::RunFailed { errno: error.errno() }),
             Ok(exit) => handle(exit, shared, id, offset, &mut self.timer),
         };
-        self.status.exits.fetch_add(1, Ordering::Relaxed);
+        self.status.count_exit();
         self.next = match effect {
             Effect::Nothing => Next::Enter,
             Effect::Doorbell(DOORBELL_IDLE) => Next::Idle,

@@ -177,8 +177,9 @@ macro_rules! experiment {
 
         impl $name {
             pub(super) fn plan(&self) -> Plan {
+                let parts: Vec<&dyn Part> = vec![$(&self.$field),*];
                 let mut plan = Plan::new(vec![Experiment::$name], &self.run);
-                $(self.$field.apply(&mut plan);)*
+                parts.into_iter().for_each(|part| part.apply(&mut plan));
                 plan
             }
         }
@@ -191,6 +192,7 @@ experiment!(Cost: clocks Clocks, place Place, plot Plot);
 experiment!(Monotonic: vcpus Vcpus, reads Reads);
 experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
 experiment!(Restore: downtime Downtime, plot Plot);
+experiment!(Ticks:);
 experiment!(Agreement: measured Measured);
 experiment!(Conformance: vcpus Vcpus, place Place);
 

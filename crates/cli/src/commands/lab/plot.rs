@@ -40,6 +40,7 @@ fn panel(findings: &Findings) -> Option<Box<dyn Panel + '_>> {
         | Findings::Monotonic(_)
         | Findings::Offset(_)
         | Findings::Agreement(_)
+        | Findings::Ticks(_)
         | Findings::Conformance => None,
     }
 }

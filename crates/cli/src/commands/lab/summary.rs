@@ -1,7 +1,7 @@
 //! The last table: one line for each experiment.
 
 use instruments::figures::{count, three_digits, time};
-use lab::results::{Agreement, Drift, Findings, Outcome, Report, Restore, Tally, Verdict};
+use lab::results::{Agreement, Drift, Findings, Outcome, Report, Restore, Tally, Ticks, Verdict};
 
 use crate::output::table::{Cell, Column, Table};
 
@@ -67,6 +67,8 @@ fn worst(outcome: &Outcome) -> String {
         Findings::Restore(rows) => largest(rows, Restore::error_s).map(|row| {
             format!("{} error: {}, {}", time(row.error_s() * 1e9), row.source, row.policy)
         }),
+        Findings::Ticks(rows) => largest(rows, |row: &Ticks| row.behind_s)
+            .map(|row| format!("{} behind: {}", time(row.behind_s * 1e9), row.policy)),
         Findings::Agreement(rows) => largest(rows, Agreement::worst_ns)
             .map(|row| format!("{} difference: {}", time(row.worst_ns()), row.page)),
         Findings::Conformance => {

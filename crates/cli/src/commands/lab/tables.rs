@@ -1,6 +1,8 @@
 //! Each experiment's own table.
 
-use lab::results::{Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Update};
+use lab::results::{
+    Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks, Update,
+};
 
 use crate::output::table::{Cell, Column, Table};
 use instruments::figures::{count, three_digits, time};
@@ -14,6 +16,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
         Findings::Monotonic(rows) => Some(monotonic(rows)),
         Findings::Offset(rows) => Some(offset(rows)),
         Findings::Restore(rows) => Some(restore(rows)),
+        Findings::Ticks(rows) => Some(ticks(rows)),
         Findings::Agreement(rows) => Some(agreement(rows)),
         Findings::Conformance => None,
     }
@@ -214,6 +217,30 @@ fn restore(rows: &[Restore]) -> Table {
     table.note(
         "down: from save to restore by the host's clock. seen: how far the guest's clock advanced. \
          GUEST_STOPPED: how often the guest saw it.",
+    );
+    table
+}
+
+fn ticks(rows: &[Ticks]) -> Table {
+    let mut table = table(
+        "Ticks: a periodic timer whose vCPU was held",
+        rows,
+        [
+            (Column::names("missed ticks"), &|row| row.policy.as_str().into()),
+            (Column::figures("period", "ms"), &|row| Cell::figure(row.period_s * 1e3, 0)),
+            (Column::figures("held", "s"), &|row| {
+                let by = if row.simulated { " (simulated)" } else { "" };
+                format!("{:.3}{by}", row.held_s).into()
+            }),
+            (Column::figures("owed", ""), &|row| count(row.owed).into()),
+            (Column::figures("given", ""), &|row| count(row.given).into()),
+            (Column::figures("longest\nwithout", ""), &|row| nanos(row.longest_s * 1e9)),
+            (Column::figures("guest\nbehind", ""), &|row| nanos(row.behind_s * 1e9)),
+        ],
+    );
+    table.note(
+        "owed: ticks that came due by the guest's TSC. guest behind: what one that counts ticks \
+         has lost. Limits of catch up: twice the rate, 1 000 ticks.",
     );
     table
 }

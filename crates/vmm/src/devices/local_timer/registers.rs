@@ -44,6 +44,9 @@ pub(super) enum Register {
     EndOfInterrupt,
     Spurious,
     Lvt,
+    InitialCount,
+    CurrentCount,
+    Divide,
 }
 
 impl Register {
@@ -56,6 +59,9 @@ impl Register {
             0x80b => Self::EndOfInterrupt,
             0x80f => Self::Spurious,
             0x832 => Self::Lvt,
+            0x838 => Self::InitialCount,
+            0x839 => Self::CurrentCount,
+            0x83e => Self::Divide,
             _ => return None,
         })
     }
@@ -63,7 +69,7 @@ impl Register {
     /// The bits that a write may set; `None` for a read-only register.
     pub(super) const fn writable(self) -> Option<u64> {
         Some(match self {
-            Self::Id | Self::Version => return None,
+            Self::Id | Self::Version | Self::CurrentCount => return None,
             Self::TscDeadline => u64::MAX,
             Self::EndOfInterrupt => 0,
             // Vector and enable; focus checking and suppression of broadcasts
@@ -71,6 +77,8 @@ impl Register {
             Self::Spurious => 0x1ff,
             // Vector, delivery status (ignored), mask, mode.
             Self::Lvt => 0x7_10ff,
+            Self::InitialCount => 0xffff_ffff,
+            Self::Divide => 0b1011,
         })
     }
 }
@@ -82,6 +90,8 @@ pub(super) struct Lvt {
     pub(super) masked: bool,
     /// The timer fires when the TSC gets to a value.
     pub(super) by_tsc: bool,
+    /// It fires again and again.
+    pub(super) periodic: bool,
 }
 
 impl Lvt {
@@ -96,8 +106,9 @@ impl Lvt {
         entry & Self::PERIODIC != 0 && entry as u64 & Self::TSC_DEADLINE != 0
     }
 
-    pub(super) const fn of(entry: u32) -> Self {
+    pub(super) fn of(entry: u32) -> Self {
         let by_tsc = entry as u64 & Self::TSC_DEADLINE != 0;
-        Self { vector: entry as u8, masked: entry & Self::MASKED != 0, by_tsc }
+        let [masked, periodic] = [Self::MASKED, Self::PERIODIC].map(|bit| entry & bit != 0);
+        Self { vector: entry as u8, masked, by_tsc, periodic }
     }
 }

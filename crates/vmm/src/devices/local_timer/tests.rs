@@ -6,6 +6,9 @@ const TSC_DEADLINE: u32 = 0x6e0;
 const EOI: u32 = 0x80b;
 const SPURIOUS: u32 = 0x80f;
 const LVT: u32 = 0x832;
+const INITIAL: u32 = 0x838;
+const CURRENT: u32 = 0x839;
+const DIVIDE: u32 = 0x83e;
 const PERIODIC: u64 = 1 << 17;
 const BY_TSC: u64 = 1 << 18;
 
@@ -98,7 +101,7 @@ fn vectors_of_exceptions_are_not_delivered() {
 }
 
 #[test]
-fn one_shot_and_periodic_modes_never_fire() {
+fn a_tsc_deadline_is_nothing_in_other_modes() {
     for lvt in [0x40, PERIODIC | 0x40] {
         let mut timer = timer(lvt);
         arm(&mut timer, 5, 0);
@@ -112,15 +115,13 @@ fn everything_else_is_refused() {
     let mut timer = timer(0x40);
     let now = at(0);
     assert_eq!((read(&mut timer, 0x802, 0), read(&mut timer, 0x803, 0)), (3, 0x5_0014));
-    for msr in
-        [0x10, 0x6df, 0x6e1, 0x800, 0x808, 0x80d, 0x830, 0x833, 0x838, 0x839, 0x83e, u32::MAX]
-    {
+    for msr in [0x10, 0x6df, 0x6e1, 0x800, 0x808, 0x80d, 0x830, 0x833, 0x837, 0x83a, u32::MAX] {
         assert!(!LocalTimer::has(msr));
         assert_eq!(timer.read_msr(msr, &now), Err(Refused::NotThere { msr }));
         assert_eq!(timer.write_msr(msr, 0, &now), Err(Refused::NotThere { msr }));
     }
     assert_eq!(timer.read_msr(EOI, &now), Err(Refused::WriteOnly { msr: EOI }));
-    for msr in [0x802, 0x803] {
+    for msr in [0x802, 0x803, CURRENT] {
         assert_eq!(timer.write_msr(msr, 0, &now), Err(Refused::ReadOnly { msr, value: 0 }));
     }
     let before = timer.save();
@@ -138,4 +139,57 @@ fn everything_else_is_refused() {
     assert_eq!(timer.save(), before);
     let message = Refused::Reserved { msr: LVT, value: 0x400, allowed: 0x7_10ff }.to_string();
     assert_eq!(message, "MSR 0x832: 0x400 sets reserved bits (allowed 0x710ff)");
+}
+
+/// 1 ms, divided by 1: from 0 on, and held from 10.5 to 20.5 ms.
+#[test]
+fn missed_ticks_are_given_by_the_policy() {
+    const MS: u64 = 1_000_000;
+    let catch_up = TickPolicy::CatchUp { rate: 2, most: 100 };
+    for (policy, expected) in [
+        (TickPolicy::Merge, 30 - 9),
+        (TickPolicy::Discard, 30 - 10),
+        (TickPolicy::Delay, 30 - 10),
+        (catch_up, 30),
+    ] {
+        let mut timer = timer(PERIODIC | 0x40).with_ticks(policy);
+        write(&mut timer, DIVIDE, 0b1011, 0);
+        write(&mut timer, INITIAL, MS, 0);
+        assert_eq!(timer.deadline(&at(0)), Some(Nanos(MS)));
+        assert_eq!(read(&mut timer, CURRENT, MS / 4), MS / 4 * 3);
+        let mut given = 0;
+        while let Some(Nanos(next)) = timer.deadline(&at(0)) {
+            let now = if (10 * MS + 1..20 * MS + MS / 2).contains(&next) {
+                20 * MS + MS / 2
+            } else {
+                next
+            };
+            if now > 30 * MS + MS / 4 {
+                break;
+            }
+            if timer.due(&at(now)).is_some() {
+                given += 1;
+                assert_eq!(timer.due(&at(now)), None, "in service");
+                write(&mut timer, EOI, 0, now);
+            }
+        }
+        assert!((expected - 1..=expected).contains(&given), "{policy:?}: {given}");
+    }
+}
+
+#[test]
+fn a_masked_or_stopped_timer_owes_nothing() {
+    let mut timer = timer(PERIODIC | 0x40);
+    write(&mut timer, DIVIDE, 0, 0);
+    write(&mut timer, INITIAL, 500, 0);
+    assert_eq!(timer.deadline(&at(0)), Some(Nanos(1_000)), "divided by 2");
+    write(&mut timer, LVT, PERIODIC | u64::from(LVT_RESET) | 0x40, 0);
+    assert_eq!((timer.due(&at(5_000)), timer.deadline(&at(5_000))), (None, None));
+    write(&mut timer, LVT, PERIODIC | 0x40, 5_500);
+    assert_eq!(timer.deadline(&at(5_500)), Some(Nanos(6_500)));
+    write(&mut timer, INITIAL, 0, 5_600);
+    assert_eq!(timer.deadline(&at(9_000)), None);
+    write(&mut timer, INITIAL, 500, 9_000);
+    write(&mut timer, LVT, 0x40, 9_000);
+    assert_eq!(timer.deadline(&at(9_000)), None, "one shot");
 }

@@ -1,0 +1,240 @@
+//! Missed ticks: what a guest that counts its timer's interrupts gains and loses, by
+//! policy, where its vCPU is kept from running.
+//!
+//! The guest's TSC is the witness: it shows how long the guest counted, and the spans
+//! without a tick.
+
+use std::time::Duration;
+
+use guest::request::Request;
+use host::Kind;
+use host::ticks::{Backlog, TickPolicy};
+use pvclock::Nanos;
+
+use crate::bench::{Bench, Provider};
+use crate::results::{Check, Findings, Ticks, Verdict};
+use crate::run::Found;
+use crate::sample::{VCPU, not_run};
+use crate::settings::{LabError, Progress};
+
+/// Limits of catching up: at twice the rate, and up to so many ticks.
+const CATCH_UP: TickPolicy = TickPolicy::CatchUp { rate: 2, most: 1_000 };
+
+const POLICIES: [(&str, TickPolicy); 4] = [
+    ("delay", TickPolicy::Delay),
+    ("catch up", CATCH_UP),
+    ("merge", TickPolicy::Merge),
+    ("discard", TickPolicy::Discard),
+];
+
+/// A vCPU that is kept from running.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    span: Duration,
+    period: Duration,
+    /// Before; catching up takes as long as the hold, and that much again.
+    before: Duration,
+    /// Too long to wait for: the timer alone, by numbers.
+    simulated: bool,
+}
+
+const fn hold(span_ms: u64, period_ms: u64, simulated: bool) -> Hold {
+    let ms = Duration::from_millis;
+    Hold { span: ms(span_ms), period: ms(period_ms), before: ms(10 * period_ms), simulated }
+}
+
+const HOLDS: [Hold; 3] = [hold(10, 1, false), hold(1_000, 10, false), hold(60_000, 10, true)];
+
+/// Ticks at both ends of the hold, and of the count.
+const ENDS: i64 = 2;
+
+impl Hold {
+    /// How long the guest counts.
+    fn counted(&self) -> Duration {
+        2 * (self.before + self.span)
+    }
+
+    /// Ticks that a guest loses for good by a hold of `held_ns`.
+    ///
+    /// 1 s at 100 Hz: 100 are missed; delayed or discarded all are lost, merged all but
+    /// one, caught up none.
+    fn lost(&self, policy: TickPolicy, held_ns: u128) -> i64 {
+        let missed = (held_ns / self.period.as_nanos()) as i64;
+        match policy {
+            TickPolicy::Merge => missed - 1,
+            TickPolicy::CatchUp { most, .. } => (missed - 1 - most.cast_signed()).max(0),
+            _ => missed,
+        }
+    }
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    progress.step("holding vCPUs", 0.0);
+    // All at once: a vCPU sleeps between its ticks.
+    let found = std::thread::scope(|scope| {
+        let threads = POLICIES.map(|(name, policy)| {
+            scope.spawn(move || HOLDS.map(|hold| (name, policy, hold, seen(bench, policy, hold))))
+        });
+        threads.map(|thread| thread.join().expect("a vCPU's thread holds what panics"))
+    });
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for (name, policy, hold, seen) in found.into_iter().flatten() {
+        let title = format!("{name}, vCPU held for {} s", hold.span.as_secs_f64());
+        match seen {
+            Ok(seen) => {
+                rows.push(seen.row(name, hold));
+                checks.push(seen.check(title, policy, hold));
+            }
+            Err(error) => checks.push(not_run(title, "ticks are counted".to_owned(), &error)),
+        }
+    }
+    Ok((Findings::Ticks(rows), checks))
+}
+
+/// What the guest counted; times are ns.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    counted_ns: u64,
+    ticks: u64,
+    held_ns: u128,
+    longest_ns: u64,
+    /// The longest span without a tick but for the hold.
+    second_ns: u64,
+    /// How long the vCPU's thread waited for a CPU meanwhile, where Linux says so.
+    waited_ns: u64,
+}
+
+fn seen(bench: &Bench<'_>, policy: TickPolicy, hold: Hold) -> Result<Seen, LabError> {
+    if hold.simulated {
+        return Ok(simulated(policy, hold));
+    }
+    let mut settings = bench.machine(Provider::Own(Kind::None), 1);
+    settings.ticks = policy;
+    let machine = vmm::Machine::start(&settings)?;
+    machine.discover(VCPU)?;
+    let cycles = |span: Duration| (span.as_secs_f64() * bench.host_tsc.0 as f64) as u64;
+    let (period_ns, counted) = (hold.period.as_nanos() as u64, cycles(hold.counted()));
+    let request = Request::Ticks { period_ns, cycles: counted };
+    let waited_ns = || machine.run_delay(VCPU).map(|delay| delay.map_or(0, |delay| delay.0));
+    let before_ns = waited_ns()?;
+    machine.send_request(VCPU, request)?;
+    std::thread::sleep(hold.before);
+    let held = machine.hold_vcpu(VCPU, hold.span)?;
+    let [before, last, ticks, longest, second, _] = machine.wait_for_reply(VCPU, request)?;
+    let ns = |cycles: u64| (cycles as f64 * 1e9 / bench.host_tsc.0 as f64) as u64;
+    Ok(Seen {
+        counted_ns: ns(last.wrapping_sub(before)),
+        ticks,
+        held_ns: held.as_nanos(),
+        longest_ns: ns(longest),
+        second_ns: ns(second),
+        waited_ns: waited_ns()?.saturating_sub(before_ns),
+    })
+}
+
+/// The same by numbers: a timer whose every tick is given at once, but for the hold.
+fn simulated(policy: TickPolicy, hold: Hold) -> Seen {
+    let [span, period, before, end] =
+        [hold.span, hold.period, hold.before, hold.counted()].map(|time| time.as_nanos() as u64);
+    // Held from just after a tick.
+    let held = before + 1..before + 1 + span;
+    let mut timer = Backlog::new(Nanos(period), policy, Nanos(0)).expect("a period");
+    let (mut last, mut longest_ns, mut second_ns) = (0, 0, 0);
+    while last < end {
+        let next = timer.next_at().0;
+        let now = if held.contains(&next) { held.end } else { next };
+        if timer.take(Nanos(now)) {
+            let gap = now - last;
+            (longest_ns, second_ns) = (gap.max(longest_ns), gap.min(longest_ns).max(second_ns));
+            last = now;
+        }
+    }
+    let (ticks, held_ns) = (timer.given(), span.into());
+    Seen { counted_ns: last, ticks, held_ns, longest_ns, second_ns, waited_ns: 0 }
+}
+
+impl Seen {
+    fn owed(&self, hold: Hold) -> u64 {
+        self.counted_ns / hold.period.as_nanos() as u64
+    }
+
+    fn behind(&self, hold: Hold) -> i64 {
+        self.owed(hold).wrapping_sub(self.ticks).cast_signed()
+    }
+
+    fn row(&self, policy: &str, hold: Hold) -> Ticks {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Ticks {
+            policy: policy.to_owned(),
+            simulated: hold.simulated,
+            period_s: hold.period.as_secs_f64(),
+            held_s: self.held_ns as f64 / 1e9,
+            counted_s: seconds(self.counted_ns),
+            owed: self.owed(hold),
+            given: self.ticks,
+            longest_s: seconds(self.longest_ns),
+            behind_s: self.behind(hold) as f64 * hold.period.as_secs_f64(),
+        }
+    }
+
+    fn check(&self, name: String, policy: TickPolicy, hold: Hold) -> Check {
+        let (lost, behind) = (hold.lost(policy, self.held_ns), self.behind(hold));
+        let holds = (behind - lost).abs() <= ENDS;
+        let period_ns = hold.period.as_nanos() as u64;
+        // Beside the hold it may have missed others, before it or right after.
+        let busy = self.second_ns >= 2 * period_ns || self.waited_ns >= period_ns;
+        let verdict = if !holds && busy {
+            let why = format!(
+                "the vCPU was not run at other times: {} µs without a tick, {} µs of waiting for a \
+                 CPU",
+                self.second_ns / 1000,
+                self.waited_ns / 1000
+            );
+            Verdict::NotMeasured(why)
+        } else {
+            Verdict::of(holds)
+        };
+        Check {
+            name,
+            expected: format!("{lost} ± {ENDS} ticks lost"),
+            found: format!(
+                "{} of {} ticks given, {behind} lost; longest without one {} µs",
+                self.ticks,
+                self.owed(hold),
+                self.longest_ns / 1000
+            ),
+            verdict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_s_hold_costs_what_the_policy_says() {
+        let [.., minute] = HOLDS;
+        // 6000 missed at 100 Hz.
+        for ((name, policy), lost) in POLICIES.into_iter().zip([6_000, 4_999, 5_999, 6_000]) {
+            let seen = simulated(policy, minute);
+            let check = seen.check(name.to_owned(), policy, minute);
+            assert_eq!(check.verdict, Verdict::Passed, "{name}: {}", check.found);
+            assert!((seen.behind(minute) - lost).abs() <= ENDS, "{name}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_tick_too_many_fails_unless_the_host_was_busy() {
+        let [_, second, _] = HOLDS;
+        let prompt = simulated(TickPolicy::Merge, second);
+        let verdict = |seen: Seen| seen.check(String::new(), TickPolicy::Merge, second).verdict;
+        assert_eq!(verdict(prompt), Verdict::Passed);
+        let lost = Seen { ticks: prompt.ticks - 5, ..prompt };
+        assert_eq!(verdict(lost), Verdict::Failed);
+        for busy in [Seen { second_ns: 20_000_000, ..lost }, Seen { waited_ns: 10_000_000, ..lost }]
+        {
+            assert!(matches!(verdict(busy), Verdict::NotMeasured(_)));
+        }
+    }
+}
