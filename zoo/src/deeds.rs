@@ -10,6 +10,7 @@ mod image;
 mod keep;
 mod leap;
 mod migration;
+mod packages;
 mod pauses;
 mod server;
 mod service;
@@ -82,6 +83,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
             Deed::Migration => migration::run(place, machine, checks)?,
+            Deed::Packages => packages::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,

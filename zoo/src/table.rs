@@ -187,6 +187,8 @@ pub(crate) enum Deed {
     Lab,
     /// It moves, running, to another QEMU.
     Migration,
+    /// Our packages are installed, upgraded, removed and purged.
+    Packages,
     /// QEMU stops it for a while: 0.3, 2 and 60 s.
     Pauses,
     /// `keep` with two NTP servers, in a machine that is paused.

@@ -18,6 +18,7 @@ done
 mount -t ext4 /dev/vda /disk
 cp /bin/busybox /bin/parachron /bin/parachrond /bin/guest-clock /disk/usr/bin/
 cp -r /packaging /disk/opt/
+[ ! -d /packages ] || cp -r /packages /disk/opt/
 cp /line /disk/usr/sbin/line
 cp /line.service /disk/etc/systemd/system/
 mkdir -p /disk/etc/systemd/system/multi-user.target.wants
