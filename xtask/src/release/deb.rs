@@ -58,8 +58,7 @@ pub(super) fn build(release: &Release<'_>, arch: &Arch, package: &Package) -> io
 
 fn fields(release: &Release<'_>, arch: &Arch, package: &Package, size_kib: usize) -> String {
     let relations = if package.name == "parachrond" {
-        "Depends: systemd | systemd-standalone-sysusers | systemd-sysusers, init-system-helpers, \
-         passwd\nRecommends: parachron\nSuggests: chrony, apparmor\n"
+        "Depends: systemd | systemd-standalone-sysusers | systemd-sysusers, passwd\nRecommends: parachron\nSuggests: chrony, apparmor\n"
     } else {
         "Suggests: parachrond\n"
     };

@@ -24,10 +24,21 @@ pub(super) fn build(release: &Release<'_>, arch: &Arch, package: &Package) -> io
             format!("%attr({:o},root,root) {kind}/{}\n", file.mode, file.path)
         })
         .collect();
+    let epoch = format!("@{}", release.epoch);
+    let date = output(Command::new("date").env("LC_ALL", "C").args([
+        "--utc",
+        "-d",
+        &epoch,
+        "+%a %b %d %Y",
+    ]))?;
     let spec = format!(
         "Name: {name}\nVersion: {version}\nRelease: 1\nSummary: {summary}\n\
-         License: MIT OR Apache-2.0\nAutoReqProv: no\n{requires}\n%description\n{description}\n\n\
-         %install\ncp -a {tree}/. %{{buildroot}}/\n\n{scripts}\n%files\n{files}",
+         License: MIT OR Apache-2.0\nGroup: System/Base\nPackager: The Parachron authors\n\
+         AutoReqProv: no\n{requires}\n%description\n{description}\n\n\
+         %install\ncp -a {tree}/. %{{buildroot}}/\n\n{scripts}\n%files\n{files}\n\
+         %changelog\n* {date} The Parachron authors <parachron@localhost.invalid> - {version}-1\n\
+         - What changed: CHANGELOG.md of the project.\n",
+        date = date.trim(),
         name = package.name,
         version = release.version,
         summary = package.summary,

@@ -77,19 +77,19 @@ pub(super) fn packages(
         Package {
             name: "parachron",
             summary: "Diagnose and measure the clocks of virtual machines",
-            description: "Finds out what is wrong with the clocks of a Linux machine, mostly a \
-                          virtual one, what\nreading them costs, and what to change; watches them \
-                          through pauses, restores and\nmigrations, and compares them with \
-                          references.",
+            description: "Finds out what is wrong with the clocks of a Linux machine, mostly\n\
+                          a virtual one, what reading them costs, and what to change;\n\
+                          watches them through pauses, restores and migrations, and\n\
+                          compares them with references.",
             files: tools,
         },
         Package {
             name: "parachrond",
             summary: "Keep the time of day of virtual machines right",
-            description: "A daemon that keeps the time of day right through pauses, restores, \
-                          migrations and\nsuspends, by NTP servers and the host's clock, by \
-                          itself or beside chronyd. It is\nneither enabled nor started by its \
-                          installation.",
+            description: "A daemon that keeps the time of day right through pauses,\n\
+                          restores, migrations and suspends, by NTP servers and the host's\n\
+                          clock, by itself or beside chronyd. It is neither enabled nor\n\
+                          started by its installation.",
             files: daemon,
         },
     ];

@@ -12,15 +12,15 @@ const CONFIGURATION: &str = "/etc/parachron/parachrond.toml";
 
 /// A later version of each package, packed without a compression that takes long.
 const LATER: &str = "cd /tmp && for name in parachron parachrond; do \
-    rm -rf later && dpkg-deb -R /opt/packages/${name}_*_amd64.deb later && \
+    rm -rf later && /usr/bin/dpkg-deb -R /opt/packages/${name}_*_amd64.deb later && \
     sed -i 's/^Version: .*/&+1/' later/DEBIAN/control && \
-    dpkg-deb -Znone -b later /tmp/${name}-later.deb || exit 1; done";
+    /usr/bin/dpkg-deb -Znone -b later /tmp/${name}-later.deb || exit 1; done";
 
 /// All files that are named after us, but for what the machine brought along.
 const LEFT: &str = "find / -xdev -name '*parachron*' ! -path '/opt/*' ! -path '/tmp/*' \
     ! -path '/proc/*' ! -path '/sys/*' ! -path '/var/log/*' ! -path '/run/systemd/*'; \
     find /run -name '*parachron*' ! -path '/run/systemd/*'; \
-    getent passwd parachron; dpkg -l 'parachron*' 2>/dev/null | grep -v '^un' | grep parachron; true";
+    getent passwd parachron; /usr/bin/dpkg -l 'parachron*' 2>/dev/null | grep -v '^un' | grep parachron; true";
 
 pub(super) fn run(
     place: &Place<'_>,
@@ -33,13 +33,20 @@ pub(super) fn run(
     machine.execute("rm -f /usr/bin/parachron /usr/bin/parachrond")?;
     let mut step =
         |machine: &mut Machine, what: &str, line: &str, is_right: &dyn Fn(&str) -> bool| {
-            let record = machine.line.run("packages", 90, line)?;
+            // busybox has a dpkg of its own, and looks for no other by name.
+            let line = format!("export PATH=/usr/sbin:/usr/bin; {line}");
+            let record = machine.line.run("packages", 90, &line)?;
             let said = format!("{}{}", record.stdout, record.stderr).trim().to_owned();
             let passed = record.status == 0 && is_right(&said);
             checks.push(Check::new(format!("packages: {what}"), said, passed));
             Ok::<(), String>(())
         };
-    step(machine, "dpkg installs both", "dpkg -i /opt/packages/*_amd64.deb 2>&1", &|_| true)?;
+    step(
+        machine,
+        "dpkg installs both",
+        "/usr/bin/dpkg -i /opt/packages/*_amd64.deb 2>&1",
+        &|_| true,
+    )?;
     step(machine, "the doctor runs", "parachron doctor 2>&1 | head -n 1", &|said| {
         said.starts_with("The clock ")
     })?;
@@ -60,7 +67,7 @@ pub(super) fn run(
     step(machine, "a later version is made", LATER, &|_| true)?;
     let upgrade = format!(
         "before=$(sha256sum <{CONFIGURATION}); pid=$(systemctl show -p MainPID --value parachrond); \
-         dpkg -i /tmp/*-later.deb </dev/null 2>&1 && \
+         /usr/bin/dpkg -i /tmp/*-later.deb </dev/null 2>&1 && \
          [ \"$before\" = \"$(sha256sum <{CONFIGURATION})\" ] && echo kept && sleep 2 && \
          systemctl is-active parachrond && \
          [ \"$pid\" != \"$(systemctl show -p MainPID --value parachrond)\" ] && echo restarted"
@@ -72,12 +79,12 @@ pub(super) fn run(
         &|said| said.contains("kept\nactive\nrestarted"),
     )?;
     let remove = format!(
-        "dpkg -r parachrond parachron 2>&1; ls {CONFIGURATION} && [ ! -e /usr/bin/parachrond ] && \
+        "/usr/bin/dpkg -r parachrond parachron 2>&1; ls {CONFIGURATION} && [ ! -e /usr/bin/parachrond ] && \
          ! systemctl is-active parachrond"
     );
     step(machine, "removed: it is stopped, the configuration stays", &remove, &|said| {
         said.ends_with("inactive") || said.ends_with("unknown") || said.ends_with("failed")
     })?;
-    step(machine, "dpkg purges both", "dpkg -P parachrond parachron 2>&1", &|_| true)?;
+    step(machine, "dpkg purges both", "/usr/bin/dpkg -P parachrond parachron 2>&1", &|_| true)?;
     step(machine, "purged: nothing is left", LEFT, &str::is_empty)
 }
