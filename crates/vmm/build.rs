@@ -36,6 +36,11 @@ fn build(image: &Path, target: &Path) -> PathBuf {
     for setting in HOST_SETTINGS {
         cargo.env_remove(setting);
     }
+    // The image is part of our programs, which hold no path of the machine that
+    // built them: two builds are the same to the byte.
+    let root = image.join("../../..");
+    let root = root.canonicalize().expect("the repository's root is there");
+    cargo.env("RUSTFLAGS", format!("--remap-path-prefix={}=.", root.display()));
     let status = cargo.status().expect("cargo starts");
     assert!(status.success(), "the guest's image does not build: {status}");
     target.join("release/guest-image")

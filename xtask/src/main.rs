@@ -11,6 +11,7 @@ mod fuzz;
 mod miri;
 mod outside;
 mod project;
+mod release;
 mod tidy;
 
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Chore {
     Machines(PassedOn),
     /// Run pvclock's tests under Miri
     Miri,
+    /// Make all that is published: programs, packages, an image, checksums
+    Release(release::Args),
     /// Rewrite schemas, the table of rules and the C header, and build the API
     /// documentation
     Docs,
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
         Chore::Miri => miri::run(&project),
+        Chore::Release(args) => release::run(&project, &args),
         Chore::Docs => docs::run(&project),
     }
 }

@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// The same for machines of arm64
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs_arm64: Option<PathBuf>,
+    /// Take our packages from here [default: target/packages]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) packages: Option<PathBuf>,
     /// Print the output of each command and the result of each check
     #[arg(long)]
     pub(crate) verbose: bool,

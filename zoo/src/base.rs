@@ -28,6 +28,8 @@ pub(crate) struct Workshop {
     pub(crate) programs: PathBuf,
     /// The same for arm64; none: built when a row needs them.
     pub(crate) programs_arm64: Option<PathBuf>,
+    /// The folder of our packages, which `cargo xtask release` makes.
+    pub(crate) packages: PathBuf,
 }
 
 impl Workshop {

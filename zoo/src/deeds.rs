@@ -11,6 +11,7 @@ mod intervals;
 mod keep;
 mod leap;
 mod migration;
+mod packages;
 mod pauses;
 mod server;
 mod service;
@@ -100,6 +101,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
             Deed::Migration => migration::run(place, machine, checks)?,
             Deed::Phc => keep::by_phc(machine, checks)?,
+            Deed::Packages => packages::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,

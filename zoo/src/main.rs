@@ -80,7 +80,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     }
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
     let programs_arm64 = args.programs_arm64.clone();
-    let workshop = Workshop { table, cache: args.cache(), programs, programs_arm64 };
+    let packages = args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages"));
+    let workshop = Workshop { table, cache: args.cache(), programs, programs_arm64, packages };
     let folder = tools::target_folder().join("machines");
     if args.long {
         let visits = long::run(&workshop, &rows, &folder.join("long"), args)?;

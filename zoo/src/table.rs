@@ -219,6 +219,8 @@ pub(crate) enum Deed {
     Lab,
     /// It moves, running, to another QEMU.
     Migration,
+    /// Our packages are installed, upgraded, removed and purged.
+    Packages,
     /// QEMU stops it for a while: 0.3, 2 and 60 s.
     Pauses,
     /// `keep` by the PTP clock of the host, in a machine that is paused.

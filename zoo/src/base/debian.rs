@@ -12,7 +12,7 @@ use crate::initramfs;
 use crate::machine::Start;
 use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
-use crate::table::Row;
+use crate::table::{Deed, Row};
 use crate::{systems, tools};
 
 /// The first program, and what it adds to the disk.
@@ -40,7 +40,16 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     let modules = Modules::below(&kernel.modules).with_dependencies(&modules)?;
     let mut files =
         vec![("line".into(), initramfs::INIT.to_vec()), ("line.service".into(), UNIT.to_vec())];
-    files.extend(packaging()?);
+    files.extend(below(&tools::root().join("packaging"), "packaging")?);
+    if row.does.contains(&Deed::Packages) {
+        let packages = below(&workshop.packages, "packages").unwrap_or_default();
+        if !packages.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "deb")) {
+            let why = format!("no packages in {}", workshop.packages.display());
+            return Err(Unavailable::new(why, "cargo xtask release").into());
+        }
+        let is_ours = |path: &Path| path.to_string_lossy().ends_with("_amd64.deb");
+        files.extend(packages.into_iter().filter(|(path, _)| is_ours(path)));
+    }
     let programs = emulated::programs(workshop, row)?;
     let initrd = folder.join("initrd");
     let archive = initramfs::archive(INIT, &programs, &files, &modules);
@@ -60,15 +69,18 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     emulated::start(workshop, row, &boot, folder)
 }
 
-/// What an administrator installs besides the programs.
-fn packaging() -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
-    let folder = tools::root().join("packaging");
+/// The files of a folder, for a folder of the machine: what an administrator
+/// installs besides the programs, or our packages.
+fn below(folder: &Path, to: &str) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut files = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(cannot)? {
+    for entry in fs::read_dir(folder).map_err(cannot)? {
         let entry = entry.map_err(cannot)?;
+        if entry.path().is_dir() {
+            continue;
+        }
         let bytes = fs::read(entry.path()).map_err(cannot)?;
-        files.push((Path::new("packaging").join(entry.file_name()), bytes));
+        files.push((Path::new(to).join(entry.file_name()), bytes));
     }
     Ok(files)
 }

@@ -21,6 +21,7 @@ mkdir /writes/upper /writes/work
 mount -t overlay -o lowerdir=/below,upperdir=/writes/upper,workdir=/writes/work disk /disk
 cp /bin/busybox /bin/parachron /bin/parachrond /bin/guest-clock /disk/usr/bin/
 cp -r /packaging /disk/opt/
+[ ! -d /packages ] || cp -r /packages /disk/opt/
 cp /line /disk/usr/sbin/line
 cp /line.service /disk/etc/systemd/system/
 mkdir -p /disk/etc/systemd/system/multi-user.target.wants

@@ -90,11 +90,12 @@ pub(crate) fn hyperv(case: &Case<'_>) -> Check {
 
 /// `software-emulation`
 pub(crate) fn emulated(case: &Case<'_>) -> Check {
-    if case.hypervisor()?.kind != HypervisorKind::Tcg {
+    let hypervisor = case.hypervisor()?;
+    if hypervisor.kind != HypervisorKind::Tcg {
         return Outcome::fine("the CPU runs programs directly");
     }
     Finding::new(Severity::Warning, "Software emulates this machine's CPU (QEMU TCG)")
-        .evidence("hypervisor signature: TCGTCGTCGTCG")
+        .evidence(format!("hypervisor signature: {}", hypervisor.signature))
         .why(
             "QEMU translates every instruction, clock reads too: figures measured here do not hold \
              for a real machine, and timeouts expire early.",

@@ -1,4 +1,8 @@
 //! The virtual counter of arm64's generic timer.
+//!
+//! # Invariants
+//! 1. `getauxval` takes any number, and reads what the kernel gave the process.
+#![allow(unsafe_code)]
 
 use std::sync::LazyLock;
 
@@ -17,10 +21,14 @@ pub const CLOCKSOURCES: &[&str] = &["arch_sys_counter"];
 
 /// Of the second word of features in the auxiliary vector: CNTVCTSS_EL0 is
 /// there (arch/arm64/include/uapi/asm/hwcap.h, `HWCAP2_ECV`).
-const HWCAP2_ECV: usize = 1 << 19;
+const HWCAP2_ECV: libc::c_ulong = 1 << 19;
 
-static SELF_SYNCHRONISED: LazyLock<bool> =
-    LazyLock::new(|| rustix::param::linux_hwcap().1 & HWCAP2_ECV != 0);
+static SELF_SYNCHRONISED: LazyLock<bool> = LazyLock::new(|| {
+    // rustix asks through a weak symbol, which a static program lacks.
+    // SAFETY: invariant 1.
+    let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+    features & HWCAP2_ECV != 0
+});
 
 /// Whether the CPU has CNTVCTSS_EL0, whose read needs no ISB.
 pub fn is_self_ordered() -> bool {

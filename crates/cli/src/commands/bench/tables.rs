@@ -35,8 +35,9 @@ pub(super) fn render(report: &BenchReport, format: Format) -> String {
 fn costs(run: &Run) -> Table {
     let title = match &run.measurements.tsc_rate {
         Some(rate) => format!(
-            "Cost of a call under clocksource {} (TSC {:.3} MHz ± {} ppm)",
+            "Cost of a call under clocksource {} ({} {:.3} MHz ± {} ppm)",
             run.source(),
+            linux::counter::NAME,
             rate.hz / 1e6,
             three_digits(rate.bound_ppm)
         ),

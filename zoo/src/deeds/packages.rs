@@ -1,0 +1,96 @@
+//! Our own packages on a real systemd: installed, configured, upgraded, removed and
+//! purged. `cargo xtask release` made them; the upgrade is the same package by a
+//! later version.
+
+use crate::checks::Check;
+use crate::machine::Machine;
+
+use super::Place;
+use super::server::Server;
+
+const CONFIGURATION: &str = "/etc/parachron/parachrond.toml";
+
+/// A later version of each package, packed without a compression that takes long.
+const LATER: &str = "cd /tmp && for name in parachron parachrond; do \
+    rm -rf later && /usr/bin/dpkg-deb -R /opt/packages/${name}_*_amd64.deb later && \
+    sed -i 's/^Version: .*/&+1/' later/DEBIAN/control && \
+    /usr/bin/dpkg-deb -Znone -b later /tmp/${name}-later.deb || exit 1; done";
+
+/// All files that are named after us, but for what the machine brought along.
+const LEFT: &str = "find / -xdev -name '*parachron*' ! -path '/opt/*' ! -path '/tmp/*' \
+    ! -path '/proc/*' ! -path '/sys/*' ! -path '/var/log/*' ! -path '/run/systemd/*'; \
+    find /run -name '*parachron*' ! -path '/run/systemd/*'; \
+    getent passwd parachron; /usr/bin/dpkg -l 'parachron*' 2>/dev/null | grep -v '^un' | grep parachron; true";
+
+/// A mistake in our unit. systemd before 254 does not know two of its keys, and says
+/// so, as the unit does.
+fn is_fault(line: &str) -> bool {
+    line.contains("parachrond.service:") && !line.contains("Unknown key 'Restart")
+}
+
+pub(super) fn run(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let servers = Server::two(place.workshop)?;
+    let ntp: Vec<_> = servers.iter().map(|it| format!("\"10.0.2.2:{}\"", it.port)).collect();
+    // Those of the initramfs were put there past dpkg.
+    machine.execute("rm -f /usr/bin/parachron /usr/bin/parachrond")?;
+    let mut step =
+        |machine: &mut Machine, what: &str, line: &str, is_right: &dyn Fn(&str) -> bool| {
+            // busybox has a dpkg of its own, and looks for no other by name.
+            let line = format!("export PATH=/usr/sbin:/usr/bin; {line}");
+            let record = machine.line.run("packages", 90, &line)?;
+            let said = format!("{}{}", record.stdout, record.stderr).trim().to_owned();
+            let passed = record.status == 0 && is_right(&said);
+            checks.push(Check::new(format!("packages: {what}"), said, passed));
+            Ok::<(), String>(())
+        };
+    step(
+        machine,
+        "dpkg installs both",
+        "/usr/bin/dpkg -i /opt/packages/*_amd64.deb 2>&1",
+        &|_| true,
+    )?;
+    step(machine, "the doctor runs", "parachron doctor 2>&1 | head -n 1", &|said| {
+        said.starts_with("The clock ")
+    })?;
+    let known = "getent passwd parachron && systemd-analyze verify --man=no \
+                 parachrond.service 2>&1 && parachrond --check && man -w 1 2>/dev/null; \
+                 systemctl is-enabled parachrond; systemctl is-active parachrond; true";
+    step(machine, "user and unit are there, and nothing runs unasked", known, &|said| {
+        said.contains("/nologin")
+            && said.ends_with("disabled\ninactive")
+            && !said.lines().any(is_fault)
+    })?;
+    let start = format!(
+        "printf 'ntp = [{}]\\n' >>{CONFIGURATION} && systemctl enable --now parachrond 2>&1 && \
+         sleep 3 && systemctl is-active parachrond && parachron status | head -n 3",
+        ntp.join(", ")
+    );
+    step(machine, "configured, it runs", &start, &|said| said.contains("\nactive"))?;
+    step(machine, "a later version is made", LATER, &|_| true)?;
+    let upgrade = format!(
+        "before=$(sha256sum <{CONFIGURATION}); pid=$(systemctl show -p MainPID --value parachrond); \
+         /usr/bin/dpkg -i /tmp/*-later.deb </dev/null 2>&1 && \
+         [ \"$before\" = \"$(sha256sum <{CONFIGURATION})\" ] && echo kept && sleep 2 && \
+         systemctl is-active parachrond && \
+         [ \"$pid\" != \"$(systemctl show -p MainPID --value parachrond)\" ] && echo restarted"
+    );
+    step(
+        machine,
+        "upgraded: the configuration is kept, the daemon is the new one",
+        &upgrade,
+        &|said| said.contains("kept\nactive\nrestarted"),
+    )?;
+    let remove = format!(
+        "/usr/bin/dpkg -r parachrond parachron 2>&1; ls {CONFIGURATION} && [ ! -e /usr/bin/parachrond ] && \
+         ! systemctl is-active parachrond"
+    );
+    step(machine, "removed: it is stopped, the configuration stays", &remove, &|said| {
+        said.ends_with("inactive") || said.ends_with("unknown") || said.ends_with("failed")
+    })?;
+    step(machine, "dpkg purges both", "/usr/bin/dpkg -P parachrond parachron 2>&1", &|_| true)?;
+    step(machine, "purged: nothing is left", LEFT, &str::is_empty)
+}
