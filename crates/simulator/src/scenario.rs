@@ -38,7 +38,7 @@ pub struct Scenario {
     pub about: String,
     /// When it starts, s since 1970.
     #[serde(default = "start")]
-    pub start_s: Seconds2,
+    pub start_s: StartS,
     /// How many guests, unless the caller says.
     #[serde(default = "guests")]
     pub guests: u64,
@@ -81,14 +81,14 @@ pub struct Scenario {
 /// A time of day, s since 1970: 1980 to 2200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64")]
-pub struct Seconds2(pub u64);
+pub struct StartS(pub u64);
 
 /// Seconds between two requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64")]
 pub struct Poll(pub u64);
 
-impl TryFrom<u64> for Seconds2 {
+impl TryFrom<u64> for StartS {
     type Error = String;
 
     fn try_from(value: u64) -> Result<Self, String> {
@@ -112,9 +112,9 @@ impl TryFrom<u64> for Poll {
     }
 }
 
-const fn start() -> Seconds2 {
+const fn start() -> StartS {
     // 1 June 2026, noon.
-    Seconds2(1_780_315_200)
+    StartS(1_780_315_200)
 }
 
 const fn guests() -> u64 {
@@ -274,7 +274,8 @@ impl Default for Server {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// A clock that is off by no more is right, ms.
+    /// A clock that is off by no more is right, ms. The keeper leaves what lies
+    /// within twice the servers' bounds, of which half the way is part.
     pub right_ms: Millis,
     /// It is right again so long after a fault, s; not checked where that is left
     /// out.
@@ -287,7 +288,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { right_ms: Millis(5.0), recovery_s: None, error_s: None }
+        Self { right_ms: Millis(15.0), recovery_s: None, error_s: None }
     }
 }
 

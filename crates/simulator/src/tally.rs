@@ -135,6 +135,11 @@ impl<'f> Tally<'f> {
     /// The guest goes on: from here on it may be right again.
     pub(crate) fn goes_on(&mut self, world: &World) {
         self.fault_at_ns = Some(world.now_ns);
+        // While it was away it had no time to be wrong.
+        while self.band < BANDS && self.band_ns < world.now_ns {
+            self.band += 1;
+            self.band_ns = band_ns(self.band, self.span_ns);
+        }
     }
 
     /// Whether it is right again.

@@ -98,6 +98,21 @@ fn the_keeper_puts_all_right_again() {
     }
 }
 
+/// A lone server that spreads a leap second is up to half a second off, and no
+/// bound says so: what the checks are for.
+#[test]
+fn a_bound_that_does_not_hold_is_found() {
+    let mut scenario = built_in("leap-second");
+    scenario.servers.truncate(1);
+    scenario.servers[0].smears = true;
+    let fleet = fleet(&scenario, Corrector::Keeper, 3);
+    let promises: Vec<Promise> =
+        fleet.broken().filter_map(|it| it.violation).map(|it| it.promise).collect();
+    assert_eq!(promises.len(), 3);
+    let told = |it: &Promise| matches!(it, Promise::StatedBound | Promise::NeverWorse);
+    assert!(promises.iter().all(told), "{promises:?}");
+}
+
 /// 22.5 ms a second, as 1.02299 says.
 #[test]
 fn a_wrong_frequency_is_what_it_is() {

@@ -22,6 +22,7 @@ const OUTPUTS: &[(&str, &[&str])] = &[
     ("watch", &["watch", "--duration", "300ms", "--format", "json"]),
     ("lab", &["lab", "conformance", "--in-process", "--format", "json"]),
     ("lab", &["lab", "drift", "--in-process", "--duration", "2s", "--format", "json"]),
+    ("simulate", &["simulate", "compare-keepers", "--guests", "5", "--format", "json"]),
 ];
 
 /// Asserts that the program names it as well.
@@ -83,7 +84,8 @@ pub(crate) fn keeps_to(program: &Program, name: &str, documents: &str) {
 
 /// Named by the help, so that a reader finds it.
 fn schemas_are_named(program: &Program) {
-    let commands = ["doctor", "bench", "capture", "clocks", "drift", "watch", "keep", "lab"];
+    let commands =
+        ["doctor", "bench", "capture", "clocks", "drift", "watch", "keep", "lab", "simulate"];
     let listed = program.run(&["schema", "--help"]).out;
     for command in commands {
         assert!(schema(program, command).is_object(), "{command}");

@@ -180,12 +180,16 @@ fn told(
     let (across, upright) =
         (across(canvas, span_ns, top)?, upright(canvas, most_s.max(LEAST_S * 10.0), top)?);
     let x = |look: &Look| across.px(look.at_ns as f64 / 3.6e12);
-    let mut line: Vec<(i32, i32)> = looks
-        .iter()
-        .map(|look| (x(look), upright.px((look.error_ns.abs() as f64 / 1e9).max(LEAST_S))))
-        .collect();
-    line.dedup();
-    canvas.line(&line, colour(1), 2)?;
+    // A line up to each event, as a guest that is away has no clock.
+    for lived in looks.split_inclusive(|look| look.happens.is_some()) {
+        let at = |look: &Look| {
+            let size_s = look.error_ns.abs() as f64 / 1e9;
+            (x(look), upright.px(size_s.max(LEAST_S)))
+        };
+        let mut line: Vec<(i32, i32)> = lived.iter().map(at).collect();
+        line.dedup();
+        canvas.line(&line, colour(1), 2)?;
+    }
     let mut free = LEFT;
     for look in looks.iter().filter(|look| look.happens.is_some()) {
         let at = x(look);
