@@ -18,6 +18,7 @@ mod lab_command;
 mod lab_hostile;
 mod lab_order;
 mod lab_time;
+mod latency;
 mod outputs;
 mod trees;
 mod vmclock;
@@ -45,6 +46,7 @@ fn main() {
         lab_order::CASES,
         lab_time::CASES,
         lab_command::CASES,
+        latency::CASES,
         outputs::CASES,
         trees::CASES,
         vmclock::CASES,
