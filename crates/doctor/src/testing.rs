@@ -2,8 +2,6 @@
 
 mod rule_text;
 
-use std::collections::BTreeMap;
-
 use facts::Facts;
 use facts::clocksource::Clocksources;
 use facts::cpu::{Cpu, Hypervisor, HypervisorKind, KvmFeatures, TscFlags};
@@ -219,22 +217,16 @@ pub(crate) fn kvm_features(eax: u32) -> KvmFeatures {
 }
 
 fn kernel() -> Kernel {
-    let configuration = [
-        "PARAVIRT",
-        "PARAVIRT_CLOCK",
-        "KVM_GUEST",
-        "PTP_1588_CLOCK_KVM",
-        "NO_HZ",
-        "HIGH_RES_TIMERS",
-    ];
+    let configuration =
+        words("PARAVIRT PARAVIRT_CLOCK KVM_GUEST PTP_1588_CLOCK_KVM NO_HZ HIGH_RES_TIMERS");
     Kernel {
         release: Fact::Known("6.1.0-18-amd64".into()),
         // 1 February 2024, and a boot a year later.
         built_s: Fact::Known(1_706_745_600),
         command_line: Fact::Known(words("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro quiet")),
-        configuration: Fact::Known(BTreeMap::from(
-            configuration.map(|option| (option.to_owned(), "y".to_owned())),
-        )),
+        configuration: Fact::Known(
+            configuration.into_iter().map(|option| (option, "y".to_owned())).collect(),
+        ),
         log: Fact::Known(vec![
             LogLine {
                 at_s: Some(0.000_070),

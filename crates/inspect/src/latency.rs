@@ -4,7 +4,7 @@
 //! | figure | how | CPU it takes |
 //! | --- | --- | --- |
 //! | timer wake-ups | absolute sleeps 1 ms apart, in turns with the CPU kept awake and with the inherited slack | the awake turns: one CPU |
-//! | wake-up across CPUs | an eventfd, written 5000 times a second at most | little |
+//! | wake-up across CPUs | an eventfd, written 2000 times a second at most | little |
 //! | IPI | membarrier against a spinning thread | two CPUs |
 //! | exit | CPUID | one CPU |
 //! | gaps | a loop on one CPU after the other that reads the TSC | one CPU |

@@ -22,6 +22,7 @@ mod lab_hostile;
 mod lab_order;
 #[cfg(target_arch = "x86_64")]
 mod lab_time;
+mod latency;
 mod outputs;
 mod tell;
 mod trees;
@@ -54,6 +55,7 @@ fn main() {
         lab_time::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_command::CASES,
+        latency::CASES,
         outputs::CASES,
         tell::CASES,
         trees::CASES,

@@ -15,7 +15,7 @@ use super::counters::{Counters, Stops};
 use super::{Run, is_tail, now_ns, since_ns};
 
 /// Time between two wake-ups, ns: the sleeper is asleep, and its CPU idle.
-const INTERVAL_NS: u64 = 200_000;
+const INTERVAL_NS: u64 = 500_000;
 
 /// How near two CPUs are, as this machine is told.
 pub(super) fn relation(from: u32, to: u32) -> CpuPair {
