@@ -11,6 +11,7 @@ mod intervals;
 mod keep;
 mod leap;
 mod migration;
+pub(crate) mod order;
 mod pauses;
 mod server;
 mod service;
@@ -105,6 +106,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::ServiceBesideChronyd => service::beside_chronyd(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
+            Deed::TscOrder => order::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,
         }
     }

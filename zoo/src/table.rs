@@ -229,6 +229,8 @@ pub(crate) enum Deed {
     Snapshot,
     /// Suspend to RAM, and wake up.
     Suspend,
+    /// What the doctor says of the CPUs' TSCs, beside a witness.
+    TscOrder,
     /// Random programs of adjtimex, held against the model of a kernel.
     Timex,
 }

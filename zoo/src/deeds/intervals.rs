@@ -40,6 +40,9 @@ pub(super) fn run(
         machine.execute("echo hpet >$CLOCKSOURCE")?;
     }
     let (_servers, references) = references(place, machine)?;
+    if references.is_empty() {
+        return Err("neither a network nor a PTP clock to compare with".to_owned());
+    }
     let reports = reports(machine, &references)?;
     for clock in CLOCKS {
         for reference in &references {

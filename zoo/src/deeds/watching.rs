@@ -134,6 +134,7 @@ pub(super) fn calm(
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
     let line = "parachron watch --duration 10m --format json";
+    let source = machine.execute("cat $CLOCKSOURCE")?;
     let is_over = AtomicBool::new(false);
     let (record, stood_s) = thread::scope(|scope| {
         let stood_s = scope.spawn(|| longest_stall_s(&is_over));
@@ -145,7 +146,12 @@ pub(super) fn calm(
     let minutes = (record.ended_s - record.started_s) / 60.0;
     let complete = record.stdout.contains("\"summary\"") && minutes > 9.8;
     let minutes = complete.then_some(minutes);
-    checks.push(judge_calm(&truth.may_tell, minutes, stood_s, &parse(&record.stdout)));
+    let mut may_tell = truth.may_tell.clone();
+    // The kernel gives its TSC up on a busy system.
+    if machine.execute("cat $CLOCKSOURCE")? != source {
+        may_tell.push("source-switched".to_owned());
+    }
+    checks.push(judge_calm(&may_tell, minutes, stood_s, &parse(&record.stdout)));
     Ok(())
 }
 
