@@ -13,6 +13,7 @@ mod leap;
 mod migration;
 pub(crate) mod order;
 mod pauses;
+mod scale;
 mod server;
 mod service;
 mod snapshot;
@@ -102,6 +103,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Phc => keep::by_phc(machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Scale => scale::run(place, machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
             Deed::ServiceBesideChronyd => service::beside_chronyd(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
