@@ -11,8 +11,10 @@ mod intervals;
 mod keep;
 mod leap;
 mod migration;
+pub(crate) mod order;
 mod packages;
 mod pauses;
+mod scale;
 mod server;
 mod service;
 mod snapshot;
@@ -104,6 +106,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Packages => packages::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Scale => scale::run(place, machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
             Deed::ServiceBesideChronyd => beside::run(place, machine, &beside::CHRONYD, done)?,
             Deed::ServiceBesideTimesyncd => beside::run(place, machine, &beside::TIMESYNCD, done)?,
@@ -116,6 +119,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::KeepByPtp => stops::by_ptp(place, machine, done)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
+            Deed::TscOrder => order::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,
         }
     }

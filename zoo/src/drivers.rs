@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::base::Workshop;
+use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::Kernel;
 use crate::{systems, tools};
@@ -14,8 +15,22 @@ use crate::{systems, tools};
 const BUILD: &str = "mount -t proc proc \"$0/proc\" && \
     exec chroot \"$0\" make -s -C /usr/src/linux-headers-\"$1\" M=/drivers/\"$2\" modules";
 
+/// Modules of a kernel and those they need, drivers among them, in the order to
+/// load them.
+pub(crate) fn modules(
+    workshop: &Workshop,
+    kernel: &Kernel,
+    names: &[&str],
+) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    let mut all = Modules::below(&kernel.modules);
+    for name in names.iter().filter(|name| workshop.table.drivers.contains_key(**name)) {
+        all.add(name, module(workshop, name, kernel)?);
+    }
+    Ok(all.with_dependencies(names)?)
+}
+
 /// The module of a driver for a kernel, built when it is not in the cache.
-pub(crate) fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, Failure> {
+fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result<PathBuf, Failure> {
     let driver = workshop.table.drivers.get(name);
     let driver = driver.ok_or_else(|| format!("zoo/machines.toml has no driver {name}"))?;
     let version = kernel.modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -35,13 +50,19 @@ pub(crate) fn module(workshop: &Workshop, name: &str, kernel: &Kernel) -> Result
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(cannot)?;
     let needs = |why| Unavailable::new(why, "run as root, with xz-utils and room on the disk");
-    let depth = driver.folder.split('/').count();
-    let mut extract = Command::new("tar");
-    extract
-        .args(["-xJf", &tree.join(&driver.archive).display().to_string(), "-C"])
-        .arg(&folder)
-        .args([format!("--strip-components={depth}"), driver.folder.clone()]);
-    tools::output_of(&mut extract).map_err(needs)?;
+    if driver.archive.is_empty() {
+        let source = format!("{name}.c");
+        let ours = tools::root().join("zoo/src/base").join(&source);
+        fs::copy(ours, folder.join(source)).map_err(cannot)?;
+    } else {
+        let depth = driver.folder.split('/').count();
+        let mut extract = Command::new("tar");
+        extract
+            .args(["-xJf", &tree.join(&driver.archive).display().to_string(), "-C"])
+            .arg(&folder)
+            .args([format!("--strip-components={depth}"), driver.folder.clone()]);
+        tools::output_of(&mut extract).map_err(needs)?;
+    }
     fs::write(folder.join("Makefile"), &driver.makefile).map_err(cannot)?;
     // The mount is gone with its namespace.
     let mut build = Command::new("unshare");

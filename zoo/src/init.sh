@@ -34,8 +34,13 @@ record() {
     ended=$(uptime_s)
     # Packed: a serial line passes some 30 kB a second.
     cat /tmp/stdout /tmp/stderr | gzip >/tmp/packed
-    echo "@record $name $status $started $ended" \
-        "$(wc -c </tmp/stdout) $(wc -c </tmp/stderr) $(wc -c </tmp/packed)"
+    heading="@record $name $status $started $ended $(wc -c </tmp/stdout) $(wc -c </tmp/stderr)"
+    show
+}
+
+# Sends the last record.
+show() {
+    echo "$heading $(wc -c </tmp/packed)"
     cat /tmp/packed
     echo
 }
@@ -82,6 +87,11 @@ while read -r number length line; do
     [ -n "$number" ] || continue
     if [ "${#line}" != "$length" ]; then
         record again 10 true
+        continue
+    fi
+    # An emulated serial port drops what its reader does not take in time.
+    if [ "$line" = resend ]; then
+        show
         continue
     fi
     # Sent again, for the rest of a line that was none of its own.

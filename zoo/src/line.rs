@@ -25,7 +25,13 @@ const TAIL: usize = 3000;
 /// What a machine answers to a command that did not arrive whole.
 const AGAIN: &str = "again";
 
-/// How often a command is sent, at most.
+/// Asks for the last record again: a part of it did not arrive.
+const RESEND: &str = "\n0 6 resend\n";
+
+/// A record that has begun and comes no further for so long lacks a part.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How often a command is sent, or its record asked for, at most.
 const SENT: u32 = 5;
 
 /// The next command's. A machine that was migrated has a new line, and knows
@@ -43,13 +49,21 @@ pub(crate) struct Line {
     tail: Vec<u8>,
     /// The last command, and how often it was sent.
     sent: (u32, String, u32),
+    /// How long a record may rest.
+    silence: Duration,
 }
 
 impl Line {
     /// Over a stream; what comes is also written to a file.
     pub(crate) fn over(stream: UnixStream, log: &Path) -> Result<Self, String> {
         let log = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
-        Ok(Self { wire: stream.into(), log, tail: Vec::new(), sent: (0, String::new(), 0) })
+        Ok(Self {
+            wire: stream.into(),
+            log,
+            tail: Vec::new(),
+            sent: (0, String::new(), 0),
+            silence: SILENCE,
+        })
     }
 
     /// Waits until the machine accepts commands.
@@ -81,9 +95,15 @@ impl Line {
     /// The next record, which must have this name.
     pub(crate) fn record(&mut self, name: &str, limit: Duration) -> Result<Record, String> {
         let start = Instant::now();
+        let mut asked = 0;
         loop {
             if let Some((record, end)) = records::first(&self.wire.received) {
                 self.wire.received.drain(..end);
+                if record.is_damaged && asked < SENT {
+                    asked += 1;
+                    self.wire.send(name, RESEND)?;
+                    continue;
+                }
                 if record.name == name {
                     return Ok(record);
                 }
@@ -96,7 +116,17 @@ impl Line {
             if self.tail.windows(PANIC.len()).any(|window| window == PANIC) {
                 return Err("the kernel panicked".to_owned());
             }
-            let received = self.receive(name, start, limit);
+            let has_begun = records::has_begun(&self.wire.received);
+            let (from, wait) =
+                if has_begun { (Instant::now(), self.silence) } else { (start, limit) };
+            let received = self.receive(name, from, wait);
+            let is_silent = received.as_ref().is_err_and(|why| !why.contains(CLOSED));
+            if has_begun && is_silent && asked < SENT {
+                asked += 1;
+                self.wire.received.clear();
+                self.wire.send(name, RESEND)?;
+                continue;
+            }
             received.map_err(|why| why.split(", only").next().unwrap_or_default().to_owned())?;
         }
     }
@@ -167,6 +197,26 @@ mod tests {
         let (twice, number) = (sent.len() / 2, line.sent.0);
         assert_eq!(sent[..twice], format!("\n{number} 15 date 5 date +%s\n"));
         assert_eq!(sent[..twice], sent[twice..]);
+    }
+
+    #[test]
+    fn a_record_that_lost_a_byte_is_asked_for_again() {
+        let whole = records::sent("date 0 1.00 1.01", "now\n", "");
+        let changed = |at: usize| [&whole[..at], &[whole[at] ^ 1], &whole[at + 1..]].concat();
+        let cut = |at: usize| [&whole[..at], &whole[at + 1..]].concat();
+        for damaged in [changed(whole.len() - 6), cut(whole.len() - 6)] {
+            let (mut line, mut theirs) = pair();
+            line.silence = Duration::from_millis(50);
+            theirs.write_all(&damaged).unwrap();
+            let guest = std::thread::spawn(move || {
+                let mut asked = [0; RESEND.len()];
+                std::io::Read::read_exact(&mut theirs, &mut asked).unwrap();
+                theirs.write_all(&records::sent("date 0 1.00 1.01", "now\n", "")).unwrap();
+                (String::from_utf8_lossy(&asked).into_owned(), theirs)
+            });
+            assert_eq!(line.record("date", GRACE).unwrap().stdout, "now\n");
+            assert_eq!(guest.join().unwrap().0, RESEND);
+        }
     }
 
     #[test]

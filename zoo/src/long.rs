@@ -41,9 +41,12 @@ pub(crate) fn run(
         }
     });
     if args.record {
-        let rows = workshop.table.rows.iter();
-        let latest: Vec<Visit> = rows.filter_map(|row| visit::latest(row, folder)).collect();
-        write(PAGE, report::long_page(&setting(&latest), &latest))?;
+        let rows = workshop.table.rows.iter().filter(|row| row.has_truth());
+        let latest: Vec<Visit> =
+            rows.clone().filter_map(|row| visit::latest(row, folder)).collect();
+        let missing = rows.filter(|row| latest.iter().all(|visit| visit.row != row.name));
+        let missing: Vec<&str> = missing.map(|row| row.name.as_str()).collect();
+        write(PAGE, report::long_page(&setting(&latest), &latest, &missing))?;
     }
     visits.into_inner().map_err(|error| error.to_string())
 }

@@ -89,6 +89,15 @@ impl Machine {
         Err(format!("{line}: exit code {status}: {}{}", stdout.trim(), stderr.trim()))
     }
 
+    /// The process of its hypervisor: what the guard runs.
+    pub(crate) fn hypervisor(&self) -> Result<u32, String> {
+        let guard = self.guard.id();
+        let children = fs::read_to_string(format!("/proc/{guard}/task/{guard}/children"));
+        let children = children.map_err(|error| format!("the guard's children: {error}"))?;
+        let first = children.split(' ').next().and_then(|id| id.parse().ok());
+        first.ok_or_else(|| "the hypervisor has ended".to_owned())
+    }
+
     /// Stops it for a while, and lets it run again.
     pub(crate) fn pause(&mut self, pause: Duration) -> Result<(), String> {
         let qmp = self.qmp.as_mut().ok_or("a pause needs QMP")?;

@@ -34,6 +34,16 @@ pub(crate) struct Record {
     pub(crate) stdout: String,
     /// Its errors.
     pub(crate) stderr: String,
+    /// Its output did not arrive as it was sent.
+    pub(crate) is_damaged: bool,
+}
+
+/// Whether a record has begun, and is not complete.
+pub(crate) fn has_begun(bytes: &[u8]) -> bool {
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let ended = lines.filter(|line| line.ends_with(b"\n") && line.starts_with(HEADING.as_bytes()));
+    let mut lines = ended.map(|line| String::from_utf8_lossy(line).into_owned());
+    first(bytes).is_none() && lines.any(|line| parse_heading(line.trim_end()).is_some())
 }
 
 /// The first complete record among whatever else there is, and where the rest
@@ -56,11 +66,13 @@ fn record(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     let end = (line_end + 1).checked_add(packed_bytes)?;
     // One more: the line feed behind the record.
     let packed = rest.get(line_end + 1..end).filter(|_| rest.len() > end)?;
-    let (stdout, stderr) = match unpacked(packed, stdout_bytes, stderr_bytes) {
-        Ok(both) => both,
-        Err(why) => (String::new(), format!("its output is damaged: {why}")),
-    };
-    (record.stdout, record.stderr) = (stdout, stderr);
+    match unpacked(packed, stdout_bytes, stderr_bytes) {
+        Ok(both) => (record.stdout, record.stderr) = both,
+        Err(why) => {
+            record.is_damaged = true;
+            record.stderr = format!("its output is damaged: {why}");
+        }
+    }
     Some((record, at + end + 1))
 }
 
@@ -90,6 +102,7 @@ fn parse_heading(line: &str) -> Option<(Record, [usize; 3])> {
         ended_s: words.next()?.parse().ok()?,
         stdout: String::new(),
         stderr: String::new(),
+        is_damaged: false,
     };
     let mut lengths = [0; 3];
     for length in &mut lengths {
@@ -161,6 +174,8 @@ mod tests {
         assert!(all(b"@record a 0 1 2 1 1 18446744073709551615\nabc").is_empty());
         assert!(all(b"").is_empty());
         let damaged = &all(b"@record a 0 1 2 3 4 5\n12345\n")[0];
-        assert!(damaged.stderr.contains("damaged"), "{damaged:?}");
+        assert!(damaged.is_damaged && damaged.stderr.contains("damaged"), "{damaged:?}");
+        assert!(has_begun(b"x\n@record a 0 1 2 3 4 5\n123"));
+        assert!(!has_begun(b"@record a 0 1 2 3 4 5\n12345\n") && !has_begun(b"@record a 0 1"));
     }
 }

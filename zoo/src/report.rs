@@ -67,7 +67,7 @@ pub(crate) fn keep_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
 }
 
 /// docs/validation/long.md: what came of the long runs.
-pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit]) -> String {
+pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit], missing: &[&str]) -> String {
     let mut text = String::from("# Long runs in real machines\n\n");
     paragraph(
         &mut text,
@@ -94,10 +94,11 @@ pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit]) -> String 
         }
     }
     failures(&mut text, visits);
-    skipped(&mut text, visits, &[]);
+    skipped(&mut text, visits, missing);
     text
 }
 
+/// Name and content of each line.
 fn setting_table(text: &mut String, setting: &[(&str, String)]) {
     text.push_str("\n| | |\n| --- | --- |\n");
     for (name, content) in setting {

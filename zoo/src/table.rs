@@ -69,8 +69,11 @@ pub(crate) struct Hypervisor {
 pub(crate) struct Driver {
     /// The system that has the kernel's headers and source, and a compiler.
     pub(crate) system: String,
-    /// The source in its tree, and the driver's folder in that.
+    /// The source in its tree, and the driver's folder in that; without one the
+    /// driver is ours, a file of its name in `zoo/src/base`.
+    #[serde(default)]
     pub(crate) archive: String,
+    #[serde(default)]
     pub(crate) folder: String,
     /// What is built of the folder.
     pub(crate) makefile: String,
@@ -172,6 +175,9 @@ pub(crate) struct Below {
     /// Its parameters.
     #[serde(default)]
     pub(crate) append: String,
+    /// Modules of a host with KVM beyond those it needs for that.
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
 }
 
 /// What runs a machine; one file each below `zoo/src/base`.
@@ -231,6 +237,8 @@ pub(crate) enum Deed {
     KeepRtcAlone,
     /// The kernel inserts a leap second.
     LeapSecond,
+    /// The host's CPU changes its frequency.
+    Scale,
     /// `parachrond` as a service of the machine's systemd.
     Service,
     /// The same beside a chronyd that follows a server.
@@ -256,6 +264,8 @@ pub(crate) enum Deed {
     Snapshot,
     /// Suspend to RAM, and wake up.
     Suspend,
+    /// What the doctor says of the CPUs' TSCs, beside a witness.
+    TscOrder,
     /// Random programs of adjtimex, held against the model of a kernel.
     Timex,
 }

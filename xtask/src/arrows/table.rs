@@ -93,6 +93,6 @@ pub(super) const CRATES: &[Row] = &[
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),
     top(ROOF, "fuzz", Uses::AllBelowBut(&[])),
-    top(ROOF, "zoo", Uses::Only(&["timekeeper"])),
+    top(ROOF, "zoo", Uses::Only(&["pvclock", "timekeeper"])),
     top(ROOF, "xtask", Uses::Only(&[])),
 ];

@@ -8,7 +8,6 @@ use std::process::Command;
 use super::Workshop;
 use crate::initramfs;
 use crate::machine::Start;
-use crate::modules::Modules;
 use crate::outcome::{Failure, Unavailable};
 use crate::packages::Kernel;
 use crate::table::{LAB_IMAGE, Row};
@@ -162,13 +161,7 @@ pub(super) fn initrd(
     let names: Vec<&str> = modules.iter().map(String::as_str).collect();
     let modules = match names.as_slice() {
         [] => Vec::new(),
-        names => {
-            let mut all = Modules::below(&kernel.modules);
-            for name in names.iter().filter(|name| workshop.table.drivers.contains_key(**name)) {
-                all.add(name, drivers::module(workshop, name, kernel)?);
-            }
-            all.with_dependencies(names)?
-        }
+        names => drivers::modules(workshop, kernel, names)?,
     };
     let file = folder.join("initrd");
     let dynamic = row.programs.iter().filter_map(|name| tools::find_program(name));

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::Workshop;
 use super::emulated::{self, Boot};
+use crate::drivers;
 use crate::initramfs;
 use crate::machine::Start;
-use crate::modules::Modules;
 use crate::outcome::Failure;
 use crate::table::{Below, Row};
 
@@ -18,14 +18,16 @@ const INIT: &[u8] = include_bytes!("kvm.sh");
 /// Where the host has what its machine needs.
 const MACHINE: &str = "machine";
 
-/// The host's memory, its console, the line and the protocol of its QEMU, and
-/// its modules. The line is a virtio port in the host and in the machine, which
+/// The host's memory, its console, the line, the protocol of its QEMU, a shell
+/// of its own, and its modules. The line is a virtio port in the host and in the machine, which
 /// passes a buffer at once: a serial port would cost some exits for each byte,
 /// emulated each.
 const HOST: &str = "-machine q35 -m 3G -serial file:{folder}/console.log -device virtio-serial-pci \
     -device virtserialport,chardev=line \
     -chardev socket,id=qmp-inside,path={folder}/qmp-inside,server=on,wait=off \
-    -device virtserialport,chardev=qmp-inside";
+    -device virtserialport,chardev=qmp-inside \
+    -chardev socket,id=shell,path={folder}/shell,server=on,wait=off \
+    -device virtserialport,chardev=shell";
 const HOST_MODULES: [&str; 3] = ["virtio_pci", "virtio_console", "kvm-amd"];
 
 /// The host's parameters. Emulation on a busy machine is late for the check
@@ -77,7 +79,9 @@ fn host(
     folder: &Path,
 ) -> Result<Boot, Failure> {
     let kernel = workshop.kernel(&below.program)?;
-    let modules = Modules::below(&kernel.modules).with_dependencies(&HOST_MODULES)?;
+    let more = below.modules.iter().map(String::as_str);
+    let names: Vec<&str> = HOST_MODULES.into_iter().chain(more).collect();
+    let modules = drivers::modules(workshop, &kernel, &names)?;
     let busybox = read(&workshop.busybox(false)?)?;
     let archive = initramfs::archive(INIT, &[("busybox", busybox)], files, &modules);
     let file = folder.join("host-initrd");

@@ -1,22 +1,26 @@
-//! Prints and changes the clock of a disposable guest: `cargo xtask machines`
-//! runs this program in its guests. It changes a clock only if the kernel's
+//! Prints and changes the clock of a disposable guest, and sees whether two
+//! CPUs' TSCs are in order: `cargo xtask machines` runs this program in its
+//! guests. It changes a clock only if the kernel's
 //! command line marks the machine as disposable.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use clock_steering::unix::{Error, UnixClock};
 use clock_steering::{Clock, LeapIndicator, TimeOffset};
+use pvclock::counter::{Counter as _, Tsc};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
-const USAGE: &str =
-    "usage: print INTERVAL_MS | step SECONDS | frequency PPM | leap insert|delete|none";
+const USAGE: &str = "usage: print INTERVAL_MS | tsc-order | step SECONDS | frequency PPM | \
+    leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -38,6 +42,10 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["print", interval_ms] => {
             let interval_ms = interval_ms.parse().map_err(|error| format!("{error}; {USAGE}"))?;
             print(Duration::from_millis(interval_ms)).map_err(|error| error.to_string())
+        }
+        ["tsc-order"] => {
+            println!("{}", tsc_order([0, 1], Duration::from_secs(1)));
+            Ok(())
         }
         ["step", seconds] => {
             let by = offset(number(seconds)?);
@@ -72,6 +80,36 @@ fn print(interval: Duration) -> io::Result<()> {
         out.flush()?;
         sleep(interval);
     }
+}
+
+/// By how many cycles a reading of the TSC is at most behind one that was made
+/// before it on the other CPU: both read in turns for a while. Written apart from
+/// what it is a witness of (`crates/inspect/src/measure/cross_cpu.rs`).
+fn tsc_order(cpus: [usize; 2], how_long: Duration) -> u64 {
+    let latest = AtomicU64::new(0);
+    let start = Instant::now();
+    let read = |cpu: usize| {
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        let mut behind = 0;
+        // Not moved there: no witness.
+        if sched_setaffinity(None, &only).is_err() {
+            return behind;
+        }
+        while start.elapsed() < how_long {
+            for _ in 0..1000 {
+                let before = latest.load(Ordering::SeqCst);
+                let now = Tsc.read_ordered();
+                behind = behind.max(before.saturating_sub(now));
+                latest.fetch_max(now, Ordering::SeqCst);
+            }
+        }
+        behind
+    };
+    thread::scope(|scope| {
+        let both = cpus.map(|cpu| scope.spawn(move || read(cpu)));
+        both.into_iter().filter_map(|one| one.join().ok()).max().unwrap_or(0)
+    })
 }
 
 /// The nanoseconds count up from the second below, as in adjtimex(2).

@@ -127,7 +127,10 @@ pub(super) fn rate(
     reference: &str,
 ) -> Result<(f64, f64, f64), String> {
     let mut pairs = list(&report["pairs"]).iter();
-    let pair = pairs.find(|pair| pair["clock"] == clock && pair["reference"] == reference);
+    // A host's PTP clock has its own kind in the report: `kvm /dev/ptp0`.
+    let at = |name: &str| name.split_once(' ').map(|(_, at)| at.to_owned());
+    let is_it = |pair: &&Value| pair["reference"].as_str().and_then(at) == at(reference);
+    let pair = pairs.find(|pair| pair["clock"] == clock && is_it(pair));
     let pair = pair.ok_or_else(|| format!("no {clock} against {reference}"))?;
     let number = |path: &str| pair.pointer(path).and_then(Value::as_f64);
     let frequency = "/drift/frequency";
@@ -157,6 +160,9 @@ mod tests {
         assert!(passed("ntp a", (-10.0, 9.0)), "the truth is known to 9 ppm");
         assert!(!passed("ntp a", (-50.0, 0.1)));
         assert!(!passed("ntp b", (0.0, 0.1)), "no such reference");
+        let phc = report.to_string().replace("ntp a", "kvm /dev/ptp0");
+        let phc = serde_json::from_str(&phc).unwrap();
+        assert_eq!(rate(&phc, "raw", "phc /dev/ptp0"), Ok((1.0, -2.0, 4.0)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use facts::cpu::HypervisorKind;
 use facts::kernel::LogEvent;
 use instruments::figures;
+use instruments::measurements::Measurements;
 
 use crate::case::trust::{
     NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, page_hz, rate_error_ppm,
@@ -255,34 +256,22 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     }
     // An ordered read takes some 20 ns: a program cannot see less than this.
     const VISIBLE_NS: f64 = 100.0;
-    // A wider bound shows nothing of what programs see.
-    const USEFUL_NS: f64 = 1000.0;
     let disagreeing: Vec<_> = measured
         .skews
         .iter()
         .filter(|skew| skew.offset_ns.abs() - skew.bound_ns > VISIBLE_NS)
         .collect();
-    let Some(worst) =
-        disagreeing.iter().max_by(|a, b| a.offset_ns.abs().total_cmp(&b.offset_ns.abs()))
-    else {
-        if measured.skews.is_empty() {
-            return Err(Skipped::CouldNot("no pair of CPUs was compared".to_owned()));
-        }
-        let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
-        if bound > USEFUL_NS {
-            return Err(Skipped::CouldNot(format!(
-                "the offsets are known to ±{} only: the machine is busy, or each counter read is slow",
-                figures::time(bound)
-            )));
-        }
-        return Outcome::fine(format!(
-            "{} compared: no offset beyond the bound, ±{}",
-            text::count(measured.skews.len(), "pair of CPUs", "pairs of CPUs"),
-            figures::time(bound)
-        ));
-    };
     let counter = case.counter();
     let in_use = matches!(case.current(), Ok("tsc" | "arch_sys_counter"));
+    // An offset that changes shows in the order alone; under tsc clock-order has it.
+    let backward = measured.order.iter().find(|order| {
+        order.clock.starts_with("TSC") && order.largest_backward_ns > VISIBLE_NS && !in_use
+    });
+    let offsets = disagreeing.iter().map(|skew| skew.offset_ns.abs());
+    let worst_ns = offsets.chain(backward.map(|order| order.largest_backward_ns));
+    let Some(worst_ns) = worst_ns.max_by(f64::total_cmp) else {
+        return no_difference(measured);
+    };
     // Each vCPU has a page with its own TSC's values.
     let corrected = case.current() == Ok("kvm-clock") && !crate::rules::kvm::is_stable(case);
     let severity = match (in_use, corrected) {
@@ -292,8 +281,17 @@ pub(crate) fn across_cpus(case: &Case<'_>) -> Check {
     };
     let mut finding = Finding::new(
         severity,
-        format!("The CPUs' {counter}s disagree by up to {}", figures::time(worst.offset_ns.abs())),
+        format!("The CPUs' {counter}s disagree by up to {}", figures::time(worst_ns)),
     );
+    if let Some(order) = backward {
+        finding = finding.evidence(format!(
+            "{}: {} of {} readings were below the previous one, by up to {}",
+            order.clock,
+            order.backward,
+            order.readings,
+            figures::time(order.largest_backward_ns)
+        ));
+    }
     for skew in disagreeing.iter().take(4) {
         finding = finding.evidence(format!(
             "{counter} of CPU {} minus CPU {}: {} ± {} ({} round trips)",
@@ -329,6 +327,27 @@ fn one_offset(case: &Case<'_>) -> &'static str {
     } else {
         "Update the firmware; do not force tsc meanwhile."
     }
+}
+
+/// What the rule says where no two disagree.
+fn no_difference(measured: &Measurements) -> Check {
+    // A wider bound shows nothing of what programs see.
+    const USEFUL_NS: f64 = 1000.0;
+    if measured.skews.is_empty() {
+        return Err(Skipped::CouldNot("no pair of CPUs was compared".to_owned()));
+    }
+    let bound = measured.skews.iter().map(|skew| skew.bound_ns).fold(0.0, f64::max);
+    if bound > USEFUL_NS {
+        return Err(Skipped::CouldNot(format!(
+            "the offsets are known to ±{} only: the machine is busy, or each counter read is slow",
+            figures::time(bound)
+        )));
+    }
+    Outcome::fine(format!(
+        "{} compared: no offset beyond the bound, ±{}",
+        text::count(measured.skews.len(), "pair of CPUs", "pairs of CPUs"),
+        figures::time(bound)
+    ))
 }
 
 /// `tsc-firmware`

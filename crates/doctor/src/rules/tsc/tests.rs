@@ -159,6 +159,23 @@ fn offsets_that_kvm_clock_allows_for_are_a_note() {
     fine(&facts, Some(&measured), "clock-order");
 }
 
+/// Linux 6.1's KVM on hpet sets a vCPU's TSC each time that it runs: no offset lasts,
+/// and a witness saw readings 9 to 85 µs below earlier ones.
+#[test]
+fn a_tsc_that_goes_backward_is_told_where_no_offset_is_known() {
+    let mut measured = measured("kvm-clock", 805.0, 1000);
+    measured.skews[0].bound_ns = 1.67e6;
+    measured.order[0].clock = "TSC across CPUs".into();
+    (measured.order[0].backward, measured.order[0].largest_backward_ns) = (7, 9_300.0);
+    let mut facts = healthy_kvm_guest();
+    use_kvm_clock(&mut facts, 0);
+    let text = finding_text(&facts, Some(&measured), "tsc-across-cpus");
+    assert!(text.starts_with("Note: The CPUs' TSCs disagree by up to 9.30 µs"), "{text}");
+    assert!(text.contains("7 of"), "{text}");
+    // Under tsc the rule clock-order says so.
+    could_not(&healthy_kvm_guest(), Some(&measured), "tsc-across-cpus");
+}
+
 #[test]
 fn a_bound_that_shows_nothing_is_not_in_order() {
     let mut measured = measured_tsc();

@@ -1,0 +1,96 @@
+//! Whether the CPUs' TSCs are apart, in each boot anew: a host whose own TSC is
+//! not stable sets a vCPU's each time that it runs (kvm_arch_vcpu_load,
+//! arch/x86/kvm/x86.c). What the doctor says of it is held against a witness
+//! (`guest-clock tsc-order`).
+
+use serde_json::Value;
+
+use crate::checks::{Check, list};
+use crate::machine::Machine;
+
+/// The doctor's rule.
+pub(crate) const RULE: &str = "tsc-across-cpus";
+
+/// A program sees more than this, cycles: three times what the rule's finest
+/// finding is.
+const APART: u64 = 1000;
+
+/// How often the witness may change its mind.
+const TRIES: usize = 5;
+
+pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    let mut all = Vec::new();
+    for _ in 0..TRIES {
+        let before = witness(machine)?;
+        let said = machine.execute(&format!("parachron doctor --only {RULE} --format json"))?;
+        let said: Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+        all.push((before, found(&said["diagnosis"]), witness(machine)?));
+        if sure(all[all.len() - 1]).is_some() {
+            break;
+        }
+    }
+    checks.push(judge(&all));
+    Ok(())
+}
+
+/// Whether the doctor found them apart; unknown where it says that it cannot tell.
+fn found(diagnosis: &Value) -> Option<bool> {
+    if !list(&diagnosis["findings"]).is_empty() {
+        return Some(true);
+    }
+    list(&diagnosis["checked"]).iter().any(|one| one["could_check"] == true).then_some(false)
+}
+
+/// By how many cycles a TSC is behind the other CPU's.
+fn witness(machine: &mut Machine) -> Result<u64, String> {
+    let cycles = machine.execute("guest-clock tsc-order")?;
+    cycles.parse().map_err(|error| format!("guest-clock printed {cycles:?}: {error}"))
+}
+
+/// What the witness saw, the doctor found, and the witness saw again.
+type Seen = (u64, Option<bool>, u64);
+
+/// Whether they are apart, where the witness saw the same before and after.
+fn sure((before, _, after): Seen) -> Option<bool> {
+    match (before, after) {
+        (0, 0) => Some(false),
+        (before, after) if before.min(after) > APART => Some(true),
+        _ => None,
+    }
+}
+
+/// The last, of which the witness is sure.
+fn judge(all: &[Seen]) -> Check {
+    let shown = all.iter().map(|(before, found, after)| {
+        let said = match found {
+            Some(true) => "apart",
+            Some(false) => "not apart",
+            None => "unknown",
+        };
+        format!("behind by {before} cycles, found {said}, by {after} cycles")
+    });
+    let last = all.last().and_then(|last| Some((last.1?, sure(*last)?)));
+    Check::new(
+        format!("doctor: {RULE} agrees with a witness before and after"),
+        shown.collect::<Vec<_>>().join("; "),
+        last.is_none_or(|(found, apart)| found == apart),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_doctor_is_wrong_where_the_witness_is_sure_of_another() {
+        let passed = |before, found, after| judge(&[(before, Some(found), after)]).passed;
+        assert!(passed(0, false, 0) && passed(9000, true, 5000));
+        assert!(!passed(0, true, 0) && !passed(9000, false, 5000));
+        assert!(passed(0, true, 9000) && passed(0, false, 9000), "it came to be so meanwhile");
+        assert!(judge(&[(9000, None, 9000)]).passed, "it does not claim to know");
+        let report = |text| found(&serde_json::from_str(text).unwrap());
+        assert_eq!(report(r#"{"findings":[{}],"checked":[]}"#), Some(true));
+        assert_eq!(report(r#"{"findings":[],"checked":[{"could_check":true}]}"#), Some(false));
+        assert_eq!(report(r#"{"findings":[],"checked":[{"could_check":false}]}"#), None);
+    }
+}
