@@ -32,7 +32,6 @@ use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
 
-use service::{beside, chrony_unit, moved, stops};
 pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
@@ -108,15 +107,23 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::LeapSecond => leap::run(machine, checks)?,
             Deed::Scale => scale::run(place, machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
-            Deed::ServiceBesideChronyd => beside::run(place, machine, &beside::CHRONYD, done)?,
-            Deed::ServiceBesideTimesyncd => beside::run(place, machine, &beside::TIMESYNCD, done)?,
-            Deed::ServiceBesideNtpsec => beside::run(place, machine, &beside::NTPSEC, done)?,
-            Deed::ServiceBesideNtpdRs => beside::run(place, machine, &beside::NTPD_RS, done)?,
-            Deed::ServiceOfChronyd => chrony_unit::run(place, machine, checks)?,
-            Deed::ServiceByPort => stops::by_the_port(place, machine, done)?,
-            Deed::ServiceForLong => stops::for_long(place, machine, checks)?,
-            Deed::ServiceMoved => moved::run(place, machine, checks)?,
-            Deed::KeepByPtp => stops::by_ptp(place, machine, done)?,
+            Deed::ServiceBesideChronyd => {
+                service::beside::run(place, machine, &service::beside::CHRONYD, done)?
+            }
+            Deed::ServiceBesideTimesyncd => {
+                service::beside::run(place, machine, &service::beside::TIMESYNCD, done)?
+            }
+            Deed::ServiceBesideNtpsec => {
+                service::beside::run(place, machine, &service::beside::NTPSEC, done)?
+            }
+            Deed::ServiceBesideNtpdRs => {
+                service::beside::run(place, machine, &service::beside::NTPD_RS, done)?
+            }
+            Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
+            Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
+            Deed::ServiceForLong => service::stops::for_long(place, machine, checks)?,
+            Deed::ServiceMoved => service::moved::run(place, machine, checks)?,
+            Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::TscOrder => order::run(machine, checks)?,

@@ -10,7 +10,7 @@ use disruptions::{Kind, Observer};
 
 use inspect::sampler::Sampler;
 use keeper::event::{Basis, Corrected, Event, Line, Method, NotUsed, Summary};
-use keeper::{Action, Cause, Correction, Keeper, Known, SystemClock};
+use keeper::{Action, Cause, Correction, Keeper, SystemClock};
 use linux::clock::Clock;
 use linux::file_lock::FileLock;
 use linux::service_manager;
@@ -31,9 +31,7 @@ use crate::status::Recents;
 use crate::status_socket::StatusSocket;
 
 mod carried_out;
-
-/// Samples that come more often than this need no looks between them.
-const GLANCES_FROM: Duration = Duration::from_millis(300);
+mod glance;
 
 /// What chronyd is fed through, in events.
 const FEED: &str = "chronyd's reference clock";
@@ -164,24 +162,6 @@ impl Daemon {
                 Wake::Signal | Wake::ReaderGone => return Ok(false),
             }
         }
-    }
-
-    /// Whether a clock of the host says what a pause has cost, at the price of a
-    /// read.
-    fn has_cheap_clock(&self) -> bool {
-        self.settings.interval >= GLANCES_FROM && self.sources.iter().any(Source::is_cheap)
-    }
-
-    /// Whether the clock, which was right, has been left behind or set.
-    fn has_moved(&mut self) -> bool {
-        let Known::Within { offset: known, .. } = self.keeper.known(monotonic_ns()) else {
-            return false;
-        };
-        let seen = self.sources.iter_mut().find_map(Source::glance);
-        let moved_ns = |seen: OffsetBound| {
-            seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
-        };
-        seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
     }
 
     /// A sample, and what follows from it. Lines are held back while evidence

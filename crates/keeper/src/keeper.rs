@@ -20,7 +20,6 @@ mod known;
 mod phase;
 mod polled;
 mod reconfigure;
-mod reported;
 mod view;
 
 use std::collections::VecDeque;
@@ -40,7 +39,6 @@ use explained::Explained;
 pub use known::Known;
 use phase::{Phase, Stage};
 use polled::Polled;
-use reported::Reported;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
 
 /// Requests to one server back to back: three for each of the steps that a
@@ -79,7 +77,8 @@ pub struct Keeper {
     /// What it carries out next.
     queued: VecDeque<Action>,
     discipline: Discipline,
-    reported: Reported,
+    /// When the kernel was last told of the clock's error.
+    told_ns: u64,
     /// The last refusal, and when.
     refused: Option<(Refusal, u64)>,
 }
@@ -103,7 +102,7 @@ impl Keeper {
             pending: None,
             queued: VecDeque::new(),
             discipline: Discipline::default(),
-            reported: Reported::default(),
+            told_ns: 0,
             refused: None,
         }
     }

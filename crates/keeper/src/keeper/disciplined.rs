@@ -8,7 +8,6 @@
 use disruptions::{Disruption, Kind};
 
 use super::polled::SECOND_NS;
-use super::reported::Reported;
 use super::{Keeper, Phase};
 use crate::action::Action;
 use crate::choice::Selected;
@@ -99,7 +98,7 @@ impl Keeper {
     ) -> Option<Action> {
         let is_ours = match self.policy.corrector {
             Corrector::Kernel => {
-                is_new || now_ns.saturating_sub(self.reported.told_ns) >= REPORT_INTERVAL_NS
+                is_new || now_ns.saturating_sub(self.told_ns) >= REPORT_INTERVAL_NS
             }
             Corrector::Beside => matches!(self.phase, Phase::Corrected(_)),
             Corrector::Chronyd { .. } => false,
@@ -108,7 +107,7 @@ impl Keeper {
             return None;
         }
         let estimated_ns = by.offset.offset_ns.unsigned_abs();
-        self.reported = Reported { measured_ns: now_ns, estimated_ns, told_ns: now_ns };
+        self.told_ns = now_ns;
         let max_ns = estimated_ns.saturating_add(by.offset.bound_at(now_ns));
         Some(Action::SetError(ClockError { max_ns, estimated_ns }))
     }
@@ -116,14 +115,14 @@ impl Keeper {
     /// The clock was right and is not measured any more: its probable error,
     /// for the kernel.
     pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
-        let Reported { measured_ns, estimated_ns, told_ns } = self.reported;
-        let is_right = matches!(self.phase, Phase::Settled) && measured_ns > 0;
+        let known = self.known.filter(|_| matches!(self.phase, Phase::Settled))?;
         // Once it could have been measured again.
-        let is_due = now_ns.saturating_sub(told_ns) >= 2 * REPORT_INTERVAL_NS;
-        let learnt = self.frequency().filter(|_| is_right && is_due)?;
-        self.reported.told_ns = now_ns.saturating_sub(REPORT_INTERVAL_NS);
-        let elapsed_ns = now_ns.saturating_sub(measured_ns) as f64;
+        let is_due = now_ns.saturating_sub(self.told_ns) >= 2 * REPORT_INTERVAL_NS;
+        let learnt = self.frequency().filter(|_| is_due)?;
+        self.told_ns = now_ns.saturating_sub(REPORT_INTERVAL_NS);
+        let elapsed_ns = now_ns.saturating_sub(known.at_monotonic_ns) as f64;
         let drifted_ns = (elapsed_ns * learnt.uncertainty_ppb * 1e-9) as u64;
+        let estimated_ns = known.offset_ns.unsigned_abs();
         Some(Action::SetEstimatedError(estimated_ns.saturating_add(drifted_ns)))
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Other {
     follow: &'static str,
     /// What it thinks.
     thinks: &'static str,
+    /// Prints its frequency, ppm.
+    frequency: &'static str,
     /// It can be told no other port than NTP's.
     at_ntps_port: bool,
     /// Until it has polled its server again, and has acted on that.
@@ -33,6 +35,7 @@ pub(crate) const CHRONYD: Other = Other {
     name: "chronyd",
     follow: crate::deeds::chrony::CONFIGURE,
     thinks: "chronyc -c tracking; chronyc -c sources",
+    frequency: "chronyc -c tracking | cut -d , -f 8",
     at_ntps_port: false,
     polls: Duration::from_secs(8),
 };
@@ -45,6 +48,7 @@ pub(crate) const TIMESYNCD: Other = Other {
         sleep 20 && exit 0; sleep 1; done; exit 1",
     thinks: "timedatectl show-timesync | grep -E 'ServerName|Poll|NTPMessage|Freq'; \
         journalctl -u systemd-timesyncd -n 3 -o cat",
+    frequency: OF_THE_KERNEL,
     at_ntps_port: true,
     polls: Duration::from_secs(20),
 };
@@ -58,6 +62,7 @@ pub(crate) const NTPSEC: Other = Other {
         ntpq -pn 127.0.0.1; exit 1",
     thinks: "ntpq -pn 127.0.0.1 | tail -n 1; ntpq -c 'rv 0 stratum,offset,frequency,sys_jitter,leap' 127.0.0.1; \
         journalctl -u ntpsec -n 2 -o cat",
+    frequency: OF_THE_KERNEL,
     at_ntps_port: true,
     polls: Duration::from_secs(20),
 };
@@ -71,9 +76,13 @@ pub(crate) const NTPD_RS: Other = Other {
         systemctl restart ntpd-rs && for i in $(seq 80); do \
         adjtimex | grep -q 'status:.*UNSYNC' || { sleep 40; exit 0; }; sleep 1; done; exit 1",
     thinks: "ntp-ctl status; journalctl -u ntpd-rs -n 2 -o cat",
+    frequency: OF_THE_KERNEL,
     at_ntps_port: false,
     polls: Duration::from_secs(40),
 };
+
+/// What it has given the kernel. chronyd slews by that as well.
+const OF_THE_KERNEL: &str = "adjtimex | awk '/freq.adjust/{print $3/65536}'";
 
 /// NTP's port.
 const NTP: u16 = 123;
@@ -113,7 +122,7 @@ pub(crate) fn run(
         said,
         steps,
     ));
-    let before_ppm = frequency_ppm(machine)?;
+    let before_ppm = frequency_ppm(machine, other)?;
     for pause in PAUSES {
         let before = entries(machine)?.len();
         machine.pause(pause)?;
@@ -158,7 +167,7 @@ pub(super) fn thinks(machine: &mut Machine, other: &Other) -> Result<String, Str
 
 /// The frequency is what it was, whatever it did meanwhile.
 pub(super) fn kept(other: &Other, machine: &mut Machine, before_ppm: f64) -> Result<Check, String> {
-    let after_ppm = frequency_ppm(machine)?;
+    let after_ppm = frequency_ppm(machine, other)?;
     let thinks = thinks(machine, other)?;
     Ok(Check::new(
         format!("service: {} keeps its frequency, to {KEPT_PPM} ppm; it thinks", other.name),
@@ -167,11 +176,10 @@ pub(super) fn kept(other: &Other, machine: &mut Machine, before_ppm: f64) -> Res
     ))
 }
 
-/// The kernel's frequency, whoever set it.
-pub(super) fn frequency_ppm(machine: &mut Machine) -> Result<f64, String> {
-    let said = machine.execute("adjtimex | grep freq.adjust")?;
-    let scaled = said.split_whitespace().find_map(|word| word.parse::<f64>().ok());
-    scaled.map(|scaled| scaled / 65_536.0).ok_or(said)
+/// Its frequency, ppm.
+pub(super) fn frequency_ppm(machine: &mut Machine, other: &Other) -> Result<f64, String> {
+    let said = machine.execute(other.frequency)?;
+    said.parse().map_err(|why| format!("{said}: {why}"))
 }
 
 /// The entries of the daemon's log, oldest first: what happened, and when, ms.

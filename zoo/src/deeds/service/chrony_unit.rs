@@ -17,7 +17,7 @@ const INSTALL: &str = "systemctl disable --now parachrond 2>&1; \
     systemctl enable parachrond-chrony 2>&1 && systemctl restart chronyd; sleep 8";
 
 const STATE: &str = "systemctl is-active parachrond-chrony; \
-    ps -o user= -p $(systemctl show -p MainPID --value parachrond-chrony); chronyc -c sources; \
+    stat -c %U /proc/$(systemctl show -p MainPID --value parachrond-chrony); chronyc -c sources; \
     journalctl -u parachrond-chrony -n 4 -o cat";
 
 pub(crate) fn run(

@@ -12,10 +12,10 @@ use super::setup::RIGHT_S;
 const MIDNIGHT_NS: i64 = 1_798_761_600_000_000_000;
 
 /// How long before it the machine's clock is set, ns.
-const BEFORE_NS: i64 = 30_000_000_000;
+const BEFORE_NS: i64 = 60_000_000_000;
 
 /// The host speaks each second until so long after it.
-const SECONDS: i32 = 50;
+const SECONDS: i32 = 70;
 
 pub(super) fn run(
     machine: &mut Machine,
@@ -24,9 +24,13 @@ pub(super) fn run(
 ) -> Result<(), String> {
     host.live_at(MIDNIGHT_NS - BEFORE_NS - now_ns(), MIDNIGHT_NS);
     machine.execute(
-        "systemctl stop parachrond; date -u -s '2026-12-31 23:59:30' >/dev/null && \
-        guest-clock leap insert && systemctl start parachrond; sleep 1",
+        "systemctl stop parachrond; date -u -s '2026-12-31 23:59:00' >/dev/null && \
+        systemctl start parachrond; sleep 1",
     )?;
+    host.notice(Reason::Periodic)?;
+    // Not before a step: that disarms it (ntp_clear, kernel/time/ntp.c, leaves
+    // TIME_INS without a second for it).
+    machine.execute("sleep 4; guest-clock leap insert")?;
     let mut largest_s: f64 = 0.0;
     let mut told = String::new();
     for _ in 0..SECONDS {
@@ -43,7 +47,7 @@ pub(super) fn run(
     }
     let (ahead_s, bound_s) = machine.ahead_s()?;
     let off_s = ahead_s - host.ahead_s();
-    let line = "journalctl -u parachrond -o cat --since '2026-12-31 23:59:40' | \
+    let line = "journalctl -u parachrond -o cat --since '2026-12-31 23:59:30' | \
         grep -vE 'slew|synchronised'; true";
     let said = machine.execute(line)?;
     checks.push(Check::new(

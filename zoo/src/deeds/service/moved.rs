@@ -2,7 +2,6 @@
 //! another QEMU: right each time, both of a fork.
 
 use std::mem::swap;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ pub(crate) fn run(
     machine.execute(INSTALL)?;
     configure(machine, &configuration(&servers))?;
     machine.execute("systemctl enable --now parachrond; sleep 3")?;
-    let before_ppm = frequency_ppm(machine)?;
+    let before_ppm = frequency_ppm(machine, &CHRONYD)?;
 
     let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
     snapshot::create_disk(qmp, &place.folder.join("snapshots.qcow2").display().to_string())?;
@@ -48,16 +47,20 @@ pub(crate) fn run(
     }
     checks.push(kept(&CHRONYD, machine, before_ppm)?);
 
-    to_another(place, machine, "moved", "unix:")?;
+    let uri = format!("unix:{}", place.folder.join("moves").display());
+    let mut other = incoming(place, "moved", &uri)?;
+    machine.qmp.as_mut().ok_or("a migration needs QMP")?.migrate(&uri, MEMORY)?;
+    swap(machine, &mut other);
+    drop(other);
     checks.push(soon_right("beside chronyd, live migration", machine)?);
     checks.push(kept(&CHRONYD, machine, before_ppm)?);
 
     let qmp = machine.qmp.as_mut().ok_or("a fork needs QMP")?;
-    let file = place.folder.join("memory").display().to_string();
+    let uri = format!("file:{}", place.folder.join("memory").display());
     qmp.stop()?;
-    qmp.migrate(&format!("file:{file}"), MEMORY)?;
+    qmp.migrate(&uri, MEMORY)?;
     sleep(BETWEEN);
-    let (mut first, mut second) = (twin(place, "first", &file)?, twin(place, "second", &file)?);
+    let (mut first, mut second) = (copy(place, "first", &uri)?, copy(place, "second", &uri)?);
     for (one, name) in [(&mut first, "first"), (&mut second, "second")] {
         checks.push(soon_right(&format!("beside chronyd, the {name} of a fork"), one)?);
     }
@@ -70,29 +73,16 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Moves it, running, to another QEMU.
-fn to_another(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    name: &str,
-    scheme: &str,
-) -> Result<(), String> {
+/// Another QEMU, which waits for a machine's memory.
+fn incoming(place: &Place<'_>, name: &str, uri: &str) -> Result<Machine, String> {
     let folder = place.folder.join(name);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let uri = format!("{scheme}{}", folder.join("memory").display());
-    let start = migration::twin(place.start, &folder.join("qmp"), &uri)?;
-    let mut other = Machine::start(&start, &folder)?;
-    machine.qmp.as_mut().ok_or("a migration needs QMP")?.migrate(&uri, MEMORY)?;
-    swap(machine, &mut other);
-    Ok(())
+    Machine::start(&migration::twin(place.start, &folder.join("qmp"), uri)?, &folder)
 }
 
-/// Another machine of what one was.
-fn twin(place: &Place<'_>, name: &str, file: &str) -> Result<Machine, String> {
-    let folder = place.folder.join(name);
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let start = migration::twin(place.start, &folder.join("qmp"), &format!("file:{file}"))?;
-    let mut machine = Machine::start(&start, Path::new(&folder))?;
+/// One that runs on from a file.
+fn copy(place: &Place<'_>, name: &str, uri: &str) -> Result<Machine, String> {
+    let mut machine = incoming(place, name, uri)?;
     let qmp = machine.qmp.as_mut().ok_or("a fork needs QMP")?;
     qmp.loaded(MEMORY)?;
     qmp.cont()?;

@@ -32,6 +32,7 @@ const GAP_S: f64 = 0.1;
 
 /// The long one.
 const LONG: Duration = Duration::from_secs(600);
+const LONG_S: f64 = 3.0;
 
 /// What the service is told: the port, and steps at any time.
 const BY_THE_PORT: &str = "host-port = \"/dev/virtio-ports/org.parachron.time\"\n\
@@ -54,10 +55,10 @@ pub(crate) fn by_the_port(
     checks.push(super::found_by_the_doctor(place, machine)?);
     super::leap::run(machine, &mut host, checks)?;
     let server = Server::start(&place.workshop.programs.join("ntp-server"))?;
-    machine.execute("systemctl stop parachrond && systemctl enable chrony 2>&1")?;
+    machine.execute("systemctl stop parachrond")?;
     checks.push(beside::follows(machine, &CHRONYD, &server)?);
     machine.execute("systemctl start parachrond; sleep 2")?;
-    let before_ppm = beside::frequency_ppm(machine)?;
+    let before_ppm = beside::frequency_ppm(machine, &CHRONYD)?;
     let took = stops(machine, &mut output, 0.0, || host.notice(Reason::Resumed))?;
     checks.push(each("the host's word, beside chronyd", &took, RUNS, BESIDE_S));
     checks.push(beside::kept(&CHRONYD, machine, before_ppm)?);
@@ -76,7 +77,9 @@ pub(crate) fn for_long(
     let mut output = printed(place, machine, "/dev/virtio-ports/output")?;
     let mut took = Took::default();
     stop(machine, &mut output, 0.0, LONG, || host.notice(Reason::Resumed), &mut took)?;
-    checks.push(each("the host's word, after 10 minutes", &took, 1, ALONE_S));
+    // By one that may be disturbed: its memory has been cold for ten minutes.
+    took.calm_s.append(&mut took.disturbed_s);
+    checks.push(each("the host's word, after 10 minutes", &took, 1, LONG_S));
     Ok(())
 }
 
@@ -124,7 +127,7 @@ pub(crate) fn by_ptp(
 
 /// The service, alone, with the host's port.
 fn start(place: &Place<'_>, machine: &mut Machine) -> Result<Host, String> {
-    machine.execute("systemctl disable --now chrony 2>&1")?;
+    machine.execute("systemctl stop chrony")?;
     machine.execute(INSTALL)?;
     machine.execute("udevadm trigger --settle -s virtio-ports")?;
     configure(machine, BY_THE_PORT)?;
@@ -153,6 +156,8 @@ fn looked(output: &mut Output, from_ns: i64) -> Result<Vec<Tick>, String> {
 struct Took {
     calm_s: Vec<f64>,
     disturbed_s: Vec<f64>,
+    /// What was told where it was not right in the end.
+    wrong: String,
 }
 
 /// Stopped until so many were calm, but twice as often at most.
@@ -211,6 +216,12 @@ fn stop(
     };
     let of = if after.windows(2).any(is_gap) { &mut took.disturbed_s } else { &mut took.calm_s };
     of.push(took_s);
+    if took_s.is_infinite() && took.wrong.is_empty() {
+        let told = "journalctl -u parachrond -n 8 -o cat 2>/dev/null || tail -n 5 /tmp/keep; \
+            chronyc -c tracking; journalctl -u chrony -n 5 -o cat 2>/dev/null";
+        let told = machine.line.run("told", 30, told)?.stdout;
+        took.wrong = format!("; {left_s:.3} s ahead in the end: {told}");
+    }
     Ok(())
 }
 
@@ -224,11 +235,12 @@ fn each(by: &str, took: &Took, runs: usize, within_s: f64) -> Check {
     Check::new(
         format!("service: by {by}: stop, cont, {runs} times: each right within {within_s} s"),
         format!(
-            "{} runs: {}; while this system was busy {} more: {}",
+            "{} runs: {}; while this system was busy {} more: {}{}",
             calm_s.len(),
             listed(calm_s),
             disturbed_s.len(),
-            listed(disturbed_s)
+            listed(disturbed_s),
+            took.wrong
         ),
         calm_s.len() >= runs && calm_s.iter().all(|took_s| *took_s <= within_s),
     )

@@ -1,0 +1,33 @@
+//! A look between two samples: a pause that ends just after one is seen at half the
+//! time.
+
+use std::time::Duration;
+
+use keeper::Known;
+use units::OffsetBound;
+
+use super::{Daemon, monotonic_ns};
+use crate::polled::Source;
+
+/// Samples that come more often than this need no looks between them.
+const GLANCES_FROM: Duration = Duration::from_millis(300);
+
+impl Daemon {
+    /// Whether a clock of the host says what a pause has cost, at the price of a
+    /// read.
+    pub(super) fn has_cheap_clock(&self) -> bool {
+        self.settings.interval >= GLANCES_FROM && self.sources.iter().any(Source::is_cheap)
+    }
+
+    /// Whether the clock, which was right, has been left behind or set.
+    pub(super) fn has_moved(&mut self) -> bool {
+        let Known::Within { offset: known, .. } = self.keeper.known(monotonic_ns()) else {
+            return false;
+        };
+        let seen = self.sources.iter_mut().find_map(Source::glance);
+        let moved_ns = |seen: OffsetBound| {
+            seen.offset_ns.saturating_sub(self.clock.ahead_ns()).abs_diff(known.offset_ns)
+        };
+        seen.is_some_and(|seen| moved_ns(seen) > self.settings.policy.step_threshold_ns)
+    }
+}
