@@ -96,7 +96,7 @@ impl Polled {
             !shown.agrees_with(reference)
                 && shown.offset_ns > reference.offset_ns
                 && !is_summer_time(&shown, reference)
-                && shown.offset_ns.unsigned_abs() > shown.bound_ns
+                && !is_set_to_clock(&shown, reference)
         });
         let Some(reference) = known else {
             let keeps = self.reference.filter(|reference| shown.agrees_with(reference));
@@ -157,6 +157,14 @@ impl Polled {
     }
 }
 
+/// Whether an RTC may have been set to the clock's time: a write lands on a whole
+/// second, which a long move tells from time away.
+fn is_set_to_clock(shown: &OffsetBound, before: &OffsetBound) -> bool {
+    let is_long = shown.offset_ns.abs_diff(before.offset_ns) > 60 * SECOND_NS;
+    let lands_ns = if is_long { 2 * SECOND_NS } else { 0 };
+    shown.offset_ns.unsigned_abs() <= shown.bound_ns.saturating_add(lands_ns)
+}
+
 /// Whether an RTC in local time may have been set to summer time meanwhile.
 fn is_summer_time(shown: &OffsetBound, before: &OffsetBound) -> bool {
     let set =
@@ -178,6 +186,12 @@ mod tests {
             assert_eq!(source.moved(rtc(0, 10), true), None, "{behind_s}");
             let next = source.moved(rtc(60, 20), true);
             assert_eq!(next.map(|offset| offset.offset_ns), Some(60 * SECOND_NS as i64));
+        }
+        // A long move ends within two seconds of it; a pause of two seconds counts.
+        for (before_s, is_away) in [(-86_400, false), (0, true)] {
+            let mut source = Polled::new(SourceKind::Rtc);
+            assert_eq!(source.moved(rtc(before_s, 0), true), None);
+            assert_eq!(source.moved(rtc(2, 10), true).is_some(), is_away);
         }
     }
 
