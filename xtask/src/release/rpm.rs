@@ -24,6 +24,11 @@ pub(super) fn build(release: &Release<'_>, arch: &Arch, package: &Package) -> io
             format!("%attr({:o},root,root) {kind}/{}\n", file.mode, file.path)
         })
         .collect();
+    // A folder that no package owns would stay.
+    let mut files = files + &format!("%dir /usr/share/doc/{}\n", package.name);
+    if package.files.iter().any(|file| file.path.starts_with("etc/parachron/")) {
+        files += "%dir /etc/parachron\n";
+    }
     let epoch = format!("@{}", release.epoch);
     let date = output(Command::new("date").env("LC_ALL", "C").args([
         "--utc",
