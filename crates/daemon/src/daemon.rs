@@ -193,9 +193,13 @@ impl Daemon {
         self.store_learnt(false);
         let sample = self.sampler.sample(self.observer.is_gathering());
         self.clockbound.sampled(&sample);
-        self.events.extend(self.host_time.sampled(&sample, &self.settings));
+        self.host_time.sampled(&sample);
         let mut disruptions = self.observer.observe(sample).disruptions;
         self.host_time.disrupted(&disruptions);
+        // What seems to have happened may have happened to the TSC.
+        if !self.observer.is_gathering() {
+            self.events.extend(self.host_time.publish(&self.settings));
+        }
         disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
         self.keeper.sample(monotonic_ns(), &disruptions);
         // What leaves the clock as it is would fill the log of a busy host.

@@ -12,16 +12,12 @@ use keeper::event::{Event, NotUsed};
 use linux::adjtimex::{self, Discipline};
 use linux::clock::Clock;
 use linux::vmclock::PublishedVmClock;
-use pvclock::vmclock::VmClockInfo;
+use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use pvclock::{Hertz, Nanos, Ticks};
 use units::Bracket;
 
 use crate::clockbound::counted::{Counted, middle, within_tsc};
 use crate::settings::Settings;
-
-/// What no daemon would state: the kernel gives up at it (NTP_PHASE_LIMIT,
-/// include/linux/timex.h), µs.
-const GIVEN_UP_US: i64 = 16_000_000;
 
 /// The file; none where nothing is published, or no more.
 #[derive(Debug, Default)]
@@ -52,11 +48,15 @@ impl HostTimeFile {
         }
     }
 
-    /// Takes a sample of the clocks, and what happened to them, and publishes the
-    /// time as it is known now. An event where it ends because it cannot be.
-    pub(crate) fn sampled(&mut self, sample: &Sample, settings: &Settings) -> Option<Event> {
+    /// Takes a sample of the clocks.
+    pub(crate) fn sampled(&mut self, sample: &Sample) {
+        self.0.iter_mut().for_each(|published| published.tsc.sampled(sample));
+    }
+
+    /// Publishes the time as it is known now. An event where it ends because it cannot
+    /// be.
+    pub(crate) fn publish(&mut self, settings: &Settings) -> Option<Event> {
         let published = self.0.as_mut()?;
-        published.tsc.sampled(sample);
         let rate = published.tsc.rate();
         let tai = within_tsc(Clock::Tai);
         let why = published.update(tai, rate, adjtimex::read().ok().as_ref()).err()?.to_string();
@@ -87,7 +87,15 @@ impl HostTimeFile {
 fn timeless((marker, generation): (u64, u64)) -> VmClockInfo {
     let nothing = HostTime::new(TimeSettings::new(Hertz(1)));
     let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
-    VmClock::continued(settings, host, marker, generation, &nothing, Ticks(0)).1.info
+    without_generation(
+        VmClock::continued(settings, host, marker, generation, &nothing, Ticks(0)).1.info,
+    )
+}
+
+/// The host is no virtual machine of its own making: guests have their VMM's generation.
+fn without_generation(info: VmClockInfo) -> VmClockInfo {
+    let flags = info.flags.0 & !VmClockFlags::VM_GENERATION_PRESENT.0;
+    VmClockInfo { flags: VmClockFlags(flags), ..info }
 }
 
 fn name(path: &Path) -> String {
@@ -119,10 +127,15 @@ impl Published {
         rate: Option<Hertz>,
         discipline: Option<&Discipline>,
     ) -> std::io::Result<()> {
-        let Some(tai) = tai else { return Ok(()) };
+        let (Some(tai), Some(rate)) = (tai, rate) else {
+            // The kernel does not count the TSC any more: nor is the time told by it.
+            if self.time.is_some() {
+                self.disturbed();
+            }
+            return Ok(());
+        };
         let now = Ticks(middle(&tai));
         if self.time.is_none() {
-            let Some(rate) = rate else { return Ok(()) };
             let time = HostTime::new(TimeSettings::new(rate));
             let (settings, host) = (VmClockSettings::default(), GuestCounter::HOST);
             let (marker, generation) = self.marks;
@@ -130,9 +143,8 @@ impl Published {
             self.time = Some((time, clock));
         }
         let Some((time, clock)) = &mut self.time else { return Ok(()) };
-        let rate = rate.unwrap_or(Hertz(1));
         time.update(now, discipline.and_then(|it| sample(&tai, rate, it)).as_slice());
-        self.file.write(&clock.update(time, now).info)
+        self.file.write(&without_generation(clock.update(time, now).info))
     }
 }
 
@@ -146,12 +158,9 @@ impl Drop for Published {
 /// What the kernel's clock says, where its daemon states how far it may be off, and
 /// how many leap seconds there were.
 fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSample> {
-    let error_us = u64::try_from(discipline.max_error_us).ok()?;
-    let is_known = discipline.is_synchronised()
-        && discipline.max_error_us < GIVEN_UP_US
-        && discipline.tai_s != 0;
+    let stated_ns = discipline.stated_error_ns().filter(|_| discipline.tai_s != 0)?;
     let half_ns = u128::from(tai.width()?) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
-    let error_ns = error_us.checked_mul(1_000)?.checked_add(u64::try_from(half_ns).ok()?)?;
+    let error_ns = stated_ns.checked_add(u64::try_from(half_ns).ok()?)?;
     let at = Ticks(middle(tai));
     let leap = match discipline.state {
         libc::TIME_INS => Leap::Insert,
@@ -160,9 +169,8 @@ fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSam
         libc::TIME_WAIT => Leap::Inserted,
         _ => Leap::None,
     };
-    is_known.then(|| {
-        TimeSample::new(at, Nanos(tai.inner), Nanos(error_ns), discipline.tai_s).with_leap(leap)
-    })
+    let sample = TimeSample::new(at, Nanos(tai.inner), Nanos(error_ns), discipline.tai_s);
+    Some(sample.with_leap(leap))
 }
 
 #[cfg(test)]
@@ -212,6 +220,16 @@ mod tests {
         // 40 µs, half of the reading, and half a second at 500 ppm at the most.
         assert!(utc.max_error.0 < 300_000, "{utc:?}");
 
+        assert_eq!(info.counter_id, CounterId::NATIVE);
+        assert_eq!(info.flags.0 & VmClockFlags::VM_GENERATION_PRESENT.0, 0);
+
+        // The kernel gave the TSC up.
+        published.update(tai(9_600_000_000), None, Some(&KEPT)).unwrap();
+        let given_up = read();
+        assert_eq!(
+            (given_up.counter_id, given_up.clock_status),
+            (CounterId::INVALID, ClockStatus::UNKNOWN)
+        );
         published.disturbed();
         assert_eq!(read().clock_status, ClockStatus::UNKNOWN);
         assert_ne!(read().disruption_marker, info.disruption_marker);

@@ -1,5 +1,8 @@
 //! A daemon's status as what a fleet's metrics are made of.
 
+use std::collections::BTreeMap;
+
+use disruptions::Kind;
 use fleet::{Snapshot, Source};
 use keeper::ClockState;
 use serde::Serialize;
@@ -23,6 +26,10 @@ impl From<&Status> for Snapshot {
         let named = |counts: &[(&str, u64)]| {
             counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };
+        // What has not happened is 0, so that its first time is an increase.
+        let mut disruptions: BTreeMap<_, _> =
+            Kind::ALL.iter().map(|kind| (kind.name().to_owned(), 0)).collect();
+        disruptions.extend(counts.disruptions.clone());
         Self {
             daemon_up: Some(true),
             synchronised: Some(clock.state != ClockState::Unsynchronised),
@@ -34,7 +41,7 @@ impl From<&Status> for Snapshot {
             }),
             measured_age_s: selected.and_then(|source| source.age_s),
             sources: sources.collect(),
-            disruptions: counts.disruptions.clone(),
+            disruptions,
             corrections: named(&[
                 ("makestep", counts.makesteps),
                 ("slew", counts.slews),

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net;
 
 /// What a client sends.
 pub const REQUEST: &[u8] = b"status\n";
@@ -60,9 +61,18 @@ pub fn parse(received: &[u8]) -> Result<(), NotARequest> {
 /// # Errors
 /// None listens there, or it does not reply within two seconds.
 pub fn ask(path: &Path) -> io::Result<String> {
-    let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(std::time::Duration::from_secs(2)))?;
-    stream.set_write_timeout(Some(std::time::Duration::from_secs(2)))?;
+    let limit = Some(std::time::Duration::from_secs(2));
+    let socket = net::socket_with(
+        net::AddressFamily::UNIX,
+        net::SocketType::STREAM,
+        net::SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Before it connects: a daemon that is stopped takes nobody, and its queue may be full.
+    net::sockopt::set_socket_timeout(&socket, net::sockopt::Timeout::Send, limit)?;
+    net::connect(&socket, &net::SocketAddrUnix::new(path)?)?;
+    let mut stream = UnixStream::from(socket);
+    stream.set_read_timeout(limit)?;
     stream.write_all(REQUEST)?;
     let mut reply = String::new();
     stream.take(1 << 20).read_to_string(&mut reply)?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use doctor::finding::Severity;
 use doctor::report::DoctorReport;
 use doctor::selection::RuleSelection;
+use facts::steering::TimeKeeperKind;
 use fleet::{Finding, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
@@ -14,70 +15,82 @@ use sources::chronyd_client::ChronydClient;
 /// The doctor's findings change rarely, and cost milliseconds.
 const EXAMINED_EACH: Duration = Duration::from_secs(600);
 
-/// What no daemon would state: the kernel gives up at it (NTP_PHASE_LIMIT,
-/// include/linux/timex.h), s.
-const GIVEN_UP_S: f64 = 16.0;
-
 /// The machine, and what is not looked up at each scrape.
 #[derive(Debug, Default)]
 pub struct Machine {
-    examined: Option<(Instant, Vec<Finding>)>,
+    examined: Option<Examined>,
+}
+
+#[derive(Debug)]
+struct Examined {
+    at: Instant,
+    findings: Vec<Finding>,
+    /// systemd-timesyncd runs, whose `maxerror` is no bound: it states 0 at each poll.
+    has_timesyncd: bool,
 }
 
 impl Machine {
     /// Adds what the machine says to what a daemon knows, which may be nothing.
     pub fn add_to(&mut self, snapshot: &mut Snapshot) {
-        kernel(snapshot);
-        if snapshot.error_bound_s.is_none() {
-            chronyd(snapshot);
+        let tree = Tree::live();
+        if self.examined.as_ref().is_none_or(|examined| examined.at.elapsed() > EXAMINED_EACH) {
+            self.examined = Some(examine(&tree));
         }
-        if snapshot.error_bound_s.is_none() && snapshot.kernel_synchronised == Some(true) {
-            snapshot.error_bound_s =
-                snapshot.kernel_max_error_s.filter(|error_s| *error_s < GIVEN_UP_S);
+        let stated_s = kernel(snapshot);
+        // A daemon that has sources and states no bound knows that the clock may be
+        // wrong, as after a pause; chronyd and the kernel do not.
+        if snapshot.error_bound_s.is_none()
+            && (snapshot.daemon_up != Some(true) || snapshot.sources.is_empty())
+        {
+            chronyd(snapshot);
+            let has_bound = self.examined.as_ref().is_some_and(|examined| !examined.has_timesyncd);
+            snapshot.error_bound_s = snapshot.error_bound_s.or(stated_s.filter(|_| has_bound));
         }
         if snapshot.synchronised.is_none() {
             snapshot.synchronised = snapshot.kernel_synchronised;
         }
         snapshot.read_s = cost_of_reading_s();
-        let tree = Tree::live();
         let text = |path: &str| tree.text(path).known().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
             .and_then(|text| facts::clocksource::parse_current(&text).known().cloned());
-        snapshot.steal_s = text("/proc/stat").and_then(|stat| steal_s(&stat));
-        let cpus = std::thread::available_parallelism().ok();
-        snapshot.cpus = cpus.and_then(|cpus| u32::try_from(cpus.get()).ok());
-        snapshot.findings = self.findings(&tree);
-    }
-
-    fn findings(&mut self, tree: &Tree) -> Vec<Finding> {
-        let is_old = |(at, _): &(Instant, Vec<Finding>)| at.elapsed() > EXAMINED_EACH;
-        if self.examined.as_ref().is_none_or(is_old) {
-            let report = DoctorReport::by(inspect::read(tree), None, &RuleSelection::default());
-            let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
-                rule: finding.rule,
-                severity: match finding.severity {
-                    Severity::Note => "note",
-                    Severity::Warning => "warning",
-                    Severity::Error => "error",
-                }
-                .to_owned(),
-            });
-            let mut found: Vec<_> = found.collect();
-            // A series has one sample.
-            found.sort();
-            found.dedup();
-            self.examined = Some((Instant::now(), found));
-        }
-        self.examined.as_ref().map(|(_, found)| found.clone()).unwrap_or_default()
+        let stat = text("/proc/stat").unwrap_or_default();
+        (snapshot.steal_s, snapshot.cpus) = (steal_s(&stat), cpus(&stat));
+        snapshot.findings =
+            self.examined.as_ref().map(|examined| examined.findings.clone()).unwrap_or_default();
     }
 }
 
-fn kernel(snapshot: &mut Snapshot) {
-    let Ok(discipline) = adjtimex::read() else { return };
+fn examine(tree: &Tree) -> Examined {
+    let facts = inspect::read(tree);
+    let keepers = facts.steering.keepers.known().map(Vec::as_slice).unwrap_or_default();
+    let has_timesyncd = keepers
+        .iter()
+        .any(|keeper| keeper.kind == TimeKeeperKind::SystemdTimesyncd && keeper.running);
+    let report = DoctorReport::by(facts, None, &RuleSelection::default());
+    let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
+        rule: finding.rule,
+        severity: match finding.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+        .to_owned(),
+    });
+    let mut findings: Vec<_> = found.collect();
+    // A series has one sample.
+    findings.sort();
+    findings.dedup();
+    Examined { at: Instant::now(), findings, has_timesyncd }
+}
+
+/// What the kernel says; the bound that its daemon states.
+fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
+    let discipline = adjtimex::read().ok()?;
     snapshot.kernel_synchronised = Some(discipline.is_synchronised());
     snapshot.kernel_max_error_s = Some(discipline.max_error_us as f64 / 1e6);
     // In 2^-16 ppm.
     snapshot.frequency_correction = Some(discipline.frequency as f64 / 65_536.0 / 1e6);
+    discipline.stated_error_ns().map(|ns| ns as f64 / 1e9)
 }
 
 /// adjtimex's offset is 0 under chronyd for ever; chronyd itself knows it.
@@ -99,6 +112,15 @@ fn steal_s(stat: &str) -> Option<f64> {
     Some(ticks as f64 / 100.0)
 }
 
+/// The machine's CPUs, whatever share of them this process has.
+fn cpus(stat: &str) -> Option<u32> {
+    let is_cpu = |line: &&str| {
+        let number = line.strip_prefix("cpu").and_then(|rest| rest.split(' ').next());
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    u32::try_from(stat.lines().filter(is_cpu).count()).ok().filter(|cpus| *cpus > 0)
+}
+
 /// The least of some hundred readings: what a program pays that is not interrupted.
 fn cost_of_reading_s() -> Option<f64> {
     let least_ns = (0..20).filter_map(|_| {
@@ -109,7 +131,8 @@ fn cost_of_reading_s() -> Option<f64> {
         Some(Clock::Monotonic.read_ns()?.saturating_sub(begun))
     });
     // Nine readings, as the two around them are one more.
-    least_ns.min().map(|ns| ns as f64 / 9.0 / 1e9)
+    // A clock that stands between its ticks shows 0: not measured.
+    least_ns.filter(|ns| *ns > 0).min().map(|ns| ns as f64 / 9.0 / 1e9)
 }
 
 #[cfg(test)]
@@ -119,7 +142,7 @@ mod tests {
     #[test]
     fn steal_is_the_eighth_figure() {
         let stat = "cpu  1 2 3 4 5 6 7 250 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-        assert_eq!(steal_s(stat), Some(2.5));
+        assert_eq!((steal_s(stat), cpus(stat), cpus("")), (Some(2.5), Some(1), None));
         assert_eq!(steal_s("cpu  1 2 3 4\n"), None);
         assert_eq!(steal_s(""), None);
     }
@@ -131,5 +154,13 @@ mod tests {
         assert!(snapshot.read_s.is_some_and(|read_s| read_s > 0.0 && read_s < 1e-3));
         assert!(snapshot.kernel_max_error_s.is_some());
         assert!(snapshot.cpus.is_some_and(|cpus| cpus > 0));
+    }
+
+    #[test]
+    fn a_daemon_that_knows_no_bound_is_not_contradicted() {
+        let sources = vec![fleet::Source { name: "ntp a".into(), ..fleet::Source::default() }];
+        let mut snapshot = Snapshot { daemon_up: Some(true), sources, ..Snapshot::default() };
+        Machine::default().add_to(&mut snapshot);
+        assert_eq!(snapshot.error_bound_s, None);
     }
 }

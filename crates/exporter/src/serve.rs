@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -24,6 +25,10 @@ pub const MOST_CONNECTIONS: usize = 256;
 /// A connection ends that has had no request for so long, or in twice that has not taken
 /// its reply.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Who asks again so soon gets the same: the clock's error does not grow by more than its
+/// margin is worth.
+const FRESH: Duration = Duration::from_millis(500);
 
 /// What a page about nothing says.
 const ELSEWHERE: &str = "the metrics are at /metrics\n";
@@ -40,7 +45,7 @@ pub fn serve(
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Scrapes are made one after the other.
+        // One scrape at a time.
         .max_blocking_threads(1)
         .build()?;
     runtime.block_on(accept(listener, Arc::new(scrape)))
@@ -48,7 +53,47 @@ pub fn serve(
 
 type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// The last scrape, which all share who ask within [`FRESH`], or while it is made: however
+/// many ask, one is made at a time.
+#[derive(Debug, Default)]
+struct Scrapes {
+    wanted: Notify,
+    last: watch::Sender<Option<(Instant, Bytes)>>,
+}
+
+impl Scrapes {
+    fn fresh(&self) -> Option<Bytes> {
+        let last = self.last.borrow();
+        last.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, text)| text.clone())
+    }
+
+    /// The metrics; none where they could not be gathered.
+    async fn get(&self) -> Option<Bytes> {
+        let mut next = self.last.subscribe();
+        if let Some(text) = self.fresh() {
+            return Some(text);
+        }
+        self.wanted.notify_one();
+        next.changed().await.ok()?;
+        next.borrow().as_ref().map(|(_, text)| text.clone())
+    }
+
+    async fn make(&self, scrape: Scrape) {
+        loop {
+            self.wanted.notified().await;
+            if self.fresh().is_none() {
+                let scrape = Arc::clone(&scrape);
+                let text = tokio::task::spawn_blocking(move || scrape()).await.ok();
+                self.last.send_replace(text.map(|text| (Instant::now(), Bytes::from(text))));
+            }
+        }
+    }
+}
+
 async fn accept(listener: TcpListener, scrape: Scrape) -> io::Result<Infallible> {
+    let scrapes = Arc::new(Scrapes::default());
+    let made = Arc::clone(&scrapes);
+    tokio::spawn(async move { made.make(scrape).await });
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut connections = VecDeque::<AbortHandle>::with_capacity(MOST_CONNECTIONS);
     loop {
@@ -63,8 +108,8 @@ async fn accept(listener: TcpListener, scrape: Scrape) -> io::Result<Infallible>
         {
             oldest.abort();
         }
-        let scrape = Arc::clone(&scrape);
-        let service = service_fn(move |request| reply(request, Arc::clone(&scrape)));
+        let scrapes = Arc::clone(&scrapes);
+        let service = service_fn(move |request| reply(request, Arc::clone(&scrapes)));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(REQUEST_TIMEOUT)
@@ -79,27 +124,35 @@ async fn accept(listener: TcpListener, scrape: Scrape) -> io::Result<Infallible>
 
 async fn reply(
     request: Request<Incoming>,
-    scrape: Scrape,
+    scrapes: Arc<Scrapes>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let text = |status, text: String, content_type: &'static str| {
-        let mut response = Response::new(Full::new(Bytes::from(text)));
+    let text = |status, text: Bytes, content_type: &'static str| {
+        let mut response = Response::new(Full::new(text));
         *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         response
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, ELSEWHERE.to_owned(), "text/plain");
+        let mut refused = text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            Bytes::from_static(ELSEWHERE.as_bytes()),
+            "text/plain",
+        );
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(refused);
     }
     if request.uri().path() != "/metrics" {
-        return Ok(text(StatusCode::NOT_FOUND, ELSEWHERE.to_owned(), "text/plain"));
+        return Ok(text(
+            StatusCode::NOT_FOUND,
+            Bytes::from_static(ELSEWHERE.as_bytes()),
+            "text/plain",
+        ));
     }
-    Ok(match tokio::task::spawn_blocking(move || scrape()).await {
-        Ok(metrics) => text(StatusCode::OK, metrics, exposition::CONTENT_TYPE),
-        Err(_) => text(
+    Ok(match scrapes.get().await {
+        Some(metrics) => text(StatusCode::OK, metrics, exposition::CONTENT_TYPE),
+        None => text(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the metrics could not be gathered\n".to_owned(),
+            Bytes::from_static(b"the metrics could not be gathered\n"),
             "text/plain",
         ),
     })

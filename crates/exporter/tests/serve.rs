@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT};
@@ -61,4 +63,29 @@ fn a_thousand_slow_clients_hold_up_none() {
     // It waited for none of them to be given up.
     assert!(begun.elapsed() < REQUEST_TIMEOUT, "{:?}", begun.elapsed());
     assert!(slow.len() > MOST_CONNECTIONS);
+}
+
+#[test]
+fn however_many_ask_one_scrape_is_made_at_a_time() {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // A daemon that hangs for a while.
+    let scrape = || {
+        MADE.fetch_add(1, Relaxed);
+        std::thread::sleep(Duration::from_secs(2));
+        "one 1\n# EOF\n".to_owned()
+    };
+    std::thread::spawn(move || exporter::serve(listener, scrape));
+    let begun = Instant::now();
+    let mut all: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+    all.iter_mut().for_each(|one| one.write_all(SCRAPE.as_bytes()).unwrap());
+    for mut one in all {
+        let mut reply = String::new();
+        one.read_to_string(&mut reply).unwrap();
+        assert!(reply.ends_with("one 1\n# EOF\n"), "{reply}");
+    }
+    // Each takes two seconds, and they were made one after the other.
+    let most = begun.elapsed().as_secs() / 2 + 1;
+    assert!(u64::from(MADE.load(Relaxed)) <= most, "{MADE:?} in {:?}", begun.elapsed());
 }

@@ -118,8 +118,14 @@ pub const ALERTS: &[Alert] = &[
     ),
     alert(
         "ParachronDisrupted",
-        "increase(parachron_disruptions_total{kind=~\
-         \"pause|suspend|.*snapshot-restored.*|.*migrated.*|counter-disrupted\"}[5m]) > 0",
+        // A kind that was never seen before has no series to increase.
+        concat!(
+            "increase(parachron_disruptions_total{kind=~",
+            "\"pause|suspend|.*snapshot-restored.*|.*migrated.*|counter-disrupted\"}[5m]) > 0 ",
+            "or (parachron_disruptions_total{kind=~",
+            "\"pause|suspend|.*snapshot-restored.*|.*migrated.*|counter-disrupted\"} > 0 ",
+            "unless parachron_disruptions_total offset 5m)"
+        ),
         "0m",
         "info",
         "The machine was disrupted: {{ $labels.kind }}",

@@ -30,7 +30,7 @@ const fn consumer_of(
 pub const CONSUMERS: &[Consumer] = &[
     consumer_of(
         "cockroachdb",
-        0.4,
+        0.2,
         "a node ends itself: 80 % of --max-offset 500ms from half of the others",
         "CockroachDB, cockroach start: --max-offset",
     ),
@@ -61,13 +61,18 @@ pub const CONSUMERS: &[Consumer] = &[
     consumer_of("etcd", 0.5, "a warning: peers 1 s apart", "etcd, rafthttp probing_status.go"),
     consumer_of(
         "hbase",
-        30.0,
-        "a region server is refused by the master",
+        15.0,
+        "a region server 30 s from the master is refused",
         "HBase, hbase.master.maxclockskew",
     ),
     consumer_of("finra-4590", 0.05, "beyond the rule's tolerance", "FINRA rule 4590"),
     consumer_of("totp", 15.0, "codes of half a 30 s step away", "RFC 6238, section 5.2"),
-    consumer_of("kerberos", 300.0, "KRB_AP_ERR_SKEW", "MIT Kerberos, krb5.conf: clockskew"),
+    consumer_of(
+        "kerberos",
+        150.0,
+        "KRB_AP_ERR_SKEW: two machines 300 s apart",
+        "MIT Kerberos, krb5.conf: clockskew",
+    ),
     consumer_of("s3", 900.0, "RequestTimeTooSkewed", "Amazon S3, error responses"),
 ];
 

@@ -38,7 +38,48 @@ impl Discipline {
     pub const fn is_synchronised(&self) -> bool {
         self.state != libc::TIME_ERROR && self.status & libc::STA_UNSYNC == 0
     }
+
+    /// How far the clock may be off, as the daemon that vouches for it states, ns:
+    /// nothing where none does, where it gave up, or where it left no room for what
+    /// it still has to slew.
+    ///
+    /// systemd-timesyncd states 0 at each poll, whatever its server's distance
+    /// (`manager_adjust_clock`, timesyncd-manager.c): callers who know that it runs
+    /// take no bound from here.
+    pub fn stated_error_ns(&self) -> Option<u64> {
+        if !self.is_synchronised() || self.max_error_us >= GIVEN_UP_US {
+            return None;
+        }
+        u64::try_from(self.max_error_us).ok()?.checked_mul(1_000)
+    }
+
+    /// The leap second that is due at the end of the day: after it has passed the
+    /// flag stays until somebody clears it (TIME_WAIT).
+    pub const fn leap_due(&self) -> Option<LeapDue> {
+        if self.state == libc::TIME_WAIT {
+            None
+        } else if self.status & libc::STA_INS != 0 {
+            Some(LeapDue::Inserted)
+        } else if self.status & libc::STA_DEL != 0 {
+            Some(LeapDue::Deleted)
+        } else {
+            None
+        }
+    }
 }
+
+/// A leap second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeapDue {
+    /// 23:59:60 (STA_INS).
+    Inserted,
+    /// No 23:59:59 (STA_DEL).
+    Deleted,
+}
+
+/// What no daemon would state: the kernel begins with it, and gives up at it
+/// (NTP_PHASE_LIMIT, include/linux/timex.h), µs.
+const GIVEN_UP_US: i64 = 16_000_000;
 
 /// Reads it; nothing is set, and no permission is needed.
 ///

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -45,6 +47,10 @@ pub(crate) struct Args {
     /// are about these
     #[arg(long, value_name = "NAME", value_parser = consumers())]
     consumer: Vec<String>,
+
+    /// A daemon is to run here: it is missed though it was never seen
+    #[arg(long)]
+    daemon: bool,
 
     /// The daemon's socket: its `status-socket`
     #[arg(long, value_name = "PATH", default_value = configuration::STATUS_SOCKET)]
@@ -88,6 +94,7 @@ struct Scrapes {
     socket: PathBuf,
     consumers_here: Vec<String>,
     machine: Mutex<Machine>,
+    was_up: AtomicBool,
 }
 
 impl Scrapes {
@@ -95,18 +102,25 @@ impl Scrapes {
         let mut consumers_here = args.consumer.clone();
         consumers_here.sort();
         consumers_here.dedup();
-        Self { socket: args.socket.clone(), consumers_here, machine: Mutex::default() }
+        Self {
+            socket: args.socket.clone(),
+            consumers_here,
+            machine: Mutex::default(),
+            was_up: AtomicBool::new(args.daemon),
+        }
     }
 
     fn one(&self) -> Snapshot {
         let reply = status_socket::ask(&self.socket).ok();
-        let status: Option<Status> = reply.and_then(|reply| serde_json::from_str(&reply).ok());
-        let mut snapshot = match &status {
-            Some(status) => Snapshot::from(status),
-            // A machine without our daemon is none that lost it.
-            None => {
-                Snapshot { daemon_up: self.socket.exists().then_some(false), ..Snapshot::default() }
-            }
+        // Once there, it is missed; a machine that never had one has not lost it.
+        let was_up = self.was_up.fetch_or(reply.is_some(), Relaxed) || self.socket.exists();
+        let status: Option<Status> =
+            reply.as_ref().and_then(|reply| serde_json::from_str(reply).ok());
+        let mut snapshot = match (&status, &reply) {
+            (Some(status), _) => Snapshot::from(status),
+            // One of another version, whose words mean something else.
+            (None, Some(_)) => Snapshot { daemon_up: Some(true), ..Snapshot::default() },
+            (None, None) => Snapshot { daemon_up: was_up.then_some(false), ..Snapshot::default() },
         };
         env!("CARGO_PKG_VERSION").clone_into(&mut snapshot.version);
         snapshot.consumers_here.clone_from(&self.consumers_here);

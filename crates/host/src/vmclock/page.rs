@@ -180,7 +180,7 @@ impl VmClock {
         let Some(period) = line.period.in_cycles(raw.into(), one.into()) else { return };
         // The guest's TSC is cut to whole cycles, at the update and when it is read.
         let rounding = ns_up(period.elapsed(2)) + 1;
-        info.counter_id = CounterId::X86_TSC;
+        info.counter_id = CounterId::NATIVE;
         info.clock_status = time.status();
         info.counter_value = self.guest.at(now);
         (info.period, info.period_shift) = (period.length, period.shift);
