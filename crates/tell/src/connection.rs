@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
-use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_error};
 use rustix::net::{SendFlags, SocketAddrUnix};
 
 use crate::address::Address;
@@ -24,9 +25,13 @@ pub(crate) struct Connection {
 /// The longest reply to CONNECT: `OK`, and a number.
 const MAX_GREETING_BYTES: usize = 32;
 
+/// Neither the clock nor a socket counts for ever.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 impl Connection {
     /// Connects; all that follows has to be done within `limit` from now on.
     pub(crate) fn open(guest: &Address, limit: Duration) -> Result<Self, Failure> {
+        let limit = limit.min(LONGEST);
         let deadline = Instant::now() + limit;
         let family = match guest {
             Address::Vsock { .. } => AddressFamily::Vsock,
@@ -35,30 +40,63 @@ impl Connection {
         let fd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
         let fd = fd.map_err(|why| Failure::Unreachable(why.into()))?;
         let mut connection = Self { fd, limit, deadline };
-        connection.connect(guest).map_err(Failure::Unreachable)?;
+        connection.connect(guest).map_err(|why| match why {
+            Errno::AGAIN => Failure::Unreachable(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("not within {:.1} s", limit.as_secs_f64()),
+            )),
+            why => Failure::Unreachable(why.into()),
+        })?;
         if let Address::Unix { port, .. } = guest {
             connection.greet(*port)?;
         }
         Ok(connection)
     }
 
-    fn connect(&self, guest: &Address) -> io::Result<()> {
-        // A listener with a full backlog keeps a Unix socket waiting for as long.
-        set_socket_timeout(&self.fd, Timeout::Send, Some(self.limit))?;
+    /// EAGAIN where the time was up.
+    fn connect(&self, guest: &Address) -> Result<(), Errno> {
         match guest {
-            // 2 s at the most (VSOCK_DEFAULT_CONNECT_TIMEOUT, net/vmw_vsock/af_vsock.c).
-            Address::Vsock { cid, port } => {
-                connect(self.fd.as_raw_fd(), &VsockAddr::new(*cid, *port))?;
-            }
+            Address::Vsock { cid, port } => self.connect_vsock(*cid, *port),
             Address::Unix { path, .. } | Address::Port(path) | Address::Agent(path) => {
-                self.connect_unix(path)?;
+                self.connect_unix(path)
             }
         }
-        Ok(())
     }
 
-    fn connect_unix(&self, path: &Path) -> io::Result<()> {
-        Ok(rustix::net::connect(&self.fd, &SocketAddrUnix::new(path)?)?)
+    /// A listener with a full backlog keeps a Unix socket waiting for as long as sending
+    /// may take. Without blocking it would be EAGAIN, and nothing to poll for.
+    fn connect_unix(&self, path: &Path) -> Result<(), Errno> {
+        set_socket_timeout(&self.fd, Timeout::Send, Some(self.limit))?;
+        rustix::net::connect(&self.fd, &SocketAddrUnix::new(path)?)
+    }
+
+    /// AF_VSOCK goes by a limit of its own, 2 s, where it may block
+    /// (VSOCK_DEFAULT_CONNECT_TIMEOUT, net/vmw_vsock/af_vsock.c). By that it also gives
+    /// up where there is more time: the guest is not there yet.
+    fn connect_vsock(&self, cid: u32, port: u32) -> Result<(), Errno> {
+        ioctl_fionbio(&self.fd, true)?;
+        match connect(self.fd.as_raw_fd(), &VsockAddr::new(cid, port)) {
+            Ok(()) => {}
+            Err(nix::Error::EINPROGRESS) => {
+                self.wait_for_connection()?;
+                socket_error(&self.fd)??;
+            }
+            Err(why) => return Err(Errno::from_raw_os_error(why as i32)),
+        }
+        ioctl_fionbio(&self.fd, false)
+    }
+
+    fn wait_for_connection(&self) -> Result<(), Errno> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
+            match poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], Some(&left)) {
+                Ok(0) => return Err(Errno::AGAIN),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(why) => return Err(why),
+            }
+        }
     }
 
     /// What Firecracker and cloud-hypervisor ask for before they connect to the
@@ -68,8 +106,13 @@ impl Connection {
         let mut line = Vec::new();
         let mut byte = [0];
         while !line.ends_with(b"\n") {
-            // The VMM closes where nobody in the guest listens.
-            self.receive(&mut byte, "reply to CONNECT")?;
+            self.receive(&mut byte, "reply to CONNECT").map_err(|why| match why {
+                // The VMM closes then, some with what we sent unread.
+                Failure::Broken(_) => Failure::Unreachable(io::Error::other(format!(
+                    "nobody in the guest listens on port {port}"
+                ))),
+                why => why,
+            })?;
             line.push(byte[0]);
             if line.len() > MAX_GREETING_BYTES {
                 break;

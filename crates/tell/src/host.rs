@@ -29,6 +29,9 @@ const GIVEN_UP_US: i64 = 16_000_000;
 /// How far a clock that was set from the RTC may be off.
 const RTC_NS: u64 = 1_000_000_000;
 
+/// A clock that smears a leap second is off by half of it at the most.
+const SMEARED_NS: u64 = 500_000_000;
+
 impl HostState {
     /// By the kernel's clock discipline: chronyd and others state there how far the
     /// clock may be off. Or within `error`, which somebody who knows better vouches for.
@@ -68,6 +71,14 @@ impl HostState {
     /// How far the host's clock may be off.
     pub fn error(&self) -> Duration {
         Duration::from_nanos(self.0.bound_ns.unwrap_or(u64::MAX))
+    }
+
+    /// The same for one who only sets a clock by it: near a leap second that is spread
+    /// over hours, half of that is in it.
+    pub(crate) fn bound_ns(&self) -> u64 {
+        let smearing = self.0.is_smeared && self.0.leap != Leap::None;
+        let bound_ns = self.0.bound_ns.unwrap_or(u64::MAX);
+        bound_ns.saturating_add(if smearing { SMEARED_NS } else { 0 })
     }
 
     /// The same after the host was suspended: Linux takes the time from the RTC then,
@@ -130,6 +141,11 @@ mod tests {
             of(Discipline { state: libc::TIME_WAIT, ..due }, None).unwrap().leap,
             Leap::None
         );
+        let state = HostState::of(&due, None).unwrap();
+        assert_eq!(state.bound_ns(), 250_000);
+        assert_eq!(state.smeared().bound_ns(), 500_250_000);
+        let passed = HostState::of(&KEPT, None).unwrap();
+        assert_eq!(passed.smeared().bound_ns(), 250_000);
         let left_out = Discipline { status: libc::STA_DEL, ..due };
         assert_eq!(of(left_out, None).unwrap().leap, Leap::Deleted);
     }

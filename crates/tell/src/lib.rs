@@ -18,7 +18,7 @@ use connection::Connection;
 pub use host::{HostState, Unusable};
 pub use told::{Failure, Told};
 
-/// Tells one guest, within `limit`.
+/// Tells one guest, within `limit`, and a day at the most.
 ///
 /// # Errors
 /// Why it was not told.
@@ -30,7 +30,7 @@ pub fn tell(
 ) -> Result<Told, Failure> {
     let mut connection = Connection::open(guest, limit)?;
     match guest {
-        Address::Agent(_) => agent::set_time(&mut connection),
+        Address::Agent(_) => agent::set_time(&mut connection, host),
         _ => exchange::answer(&mut connection, host, reason),
     }
 }

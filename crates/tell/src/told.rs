@@ -14,7 +14,7 @@ pub struct Told {
     pub before: OffsetBound,
     /// The same at the end, where the guest was asked again.
     pub after: Option<OffsetBound>,
-    /// How many answers it got, or how often it was set.
+    /// How many answers it got, or how often it was set: 0 where it may be right.
     pub answers: u32,
 }
 
@@ -22,7 +22,7 @@ pub struct Told {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// There is no way to it.
+    /// There is no way to it: it may not run yet.
     #[error("cannot connect: {0}")]
     Unreachable(std::io::Error),
     /// The way broke.

@@ -13,12 +13,24 @@ use units::{ClockPair, OffsetBound};
 const LIMIT: Duration = Duration::from_secs(2);
 const SHORT: Duration = Duration::from_millis(200);
 
-fn host() -> HostState {
-    HostState::read(Some(Duration::from_micros(7))).unwrap()
+fn host(error: Duration) -> HostState {
+    HostState::read(Some(error)).unwrap()
 }
+
+/// How far the host may be off.
+const ERROR: Duration = Duration::from_micros(7);
 
 /// Tells what `guest` does with its first connection, and what that came to.
 fn with<T: Send + 'static>(
+    address: fn(&Path) -> Address,
+    limit: Duration,
+    guest: impl FnOnce(UnixStream) -> T + Send + 'static,
+) -> (Result<Told, Failure>, T) {
+    by(host(ERROR), address, limit, guest)
+}
+
+fn by<T: Send + 'static>(
+    host: HostState,
     address: fn(&Path) -> Address,
     limit: Duration,
     guest: impl FnOnce(UnixStream) -> T + Send + 'static,
@@ -27,7 +39,7 @@ fn with<T: Send + 'static>(
     let path = folder.path().join("guest.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let guest = thread::spawn(move || guest(listener.accept().unwrap().0));
-    let told = tell::tell(&address(&path), host(), Reason::Restored, limit);
+    let told = tell::tell(&address(&path), host, Reason::Restored, limit);
     (told, guest.join().unwrap())
 }
 
@@ -130,8 +142,46 @@ fn a_guest_that_asks_for_ever_is_left() {
 fn nobody_there_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let guest = Address::Port(folder.path().join("none"));
-    let told = tell::tell(&guest, host(), Reason::Periodic, LIMIT);
+    let told = tell::tell(&guest, host(ERROR), Reason::Periodic, LIMIT);
     assert!(matches!(told, Err(Failure::Unreachable(_))), "{told:?}");
+
+    // Firecracker closes where nobody in the guest listens.
+    let unix = |path: &Path| Address::Unix { path: path.into(), port: 52 };
+    let (told, ()) = with(unix, LIMIT, |mut stream| {
+        stream.read_exact(&mut [0; 11]).unwrap();
+    });
+    let why = told.unwrap_err();
+    assert!(matches!(why, Failure::Unreachable(_)), "{why:?}");
+    assert_eq!(why.to_string(), "cannot connect: nobody in the guest listens on port 52");
+}
+
+#[test]
+fn a_listener_that_takes_nobody_costs_the_limit_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _first = UnixStream::connect(&path).unwrap();
+    let begun = Instant::now();
+    let told = tell::tell(&Address::Port(path), host(ERROR), Reason::Periodic, SHORT);
+    assert_eq!(told.unwrap_err().to_string(), "cannot connect: not within 0.2 s");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+/// A guest that is not there yet: with AF_VSOCK the kernel would wait for 2 s.
+#[test]
+fn the_limit_holds_for_connecting_over_vsock() {
+    let begun = Instant::now();
+    let guest = Address::Vsock { cid: 1 << 30, port: 4123 };
+    let told = tell::tell(&guest, host(ERROR), Reason::Periodic, SHORT);
+    assert!(matches!(told, Err(Failure::Unreachable(_))), "{told:?}");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_longest_limit_is_no_crash() {
+    let (told, _) = with(port, Duration::MAX, |stream| ask(stream, 0));
+    assert_eq!(told.unwrap().answers, 4);
 }
 
 /// qemu-guest-agent, whose machine's clock is behind by so much: the times that it was
@@ -181,6 +231,19 @@ fn an_agent_sets_a_clock_that_is_wrong_and_no_other() {
 
     let (told, set) = with(agent, LIMIT, |stream| serve(stream, 0, true));
     assert_eq!((told.unwrap().answers, set.len()), (0, 0));
+}
+
+#[test]
+fn an_agent_leaves_a_clock_that_may_be_as_right_as_the_host_s() {
+    let off = |seconds| {
+        let host = host(Duration::from_secs(10));
+        let (told, set) = by(host, agent, LIMIT, move |stream| {
+            serve(stream, Duration::from_secs(seconds).as_nanos() as u64, true)
+        });
+        (told.unwrap().answers, set.len())
+    };
+    assert_eq!(off(9), (0, 0));
+    assert_eq!(off(12), (1, 1));
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 pub(crate) mod line;
 mod options;
+mod suspended;
 mod watch;
 
 use std::process::ExitCode;
 
 use crate::error::{COULD_NOT, CliError};
+use line::Fate;
+use options::AT_ONCE;
 pub(crate) use options::Args;
 use watch::Watch;
 
@@ -14,9 +17,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.watch {
         return Watch::new(args).run();
     }
-    let all: Vec<_> = args.guests.iter().collect();
-    let told = args.tell(&all, args.reason, args.host()?);
-    args.print(&told)?;
-    let all_told = told.iter().all(|(_, line)| line.is_told());
+    let all: Vec<_> = args.guests.iter().map(|guest| (guest, args.reason)).collect();
+    let mut all_told = true;
+    for some in all.chunks(AT_ONCE) {
+        for line in args.tell(some, args.host()?) {
+            args.print(&line)?;
+            all_told &= line.fate() == Fate::Told;
+        }
+    }
     Ok(if all_told { ExitCode::SUCCESS } else { ExitCode::from(COULD_NOT) })
 }

@@ -24,6 +24,18 @@ pub(crate) struct Line {
     why: Option<String>,
     /// What to try then.
     remedy: Option<String>,
+    #[serde(skip)]
+    fate: Fate,
+}
+
+/// Whether it has to be told again, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Told,
+    /// Nobody was there.
+    Unreachable,
+    /// Somebody was.
+    NotTold,
 }
 
 /// What was seen of its clock.
@@ -61,11 +73,16 @@ impl Line {
             }),
             why: told.as_ref().err().map(ToString::to_string),
             remedy: told.as_ref().err().map(|why| remedy(guest, why).to_owned()),
+            fate: match told {
+                Ok(_) => Fate::Told,
+                Err(Failure::Unreachable(_)) => Fate::Unreachable,
+                Err(_) => Fate::NotTold,
+            },
         }
     }
 
-    pub(crate) fn is_told(&self) -> bool {
-        self.told.is_some()
+    pub(crate) fn fate(&self) -> Fate {
+        self.fate
     }
 
     /// As people read it, with its line end.
@@ -95,7 +112,9 @@ impl Outcome {
             Some((offset_ns, bound_ns)) => {
                 vec![format!("set; its clock was {before}, and is {}", off(offset_ns, bound_ns))]
             }
-            None if self.answers == 0 => vec![format!("right: its clock is {before}")],
+            None if self.answers == 0 => {
+                vec![format!("left alone, as it may be right: its clock is {before}")]
+            }
             None => vec![format!("told in {} answers; its clock was {before}", self.answers)],
         }
     }
@@ -111,12 +130,16 @@ fn remedy(guest: &Address, why: &Failure) -> &'static str {
             "allow guest-get-time and guest-set-time in the guest's qemu-ga.conf, and \
              install hwclock there (util-linux-extra)"
         }
-        (Address::Agent(_), _) => "is qemu-guest-agent running in the guest?",
+        (Address::Agent(_), _) => {
+            "is qemu-guest-agent running in the guest? Another client, such as libvirt, may \
+             hold the socket: then use virsh domtime --sync"
+        }
         (Address::Vsock { .. }, Failure::Unreachable(_)) => {
             "is that the guest's CID, and does parachrond run there with host-vsock?"
         }
         (Address::Unix { .. }, Failure::Unreachable(_)) => {
-            "is that the VMM's vsock socket, and may you connect to it?"
+            "is that the VMM's vsock socket, may you connect to it, and does parachrond run \
+             in the guest with host-vsock?"
         }
         (Address::Unix { .. }, _) => "does parachrond run in the guest with host-vsock?",
         (Address::Port(_), Failure::Unreachable(_)) => {
@@ -146,6 +169,9 @@ mod tests {
              \x20               no request from the guest within 2.0 s\n\
              \x20               try: does parachrond run in the guest with host-port?\n"
         );
+        let silent = Failure::Silent { what: "reply", limit: Duration::from_secs(2) };
+        let of_agent = line("agent:/run/a.sock", Err(silent));
+        assert!(of_agent.contains("Another client"), "{of_agent}");
         let hostile = line("agent:/run/\u{1b}q", Err(Failure::Refused("\u{1b}[2J".into())));
         assert!(!hostile.contains('\u{1b}'), "{hostile}");
     }

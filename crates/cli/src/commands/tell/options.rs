@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     smeared: bool,
 
-    /// Give up on a guest after this, 10ms to 60s
+    /// Give up on a guest after this, 10ms to 60s; with --watch after 2s at the most
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = timeout)]
     timeout: Duration,
 
@@ -94,7 +94,9 @@ impl Why {
 /// How often --watch looks.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// Guests told at the same time: each is a thread and a descriptor.
-const AT_ONCE: usize = 256;
+pub(super) const AT_ONCE: usize = 256;
+/// For as long one that hangs may hold up what --watch looks for.
+const HELD_UP: Duration = Duration::from_secs(2);
 /// It reads and writes a few bytes.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -118,49 +120,35 @@ impl Args {
         Ok(if self.smeared { host.smeared() } else { host })
     }
 
-    /// Tells these, at the same time.
-    pub(super) fn tell<'a>(
-        &self,
-        guests: &[&'a Address],
-        reason: Why,
-        host: HostState,
-    ) -> Vec<(&'a Address, Line)> {
-        let one = |guest: &Address| {
+    /// Tells these, [`AT_ONCE`] at the most, at the same time.
+    pub(super) fn tell(&self, guests: &[(&Address, Why)], host: HostState) -> Vec<Line> {
+        let limit = if self.watch { self.timeout.min(HELD_UP) } else { self.timeout };
+        let one = |guest: &Address, why: Why| {
             let (at, begun) = (Clock::Realtime.read_ns(), Instant::now());
-            let told = tell::tell(guest, host, reason.reason(), self.timeout);
+            let told = tell::tell(guest, host, why.reason(), limit);
             Line::new(at, guest, &told, begun.elapsed())
         };
-        let mut lines = Vec::with_capacity(guests.len());
-        for some in guests.chunks(AT_ONCE) {
-            let told: Vec<Line> = thread::scope(|scope| {
-                let begin = |guest: &&'a Address| {
-                    let guest = *guest;
-                    let thread = thread::Builder::new().stack_size(STACK_BYTES);
-                    thread.spawn_scoped(scope, move || one(guest))
-                };
-                let threads: Vec<_> = some.iter().map(begin).collect();
-                let ended = threads.into_iter().zip(some).map(|(thread, guest)| match thread {
-                    Ok(thread) => thread.join().unwrap_or_else(|_| crashed(guest)),
-                    Err(why) => failed(guest, Failure::Unreachable(why)),
-                });
-                ended.collect()
+        thread::scope(|scope| {
+            let begin = |&(guest, why): &(_, _)| {
+                let thread = thread::Builder::new().stack_size(STACK_BYTES);
+                thread.spawn_scoped(scope, move || one(guest, why))
+            };
+            let threads: Vec<_> = guests.iter().map(begin).collect();
+            let ended = threads.into_iter().zip(guests).map(|(thread, (guest, _))| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|_| crashed(guest)),
+                Err(why) => {
+                    failed(guest, Failure::Nonsense(format!("no thread to tell it by: {why}")))
+                }
             });
-            lines.extend(some.iter().copied().zip(told));
-        }
-        lines
+            ended.collect()
+        })
     }
 
-    pub(super) fn print<'a>(
-        &self,
-        lines: impl IntoIterator<Item = &'a (&'a Address, Line)>,
-    ) -> Result<(), CliError> {
-        for (_, line) in lines {
-            match self.format {
-                LineFormat::Text => output::text(&line.text())?,
-                LineFormat::Json => output::text(&output::json_line(line)?)?,
-            }
+    pub(super) fn print(&self, line: &Line) -> Result<(), CliError> {
+        match self.format {
+            LineFormat::Text => output::text(&line.text()),
+            LineFormat::Json => output::text(&output::json_line(line)?),
         }
-        Ok(())
     }
 }
 

@@ -7,100 +7,172 @@
 //! | then: its time daemon states an error anew | all | resumed |
 //! | `--every` has passed | all | periodic |
 //! | one was not reached 5 s ago | it | cold boot |
+//! | one was reached and not told 5 s ago | it | as then |
+//!
+//! A turn tells one batch, by the host's clock as it is then.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use linux::clock::Clock;
 use linux::wait::{Signals, Wait, Wake};
 use tell::{Address, HostState};
 
-use super::line::Line;
-use super::options::{Args, LOOK, Why};
+use super::line::Fate;
+use super::options::{AT_ONCE, Args, LOOK, Why};
+use super::suspended::{Suspended, suspended_ns};
 use crate::error::{CliError, cannot_wait};
 
-/// How often it tries a guest that was not reached, and a host without the time.
+/// How often it tries a guest that was not told, and a host without the time.
 const RETRY: Duration = Duration::from_secs(5);
-/// BOOTTIME and MONOTONIC are read one after the other.
-const SUSPENDED_NS: u64 = 10_000_000;
 
 /// What was done so far.
 pub(super) struct Watch<'a> {
     args: &'a Args,
-    all: Vec<&'a Address>,
-    missing: Vec<&'a Address>,
-    suspended_ns: u64,
-    /// The host's stated error when it was suspended, while its daemon has not
-    /// stated another.
-    doubted: Option<Duration>,
+    guests: Vec<Guest<'a>>,
+    suspended: Suspended,
     /// Why all are told next, and when.
     reason: Why,
     next: Instant,
     retry: Instant,
 }
 
+/// One of them.
+struct Guest<'a> {
+    address: &'a Address,
+    /// Why it is told in the next batch that has room.
+    due: Option<Why>,
+    /// Why it should have been told, and was not.
+    missed: Option<Why>,
+}
+
 impl<'a> Watch<'a> {
     pub(super) fn new(args: &'a Args) -> Self {
         let (next, retry) = (Instant::now(), Instant::now());
-        let all: Vec<_> = args.guests.iter().collect();
-        let (missing, suspended_ns, doubted) = (Vec::new(), suspended_ns(), None);
-        Self { args, all, missing, suspended_ns, doubted, reason: args.reason, next, retry }
+        let guest = |address| Guest { address, due: None, missed: None };
+        let guests = args.guests.iter().map(guest).collect();
+        Self { args, guests, suspended: Suspended::default(), reason: args.reason, next, retry }
     }
 
     pub(super) fn run(mut self) -> Result<ExitCode, CliError> {
         let wait = Wait::new(Signals::ending().map_err(cannot_wait)?).for_reader();
         loop {
+            let now = Instant::now();
+            let mut pause = LOOK;
             match self.args.host() {
-                Ok(host) => self.look(host)?,
+                Ok(host) => {
+                    self.look(now, host, suspended_ns());
+                    self.tell(host)?;
+                    if self.guests.iter().any(|guest| guest.due.is_some()) {
+                        pause = Duration::ZERO;
+                    }
+                }
                 // It may come to know the time.
-                Err(why) if Instant::now() >= self.next => {
+                Err(why) if now >= self.next => {
                     why.print();
-                    self.next = Instant::now() + RETRY;
+                    self.next = now + RETRY;
                 }
                 Err(_) => {}
             }
-            if wait.until(Instant::now() + LOOK).map_err(cannot_wait)? != Wake::Deadline {
+            if wait.until(Instant::now() + pause).map_err(cannot_wait)? != Wake::Deadline {
                 return Ok(ExitCode::SUCCESS);
             }
         }
     }
 
-    fn look(&mut self, host: HostState) -> Result<(), CliError> {
-        let now = Instant::now();
-        let suspended_ns = suspended_ns();
-        if suspended_ns.abs_diff(self.suspended_ns) > SUSPENDED_NS {
-            self.suspended_ns = suspended_ns;
-            // Somebody who vouches for the clock does so afterwards as well.
-            self.doubted = self.args.error.is_none().then(|| host.error());
-            (self.reason, self.next) = (Why::Resumed, now);
-        } else if self.doubted.is_some_and(|doubted| host.error() < doubted) {
-            // By itself it only grows.
-            self.doubted = None;
+    /// Finds who has to be told.
+    fn look(&mut self, now: Instant, host: HostState, suspended_ns: Option<u64>) {
+        if self.suspended.look(suspended_ns, host.error(), self.args.error.is_some()) {
             (self.reason, self.next) = (Why::Resumed, now);
         }
-        let host = if self.doubted.is_some() { host.after_suspend() } else { host };
         if now >= self.next {
-            let told = self.args.tell(&self.all, self.reason, host);
-            self.args.print(&told)?;
-            self.missing = not_told(&told);
-            (self.next, self.retry) = (now + self.args.every, now + RETRY);
-            self.reason = Why::Periodic;
-        } else if now >= self.retry && !self.missing.is_empty() {
-            let told = self.args.tell(&self.missing, Why::ColdBoot, host);
-            self.args.print(told.iter().filter(|(_, line)| line.is_told()))?;
-            self.missing = not_told(&told);
+            for guest in &mut self.guests {
+                guest.round(self.reason);
+            }
+            (self.reason, self.next) = (Why::Periodic, now + self.args.every);
             self.retry = now + RETRY;
+        } else if now >= self.retry {
+            for guest in &mut self.guests {
+                guest.retry();
+            }
+            self.retry = now + RETRY;
+        }
+    }
+
+    /// Tells a batch.
+    fn tell(&mut self, host: HostState) -> Result<(), CliError> {
+        let host = if self.suspended.is_doubted() { host.after_suspend() } else { host };
+        let due = self.guests.iter_mut().filter(|guest| guest.due.is_some());
+        let mut batch: Vec<_> = due.take(AT_ONCE).collect();
+        let whom: Vec<_> =
+            batch.iter().filter_map(|guest| Some((guest.address, guest.due?))).collect();
+        let lines = self.args.tell(&whom, host);
+        for (guest, line) in batch.iter_mut().zip(&lines) {
+            if guest.ended(line.fate()) {
+                self.args.print(line)?;
+            }
         }
         Ok(())
     }
 }
 
-fn not_told<'a>(told: &[(&'a Address, Line)]) -> Vec<&'a Address> {
-    told.iter().filter(|(_, line)| !line.is_told()).map(|(guest, _)| *guest).collect()
+impl Guest<'_> {
+    /// All are told. What it missed is more than that some time has passed.
+    fn round(&mut self, reason: Why) {
+        let missed = self.missed.take().or(self.due);
+        self.due = missed.filter(|_| reason == Why::Periodic).or(Some(reason));
+    }
+
+    fn retry(&mut self) {
+        self.due = self.due.or(self.missed);
+    }
+
+    /// What came of it: whether that is news.
+    fn ended(&mut self, fate: Fate) -> bool {
+        let is_news = fate == Fate::Told || self.missed.is_none();
+        let due = self.due.take();
+        self.missed = match fate {
+            Fate::Told => None,
+            Fate::Unreachable => Some(Why::ColdBoot),
+            Fate::NotTold => due,
+        };
+        is_news
+    }
 }
 
-/// How long this machine was suspended since it booted.
-fn suspended_ns() -> u64 {
-    let monotonic_ns = Clock::Monotonic.read_ns().unwrap_or_default();
-    Clock::Boottime.read_ns().unwrap_or_default().saturating_sub(monotonic_ns)
+#[cfg(test)]
+mod tests {
+    use super::Fate::{NotTold, Told, Unreachable};
+    use super::Why::{ColdBoot, Periodic, Restored, Resumed};
+    use super::*;
+
+    /// Rounds, or retries where they have no reason, and what came of them: why the
+    /// guest was told, and whether that was printed.
+    fn told(rounds: &[(Option<Why>, Fate)]) -> Vec<(Why, bool)> {
+        let address: Address = "vsock:3".parse().unwrap();
+        let mut guest = Guest { address: &address, due: None, missed: None };
+        let one = |(round, fate): &(Option<Why>, Fate)| {
+            match round {
+                Some(reason) => guest.round(*reason),
+                None => guest.retry(),
+            }
+            (guest.due.unwrap(), guest.ended(*fate))
+        };
+        rounds.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_a_guest_missed_it_is_told_later() {
+        let rounds = [(Some(Restored), NotTold), (None, NotTold), (None, Told)];
+        assert_eq!(told(&rounds), [(Restored, true), (Restored, false), (Restored, true)]);
+        let rounds = [(Some(Resumed), NotTold), (Some(Periodic), NotTold), (None, Told)];
+        assert_eq!(told(&rounds), [(Resumed, true), (Resumed, true), (Resumed, true)]);
+        let rounds = [(Some(Periodic), NotTold), (Some(Resumed), Told), (Some(Periodic), Told)];
+        assert_eq!(told(&rounds), [(Periodic, true), (Resumed, true), (Periodic, true)]);
+    }
+
+    #[test]
+    fn a_guest_that_was_not_reached_is_booted() {
+        let rounds = [(Some(Resumed), Unreachable), (None, NotTold), (None, Told)];
+        assert_eq!(told(&rounds), [(Resumed, true), (ColdBoot, false), (ColdBoot, true)]);
+    }
 }
