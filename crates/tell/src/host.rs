@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hosttime::{HostClock, Leap, Scale};
-use linux::adjtimex::{self, Discipline};
+use linux::adjtimex::{self, Discipline, LeapDue};
 
 /// What the host states in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +22,6 @@ pub enum Unusable {
     Unsynchronised,
 }
 
-/// What no daemon would state: the kernel begins with it, and gives up at it
-/// (NTP_PHASE_LIMIT, include/linux/timex.h), µs.
-const GIVEN_UP_US: i64 = 16_000_000;
-
 /// How far a clock that was set from the RTC may be off.
 const RTC_NS: u64 = 1_000_000_000;
 
@@ -34,7 +30,9 @@ const SMEARED_NS: u64 = 500_000_000;
 
 impl HostState {
     /// By the kernel's clock discipline: chronyd and others state there how far the
-    /// clock may be off. Or within `error`, which somebody who knows better vouches for.
+    /// clock may be off; systemd-timesyncd states 0 at each poll, which is no bound
+    /// ([`Discipline::stated_error_ns`]). Or within `error`, which somebody who knows
+    /// better vouches for.
     ///
     /// # Errors
     /// The clock is not synchronised, or cannot be asked.
@@ -43,23 +41,15 @@ impl HostState {
     }
 
     fn of(discipline: &Discipline, error: Option<Duration>) -> Result<Self, Unusable> {
-        let by_kernel = (discipline.is_synchronised() && discipline.max_error_us < GIVEN_UP_US)
-            .then(|| u64::try_from(discipline.max_error_us).ok())
-            .flatten()
-            .map(|us| us * 1000);
         let by_hand = error.map(|error| u64::try_from(error.as_nanos()).unwrap_or(u64::MAX - 1));
-        let is_set = |status| discipline.status & status != 0;
-        // After the second has passed the flag stays until somebody clears it.
-        let is_due = discipline.state != libc::TIME_WAIT;
-        let leap = if is_due && is_set(libc::STA_INS) {
-            Leap::Inserted
-        } else if is_due && is_set(libc::STA_DEL) {
-            Leap::Deleted
-        } else {
-            Leap::None
+        let bound_ns = by_hand.or_else(|| discipline.stated_error_ns());
+        let leap = match discipline.leap_due() {
+            Some(LeapDue::Inserted) => Leap::Inserted,
+            Some(LeapDue::Deleted) => Leap::Deleted,
+            None => Leap::None,
         };
         Ok(Self(HostClock {
-            bound_ns: Some(by_hand.or(by_kernel).ok_or(Unusable::Unsynchronised)?),
+            bound_ns: Some(bound_ns.ok_or(Unusable::Unsynchronised)?),
             scale: Scale::Utc,
             leap,
             is_smeared: false,

@@ -14,6 +14,7 @@ pub(crate) use options::Args;
 use watch::Watch;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    args.check()?;
     if args.watch {
         return Watch::new(args).run();
     }

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use facts::steering::TimeKeeperKind;
 use hosttime::Reason;
 use instruments::duration;
 use linux::clock::Clock;
@@ -118,6 +119,24 @@ impl Args {
                 .into(),
         })?;
         Ok(if self.smeared { host.smeared() } else { host })
+    }
+
+    /// # Errors
+    /// The kernel's bound is one that states nothing, and nobody vouches for another.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let has_timesyncd = inspect::live::time_keepers().is_known_and(|found| {
+            let mut running = found.iter().filter(|keeper| keeper.running);
+            running.any(|keeper| keeper.kind == TimeKeeperKind::SystemdTimesyncd)
+        });
+        if self.error.is_none() && has_timesyncd {
+            return Err(CliError::Failed {
+                cause: "systemd-timesyncd keeps this host's clock, and does not state how far it \
+                        may be off"
+                    .into(),
+                remedy: "chronyd in its place; or --error TIME, where you know that".into(),
+            });
+        }
+        Ok(())
     }
 
     /// Tells these, [`AT_ONCE`] at the most, at the same time.
