@@ -114,7 +114,11 @@ pub fn parse_interrupts(text: &str, cpu: u32) -> Fact<Interrupts> {
     for (name, count, last) in rows {
         // x86's row; arm64's is the generic timer's
         // (drivers/clocksource/arm_arch_timer.c).
-        let sum = if name == "LOC" || last == "arch_timer" { &mut found.ticks } else { &mut found.others };
+        let sum = if name == "LOC" || last == "arch_timer" {
+            &mut found.ticks
+        } else {
+            &mut found.others
+        };
         *sum = sum.saturating_add(count);
     }
     Fact::Known(found)

@@ -67,7 +67,11 @@ impl AsymmetricFence {
     /// the kernel has no membarrier.
     #[inline]
     pub fn light(self) {
-        if self.by_kernel.is_some() { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
+        if self.by_kernel.is_some() {
+            compiler_fence(Ordering::SeqCst)
+        } else {
+            fence(Ordering::SeqCst)
+        }
     }
 
     /// Of the other side, between its write and its read: some µs, and an interruption

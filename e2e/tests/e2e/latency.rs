@@ -137,6 +137,8 @@ fn nonsense_is_refused(program: &Program) {
         &["latency", "--duration", "50s"][..],
         &["latency", "--peer", "udp:no host"],
         &["latency", "--only", "sundial"],
+        &["latency", "--only", "echo"],
+        &["latency", "--only", "gap", "--peer", "127.0.0.1"],
         &["latency", "--compare", "/no/such/file"],
     ] {
         let said = program.run(arguments);

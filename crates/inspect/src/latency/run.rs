@@ -21,11 +21,8 @@ const PIPE: f64 = 0.06;
 const SWITCHES: f64 = 0.05;
 const ECHO: f64 = 0.09;
 
-const OF_TIMERS: &[FigureKind] = &[
-    FigureKind::TimerWakeUp,
-    FigureKind::TimerWakeUpAwake,
-    FigureKind::TimerWakeUpInheritedSlack,
-];
+const OF_TIMERS: &[FigureKind] =
+    &[FigureKind::TimerWakeUp, FigureKind::TimerWakeUpAwake, FigureKind::TimerWakeUpInheritedSlack];
 const OF_GAPS: &[FigureKind] = &[FigureKind::Gap, FigureKind::Stolen];
 
 /// What is measured together, and its share.

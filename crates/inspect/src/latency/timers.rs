@@ -54,9 +54,8 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
                 (FigureKind::TimerWakeUpInheritedSlack, Err(error)) => Err(error.to_string()),
                 _ => Ok(LEAST),
             };
-            let set = slack.and_then(|slack| {
-                set_timer_slack_ns(slack).map_err(|error| error.to_string())
-            });
+            let set = slack
+                .and_then(|slack| set_timer_slack_ns(slack).map_err(|error| error.to_string()));
             let delays = set.map_err(|why| format!("timer slack: {why}")).and_then(|()| {
                 if kind == FigureKind::TimerWakeUpAwake {
                     awake(|| wake_ups(run, &counters, kind, turn, taken))

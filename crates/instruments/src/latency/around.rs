@@ -121,8 +121,7 @@ pub fn of_gap(gap_ns: u64, others_ns: u64, passed: &Passed) -> Cause {
 fn of_interruption(gap_ns: u64, served: Option<Served>) -> Cause {
     let Some(served) = served else { return Cause::Unexplained };
     let long = gap_ns >= SHORT_NS;
-    let some = served.interrupts > 0
-        || if long { served.softirqs > 0 } else { served.ticks > 0 };
+    let some = served.interrupts > 0 || if long { served.softirqs > 0 } else { served.ticks > 0 };
     if served.smis == 0 && !some {
         Cause::Hidden
     } else if served.ns > gap_ns.saturating_mul(2) {

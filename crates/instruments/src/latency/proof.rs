@@ -61,8 +61,7 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     {
         add(Cause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
     }
-    if let Some(with) = p50(FigureKind::Exit).filter(|ns| is_guest && *ns > DEAR_EXIT_NS)
-    {
+    if let Some(with) = p50(FigureKind::Exit).filter(|ns| is_guest && *ns > DEAR_EXIT_NS) {
         add(Cause::DearExits, with, DEAR_EXIT_NS);
     }
     if let Some(with) = conditions.clock_read_ns.filter(|ns| *ns > SLOW_READ_NS) {
