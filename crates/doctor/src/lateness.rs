@@ -73,6 +73,10 @@ impl Evidence<'_> {
         let longest = self.shares.iter().map(|share| share.longest_ns).max().unwrap_or(0);
         let part = self.total_ns() as f64 / (self.found.over_s * 1e9).max(1.0);
         let lasting = self.proven.is_some_and(|proven| proven.with_ns >= 2.0 * proven.without_ns);
+        // Nothing is to be done about what is not known.
+        if self.cause == Cause::Unexplained {
+            return Severity::Note;
+        }
         if longest >= FELT_NS || part >= DISTURBING || (lasting && self.cause != Cause::TimerSlack)
         {
             Severity::Warning

@@ -111,8 +111,14 @@ pub fn parse_interrupts(text: &str, cpu: u32) -> Fact<Interrupts> {
     if rows.is_empty() {
         return Fact::Unknown(Unknown::malformed(INTERRUPTS, "a column of that CPU", text));
     }
-    for (name, count) in rows {
-        let sum = if name == "LOC" { &mut found.ticks } else { &mut found.others };
+    for (name, count, last) in rows {
+        // x86's row; arm64's is the generic timer's
+        // (drivers/clocksource/arm_arch_timer.c).
+        let sum = if name == "LOC" || last == "arch_timer" {
+            &mut found.ticks
+        } else {
+            &mut found.others
+        };
         *sum = sum.saturating_add(count);
     }
     Fact::Known(found)
@@ -126,13 +132,13 @@ pub fn parse_softirqs(text: &str, cpu: u32) -> Fact<u64> {
         return Fact::Unknown(Unknown::malformed(SOFTIRQS, "a column of that CPU", text));
     }
     let of_devices = ["HI", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"];
-    let counts = rows.iter().filter(|(name, _)| of_devices.contains(name)).map(|row| row.1);
+    let counts = rows.iter().filter(|(name, ..)| of_devices.contains(name)).map(|row| row.1);
     Fact::Known(counts.fold(0, u64::saturating_add))
 }
 
-/// The counts of one CPU by row: columns are named in the first line, and
-/// offline CPUs have none.
-fn column(text: &str, cpu: u32) -> Vec<(&str, u64)> {
+/// (row, count, the row's last word) of one CPU: columns are named in the first
+/// line, and offline CPUs have none.
+fn column(text: &str, cpu: u32) -> Vec<(&str, u64, &str)> {
     let wanted = format!("CPU{cpu}");
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default();
@@ -143,7 +149,7 @@ fn column(text: &str, cpu: u32) -> Vec<(&str, u64)> {
         .filter_map(|line| {
             let (name, counts) = line.split_once(':')?;
             let count = counts.split_ascii_whitespace().nth(index)?.parse().ok()?;
-            Some((name.trim(), count))
+            Some((name.trim(), count, counts.split_ascii_whitespace().next_back().unwrap_or("")))
         })
         .collect()
 }
@@ -207,6 +213,10 @@ mod tests {
         // `ERR` has one figure for all CPUs; it falls to the first.
         assert_eq!(parse_interrupts(text, 0).known().map(|found| found.others), Some(7 + 1 + 9));
         assert!(parse_interrupts(text, 1).unknown().is_some());
+        let arm64 = "      CPU0   CPU1\n 11:   1200   3400   GICv3  27 Level     arch_timer\n 14:  5  \
+                     6  GICv3  79 Level  virtio0\nIPI0:  7  8  Rescheduling interrupts\n";
+        let found = Interrupts { ticks: 3400, others: 14 };
+        assert_eq!(parse_interrupts(arm64, 1), Fact::Known(found));
         assert!(parse_interrupts("", 0).unknown().is_some());
         let softirqs = "  CPU0  CPU1\nTIMER: 5 6\nNET_RX: 70 80\nBLOCK: 1 2\nRCU: 9 9\n";
         assert_eq!(parse_softirqs(softirqs, 1), Fact::Known(82));

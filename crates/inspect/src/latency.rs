@@ -6,14 +6,16 @@
 //! | timer wake-ups | absolute sleeps 1 ms apart, in turns with the CPU kept awake and with the inherited slack | the awake turns: one CPU |
 //! | wake-up across CPUs | an eventfd, written 2000 times a second at most | little |
 //! | IPI | membarrier against a spinning thread | two CPUs |
-//! | exit | CPUID | one CPU |
-//! | gaps | a loop on one CPU after the other that reads the TSC | one CPU |
+//! | exit | CPUID, on x86 | one CPU |
+//! | gaps | a loop on one CPU after the other that reads the CPU's counter | one CPU |
 //! | pipes | two processes | two CPUs |
 //! | sweep | sleeps of 10 µs to 2 ms | little |
 //! | echo | a request at a time | little |
 
 mod counters;
 mod echo;
+#[cfg_attr(not(target_arch = "x86_64"), path = "latency/exits_elsewhere.rs")]
+mod exits;
 mod pairs;
 mod pipes;
 mod run;
@@ -26,6 +28,7 @@ use std::time::{Duration, Instant};
 use instruments::distribution::Distribution;
 use instruments::latency::{Delay, FigureKind, Latency};
 use linux::clock::Clock;
+use linux::cpus::{Pinned, pin};
 
 pub use echo::Peer;
 pub use run::measure;
@@ -70,10 +73,14 @@ struct Run<'p> {
 const KEPT: usize = 400;
 
 impl Run<'_> {
-    /// A part of the whole duration, or all of it for what alone is wanted.
+    /// A part of the whole duration: what is wanted divides it by these shares.
     fn part(&self, share: f64) -> Duration {
-        let alone = self.plan.only.len() == 1;
-        self.plan.duration.mul_f64(if alone { 1.0 } else { share })
+        self.plan.duration.mul_f64(share / run::wanted_shares(self.plan))
+    }
+
+    /// This thread on `cpu`, or the reason why `what` is not measured.
+    fn pinned(&mut self, what: &str, cpu: u32) -> Option<Pinned> {
+        pin(cpu).map_err(|error| self.found.miss(what, error.to_string())).ok()
     }
 
     fn doing(&self, what: &str) {

@@ -185,7 +185,9 @@ fn probes(paths: &ProbePaths) -> Vec<Box<dyn Probe>> {
             |it| vmclock_device::fact(it),
             |to| &mut to.vmclock,
         ),
-        probe(rtc_period(cpus::has_hypervisor()), Rtc::find(), read_rtc, |to| &mut to.rtc),
+        probe(rtc_period(cpus::has_hypervisor() != Some(false)), Rtc::find(), read_rtc, |to| {
+            &mut to.rtc
+        }),
         probe(
             Period::by_cost(ACTIVITY_PERIOD_NS),
             CpuActivity::open(),

@@ -27,6 +27,8 @@ pub struct Latency {
     pub figures: Vec<Figure>,
     /// The longest delays, in the order seen, each with its cause.
     pub delays: Vec<Delay>,
+    /// For how long loops ran without any gap, s, where there was none at all.
+    pub no_gap_over_s: Option<f64>,
     /// Gaps too short to be looked into one by one.
     pub short_gaps: Vec<ShortGaps>,
     /// Pipe-based context switching, placed by the scheduler: one copy, and one

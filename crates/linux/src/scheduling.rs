@@ -1,9 +1,8 @@
 //! What a thread may ask of the scheduler and of timers.
 //!
 //! # Invariants
-//! 1. membarrier takes numbers alone and touches no memory of ours.
-//! 2. `sched_setscheduler` reads one `sched_param` and keeps nothing; ours is a
-//!    live local.
+//! 1. `sched_setscheduler` reads one `sched_param`, an `int` to the kernel
+//!    (include/uapi/linux/sched/types.h), and keeps nothing; ours is a live local.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,48 +11,17 @@ use std::num::NonZeroU64;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
-/// Commands of membarrier(2).
-const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
-/// Memory barriers on all CPUs that run a thread of this process, each by an
-/// interrupt that the sender waits for.
-#[derive(Debug, Clone, Copy)]
-pub struct Membarrier(());
-
-impl Membarrier {
-    /// Announces this process's use of it.
-    ///
-    /// # Errors
-    /// No membarrier in this kernel, or a sandbox forbids it.
-    pub fn register() -> io::Result<Self> {
-        membarrier(REGISTER_PRIVATE_EXPEDITED).map(Self)
-    }
-
-    /// Returns once every thread of this process that runs now has executed a
-    /// barrier.
-    #[inline]
-    pub fn interrupt_all(self) {
-        // It cannot fail after a registration (`man 2 membarrier`, EPERM).
-        let _ = membarrier(PRIVATE_EXPEDITED);
-    }
-}
-
-#[inline]
-fn membarrier(command: libc::c_int) -> io::Result<()> {
-    // SAFETY: invariant 1.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 /// From now on this thread runs only where no other wants to (SCHED_IDLE).
 ///
 /// # Errors
 /// Those of `sched_setscheduler`.
 pub fn yield_to_all() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: invariant 2.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
+    let priority: libc::c_int = 0;
+    // musl's own wrapper refuses always (src/sched/sched_setscheduler.c).
+    // SAFETY: invariant 1.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority)
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -112,14 +80,6 @@ mod tests {
         set_timer_slack_ns(NonZeroU64::MIN).unwrap();
         assert_eq!(timer_slack_ns().unwrap(), 1);
         set_timer_slack_ns(NonZeroU64::new(before).unwrap_or(NonZeroU64::MIN)).unwrap();
-    }
-
-    #[test]
-    fn a_barrier_interrupts_once_it_is_registered() {
-        match Membarrier::register() {
-            Ok(barrier) => barrier.interrupt_all(),
-            Err(error) => crate::cpus::skipped(&format!("membarrier: {error}")),
-        }
     }
 
     #[test]

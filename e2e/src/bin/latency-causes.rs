@@ -23,7 +23,8 @@ use instruments::latency::cause::Cause;
 use instruments::latency::proof::proven;
 use instruments::latency::{FigureKind, Latency, shares};
 use linux::cpus::pin;
-use linux::scheduling::{Membarrier, set_timer_slack_ns};
+use linux::membarrier::Membarrier;
+use linux::scheduling::set_timer_slack_ns;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A run with the cause forced, and one without; whether it was named.

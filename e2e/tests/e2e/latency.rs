@@ -35,6 +35,10 @@ fn kinds(report: &Value) -> Vec<&str> {
 fn every_figure_is_measured(program: &Program) {
     let report = measured(program, &[]);
     for kind in ["timer-wake-up", "gap", "exit", "pipe-one-cpu"] {
+        // Only x86 has an instruction that exits everywhere.
+        if kind == "exit" && cfg!(not(target_arch = "x86_64")) {
+            continue;
+        }
         assert!(kinds(&report).contains(&kind), "{kind}: {}", report["latency"]["not_measured"]);
     }
     for figure in report["latency"]["figures"].as_array().expect("figures") {
@@ -117,8 +121,11 @@ fn answers_are_told_apart(program: &Program) {
         |report: &Value, name: &str| report["latency"]["answers"][name].as_u64().expect("a count");
     // Twice: the second answer comes while the next request waits.
     let twice = asked(|_, _| 2);
-    assert_eq!(count(&twice, "answered"), count(&twice, "sent"));
-    assert!(count(&twice, "late") > 0, "{}", twice["latency"]["answers"]);
+    let [answered, sent, late] = ["answered", "sent", "late"].map(|name| count(&twice, name));
+    // An answer that comes too late, on a busy machine, ends so short a run.
+    assert!(answered <= sent && sent <= answered + 1, "{}", twice["latency"]["answers"]);
+    // Loopback keeps the order: the second answer lies before the next first one.
+    assert!(late + 1 >= answered, "{}", twice["latency"]["answers"]);
     let foreign = asked(|reply, number| {
         if number % 2 == 0 {
             reply[0] ^= 0xff;
@@ -137,6 +144,8 @@ fn nonsense_is_refused(program: &Program) {
         &["latency", "--duration", "50s"][..],
         &["latency", "--peer", "udp:no host"],
         &["latency", "--only", "sundial"],
+        &["latency", "--only", "echo"],
+        &["latency", "--only", "gap", "--peer", "127.0.0.1"],
         &["latency", "--compare", "/no/such/file"],
     ] {
         let said = program.run(arguments);

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     peer: Option<Peer>,
 
     /// Only this figure, such as timer-wake-up or gap; may be repeated
-    #[arg(long, value_name = "FIGURE", value_parser = figure, conflicts_with = "peer")]
+    #[arg(long, value_name = "FIGURE", value_parser = figure)]
     only: Vec<FigureKind>,
 
     /// Measure again and again, and show each run in place of the last one
@@ -74,6 +74,7 @@ fn figure(name: &str) -> Result<FigureKind, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    echo_has_a_peer(args)?;
     let plan = Plan {
         duration: args.duration,
         echo: || helpers::command(&Helper::PipeEcho),
@@ -83,11 +84,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     };
     let before = args.compare.as_deref().map(compared::read).transpose()?;
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    while args.watch {
-        let report = measured(&plan);
-        // Home, and clear what is below.
-        let clear = if output::colours() { "\x1b[H\x1b[J" } else { "" };
-        output::text(&format!("{clear}{}", text::summary(&report)))?;
+    if args.watch {
+        loop {
+            let report = measured(&plan);
+            // Home, and clear what is below.
+            let clear = if output::colours() { "\x1b[H\x1b[J" } else { "" };
+            output::text(&format!("{clear}{}", text::summary(&report)))?;
+        }
     }
     let report = measured(&plan);
     // If the plot fails the report is still printed.
@@ -104,6 +107,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     drawn?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A chosen echo needs a peer, and a peer is for nothing but that.
+fn echo_has_a_peer(args: &Args) -> Result<(), CliError> {
+    let echo = args.only.contains(&FigureKind::Echo);
+    match &args.peer {
+        None if echo => Err(CliError::Failed {
+            cause: "--only echo has nobody to ask".into(),
+            remedy: "name a peer of yours, by --peer".into(),
+        }),
+        Some(_) if !echo && !args.only.is_empty() => Err(CliError::Failed {
+            cause: "--peer is for the echo, and --only leaves that out".into(),
+            remedy: "add --only echo".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// One run on this machine.

@@ -1,6 +1,7 @@
 //! What to do about each cause of lateness.
 
 use facts::cpu::HypervisorKind;
+use instruments::figures::whole_time;
 use instruments::latency::cause::Cause;
 
 use crate::case::Case;
@@ -18,7 +19,11 @@ pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
              instance type that is not burstable.",
         )],
         Cause::Quota => vec![
-            command("See which group is throttled.", "grep -H . /sys/fs/cgroup/cpu.stat"),
+            // The root group has no such line.
+            command(
+                "See which group is throttled.",
+                "grep -rH throttled_usec /sys/fs/cgroup --include=cpu.stat",
+            ),
             advice(
                 "Raise or remove its quota (systemd: CPUQuota=; Kubernetes: limits.cpu), or run \
                  fewer threads in it.",
@@ -45,6 +50,10 @@ pub(super) fn of(case: &Case<'_>, cause: Cause) -> Vec<Remedy> {
         Cause::Smi | Cause::Hidden => {
             vec![advice("Ask the host's operator; a host that offers steal time would show it.")]
         }
+        Cause::Unexplained => vec![command(
+            "Trace the kernel while it happens: which step of a wake-up takes the time.",
+            "sudo rtla timerlat top",
+        )],
         other => of_lasting(case, guest, other),
     }
 }
@@ -97,28 +106,42 @@ fn of_lasting(case: &Case<'_>, guest: bool, cause: Cause) -> Vec<Remedy> {
 /// What ends idle sooner in a guest, cheapest first.
 fn idle_of_a_guest(case: &Case<'_>) -> Vec<Remedy> {
     let mut remedies = Vec::new();
+    // As the rest of the doctor tells x86 from others.
+    let is_x86 = case.facts.cpu.flags.is_known_and(|flags| flags.tsc);
     if case.kind() == Some(HypervisorKind::Kvm) {
+        // Twice what it polls now; 200 us is the module's own choice.
+        let now_ns = case.facts.idle.guest_halt_poll_ns.known().copied().unwrap_or(0);
+        let polls_ns = now_ns.saturating_mul(2).max(200_000);
+        let file = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
         remedies.push(
             Remedy::command(
                 "Let the guest poll before it halts.",
-                "echo 200000 | sudo tee /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+                format!("echo {polls_ns} | sudo tee {file}"),
             )
-            .changes(
-                "up to 200 µs of a CPU for each time it goes idle, until the next boot; needs the \
+            .changes(format!(
+                "up to {} of a CPU for each time it goes idle, until the next boot; needs the \
                  cpuidle driver haltpoll",
-            ),
+                whole_time(polls_ns)
+            )),
         );
+        // Twice KVM_HALT_POLL_NS_DEFAULT (arch/x86 and arch/arm64, asm/kvm_host.h).
+        let host_ns = if is_x86 { 400_000 } else { 1_000_000 };
         remedies.push(
             Remedy::command(
-                "Or let the host poll for longer: on the host.",
-                "echo 400000 | sudo tee /sys/module/kvm/parameters/halt_poll_ns",
+                "Or let the host poll for longer: on the host, if it has not more already.",
+                format!("echo {host_ns} | sudo tee /sys/module/kvm/parameters/halt_poll_ns"),
             )
             .changes("the host's CPU time for all its guests, until it boots"),
         );
     }
-    remedies.push(
-        remedies::add_parameter(case, "idle=poll")
-            .changes("each idle CPU then takes all of a CPU of the host"),
-    );
+    if is_x86 {
+        remedies.push(
+            remedies::add_parameter(case, "idle=poll")
+                .changes("each idle CPU then takes all of a CPU of the host"),
+        );
+    }
+    if remedies.is_empty() {
+        remedies.push(Remedy::advice("Ask the host's operator for longer polling before a halt."));
+    }
     remedies
 }

@@ -126,6 +126,12 @@ fn words(case: &Case<'_>, cause: Cause) -> (&'static str, &'static str, &'static
              machine check.",
             "Linux: Documentation/trace/hwlat_detector.rst",
         ),
+        Cause::Unexplained => (
+            "Late, and what was counted proves no cause",
+            "The thread did not wait for a CPU, and nothing that was counted in that time alone \
+             explains it: idle, an interrupt, the host or the firmware may.",
+            "Linux: Documentation/tools/rtla/rtla-timerlat.rst",
+        ),
         other => lasting_words(guest, other),
     }
 }

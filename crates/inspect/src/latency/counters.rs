@@ -121,6 +121,7 @@ impl Counters {
         let mut count = [0; 8];
         let smis = self.smis.as_ref().and_then(|msr| msr.read_exact_at(&mut count, SMI_COUNT).ok());
         Some(Served {
+            ns: now_ns(),
             ticks: interrupts.ticks,
             interrupts: interrupts.others,
             softirqs: match softirqs {

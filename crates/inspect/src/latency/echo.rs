@@ -10,7 +10,6 @@ use instruments::latency::around::{self, Passed};
 use instruments::latency::cause::Cause;
 use instruments::latency::echo::{Answers, Protocol, answered, request};
 use instruments::latency::{Delay, FigureKind};
-use linux::cpus::pin;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::counters::{Counters, Stops};
@@ -103,8 +102,10 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
         }
         Err(error) => return run.found.miss(KIND.name(), format!("{}: {error}", peer.host)),
     };
-    let _pinned = pin(cpu);
+    let Some(_pinned) = run.pinned(KIND.name(), cpu) else { return };
     let counters = Counters::open(cpu, stops);
+    // How late this thread wakes where no peer is asked.
+    let mut own = Distribution::new();
     let (mut samples, mut delays) = (Distribution::new(), Vec::new());
     let mut answers = Answers { peer: peer.host.clone(), ..Answers::default() };
     let (secret, interval) = (now_ns().rotate_left(32), peer.interval(to.ip()));
@@ -120,20 +121,34 @@ pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Durati
                 let ns = since_ns(sent);
                 samples.record(ns as f64);
                 if is_tail(&samples, ns) {
-                    // What was not this machine's doing was the peer's.
-                    let cause =
-                        around::of_wake_up(ns, &Passed::between(&before, &counters.thread()));
-                    let cause = if cause == Cause::IdleExit { Cause::Peer } else { cause };
+                    let passed = Passed::between(&before, &counters.thread());
+                    let cause = around::of_wake_up(ns, &passed);
                     delays.push(Delay { kind: KIND, at_ns: run.at_ns(), ns, cpu, cause });
                 }
             }
         }
         answers.sent += 1;
-        std::thread::sleep((sent + interval).min(ends).saturating_duration_since(Instant::now()));
+        let next = (sent + interval).min(ends);
+        if let Some(pause) = next.checked_duration_since(Instant::now()) {
+            std::thread::sleep(pause);
+            own.record(since_ns(next) as f64);
+        }
     }
+    blame_peer(&mut delays, &own);
     run.delayed(delays);
     run.found.answers = Some(answers);
     run.found.found(KIND, &samples);
+}
+
+/// What no count explains is the peer's, or its path's, only where this machine's
+/// own wake-ups in the same seconds were not half as late.
+fn blame_peer(delays: &mut [Delay], own: &Distribution) {
+    let Some(own_ns) = own.quantile(0.99) else { return };
+    for delay in delays.iter_mut().filter(|delay| delay.cause == Cause::Unexplained) {
+        if delay.ns as f64 >= 2.0 * own_ns {
+            delay.cause = Cause::Peer;
+        }
+    }
 }
 
 /// Whether the right answer came in time. Datagrams from other addresses do not
@@ -166,4 +181,28 @@ fn open(protocol: Protocol, to: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::from(socket);
     socket.connect(to)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_is_blamed_for_what_this_machine_does_not_do_itself() {
+        let delay = |ns, cause| Delay { kind: FigureKind::Echo, at_ns: 0, ns, cpu: 0, cause };
+        let mut own = Distribution::new();
+        (0..100).for_each(|_| own.record(1e6));
+        let given = [
+            delay(1_500_000, Cause::Unexplained),
+            delay(30_000_000, Cause::Unexplained),
+            delay(30_000_000, Cause::RunQueue),
+        ];
+        let mut judged = given;
+        blame_peer(&mut judged, &own);
+        let causes = judged.map(|delay| delay.cause);
+        assert_eq!(causes, [Cause::Unexplained, Cause::Peer, Cause::RunQueue]);
+        let mut judged = given;
+        blame_peer(&mut judged, &Distribution::new());
+        assert_eq!(judged, given, "nothing to compare with");
+    }
 }

@@ -8,7 +8,8 @@ use instruments::latency::around::{self, Passed};
 use instruments::latency::conditions::CpuPair;
 use instruments::latency::{Delay, FigureKind};
 use linux::cpus::pin;
-use linux::scheduling::{Membarrier, sleep_until_ns};
+use linux::membarrier::Membarrier;
+use linux::scheduling::sleep_until_ns;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::counters::{Counters, Stops};
@@ -37,45 +38,61 @@ pub(super) fn wake_up(run: &mut Run<'_>, stops: &Stops, (from, to): (u32, u32), 
         Ok(bell) => bell,
         Err(error) => return run.found.miss(KIND.name(), format!("eventfd: {error}")),
     };
+    // When the ring was that the sleeper has not answered yet; 0 for none.
     let (rung, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut samples = Distribution::new();
     let mut delays = Vec::new();
     let started = run.started;
-    let ring = |at: u64| {
-        rung.store(at, Ordering::Release);
-        // A full counter, or a closed descriptor, is not to be had here.
-        let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
-    };
-    std::thread::scope(|scope| {
+    // A full counter, or a closed descriptor, is not to be had here.
+    let ring = || rustix::io::write(&bell, &1u64.to_ne_bytes());
+    let Some(there) = run.pinned(KIND.name(), to) else { return };
+    let here = std::thread::scope(|scope| {
+        // It starts where this thread may run, and stays there.
         let listens = scope.spawn(|| {
-            let _pinned = pin(to);
             let counters = Counters::open(to, stops);
-            let mut before = counters.thread();
-            while rustix::io::read(&bell, &mut [0; 8]).is_ok() && !over.load(Ordering::Acquire) {
-                let late = now_ns().saturating_sub(rung.load(Ordering::Acquire));
-                samples.record(late as f64);
-                if is_tail(&samples, late) {
-                    let after = counters.thread();
-                    let cause = around::of_wake_up(late, &Passed::between(&before, &after));
-                    let at_ns = since_ns(started);
-                    delays.push(Delay { kind: KIND, at_ns, ns: late, cpu: to, cause });
-                    before = after;
+            loop {
+                let before = counters.thread();
+                if rustix::io::read(&bell, &mut [0; 8]).is_err() {
+                    return;
+                }
+                let woke = now_ns();
+                let at = rung.load(Ordering::Acquire);
+                if at != 0 {
+                    let late = woke.saturating_sub(at);
+                    samples.record(late as f64);
+                    if is_tail(&samples, late) {
+                        let passed = Passed::between(&before, &counters.thread());
+                        let cause = around::of_wake_up(late, &passed);
+                        let at_ns = since_ns(started);
+                        delays.push(Delay { kind: KIND, at_ns, ns: late, cpu: to, cause });
+                    }
+                    rung.store(0, Ordering::Release);
+                }
+                if over.load(Ordering::Acquire) {
+                    return;
                 }
             }
         });
-        let _pinned = pin(from);
+        drop(there);
+        let here = pin(from);
         let ends = Instant::now() + length;
-        while Instant::now() < ends {
+        while here.is_ok() && Instant::now() < ends {
             let _ = sleep_until_ns(now_ns() + INTERVAL_NS);
-            ring(now_ns());
+            // An earlier one may still wait for its answer: its delay is the figure.
+            if rung.load(Ordering::Acquire) == 0 {
+                rung.store(now_ns(), Ordering::Release);
+                let _ = ring();
+            }
         }
-        // The last ring must not be taken for this one.
-        std::thread::sleep(Duration::from_millis(2));
         over.store(true, Ordering::Release);
-        ring(now_ns());
+        let _ = ring();
         let _ = listens.join();
+        here.map(drop)
     });
-    run.found.found(KIND, &samples);
+    match here {
+        Ok(()) => run.found.found(KIND, &samples),
+        Err(error) => run.found.miss(KIND.name(), error.to_string()),
+    }
     run.delayed(delays);
 }
 
@@ -89,16 +106,18 @@ pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Durat
     };
     let (turns, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let mut samples = Distribution::new();
-    std::thread::scope(|scope| {
+    let Some(there) = run.pinned(KIND.name(), to) else { return };
+    let here = std::thread::scope(|scope| {
+        // It starts where this thread may run, and stays there.
         scope.spawn(|| {
-            let _pinned = pin(to);
             while !over.load(Ordering::Relaxed) {
                 turns.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let _pinned = pin(from);
+        drop(there);
+        let here = pin(from);
         let ends = Instant::now() + length;
-        while Instant::now() < ends {
+        while here.is_ok() && Instant::now() < ends {
             // One that does not run now gets no interrupt.
             let seen = turns.load(Ordering::Relaxed);
             while turns.load(Ordering::Relaxed) == seen && Instant::now() < ends {
@@ -109,6 +128,10 @@ pub(super) fn interrupt(run: &mut Run<'_>, (from, to): (u32, u32), length: Durat
             samples.record(now_ns().saturating_sub(sent) as f64);
         }
         over.store(true, Ordering::Relaxed);
+        here.map(drop)
     });
-    run.found.found(KIND, &samples);
+    match here {
+        Ok(()) => run.found.found(KIND, &samples),
+        Err(error) => run.found.miss(KIND.name(), error.to_string()),
+    }
 }

@@ -9,7 +9,7 @@ use linux::clock::Clock;
 use linux::cpus;
 
 use super::counters::Stops;
-use super::{Plan, Run, echo, pairs, pipes, spin, timers};
+use super::{Plan, Run, echo, exits, pairs, pipes, spin, timers};
 
 /// Shares of the duration.
 const TIMERS: f64 = 0.30;
@@ -20,6 +20,30 @@ const GAPS: f64 = 0.25;
 const PIPE: f64 = 0.06;
 const SWITCHES: f64 = 0.05;
 const ECHO: f64 = 0.09;
+
+const OF_TIMERS: &[FigureKind] =
+    &[FigureKind::TimerWakeUp, FigureKind::TimerWakeUpAwake, FigureKind::TimerWakeUpInheritedSlack];
+const OF_GAPS: &[FigureKind] = &[FigureKind::Gap, FigureKind::Stolen];
+
+/// What is measured together, and its share.
+const SHARES: &[(&[FigureKind], f64)] = &[
+    (OF_TIMERS, TIMERS),
+    (OF_GAPS, GAPS),
+    (&[FigureKind::CrossCpuWakeUp], WAKE_UPS),
+    (&[FigureKind::Ipi], INTERRUPTS),
+    (&[FigureKind::Exit], EXITS),
+    (&[FigureKind::PipeOneCpu], PIPE),
+    (&[FigureKind::PipeAcrossCpus], PIPE),
+    (&[FigureKind::Echo], ECHO),
+];
+
+/// The shares of what this plan wants together; all leave some for the sweep.
+pub(super) fn wanted_shares(plan: &Plan) -> f64 {
+    if plan.only.is_empty() {
+        return 1.0;
+    }
+    SHARES.iter().filter(|(kinds, _)| plan.wants(kinds)).map(|(_, share)| share).sum()
+}
 
 /// Measures in about `plan.duration`; what cannot be measured says why.
 /// `progress` is called with a label of what is measured now.
@@ -63,10 +87,9 @@ fn figures(run: &mut Run<'_>) {
         return run.found.miss("all figures", "the allowed CPUs are not known");
     };
     use FigureKind as Kind;
-    let timers = [Kind::TimerWakeUp, Kind::TimerWakeUpAwake, Kind::TimerWakeUpInheritedSlack];
     let wants = |kinds: &[Kind]| run.plan.wants(kinds);
     let [timers, exit, gaps, one_cpu] =
-        [&timers[..], &[Kind::Exit], &[Kind::Gap, Kind::Stolen], &[Kind::PipeOneCpu]].map(wants);
+        [OF_TIMERS, &[Kind::Exit], OF_GAPS, &[Kind::PipeOneCpu]].map(wants);
     let all = run.plan.only.is_empty();
     if timers {
         timers::measure(run, &stops, one, run.part(TIMERS));
@@ -75,7 +98,7 @@ fn figures(run: &mut Run<'_>) {
         timers::sweep(run, &stops, one);
     }
     if exit {
-        spin::exits(run, one, run.part(EXITS));
+        exits::measure(run, one, run.part(EXITS));
     }
     if gaps {
         spin::gaps(run, &stops, run.part(GAPS));
@@ -87,7 +110,9 @@ fn figures(run: &mut Run<'_>) {
     if all {
         pipes::free(run, run.plan.echo, run.part(SWITCHES));
     }
-    echo::measure(run, &stops, one, run.part(ECHO));
+    if run.plan.wants(&[Kind::Echo]) {
+        echo::measure(run, &stops, one, run.part(ECHO));
+    }
 }
 
 /// What takes two CPUs.
@@ -106,5 +131,33 @@ fn across(run: &mut Run<'_>, stops: &Stops, one: u32, other: Option<u32>) {
             FigureKind::Ipi => pairs::interrupt(run, (one, other), run.part(INTERRUPTS)),
             _ => pipes::placed(run, kind, (one, other), run.part(PIPE)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_takes_the_whole_time() {
+        let plan = |only: &[FigureKind]| Plan {
+            duration: Duration::from_secs(10),
+            echo: || Command::new("true"),
+            peer: None,
+            cpus: None,
+            only: only.to_vec(),
+        };
+        use FigureKind::{Exit, Gap, TimerWakeUp, TimerWakeUpAwake};
+        for (only, shares) in [
+            (&[Gap][..], GAPS),
+            (&[Gap, Exit], GAPS + EXITS),
+            (&[TimerWakeUp, TimerWakeUpAwake], TIMERS),
+        ] {
+            assert!((wanted_shares(&plan(only)) - shares).abs() < 1e-9, "{only:?}");
+        }
+        assert_eq!(wanted_shares(&plan(&[])).to_bits(), 1f64.to_bits());
     }
 }

@@ -7,8 +7,7 @@ use instruments::latency::around::{self, Counts, Passed};
 use instruments::latency::cause::Cause;
 use instruments::latency::conditions::Speed;
 use instruments::latency::{Delay, FigureKind, ShortGaps};
-use linux::counter::{self, Counter, Tsc};
-use linux::cpus::pin;
+use linux::counter::{self, Counter, CpuCounter};
 
 use super::counters::{Counters, Stops};
 use super::{Run, now_ns};
@@ -22,6 +21,9 @@ const GAP_NS: f64 = 2_000.0;
 /// From here on each gap is looked into, ns.
 const LONG_NS: f64 = 30_000.0;
 
+/// How often a loop's speed, the time and the thread's counts are looked at, ns.
+const CHUNK_NS: f64 = 1e6;
+
 /// CPUs looked at, at most.
 const CPUS: usize = 16;
 
@@ -29,7 +31,7 @@ const CPUS: usize = 16;
 pub(super) fn gaps(run: &mut Run<'_>, stops: &Stops, length: Duration) {
     run.doing(FigureKind::Gap.name());
     let Some(ns_per_tick) = ns_per_tick() else {
-        let why = "reading the TSC is forbidden to this process, or it does not advance";
+        let why = "the CPU's counter may not be read here, or does not advance";
         return run.found.miss(FigureKind::Gap.name(), why);
     };
     let mut spinner = Spinner::new(ns_per_tick);
@@ -38,40 +40,28 @@ pub(super) fn gaps(run: &mut Run<'_>, stops: &Stops, length: Duration) {
         Some((one, _)) => vec![one],
         None => run.cpus.iter().copied().take(CPUS).collect(),
     };
+    let mut looked = Duration::ZERO;
     for cpu in cpus.iter().cycle() {
         if Instant::now() >= ends {
             break;
         }
-        let _pinned = pin(*cpu);
+        let Some(_pinned) = run.pinned(FigureKind::Gap.name(), *cpu) else { break };
+        let started = Instant::now();
         let delays = spinner.burst(run, &mut Counters::open(*cpu, stops));
+        looked += started.elapsed();
         run.delayed(delays);
     }
-    run.found.found(FigureKind::Gap, &spinner.gaps);
+    // An isolated CPU has none, and that is what was looked for.
+    if spinner.gaps.samples() > 0 {
+        run.found.found(FigureKind::Gap, &spinner.gaps);
+    } else if !looked.is_zero() {
+        run.found.no_gap_over_s = Some(looked.as_secs_f64());
+    }
     if spinner.stolen.samples() > 0 {
         run.found.found(FigureKind::Stolen, &spinner.stolen);
     }
     run.found.conditions.speed = Speed::of(&spinner.speeds);
     run.found.short_gaps = spinner.short;
-}
-
-/// Exits to the host by CPUID, which every virtual machine's host serves.
-pub(super) fn exits(run: &mut Run<'_>, cpu: u32, length: Duration) {
-    run.doing(FigureKind::Exit.name());
-    let Some(ns_per_tick) = ns_per_tick() else {
-        return run.found.miss(FigureKind::Exit.name(), "no TSC to time it by");
-    };
-    let _pinned = pin(cpu);
-    let mut samples = Distribution::new();
-    let ends = Instant::now() + length;
-    while Instant::now() < ends {
-        for _ in 0..64 {
-            let before = Tsc.read_ordered();
-            std::hint::black_box(raw_cpuid::cpuid!(0));
-            let ticks = Tsc.read_ordered().saturating_sub(before);
-            samples.record(ticks as f64 * ns_per_tick);
-        }
-    }
-    run.found.found(FigureKind::Exit, &samples);
 }
 
 /// What reading CLOCK_MONOTONIC costs, ns: the least mean of some batches.
@@ -87,11 +77,11 @@ pub(super) fn clock_read_ns() -> f64 {
 }
 
 /// By CLOCK_MONOTONIC over some milliseconds: to about 10 ppm.
-fn ns_per_tick() -> Option<f64> {
+pub(super) fn ns_per_tick() -> Option<f64> {
     if !counter::is_readable() {
         return None;
     }
-    let read = || (now_ns(), Tsc.read_ordered());
+    let read = || (now_ns(), CpuCounter.read_ordered());
     let first = read();
     std::thread::sleep(Duration::from_millis(10));
     let last = read();
@@ -119,21 +109,24 @@ impl Spinner {
         }
     }
 
-    /// One burst, on the CPU that this thread is pinned to; its long gaps.
+    /// One burst, on the CPU that this thread is pinned to; its long gaps. It ends
+    /// by CLOCK_MONOTONIC, or where the counter steps back.
     fn burst(&mut self, run: &Run<'_>, counters: &mut Counters) -> Vec<Delay> {
         let ticks = |ns: f64| (ns / self.ns_per_tick) as u64;
-        let (gap, long, chunk) = (ticks(GAP_NS), ticks(LONG_NS), ticks(1e6));
-        let ends = Tsc.read_ordered() + ticks(BURST.as_nanos() as f64);
+        let (gap, long, chunk) = (ticks(GAP_NS), ticks(LONG_NS), ticks(CHUNK_NS));
         let mut delays = Vec::new();
         let mut speeds = Vec::new();
         let (mut short, mut short_ns) = (0u64, 0.0);
+        let ends = Instant::now() + BURST;
         let first = counters.all();
         let mut before = first.clone();
-        let mut last = Tsc.read_ordered();
+        let mut last = CpuCounter.read_ordered();
         let (mut chunk_from, mut turns, mut away) = (last, 0u64, 0u64);
-        while last < ends {
-            let now = Tsc.read_ordered();
-            let passed = now.saturating_sub(last);
+        // Of the gaps since `before`, those not looked into.
+        let mut others_ns = 0.0;
+        loop {
+            let now = CpuCounter.read_ordered();
+            let Some(passed) = now.checked_sub(last) else { break };
             last = now;
             turns += 1;
             if passed >= gap {
@@ -141,24 +134,34 @@ impl Spinner {
                 let ns = passed as f64 * self.ns_per_tick;
                 self.gaps.record(ns);
                 if passed >= long {
-                    let (delay, after) = self.look_into(run, counters, ns as u64, &before);
+                    let gap = (ns as u64, others_ns as u64);
+                    let (delay, after) = self.look_into(run, counters, gap, &before);
                     delays.push(delay);
-                    before = after;
+                    (before, others_ns) = (after, 0.0);
                     // Looking took its time, which is no gap.
-                    let looked = Tsc.read_ordered();
+                    let looked = CpuCounter.read_ordered();
                     away += looked.saturating_sub(last);
                     last = looked;
                 } else {
                     short += 1;
                     short_ns += ns;
+                    others_ns += ns;
                 }
             }
-            if last.saturating_sub(chunk_from) >= chunk {
-                let ran = last.saturating_sub(chunk_from).saturating_sub(away);
+            let since = last.saturating_sub(chunk_from);
+            if since >= chunk {
+                let ran = since.saturating_sub(away);
                 // Of a chunk that was mostly away, little is known.
                 if ran >= chunk / 4 {
                     speeds.push(ran as f64 * self.ns_per_tick / turns as f64);
                 }
+                if Instant::now() >= ends {
+                    break;
+                }
+                // The table of interrupts costs too much: those counts stay older.
+                before = Counts { served: before.served, ..counters.thread() };
+                others_ns = 0.0;
+                last = CpuCounter.read_ordered();
                 (chunk_from, turns, away) = (last, 0, 0);
             }
         }
@@ -167,18 +170,18 @@ impl Spinner {
         delays
     }
 
-    /// One long gap, and the counts after it.
+    /// One long gap, beside others, ns; and the counts after it.
     fn look_into(
         &mut self,
         run: &Run<'_>,
         counters: &mut Counters,
-        ns: u64,
+        (ns, others_ns): (u64, u64),
         before: &Counts,
     ) -> (Delay, Counts) {
         let at_ns = run.at_ns();
         let after = counters.all();
         let passed = Passed::between(before, &after);
-        let cause = around::of_gap(ns, &passed);
+        let cause = around::of_gap(ns, others_ns, &passed);
         if cause == Cause::Stolen {
             self.stolen.record(passed.lost_ns.min(ns) as f64);
         }

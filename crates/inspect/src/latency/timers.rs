@@ -8,7 +8,6 @@ use instruments::distribution::Distribution;
 use instruments::latency::around::{self, Passed};
 use instruments::latency::sweep::{Sweep, gaps_ns};
 use instruments::latency::{Delay, FigureKind};
-use linux::cpus::pin;
 use linux::scheduling::{set_timer_slack_ns, sleep_until_ns, timer_slack_ns, yield_to_all};
 
 use super::counters::{Counters, Stops};
@@ -16,6 +15,9 @@ use super::{Run, is_tail, now_ns};
 
 /// Time between two wake-ups, ns: cyclictest's default.
 const INTERVAL_NS: u64 = 1_000_000;
+
+/// The least slack that can be asked for, ns.
+const LEAST: NonZeroU64 = NonZeroU64::MIN;
 
 /// Rounds, in which the three ways take turns.
 const ROUNDS: u32 = 5;
@@ -26,44 +28,56 @@ const ADAPTING: u32 = 8;
 const COUNTING: u32 = 12;
 const PASSES: u32 = 3;
 
+const SWEEP: &str = "sweep of idle gaps";
+
 /// The three figures of timers, over `length` together.
 pub(super) fn measure(run: &mut Run<'_>, stops: &Stops, cpu: u32, length: Duration) {
     run.doing("timer wake-ups");
-    let slack_ns = timer_slack_ns().ok();
-    run.found.conditions.inherited_slack_ns = slack_ns;
-    let _pinned = pin(cpu);
+    let slack = timer_slack_ns();
+    run.found.conditions.inherited_slack_ns = slack.as_ref().ok().copied();
+    let Some(_pinned) = run.pinned("timer wake-ups", cpu) else { return };
     let counters = Counters::open(cpu, stops);
+    // A real-time thread has none, which 1 ns changes nothing of.
+    let inherited = slack.map(|ns| NonZeroU64::new(ns).unwrap_or(LEAST));
     let ways = [
         (FigureKind::TimerWakeUp, 0.5),
         (FigureKind::TimerWakeUpAwake, 0.25),
         (FigureKind::TimerWakeUpInheritedSlack, 0.25),
     ];
-    let mut samples = ways.map(|_| Distribution::new());
+    let mut samples = ways.map(|_| Ok(Distribution::new()));
     for _ in 0..ROUNDS {
         for ((kind, share), samples) in ways.into_iter().zip(&mut samples) {
+            let Ok(taken) = samples else { continue };
             let turn = length.mul_f64(share / f64::from(ROUNDS));
-            let least = NonZeroU64::MIN;
-            let slack = match kind {
-                FigureKind::TimerWakeUpInheritedSlack => slack_ns.and_then(NonZeroU64::new),
-                _ => Some(least),
+            let slack = match (kind, &inherited) {
+                (FigureKind::TimerWakeUpInheritedSlack, Ok(inherited)) => Ok(*inherited),
+                (FigureKind::TimerWakeUpInheritedSlack, Err(error)) => Err(error.to_string()),
+                _ => Ok(LEAST),
             };
-            if let Err(error) = set_timer_slack_ns(slack.unwrap_or(least)) {
-                run.found.miss(kind.name(), format!("timer slack: {error}"));
-            }
-            let delays = match kind {
-                FigureKind::TimerWakeUpAwake => {
-                    awake(cpu, || wake_ups(run, &counters, kind, turn, samples))
+            let set = slack
+                .and_then(|slack| set_timer_slack_ns(slack).map_err(|error| error.to_string()));
+            let delays = set.map_err(|why| format!("timer slack: {why}")).and_then(|()| {
+                if kind == FigureKind::TimerWakeUpAwake {
+                    awake(|| wake_ups(run, &counters, kind, turn, taken))
+                        .map_err(|error| format!("SCHED_IDLE: {error}"))
+                } else {
+                    Ok(wake_ups(run, &counters, kind, turn, taken))
                 }
-                _ => wake_ups(run, &counters, kind, turn, samples),
-            };
-            run.delayed(delays);
+            });
+            match delays {
+                Ok(delays) => run.delayed(delays),
+                Err(why) => *samples = Err(why),
+            }
         }
     }
-    if let Some(slack) = slack_ns.and_then(NonZeroU64::new) {
+    if let Ok(slack) = inherited {
         let _ = set_timer_slack_ns(slack);
     }
-    for ((kind, _), samples) in ways.iter().zip(&samples) {
-        run.found.found(*kind, samples);
+    for ((kind, _), samples) in ways.into_iter().zip(samples) {
+        match samples {
+            Ok(samples) => run.found.found(kind, &samples),
+            Err(why) => run.found.miss(kind.name(), why),
+        }
     }
 }
 
@@ -78,8 +92,8 @@ fn wake_ups(
     let mut delays = Vec::new();
     let ends = Instant::now() + turn;
     let mut next = now_ns() + INTERVAL_NS;
-    let mut before = counters.thread();
     while Instant::now() < ends {
+        let before = counters.thread();
         if sleep_until_ns(next).is_err() {
             break;
         }
@@ -89,7 +103,6 @@ fn wake_ups(
             let after = counters.thread();
             let cause = around::of_wake_up(late, &Passed::between(&before, &after));
             delays.push(Delay { kind, at_ns: run.at_ns(), ns: late, cpu: counters.cpu(), cause });
-            before = after;
         }
         // What was missed is not made up for.
         next = next.saturating_add(INTERVAL_NS).max(now_ns() + INTERVAL_NS / 2);
@@ -97,19 +110,24 @@ fn wake_ups(
     delays
 }
 
-/// `work` while a thread that yields to all others keeps `cpu` from idling.
-fn awake<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+/// `work` while a thread that yields to all others keeps this thread's CPU from
+/// idling: it may run there alone.
+fn awake<T>(work: impl FnOnce() -> T) -> std::io::Result<T> {
     let over = AtomicBool::new(false);
+    let (says, said) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let _pinned = pin(cpu);
+        let over = &over;
+        scope.spawn(move || {
             // At another priority it would be the delay that it is to prevent.
-            let yields = yield_to_all().is_ok();
-            while yields && !over.load(Ordering::Relaxed) {
+            let yields = yield_to_all();
+            let spins = yields.is_ok();
+            let _ = says.send(yields);
+            while spins && !over.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
         });
-        let done = work();
+        let done = said.recv().unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let done = done.map(|()| work());
         over.store(true, Ordering::Relaxed);
         done
     })
@@ -118,9 +136,9 @@ fn awake<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
 /// Wake-ups after idle gaps from 10 µs to 2 ms, in about a second.
 pub(super) fn sweep(run: &mut Run<'_>, stops: &Stops, cpu: u32) {
     run.doing("wake-ups after idle gaps");
-    let _pinned = pin(cpu);
-    if let Err(error) = set_timer_slack_ns(NonZeroU64::MIN) {
-        return run.found.miss("sweep of idle gaps", format!("timer slack: {error}"));
+    let Some(_pinned) = run.pinned(SWEEP, cpu) else { return };
+    if let Err(error) = set_timer_slack_ns(LEAST) {
+        return run.found.miss(SWEEP, format!("timer slack: {error}"));
     }
     let counters = Counters::open(cpu, stops);
     let waited = || counters.thread().waited_ns;
@@ -154,7 +172,7 @@ pub(super) fn sweep(run: &mut Run<'_>, stops: &Stops, cpu: u32) {
         let points = gaps.into_iter().zip(late.into_iter().map(quartile)).collect();
         run.found.sweep = Some(Sweep::of(points));
     } else {
-        run.found.miss("sweep of idle gaps", "other threads kept this CPU from idling");
+        run.found.miss(SWEEP, "other threads kept this CPU from idling");
     }
     if let Some(slack) = run.found.conditions.inherited_slack_ns.and_then(NonZeroU64::new) {
         let _ = set_timer_slack_ns(slack);

@@ -27,9 +27,11 @@ pub struct Counts {
     pub served: Option<Served>,
 }
 
-/// What a CPU served.
+/// What a CPU served until some moment, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Served {
+    /// That moment, or the time between, ns.
+    pub ns: u64,
     /// Timer interrupts.
     pub ticks: u64,
     /// All others.
@@ -43,6 +45,7 @@ pub struct Served {
 impl Served {
     fn since(self, earlier: Self) -> Self {
         Self {
+            ns: self.ns.saturating_sub(earlier.ns),
             ticks: self.ticks.saturating_sub(earlier.ticks),
             interrupts: self.interrupts.saturating_sub(earlier.interrupts),
             softirqs: self.softirqs.saturating_sub(earlier.softirqs),
@@ -94,12 +97,13 @@ impl Passed {
 /// that a virtual machine adds.
 const SHORT_NS: u64 = 50_000;
 
-/// Why a spinning loop did not run for `gap_ns` of what passed.
+/// Why a spinning loop did not run for `gap_ns` of what passed, of which other
+/// gaps took `others_ns`: what was counted may be theirs.
 ///
 /// A gap of 4 ms in which the thread waited 3.9 ms for a CPU is the run
 /// queue's; one of 4 ms with neither wait nor run is the host's.
-pub fn of_gap(gap_ns: u64, passed: &Passed) -> Cause {
-    let most = |part_ns: u64| part_ns.saturating_mul(2) >= gap_ns;
+pub fn of_gap(gap_ns: u64, others_ns: u64, passed: &Passed) -> Cause {
+    let most = |part_ns: u64| part_ns.saturating_sub(others_ns).saturating_mul(2) >= gap_ns;
     if passed.was_stopped && most(passed.lost_ns) {
         Cause::Stopped
     } else if most(passed.throttled_ns) && most(passed.lost_ns.saturating_add(passed.waited_ns)) {
@@ -115,23 +119,28 @@ pub fn of_gap(gap_ns: u64, passed: &Passed) -> Cause {
 
 /// Why a thread that was on its CPU all the time did not run there.
 fn of_interruption(gap_ns: u64, served: Option<Served>) -> Cause {
-    let Some(served) = served else { return Cause::Hidden };
+    let Some(served) = served else { return Cause::Unexplained };
     let long = gap_ns >= SHORT_NS;
-    if served.smis > 0 {
+    let some = served.interrupts > 0 || if long { served.softirqs > 0 } else { served.ticks > 0 };
+    if served.smis == 0 && !some {
+        Cause::Hidden
+    } else if served.ns > gap_ns.saturating_mul(2) {
+        // What a far longer time counted need not have been in this gap.
+        Cause::Unexplained
+    } else if served.smis > 0 {
         Cause::Smi
     } else if long && served.softirqs > 0 {
         Cause::Softirqs
     } else if served.interrupts > 0 {
         Cause::Interrupts
-    } else if served.ticks > 0 && !long {
-        Cause::Tick
     } else {
-        Cause::Hidden
+        Cause::Tick
     }
 }
 
 /// Why a sleeping thread woke `late_ns` after its time; `passed` began when it
-/// went to sleep.
+/// went to sleep. How the CPU left idle is in no count: a comparison shows it
+/// ([`proven`](super::proof::proven)).
 pub fn of_wake_up(late_ns: u64, passed: &Passed) -> Cause {
     let most = |part_ns: u64| part_ns.saturating_mul(2) >= late_ns;
     if passed.was_stopped {
@@ -140,10 +149,8 @@ pub fn of_wake_up(late_ns: u64, passed: &Passed) -> Cause {
         Cause::Quota
     } else if most(passed.waited_ns) {
         Cause::RunQueue
-    } else if passed.served.is_some_and(|served| served.smis > 0) {
-        Cause::Smi
     } else {
-        Cause::IdleExit
+        Cause::Unexplained
     }
 }
 
@@ -178,7 +185,7 @@ mod tests {
     }
 
     fn cause(gap_ms: u64, first: &Counts, then: &Counts) -> Cause {
-        of_gap(gap_ms * MS, &Passed::between(first, then))
+        of_gap(gap_ms * MS, 0, &Passed::between(first, then))
     }
 
     #[test]
@@ -187,7 +194,21 @@ mod tests {
         assert_eq!(cause(4, &start, &counts(110, 56, 11)), Cause::RunQueue);
         assert_eq!(cause(4, &start, &counts(110, 56, 7)), Cause::Stolen);
         // A kernel that counts stolen time as run: nothing shows it.
-        assert_eq!(cause(4, &start, &counts(110, 60, 7)), Cause::Hidden);
+        let hidden = Passed { served: Some(Served::default()), ..Passed::default() };
+        assert_eq!(of_gap(4 * MS, 0, &hidden), Cause::Hidden);
+        assert_eq!(cause(4, &start, &counts(110, 60, 7)), Cause::Unexplained, "not looked at");
+    }
+
+    #[test]
+    fn what_others_may_have_taken_explains_nothing() {
+        let passed = Passed { ns: 10 * MS, waited_ns: 4 * MS, ..Passed::default() };
+        assert_eq!(of_gap(4 * MS, MS, &passed), Cause::RunQueue);
+        assert_eq!(of_gap(4 * MS, 3 * MS, &passed), Cause::Unexplained);
+        let served = |ns| Some(Served { ns, interrupts: 1, ..Served::default() });
+        let passed = |ns| Passed { ns: MS, served: served(ns), ..Passed::default() };
+        assert_eq!(of_gap(100_000, 0, &passed(200_000)), Cause::Interrupts);
+        // One interrupt in 100 ms is not proven to be that of these 100 us.
+        assert_eq!(of_gap(100_000, 0, &passed(100 * MS)), Cause::Unexplained);
     }
 
     #[test]
@@ -200,7 +221,7 @@ mod tests {
         }
         // Throttled while another of the group ran on: not this gap's cause.
         let then = Counts { throttled_ns: Some(80 * MS), ..counts(100, 100, 0) };
-        assert_eq!(cause(80, &start, &then), Cause::Hidden);
+        assert_eq!(cause(80, &start, &then), Cause::Unexplained);
         let then = Counts { continued: 1, ..counts(100, 20, 0) };
         assert_eq!(cause(80, &start, &then), Cause::Stopped);
     }
@@ -208,23 +229,23 @@ mod tests {
     #[test]
     fn what_ran_without_looping_was_interrupted() {
         let of = |gap_ns, served| {
-            of_gap(gap_ns, &Passed { ns: MS, served: Some(served), ..Passed::default() })
+            of_gap(gap_ns, 0, &Passed { ns: MS, served: Some(served), ..Passed::default() })
         };
         let none = Served::default();
         assert_eq!(of(5_000, Served { ticks: 1, ..none }), Cause::Tick);
         assert_eq!(of(500_000, Served { ticks: 1, ..none }), Cause::Hidden);
         assert_eq!(of(5_000, Served { ticks: 1, interrupts: 3, ..none }), Cause::Interrupts);
-        let busy = Served { ticks: 1, interrupts: 3, softirqs: 2, smis: 0 };
+        let busy = Served { ticks: 1, interrupts: 3, softirqs: 2, ..none };
         assert_eq!(of(500_000, busy), Cause::Softirqs);
         assert_eq!(of(500_000, Served { smis: 1, ..busy }), Cause::Smi);
         assert_eq!(of(5_000, none), Cause::Hidden);
     }
 
     #[test]
-    fn a_late_wake_up_waited_or_came_out_of_idle() {
+    fn a_late_wake_up_that_did_not_wait_is_unexplained() {
         let passed = |waited_ns| Passed { ns: 2 * MS, waited_ns, ..Passed::default() };
         assert_eq!(of_wake_up(900_000, &passed(850_000)), Cause::RunQueue);
-        assert_eq!(of_wake_up(60_000, &passed(2_000)), Cause::IdleExit);
+        assert_eq!(of_wake_up(60_000, &passed(2_000)), Cause::Unexplained);
         let throttled = Passed { throttled_ns: 80 * MS, ..passed(80 * MS) };
         assert_eq!(of_wake_up(80 * MS, &throttled), Cause::Quota);
         let stopped = Passed { was_stopped: true, ..passed(0) };
@@ -252,10 +273,10 @@ mod tests {
                 waited_ns: Some(waited),
                 throttled_ns: Some(throttled),
                 continued,
-                served: Some(Served { ticks: ran, interrupts: waited, softirqs: at_ns, smis: 0 }),
+                served: Some(Served { ns: at_ns, ticks: ran, interrupts: waited, softirqs: at_ns, smis: 0 }),
             };
             let passed = Passed::between(&of(first), &of(then));
-            let _ = (of_gap(gap_ns, &passed), of_wake_up(gap_ns, &passed));
+            let _ = (of_gap(gap_ns, first[0], &passed), of_wake_up(gap_ns, &passed));
             prop_assert!(passed.lost_ns <= passed.ns);
             let shares = of_short_gaps(gap_ns, passed.served.unwrap());
             prop_assert_eq!(shares.iter().map(|share| share.1).sum::<u64>(), gap_ns);

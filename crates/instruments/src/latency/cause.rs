@@ -27,6 +27,8 @@ pub enum Cause {
     Smi,
     /// The CPU was away without a trace: in a virtual machine the host.
     Hidden,
+    /// Late, and what was counted proves no cause.
+    Unexplained,
     /// The CPU had to leave idle: a halt that the host had to end, or a C-state.
     IdleExit,
     /// Idle for longer than the host polls before it gives the CPU away.
@@ -52,7 +54,7 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Stolen,
         Self::Quota,
         Self::RunQueue,
@@ -62,6 +64,7 @@ impl Cause {
         Self::Tick,
         Self::Smi,
         Self::Hidden,
+        Self::Unexplained,
         Self::IdleExit,
         Self::HaltPolling,
         Self::TimerSlack,
@@ -86,6 +89,7 @@ impl Cause {
             Self::Tick => "tick",
             Self::Smi => "smi",
             Self::Hidden => "hidden",
+            Self::Unexplained => "unexplained",
             Self::IdleExit => "idle-exit",
             Self::HaltPolling => "halt-polling",
             Self::TimerSlack => "timer-slack",

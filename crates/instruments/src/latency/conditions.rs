@@ -8,8 +8,8 @@ use super::cause::Cause;
 /// What else decides how late a program is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
-    /// Whether this is a virtual machine, by CPUID.
-    pub is_guest: bool,
+    /// Whether this is a virtual machine, by CPUID; other processors do not tell.
+    pub is_guest: Option<bool>,
     /// The timer slack that this program inherited, ns.
     pub inherited_slack_ns: Option<u64>,
     /// What CLOCK_MONOTONIC claims as its resolution, ns.

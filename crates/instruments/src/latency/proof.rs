@@ -31,6 +31,7 @@ const COARSE_NS: u64 = 100_000;
 pub fn proven(found: &Latency) -> Vec<Proven> {
     let p50 = |kind| found.figure(kind).map(|figure| figure.ns.p50);
     let conditions = &found.conditions;
+    let is_guest = conditions.is_guest == Some(true);
     let mut proven = Vec::new();
     let mut add = |cause, with_ns, without_ns| {
         proven.push(Proven { cause, with_ns, without_ns });
@@ -60,15 +61,14 @@ pub fn proven(found: &Latency) -> Vec<Proven> {
     {
         add(Cause::CoarseTimers, with.max(resolution as f64 / 2.0), IDLE_NS);
     }
-    if let Some(with) = p50(FigureKind::Exit).filter(|ns| conditions.is_guest && *ns > DEAR_EXIT_NS)
-    {
+    if let Some(with) = p50(FigureKind::Exit).filter(|ns| is_guest && *ns > DEAR_EXIT_NS) {
         add(Cause::DearExits, with, DEAR_EXIT_NS);
     }
     if let Some(with) = conditions.clock_read_ns.filter(|ns| *ns > SLOW_READ_NS) {
         add(Cause::SlowClock, with, SLOW_READ_NS);
     }
     if let Some(limit) = found.sweep.as_ref().and_then(|sweep| sweep.limit)
-        && conditions.is_guest
+        && conditions.is_guest != Some(false)
     {
         add(Cause::HaltPolling, limit.slow_ns, limit.quick_ns);
     }
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(causes(&apart), [Cause::Placement]);
         let mut nested = found(&[(Exit, 24e3)]);
         assert_eq!(causes(&nested), []);
-        nested.conditions.is_guest = true;
+        nested.conditions.is_guest = Some(true);
         assert_eq!(causes(&nested), [Cause::DearExits]);
         let mut slow = found(&[(TimerWakeUp, 1e6)]);
         slow.conditions.clock_read_ns = Some(1_500.0);
@@ -130,8 +130,9 @@ mod tests {
         let mut polled = found(&[]);
         let limit = Some(Limit { ns: 200e3, quick_ns: 4e3, slow_ns: 11e3 });
         polled.sweep = Some(Sweep { late_ns: Vec::new(), limit });
+        polled.conditions.is_guest = Some(false);
         assert_eq!(causes(&polled), []);
-        polled.conditions.is_guest = true;
+        polled.conditions.is_guest = Some(true);
         assert_eq!(causes(&polled), [Cause::HaltPolling]);
     }
 }

@@ -76,12 +76,24 @@ mod tests {
     #[test]
     fn the_counter_counts_at_the_frequency_it_states() {
         let hz = frequency().expect("firmware states it").0 as f64;
-        let (before, started) = (CpuCounter.read_ordered(), std::time::Instant::now());
+        // What lay between the two readings of a pair is its error: of several, the
+        // pair that nothing interrupted.
+        let bracketed = || {
+            let once = |_| {
+                let from = std::time::Instant::now();
+                let cycles = CpuCounter.read_ordered();
+                (from.elapsed(), from, cycles)
+            };
+            (0..20).map(once).min_by_key(|read| read.0).expect("twenty")
+        };
+        let (error, started, before) = bracketed();
         std::thread::sleep(std::time::Duration::from_millis(100));
-        let cycles = CpuCounter.read_ordered() - before;
-        let counted_s = cycles as f64 / hz;
-        let passed_s = started.elapsed().as_secs_f64();
-        assert!((counted_s / passed_s - 1.0).abs() < 0.05, "{counted_s} s of {passed_s} s");
+        let (other_error, ended, after) = bracketed();
+        let counted_s = (after - before) as f64 / hz;
+        let passed_s = (ended - started).as_secs_f64();
+        // Both clocks count the same oscillator, but for the kernel's correction.
+        let error_s = (error + other_error).as_secs_f64() + passed_s * 1e-3;
+        assert!((counted_s - passed_s).abs() < error_s, "{counted_s} s of {passed_s} s");
     }
 
     #[test]

@@ -11,8 +11,9 @@ pub fn model() -> Option<String> {
 
 /// Whether this is a virtual machine, by CPUID: leaf 1, ECX bit 31.
 #[cfg(target_arch = "x86_64")]
-pub fn has_hypervisor() -> bool {
-    raw_cpuid::CpuId::new().get_feature_info().is_some_and(|features| features.has_hypervisor())
+pub fn has_hypervisor() -> Option<bool> {
+    let features = raw_cpuid::CpuId::new().get_feature_info();
+    Some(features.is_some_and(|features| features.has_hypervisor()))
 }
 
 /// The processor's own name for itself: only x86 has one.
@@ -21,8 +22,8 @@ pub fn model() -> Option<String> {
     None
 }
 
-/// Whether this may be a virtual machine: no instruction tells, so it may.
+/// Whether this is a virtual machine: no instruction of this processor tells.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn has_hypervisor() -> bool {
-    true
+pub fn has_hypervisor() -> Option<bool> {
+    None
 }

@@ -33,6 +33,9 @@ pub(super) fn render(report: &LatencyReport) -> String {
     for load in &found.switches {
         add(&load.load, &format!("{} copies", load.copies), &load.unit, load.per_s);
     }
+    if found.no_gap_over_s.is_some() {
+        add(instruments::latency::FigureKind::Gap.name(), "samples", "1", 0.0);
+    }
     if let Some(stolen) = found.stolen {
         add("steal", "share of all CPU time", "1", stolen.share);
     }

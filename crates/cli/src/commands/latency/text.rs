@@ -48,13 +48,16 @@ fn figures(report: &LatencyReport) -> Table {
         let name = Cell::from(short_name(figure.kind));
         table.row([name].into_iter().chain(cells).chain([count(ns.samples).into()]));
     }
+    if let Some(looked_s) = found.no_gap_over_s {
+        table.note(format!("Gap in a loop: none in {}.", time(looked_s * 1e9)));
+    }
     if let Some(stolen) = found.stolen {
         table.note(format!("Steal: {:.2} % of all CPU time (/proc/stat).", stolen.share * 100.0));
     }
     match found.sweep.as_ref().map(|sweep| sweep.limit) {
         Some(Some(limit)) => table.note(format!(
             "Idle gaps up to {} end in a wake-up that is {} late, longer ones {}: halt polling ends \
-             there (± 8 %).",
+             there (± 25 %).",
             time(limit.ns),
             time(limit.quick_ns),
             time(limit.slow_ns)

@@ -34,8 +34,7 @@ impl Axis {
         Self::between(0.0, most, from_px, to_px)
     }
 
-    /// A linear axis from zero to `most` and no further, as only `lab` draws it.
-    #[cfg(target_arch = "x86_64")]
+    /// A linear axis from zero to `most` and no further.
     pub(crate) fn up_to(most: f64, from_px: i32, to_px: i32) -> Self {
         let mut axis = Self::linear(most, from_px, to_px);
         if let Kind::Linear { step, steps, .. } = &mut axis.kind {

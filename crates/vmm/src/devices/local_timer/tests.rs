@@ -146,18 +146,19 @@ fn everything_else_is_refused() {
 fn missed_ticks_are_given_by_the_policy() {
     const MS: u64 = 1_000_000;
     let catch_up = TickPolicy::CatchUp { rate: 2, most: 100 };
-    for (policy, expected) in [
-        (TickPolicy::Merge, 30 - 9),
-        (TickPolicy::Discard, 30 - 10),
-        (TickPolicy::Delay, 30 - 10),
-        (catch_up, 30),
+    for (policy, expected, then_at) in [
+        (TickPolicy::Merge, 30 - 9, 31 * MS),
+        (TickPolicy::Discard, 30 - 10, 31 * MS),
+        // One at 20.5 ms, and from there on.
+        (TickPolicy::Delay, 30 - 10, 30 * MS + MS / 2),
+        (catch_up, 30, 31 * MS),
     ] {
         let mut timer = timer(PERIODIC | 0x40).with_ticks(policy);
         write(&mut timer, DIVIDE, 0b1011, 0);
         write(&mut timer, INITIAL, MS, 0);
         assert_eq!(timer.deadline(&at(0)), Some(Nanos(MS)));
         assert_eq!(read(&mut timer, CURRENT, MS / 4), MS / 4 * 3);
-        let mut given = 0;
+        let (mut given, mut then) = (0, 0);
         while let Some(Nanos(next)) = timer.deadline(&at(0)) {
             let now = if (10 * MS + 1..20 * MS + MS / 2).contains(&next) {
                 20 * MS + MS / 2
@@ -165,6 +166,7 @@ fn missed_ticks_are_given_by_the_policy() {
                 next
             };
             if now > 30 * MS + MS / 4 {
+                then = next;
                 break;
             }
             if timer.due(&at(now)).is_some() {
@@ -173,7 +175,7 @@ fn missed_ticks_are_given_by_the_policy() {
                 write(&mut timer, EOI, 0, now);
             }
         }
-        assert!((expected - 1..=expected).contains(&given), "{policy:?}: {given}");
+        assert_eq!((given, then), (expected, then_at), "{policy:?}");
     }
 }
 

@@ -1,0 +1,31 @@
+//! Exits to the host by CPUID, which every virtual machine's host serves.
+
+use std::time::{Duration, Instant};
+
+use instruments::distribution::Distribution;
+use instruments::latency::FigureKind;
+use linux::counter::{Counter, CpuCounter};
+
+use super::{Run, spin};
+
+const KIND: FigureKind = FigureKind::Exit;
+
+/// Exits from this CPU for `length`.
+pub(super) fn measure(run: &mut Run<'_>, cpu: u32, length: Duration) {
+    run.doing(KIND.name());
+    let Some(ns_per_tick) = spin::ns_per_tick() else {
+        return run.found.miss(KIND.name(), "no TSC to time it by");
+    };
+    let Some(_pinned) = run.pinned(KIND.name(), cpu) else { return };
+    let mut samples = Distribution::new();
+    let ends = Instant::now() + length;
+    while Instant::now() < ends {
+        for _ in 0..64 {
+            let before = CpuCounter.read_ordered();
+            std::hint::black_box(raw_cpuid::cpuid!(0));
+            let ticks = CpuCounter.read_ordered().saturating_sub(before);
+            samples.record(ticks as f64 * ns_per_tick);
+        }
+    }
+    run.found.found(KIND, &samples);
+}
