@@ -2,7 +2,7 @@
 
 use simulator::fault::FaultKind;
 use simulator::quantity::Seconds;
-use simulator::scenario::BUILT_IN;
+use simulator::scenario::{BUILT_IN, Counter, MOST_DAYS};
 use simulator::{Corrector, Fleet, Promise, Scenario, Simulation, replay, shrink};
 
 fn built_in(name: &str) -> Scenario {
@@ -61,6 +61,20 @@ fn noted_polls_change_nothing() {
             assert!(fast.counts.rounds <= slow.counts.rounds);
             assert_eq!(fast.digest(), slow.digest(), "{name} {corrector:?}");
         }
+    }
+}
+
+/// The longest run: figures of time have room for it, on each counter.
+#[test]
+fn a_guest_lives_for_a_year() {
+    for counter in [Counter::KvmClock, Counter::Tsc, Counter::Ticks] {
+        let mut scenario: Scenario = toml::from_str("name = 'year'").unwrap();
+        scenario.guest.counter = counter;
+        let fleet = simulation(&scenario, Corrector::None, 7, MOST_DAYS).guests(0..1, || true);
+        // A crystal of 2 ppm, which ages: 63 s in a year at one deviation.
+        let guest = &fleet.guests[0];
+        assert!(guest.last_ns.abs() < 400_000_000_000, "{counter:?}: {}", guest.last_ns);
+        assert_eq!(guest.violation, None, "{counter:?}");
     }
 }
 
