@@ -295,7 +295,7 @@ impl<'s> Guest<'s> {
         self.world.checks.boot();
         self.discipline = match &self.discipline {
             Discipline::None => Discipline::None,
-            Discipline::Pll(_) => Discipline::Pll(Pll::default()),
+            Discipline::Pll(_) => Discipline::Pll(Pll::new(self.scenario.poll_s.0)),
             Discipline::Regression(_) => Discipline::Regression(Regression::default()),
             Discipline::Keeper(_) => Discipline::Keeper(self.keeper(false)),
             Discipline::Beside(..) => Discipline::Beside(self.keeper(true), Regression::default()),
@@ -315,7 +315,7 @@ fn discipline(world: &mut World, run: Run<'_>) -> Discipline {
     let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time, run.walks));
     match run.corrector {
         Corrector::None => Discipline::None,
-        Corrector::Pll => Discipline::Pll(Pll::default()),
+        Corrector::Pll => Discipline::Pll(Pll::new(run.scenario.poll_s.0)),
         Corrector::Keeper => Discipline::Keeper(keeper(false)),
         Corrector::Regression => Discipline::Regression(Regression::default()),
         Corrector::Beside => Discipline::Beside(keeper(true), Regression::default()),
