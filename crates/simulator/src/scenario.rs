@@ -8,7 +8,7 @@ use crate::fault::{Fault, Planned};
 use crate::oscillator::Noise;
 use crate::quantity::{Millis, Offset, PerDay, Seconds, Share};
 
-/// Guests of one run: more would take a hundred bytes each of memory, and months.
+/// Guests of one run: more would take some 200 bytes each of memory, and months.
 pub const MOST_GUESTS: u64 = 10_000_000;
 
 /// Days of one run.
@@ -308,8 +308,9 @@ pub struct Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayVersion(pub u32);
 
-/// The version of the streams now.
-pub const STREAMS: ReplayVersion = ReplayVersion(1);
+/// The version of the streams now. 2: what happened to a guest before its second
+/// pair of restores stays.
+pub const STREAMS: ReplayVersion = ReplayVersion(2);
 
 impl Scenario {
     /// The span of a run of so many days, ns.

@@ -206,6 +206,24 @@ fn each_fault_does_what_it_says() {
     }
 }
 
+/// The second of two snapshots that are restored twice is of the guest that came out
+/// of the first: each takes 60 s. What both of a pair have asked is counted.
+#[test]
+fn a_twin_has_lived_the_same() {
+    let scenario: Scenario = toml::from_str(
+        "name = 'x'\n[[server]]\n[[event]]\nkind = 'restore-twice'\nat_ns = 3600000000000\n\
+         length_ns = 30000000000\n[[event]]\nkind = 'restore-twice'\nat_ns = 7200000000000\n\
+         length_ns = 30000000000\n",
+    )
+    .unwrap();
+    for (corrector, off_s) in [(Corrector::None, -120.0), (Corrector::Pll, 0.0)] {
+        let guest = simulation(&scenario, corrector, 7, 0.15).guests(0..1, || true).guests[0];
+        let last_s = guest.last_ns as f64 / 1e9;
+        assert!((last_s - off_s).abs() < 0.1, "{corrector:?}: {last_s} beside {off_s}");
+        assert_eq!(guest.counts.requests, guest.counts.polls * u64::from(off_s == 0.0));
+    }
+}
+
 /// A limit that a scenario sets is broken by one of its events, and what is left
 /// of it is that one. The file that is printed replays it.
 #[test]
