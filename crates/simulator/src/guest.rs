@@ -56,7 +56,7 @@ pub(crate) struct Guest<'s> {
 impl<'s> Guest<'s> {
     pub(crate) fn new(run: Run<'s>) -> Option<Self> {
         let Run { scenario, seed, guest, walks, .. } = run;
-        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day);
+        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
         let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
         let mut stream = Stream::new(seed, guest, Purpose::Boot);
         let off_ns = (stream.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Fault, Planned};
+use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
 use crate::quantity::{Millis, Offset, PerDay, Seconds, Share};
 
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub poll_s: Poll,
     /// A second is inserted at the end of this day of the run, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leap_after_day: Option<u32>,
+    pub leap_after_day: Option<Day>,
     /// The guests.
     #[serde(default)]
     pub guest: Guest,
@@ -96,6 +96,23 @@ impl TryFrom<u64> for StartS {
             Ok(Self(value))
         } else {
             Err(format!("{value}: expected s since 1970, of the years 1980 to 2199"))
+        }
+    }
+}
+
+/// A day of a run: 1 to 366.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct Day(pub u32);
+
+impl TryFrom<u32> for Day {
+    type Error = String;
+
+    fn try_from(value: u32) -> Result<Self, String> {
+        if (1..=366).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected a day of the run, 1 to 366"))
         }
     }
 }
@@ -335,14 +352,24 @@ impl Scenario {
         {
             return Err(Impossible::OtherStreams(replay.version.0));
         }
-        for fault in &self.faults {
+        let is_none = |server: u32| server as usize >= self.servers.len();
+        for (index, fault) in self.faults.iter().enumerate() {
             if fault.length_s[0] > fault.length_s[1] {
-                return Err(Impossible::Length(fault.length_s[0].0, fault.length_s[1].0));
+                let [from, to] = fault.length_s.map(|length| length.0);
+                return Err(Impossible::Length(index, from, to));
             }
-            if let Some(server) = fault.server
-                && server as usize >= self.servers.len()
-            {
-                return Err(Impossible::NoServer(server));
+            if fault.per_day.is_none() && fault.at_s.is_none() {
+                return Err(Impossible::Never(index));
+            }
+            let lies = fault.kind == FaultKind::ServerLies;
+            let server = fault.server.or(lies.then_some(0));
+            if let Some(server) = server.filter(|server| is_none(*server)) {
+                return Err(Impossible::NoServer(Table::Fault, index, server));
+            }
+        }
+        for (index, event) in self.events.iter().enumerate() {
+            if event.kind == FaultKind::ServerLies && is_none(event.server) {
+                return Err(Impossible::NoServer(Table::Event, index, event.server));
             }
         }
         Ok((days * 86_400e9) as i64)
@@ -353,6 +380,15 @@ impl Scenario {
     pub fn faults_a_day(&self) -> f64 {
         self.faults.iter().map(|fault| fault.per_day.unwrap_or(PerDay(0.0)).0).sum()
     }
+}
+
+/// A table of a scenario's file that has many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// `[[fault]]`
+    Fault,
+    /// `[[event]]`
+    Event,
 }
 
 /// A scenario that cannot be simulated.
@@ -366,10 +402,13 @@ pub enum Impossible {
     Servers(usize),
     /// No `disciplines`.
     NoDiscipline,
-    /// A range of lengths whose end is before its start.
-    Length(f64, f64),
-    /// A fault of a server that is not in the list.
-    NoServer(u32),
+    /// The fault of this place in the list has a range of lengths whose end is
+    /// before its start.
+    Length(usize, f64, f64),
+    /// The fault of this place has no time.
+    Never(usize),
+    /// What is at this place of the table is of a server that is not in the list.
+    NoServer(Table, usize, u32),
     /// A replay of other streams.
     OtherStreams(u32),
 }

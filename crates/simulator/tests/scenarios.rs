@@ -2,8 +2,8 @@
 
 use simulator::fault::FaultKind;
 use simulator::quantity::Seconds;
-use simulator::scenario::{BUILT_IN, Counter, MOST_DAYS};
-use simulator::{Corrector, Fleet, Promise, Scenario, Simulation, replay, shrink};
+use simulator::scenario::{BUILT_IN, Counter, MOST_DAYS, Table};
+use simulator::{Corrector, Fleet, Impossible, Promise, Scenario, Simulation, replay, shrink};
 
 fn built_in(name: &str) -> Scenario {
     let (_, text) = BUILT_IN.iter().find(|(found, _)| *found == name).unwrap();
@@ -259,10 +259,19 @@ fn what_cannot_be_is_refused_with_its_line() {
         ("name = 'x'\n[[fault]]\nkind = 'earthquake'\n", 3),
         ("name = 'x'\n[[server]]\nloss = nan\n", 3),
         ("name = 'x'\n[guest]\ntick_hz = 17\n", 3),
+        ("name = 'x'\nleap_after_day = 4000000000\n", 2),
+        ("name = 'x'\n[[event]]\nkind = 'steal'\nat_ns = 5\nlength_ns = -1\n", 5),
+        ("name = 'x'\n[[event]]\nkind = 'pause'\nat_ns = 5\nlength_ns = 9223372036854775807\n", 5),
+        ("name = 'x'\n[[event]]\nkind = 'pause'\nat_ns = -5\nlength_ns = 1\n", 4),
     ] {
         let why = why(text);
         assert!(why.contains(&format!("line {line},")), "{text}: {why}");
     }
+    let event =
+        "name = 'x'\n[[event]]\nkind = 'server-lies'\nserver = 9\nat_ns = 5\nlength_ns = 1\n";
+    let why = |text| toml::from_str::<Scenario>(text).unwrap().check(1, 1.0).unwrap_err();
+    assert_eq!(why(event), Impossible::NoServer(Table::Event, 0, 9));
+    assert_eq!(why("name = 'x'\n[[fault]]\nkind = 'pause'\n"), Impossible::Never(0));
     let scenario: Scenario = toml::from_str("name = 'x'").unwrap();
     for (guests, days) in [(0, 1.0), (1_000_000_000, 1.0), (10, 0.0), (10, f64::NAN), (10, 1e9)] {
         assert!(scenario.check(guests, days).is_err(), "{guests} {days}");
