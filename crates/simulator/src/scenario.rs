@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
-use crate::quantity::{Millis, Offset, PerDay, Seconds, Share};
+use crate::quantity::{Day, Millis, Offset, PerDay, Poll, Seconds, Share, StartS, TickHz};
 
 /// Guests of one run: more would take some 200 bytes each of memory, and months.
 pub const MOST_GUESTS: u64 = 10_000_000;
@@ -78,57 +78,6 @@ pub struct Scenario {
     pub replay: Option<Replay>,
 }
 
-/// A time of day, s since 1970: 1980 to 2200.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u64")]
-pub struct StartS(pub u64);
-
-/// Seconds between two requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u64")]
-pub struct Poll(pub u64);
-
-impl TryFrom<u64> for StartS {
-    type Error = String;
-
-    fn try_from(value: u64) -> Result<Self, String> {
-        if (315_532_800..7_258_118_400).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected s since 1970, of the years 1980 to 2199"))
-        }
-    }
-}
-
-/// A day of a run: 1 to 366.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u32")]
-pub struct Day(pub u32);
-
-impl TryFrom<u32> for Day {
-    type Error = String;
-
-    fn try_from(value: u32) -> Result<Self, String> {
-        if (1..=366).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected a day of the run, 1 to 366"))
-        }
-    }
-}
-
-impl TryFrom<u64> for Poll {
-    type Error = String;
-
-    fn try_from(value: u64) -> Result<Self, String> {
-        if (16..=4096).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected 16 to 4096 s between two requests"))
-        }
-    }
-}
-
 const fn start() -> StartS {
     // 1 June 2026, noon.
     StartS(1_780_315_200)
@@ -196,23 +145,6 @@ pub struct Guest {
 impl Default for Guest {
     fn default() -> Self {
         Self { counter: Counter::KvmClock, tick_hz: TickHz(250), starts_off_s: Seconds(0.0) }
-    }
-}
-
-/// Ticks a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u32")]
-pub struct TickHz(pub u32);
-
-impl TryFrom<u32> for TickHz {
-    type Error = String;
-
-    fn try_from(value: u32) -> Result<Self, String> {
-        if [100, 250, 300, 1000].contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected 100, 250, 300 or 1000 ticks a second"))
-        }
     }
 }
 
