@@ -8,8 +8,10 @@
 //! The regression: the idea of chronyd (Miroslav Lichvar's chrony,
 //! doc/faq.adoc; Richard Curnow's design notes): a line through the last offsets,
 //! weighted by delay, its length ended by a test of runs; frequency and offset are
-//! set together, the offset by a faster or slower clock, at up to 83 333 ppm. A
-//! step is made in the first three updates only, beyond 1 s (`makestep 1 3`).
+//! set together, the offset by a faster or slower clock, at up to 83 333 ppm, and
+//! both together by at most 100 000 ppm, which is the range of Linux's tick
+//! (`maxdrift` and `maxslewrate` in doc/chrony.conf.adoc). A step is made in the
+//! first three updates only, beyond 1 s (`makestep 1 3`).
 
 use std::collections::VecDeque;
 
@@ -37,8 +39,10 @@ fn announce_leap(world: &mut World, bits: i32) -> i32 {
 }
 
 /// The kernel's PLL, fed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pll {
+    /// Between two polls: the loop's time constant is its log₂.
+    poll_s: u64,
     /// Since when the offset has been beyond the step threshold, true ns.
     beyond_since_ns: Option<i64>,
     has_given_up: bool,
@@ -49,6 +53,10 @@ const STEP_AFTER_NS: i64 = 300_000_000_000;
 const PANIC_NS: i64 = 1_000_000_000_000;
 
 impl Pll {
+    pub(crate) fn new(poll_s: u64) -> Self {
+        Self { poll_s, beyond_since_ns: None, has_given_up: false }
+    }
+
     pub(crate) fn poll(&mut self, world: &mut World) {
         world.counts.polls += 1;
         if self.has_given_up {
@@ -70,9 +78,8 @@ impl Pll {
         self.beyond_since_ns = None;
         let status = announce_leap(world, status::PLL);
         let modes = mode::OFFSET | mode::STATUS | mode::TIMECONST | mode::NANO;
-        // The poll of 64 s, in log₂.
-        let timex =
-            Timex { modes, status, constant: 6, offset: reply.offset_ns, ..Timex::default() };
+        let constant = i64::from(self.poll_s.max(1).ilog2());
+        let timex = Timex { modes, status, constant, offset: reply.offset_ns, ..Timex::default() };
         let _ = world.kernel.adjust(timex);
     }
 }
@@ -91,6 +98,13 @@ const FEWEST: usize = 4;
 
 /// chronyd's fastest slew (`maxslewrate`), ppm.
 const FASTEST_PPM: f64 = 83_333.333;
+
+/// What Linux's tick can hold, of frequency and slew together, ppb.
+const MOST_PPB: f64 = 1e8;
+
+/// A frequency that is less certain is not set (`maxupdateskew`), s/s: after a jump
+/// of the clock the line through both sides of it is no frequency.
+const MOST_SKEW: f64 = 1e-3;
 
 /// Offsets beyond this are stepped in the first updates, s.
 const MAKESTEP_S: f64 = 1.0;
@@ -151,7 +165,7 @@ impl Regression {
         }
         let (offset_s, slope) = self.fitted(at_s);
         if let Some(slope) = slope {
-            self.ppb = (self.ppb + slope * 1e9).clamp(-500_000.0, 500_000.0);
+            self.ppb = (self.ppb + slope * 1e9).clamp(-MOST_PPB, MOST_PPB);
             for point in &mut self.points {
                 point.offset_s += slope * (at_s - point.at_s);
             }
@@ -164,7 +178,7 @@ impl Regression {
         const WITHIN_S: f64 = 16.0;
         let ppm = (offset_s / WITHIN_S * 1e6).clamp(-FASTEST_PPM, FASTEST_PPM);
         // The tick and the frequency are set in steps: what is set is counted.
-        let ppb = (ppm * 1000.0 + self.ppb).round() - self.ppb;
+        let ppb = (ppm * 1000.0 + self.ppb).round().clamp(-MOST_PPB, MOST_PPB) - self.ppb;
         let _ = world.kernel.set_rate(self.ppb + ppb);
         world.counts.slews += 1;
         if ppb != 0.0 {
@@ -196,10 +210,14 @@ impl Regression {
             let [n, x, y, xx, xy] = sums;
             let slope = (n * xy - x * y) / (n * xx - x * x);
             let offset = (y - slope * x) / n;
-            let residuals =
-                self.points.iter().map(|it| it.offset_s - offset - slope * (it.at_s - at_s));
+            let residual = |it: &Point| it.offset_s - offset - slope * (it.at_s - at_s);
+            let residuals = self.points.iter().map(residual);
             if runs(residuals) >= needed_runs(self.points.len()) || self.points.len() <= FEWEST {
-                return (offset, Some(slope));
+                let squares: f64 =
+                    self.points.iter().map(|it| weight(it) * residual(it) * residual(it)).sum();
+                let free = (self.points.len() - 2) as f64;
+                let skew = (squares / free * n / (n * xx - x * x)).sqrt();
+                return (offset, (skew <= MOST_SKEW).then_some(slope));
             }
             // No line: the oldest do not belong to it.
             self.points.pop_front();

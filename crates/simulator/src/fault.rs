@@ -1,8 +1,12 @@
 //! What can happen to guests.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::{Factor, Offset, PerDay, Seconds};
+
+/// The longest run, ns: 366 days.
+const MOST_NS: i64 = 366 * 86_400_000_000_000;
 
 /// What can happen.
 #[derive(
@@ -114,8 +118,10 @@ impl Default for Offset {
 #[serde(deny_unknown_fields)]
 pub struct Planned {
     /// When, ns since the start.
+    #[serde(deserialize_with = "span_ns")]
     pub at_ns: i64,
     /// How long, ns.
+    #[serde(deserialize_with = "span_ns")]
     pub length_ns: i64,
     /// What.
     pub kind: FaultKind,
@@ -134,6 +140,16 @@ pub struct Planned {
     /// Which server.
     #[serde(default)]
     pub server: u32,
+}
+
+/// A time of a run, which is up to a year.
+fn span_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let ns = i64::deserialize(deserializer)?;
+    if (0..=MOST_NS).contains(&ns) {
+        Ok(ns)
+    } else {
+        Err(D::Error::custom(format!("{ns}: expected 0 to {MOST_NS} ns, which are 366 days")))
+    }
 }
 
 impl FaultKind {

@@ -56,7 +56,7 @@ pub(crate) struct Guest<'s> {
 impl<'s> Guest<'s> {
     pub(crate) fn new(run: Run<'s>) -> Option<Self> {
         let Run { scenario, seed, guest, walks, .. } = run;
-        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day);
+        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
         let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
         let mut stream = Stream::new(seed, guest, Purpose::Boot);
         let off_ns = (stream.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
@@ -84,37 +84,44 @@ impl<'s> Guest<'s> {
 
     /// All of it.
     pub(crate) fn run(mut self, plan: &[Planned], run: Run<'s>, tally: &mut Tally<'_>) -> World {
-        for (index, event) in plan.iter().enumerate() {
+        // What this guest has lived, which is not what the plan has where it is the
+        // second one of a snapshot.
+        let mut lived = Vec::with_capacity(plan.len());
+        for event in plan {
             self.quiet(event.at_ns, tally);
+            let mut happens = *event;
             if event.kind == FaultKind::RestoreTwice
-                && let Some(twin) = self.twin(&plan[..index], event, run)
+                && let Some(twin) = Self::twin(&lived, event.at_ns, run)
             {
+                debug_assert_eq!(twin.world.error_ns(), self.world.error_ns());
                 // The first one lives on for as long as it was away, and no longer.
                 self.happens(event, tally);
                 self.quiet((event.at_ns + 2 * event.length_ns).min(run.span_ns), tally);
-                let lived_ns = self.world.now_ns - event.at_ns;
+                happens.length_ns = self.world.now_ns - event.at_ns;
                 let (first, counts) = (self.world.checks.first, self.world.counts);
+                let requests = self.world.network.requests;
                 self = twin;
                 self.world.counts = counts;
+                self.world.network.requests = requests;
                 self.world.checks.first = first.or(self.world.checks.first);
-                self.happens(&Planned { length_ns: lived_ns, ..*event }, tally);
-            } else {
-                self.happens(event, tally);
             }
+            self.happens(&happens, tally);
+            lived.push(happens);
         }
         self.quiet(run.span_ns, tally);
         self.world
     }
 
-    /// Another guest that has lived the same up to a snapshot.
-    fn twin(&self, earlier: &[Planned], event: &Planned, run: Run<'s>) -> Option<Self> {
+    /// Another guest that has lived the same up to a snapshot: it lives it again, as
+    /// the keeper and the host's pages cannot be copied.
+    fn twin(lived: &[Planned], at_ns: i64, run: Run<'s>) -> Option<Self> {
         let mut silent = Tally::silent(run);
         let mut twin = Self::new(run)?;
-        for event in earlier {
+        for event in lived {
             twin.quiet(event.at_ns, &mut silent);
             twin.happens(event, &mut silent);
         }
-        twin.quiet(event.at_ns, &mut silent);
+        twin.quiet(at_ns, &mut silent);
         Some(twin)
     }
 
@@ -290,12 +297,12 @@ impl<'s> Guest<'s> {
     fn boot(&mut self, event: &Planned) {
         let World { machine, truth, now_ns, .. } = &mut self.world;
         let at_ns = *now_ns;
-        let rtc_ns = (truth.utc_ns(at_ns) + event.off_s.ns()).div_euclid(S) * S;
+        let rtc_ns = truth.utc_ns(at_ns).saturating_add(event.off_s.ns()).div_euclid(S) * S;
         self.world.kernel = Kernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
         self.world.checks.boot();
         self.discipline = match &self.discipline {
             Discipline::None => Discipline::None,
-            Discipline::Pll(_) => Discipline::Pll(Pll::default()),
+            Discipline::Pll(_) => Discipline::Pll(Pll::new(self.scenario.poll_s.0)),
             Discipline::Regression(_) => Discipline::Regression(Regression::default()),
             Discipline::Keeper(_) => Discipline::Keeper(self.keeper(false)),
             Discipline::Beside(..) => Discipline::Beside(self.keeper(true), Regression::default()),
@@ -315,7 +322,7 @@ fn discipline(world: &mut World, run: Run<'_>) -> Discipline {
     let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time, run.walks));
     match run.corrector {
         Corrector::None => Discipline::None,
-        Corrector::Pll => Discipline::Pll(Pll::default()),
+        Corrector::Pll => Discipline::Pll(Pll::new(run.scenario.poll_s.0)),
         Corrector::Keeper => Discipline::Keeper(keeper(false)),
         Corrector::Regression => Discipline::Regression(Regression::default()),
         Corrector::Beside => Discipline::Beside(keeper(true), Regression::default()),

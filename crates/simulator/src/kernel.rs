@@ -26,12 +26,12 @@ pub(crate) struct Kernel {
     version: Version,
     counter: Counter,
     time: Timekeeper,
-    /// The largest count so far: the kernel takes no smaller one.
+    /// The latest count, from which the kernel takes none that is before it.
     last: u64,
     /// The counter went back at this true time.
     went_back_ns: Option<i64>,
-    /// It counts by the HPET since this count of the TSC.
-    hpet_since: Option<u64>,
+    /// It counts by the HPET since this true time.
+    hpet_since_ns: Option<i64>,
     /// Time that the timer's interrupts have lost, ns.
     lost_ns: u64,
     was_set: bool,
@@ -70,7 +70,7 @@ impl Kernel {
             time,
             last: 0,
             went_back_ns: None,
-            hpet_since: None,
+            hpet_since_ns: None,
             lost_ns,
             was_set: false,
             line: None,
@@ -84,11 +84,11 @@ impl Kernel {
 
     /// The counter as it is.
     fn count(&mut self, machine: &mut Machine, at_ns: i64) -> u64 {
-        if let Some(tsc) = self.hpet_since {
-            // It belongs to the host, and has its oscillator's error.
-            let cycles = machine.tsc(at_ns).wrapping_sub(tsc);
-            return (u128::from(cycles) * u128::from(HPET_HZ)
-                / u128::from(machine.advertised_khz() * 1000)) as u64;
+        if let Some(since_ns) = self.hpet_since_ns {
+            // A crystal of its own, and right: what becomes of TSCs does not reach it.
+            // Each tick reads its 32 bits, so none of its rounds is lost.
+            let ns = (at_ns - since_ns).max(0).unsigned_abs();
+            return (u128::from(ns) * u128::from(HPET_HZ) / 1_000_000_000) as u64;
         }
         let tsc = machine.tsc(at_ns);
         match self.counter {
@@ -103,21 +103,21 @@ impl Kernel {
     /// Reads the counter at true time `at_ns`.
     pub(crate) fn advance(&mut self, machine: &mut Machine, at_ns: i64) {
         let mut count = self.count(machine, at_ns);
-        if count < self.last {
+        // A TSC that starts anew under an offset goes round.
+        if count.wrapping_sub(self.last).cast_signed() < 0 {
             // It takes none that is smaller (clocksource_delta), and stands.
             let since_ns = *self.went_back_ns.get_or_insert(at_ns);
-            if self.counter == Counter::Tsc
-                && self.hpet_since.is_none()
-                && at_ns - since_ns >= WATCHDOG_NS
-            {
-                self.hpet_since = Some(machine.tsc(at_ns));
+            if self.counter == Counter::Tsc && at_ns - since_ns >= WATCHDOG_NS {
                 self.settle();
                 self.line = None;
+                self.hpet_since_ns = Some(at_ns);
                 self.time.change_source(self.last, ClockSource::hpet(HPET_HZ), 0);
                 self.last = 0;
                 self.went_back_ns = None;
             }
             count = self.last;
+        } else {
+            self.went_back_ns = None;
         }
         self.last = count;
         if self.line.is_none() {
@@ -160,7 +160,7 @@ impl Kernel {
     /// ticks need not be taken.
     pub(crate) fn shown_ns(&self) -> [i64; 2] {
         if let Some(line) = &self.line {
-            let counts = self.last - line.count;
+            let counts = self.last.wrapping_sub(line.count);
             let ns = ((u128::from(counts) * line.ns) >> 64) as i64;
             return [line.realtime_ns + ns, line.monotonic_ns + ns];
         }

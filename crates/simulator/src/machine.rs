@@ -89,13 +89,14 @@ impl OneHost {
     }
 
     /// By its own oscillator, since it began, in 2⁻¹⁰ ns.
-    fn elapsed(&mut self, at_ns: i64) -> u64 {
+    /// A year of it has 65 bits.
+    fn elapsed(&mut self, at_ns: i64) -> u128 {
         let error = self.oscillator.look(at_ns) * 1024.0;
-        ((at_ns - self.began_ns) * 1024 + error as i64).max(0).cast_unsigned()
+        (i128::from(at_ns - self.began_ns) * 1024 + error as i128).max(0).cast_unsigned()
     }
 
     fn tsc(&mut self, at_ns: i64) -> u64 {
-        let counts = (u128::from(self.elapsed(at_ns)) * u128::from(self.mult)) >> 50;
+        let counts = (self.elapsed(at_ns) * u128::from(self.mult)) >> 50;
         self.tsc.wrapping_add(counts as u64)
     }
 
@@ -107,7 +108,7 @@ impl OneHost {
         self.clock_error_ns = (self.clock_error_ns * left + drawn).clamp(-most_ns, most_ns);
         self.clock_at_ns = at_ns;
         let real = truth.utc_ns(at_ns) + self.clock_error_ns as i64;
-        let boot = self.boot_ns + self.elapsed(at_ns) / 1024;
+        let boot = self.boot_ns + (self.elapsed(at_ns) / 1024) as u64;
         let real = UnixTime(Nanos(real.cast_unsigned()));
         HostClocks::new(Ticks(self.tsc(at_ns)), Nanos(boot), real)
             .with(|new| new.tai_offset_s = Some(truth.tai_s(at_ns)))
@@ -230,7 +231,7 @@ impl Machine {
     /// The counter starts from 0, and the host's uptime goes on.
     fn restart(&mut self, at_ns: i64) {
         let here = &mut self.here;
-        here.boot_ns += here.elapsed(at_ns) / 1024;
+        here.boot_ns += (here.elapsed(at_ns) / 1024) as u64;
         here.tsc = 0;
         // What the oscillator is ahead belongs to what was counted before.
         here.oscillator.restart(at_ns);

@@ -9,6 +9,9 @@ use crate::truth::Truth;
 /// Servers of one guest.
 pub(crate) const MOST: usize = 8;
 
+/// No offset is larger, ns: two numbers of it can be added.
+const MOST_OFFSET_NS: i64 = 1 << 62;
+
 /// What a reply shows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Reply {
@@ -130,7 +133,11 @@ impl Network {
         if way.server.smears {
             ahead_ns += truth.smeared_ns(now_ns);
         }
-        let offset_ns = ahead_ns - error_ns + ((there - back) / 2.0) as i64;
+        // NTP's offsets are of 136 years at most.
+        let offset_ns = ahead_ns
+            .saturating_sub(error_ns)
+            .saturating_add(((there - back) / 2.0) as i64)
+            .clamp(-MOST_OFFSET_NS, MOST_OFFSET_NS);
         let bound_ns = ((there + back) / 2.0) as u64 + way.root_ns + 1;
         Some(Reply { offset_ns, bound_ns })
     }

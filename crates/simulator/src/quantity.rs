@@ -56,3 +56,71 @@ impl Millis {
         (self.0 * 1e6).round() as i64
     }
 }
+
+/// A time of day, s since 1970: 1980 to 2200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct StartS(pub u64);
+
+/// Seconds between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub struct Poll(pub u64);
+
+impl TryFrom<u64> for StartS {
+    type Error = String;
+
+    fn try_from(value: u64) -> Result<Self, String> {
+        if (315_532_800..7_258_118_400).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected s since 1970, of the years 1980 to 2199"))
+        }
+    }
+}
+
+/// A day of a run: 1 to 366.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct Day(pub u32);
+
+impl TryFrom<u32> for Day {
+    type Error = String;
+
+    fn try_from(value: u32) -> Result<Self, String> {
+        if (1..=366).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected a day of the run, 1 to 366"))
+        }
+    }
+}
+
+impl TryFrom<u64> for Poll {
+    type Error = String;
+
+    fn try_from(value: u64) -> Result<Self, String> {
+        if (16..=4096).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected 16 to 4096 s between two requests"))
+        }
+    }
+}
+
+/// Ticks a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct TickHz(pub u32);
+
+impl TryFrom<u32> for TickHz {
+    type Error = String;
+
+    fn try_from(value: u32) -> Result<Self, String> {
+        if [100, 250, 300, 1000].contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(format!("{value}: expected 100, 250, 300 or 1000 ticks a second"))
+        }
+    }
+}

@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Fault, Planned};
+use crate::fault::{Fault, FaultKind, Planned};
 use crate::oscillator::Noise;
-use crate::quantity::{Millis, Offset, PerDay, Seconds, Share};
+use crate::quantity::{Day, Millis, Offset, PerDay, Poll, Seconds, Share, StartS, TickHz};
 
-/// Guests of one run: more would take a hundred bytes each of memory, and months.
+/// Guests of one run: more would take some 200 bytes each of memory, and months.
 pub const MOST_GUESTS: u64 = 10_000_000;
 
 /// Days of one run.
@@ -53,7 +53,7 @@ pub struct Scenario {
     pub poll_s: Poll,
     /// A second is inserted at the end of this day of the run, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leap_after_day: Option<u32>,
+    pub leap_after_day: Option<Day>,
     /// The guests.
     #[serde(default)]
     pub guest: Guest,
@@ -76,40 +76,6 @@ pub struct Scenario {
     /// Of a run that was made smaller: which guest, and by which seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-}
-
-/// A time of day, s since 1970: 1980 to 2200.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u64")]
-pub struct StartS(pub u64);
-
-/// Seconds between two requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u64")]
-pub struct Poll(pub u64);
-
-impl TryFrom<u64> for StartS {
-    type Error = String;
-
-    fn try_from(value: u64) -> Result<Self, String> {
-        if (315_532_800..7_258_118_400).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected s since 1970, of the years 1980 to 2199"))
-        }
-    }
-}
-
-impl TryFrom<u64> for Poll {
-    type Error = String;
-
-    fn try_from(value: u64) -> Result<Self, String> {
-        if (16..=4096).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected 16 to 4096 s between two requests"))
-        }
-    }
 }
 
 const fn start() -> StartS {
@@ -179,23 +145,6 @@ pub struct Guest {
 impl Default for Guest {
     fn default() -> Self {
         Self { counter: Counter::KvmClock, tick_hz: TickHz(250), starts_off_s: Seconds(0.0) }
-    }
-}
-
-/// Ticks a second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u32")]
-pub struct TickHz(pub u32);
-
-impl TryFrom<u32> for TickHz {
-    type Error = String;
-
-    fn try_from(value: u32) -> Result<Self, String> {
-        if [100, 250, 300, 1000].contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("{value}: expected 100, 250, 300 or 1000 ticks a second"))
-        }
     }
 }
 
@@ -308,8 +257,9 @@ pub struct Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayVersion(pub u32);
 
-/// The version of the streams now.
-pub const STREAMS: ReplayVersion = ReplayVersion(1);
+/// The version of the streams now. 2: what happened to a guest before its second
+/// pair of restores stays.
+pub const STREAMS: ReplayVersion = ReplayVersion(2);
 
 impl Scenario {
     /// The span of a run of so many days, ns.
@@ -334,14 +284,24 @@ impl Scenario {
         {
             return Err(Impossible::OtherStreams(replay.version.0));
         }
-        for fault in &self.faults {
+        let is_none = |server: u32| server as usize >= self.servers.len();
+        for (index, fault) in self.faults.iter().enumerate() {
             if fault.length_s[0] > fault.length_s[1] {
-                return Err(Impossible::Length(fault.length_s[0].0, fault.length_s[1].0));
+                let [from, to] = fault.length_s.map(|length| length.0);
+                return Err(Impossible::Length(index, from, to));
             }
-            if let Some(server) = fault.server
-                && server as usize >= self.servers.len()
-            {
-                return Err(Impossible::NoServer(server));
+            if fault.per_day.is_none() && fault.at_s.is_none() {
+                return Err(Impossible::Never(index));
+            }
+            let lies = fault.kind == FaultKind::ServerLies;
+            let server = fault.server.or(lies.then_some(0));
+            if let Some(server) = server.filter(|server| is_none(*server)) {
+                return Err(Impossible::NoServer(Table::Fault, index, server));
+            }
+        }
+        for (index, event) in self.events.iter().enumerate() {
+            if event.kind == FaultKind::ServerLies && is_none(event.server) {
+                return Err(Impossible::NoServer(Table::Event, index, event.server));
             }
         }
         Ok((days * 86_400e9) as i64)
@@ -352,6 +312,15 @@ impl Scenario {
     pub fn faults_a_day(&self) -> f64 {
         self.faults.iter().map(|fault| fault.per_day.unwrap_or(PerDay(0.0)).0).sum()
     }
+}
+
+/// A table of a scenario's file that has many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// `[[fault]]`
+    Fault,
+    /// `[[event]]`
+    Event,
 }
 
 /// A scenario that cannot be simulated.
@@ -365,10 +334,13 @@ pub enum Impossible {
     Servers(usize),
     /// No `disciplines`.
     NoDiscipline,
-    /// A range of lengths whose end is before its start.
-    Length(f64, f64),
-    /// A fault of a server that is not in the list.
-    NoServer(u32),
+    /// The fault of this place in the list has a range of lengths whose end is
+    /// before its start.
+    Length(usize, f64, f64),
+    /// The fault of this place has no time.
+    Never(usize),
+    /// What is at this place of the table is of a server that is not in the list.
+    NoServer(Table, usize, u32),
     /// A replay of other streams.
     OtherStreams(u32),
 }

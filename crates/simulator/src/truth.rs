@@ -19,7 +19,7 @@ impl Truth {
     pub(crate) fn new(start_s: u64, leap_after_day: Option<u32>) -> Self {
         let start_s = start_s as i64;
         let to_midnight_s = DAY_S - start_s % DAY_S;
-        let leap = |day: u32| (to_midnight_s + (i64::from(day.max(1)) - 1) * DAY_S) * S;
+        let leap = |day: u32| (to_midnight_s + (i64::from(day) - 1) * DAY_S) * S;
         Self { start_s, leap_ns: leap_after_day.map(leap) }
     }
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use simulator::{Scenario, Simulation};
 
-use crate::error::{self, CliError};
+use crate::error::{self, COULD_NOT, CliError};
 use crate::output::{self, Format};
 use report::{Of, SimulateReport};
 use run::Done;
@@ -25,7 +25,7 @@ use run::Done;
 /// What ships runs inside: the host's pages, the kernel's timekeeping, `keep`. The
 /// same seed gives the same result, on any number of threads. Reads no clock of this
 /// machine and sets none. Exits with 0 if what has to hold did, 1 if not, 2 if
-/// nothing could be simulated.
+/// nothing could be simulated, or a part only.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A scenario's file, or the name of one that comes with the program; without it
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
     let of = of(args, &scenario);
-    let impossible = |why| remedies::impossible(name, why);
+    let impossible = |why| remedies::impossible(name, &source, why);
     let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
     let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
@@ -106,7 +106,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.format != Format::Json {
         error::note(&text::rate(&of, &done));
     }
-    Ok(if report.broken() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ended(report.broken(), done.iter().all(|one| one.is_whole)))
+}
+
+/// What the program ends with: of a part of the fleet it cannot be said that all held.
+fn ended(broken: u64, is_whole: bool) -> ExitCode {
+    match (broken, is_whole) {
+        (0, true) => ExitCode::SUCCESS,
+        (0, false) => ExitCode::from(COULD_NOT),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// Which fleet: what the caller says, or else the scenario.

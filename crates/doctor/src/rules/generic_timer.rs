@@ -8,8 +8,7 @@ use crate::case::{Case, log_evidence, why_not};
 use crate::finding::{Finding, Remedy, Severity};
 use crate::outcome::{Check, Outcome};
 
-/// Beyond this the frequencies differ: no two that boards use are closer, and
-/// NTP corrects 500 ppm.
+/// Beyond this the frequencies differ: no two that boards use are closer.
 const SAME_PPM: f64 = 100.0;
 
 /// The kernel's log rounds to two digits of MHz.
@@ -56,13 +55,23 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
         let hz = figures::hz(rate.hz);
         finding = finding.evidence(format!("measured by CLOCK_MONOTONIC_RAW: {hz}"));
     }
+    // The kernel's PLL holds MAXFREQ; chronyd sets the tick as well, by 10 % at most
+    // (`maxdrift` in doc/chrony.conf.adoc).
+    let daemons = match off_ppm(then_hz).abs() {
+        ..=500.0 => "A time daemon can correct the clock, and not what counts by the counter.",
+        ..=100_000.0 => {
+            "Daemons that correct by the kernel's PLL, as ntpd, hold 500 ppm and not this; chronyd \
+             holds up to 100 000 ppm, by the tick."
+        }
+        _ => "No time daemon can correct that: chronyd holds 100 000 ppm at most, others 500 ppm.",
+    };
     // Time by the clock is the ticks over the assumed rate.
     let in_300_s = 300.0 * (1.0 + off_ppm(then_hz) / 1e6);
     finding
         .why(format!(
             "The kernel reads the frequency once, at boot. Since then this machine was moved to, or \
              restored on, a host of another frequency: the clock counts {in_300_s:.2} s in 300 s, \
-             and every timer is off by as much. No time daemon can correct that."
+             and every timer is off by as much. {daemons}"
         ))
         .remedy(Remedy::advice(
             "Reboot this machine: the kernel then reads the frequency of this host.",
@@ -116,5 +125,15 @@ mod tests {
         }
         let Ok(Outcome::Found(found)) = said(19_200_000, 24_000_000, None) else { panic!() };
         assert!(found[0].why.contains("375.00 s in 300 s"), "{}", found[0].why);
+        for (now_hz, says) in [
+            (24_005_000, "can correct the clock"),
+            (24_550_000, "chronyd holds up to 100 000 ppm"),
+            (30_000_000, "No time daemon can correct that"),
+        ] {
+            let Ok(Outcome::Found(found)) = said(24_000_000, now_hz, Some(24_000_000.0)) else {
+                panic!("{now_hz}")
+            };
+            assert!(found[0].why.contains(says), "{}", found[0].why);
+        }
     }
 }

@@ -89,6 +89,13 @@ fn a_broken_limit_prints_a_scenario_that_breaks_it_again() {
 }
 
 #[test]
+fn a_part_of_a_fleet_is_no_success() {
+    let code = |broken, is_whole| format!("{:?}", ended(broken, is_whole));
+    let codes = [0, 2, 1, 1].map(|code| format!("{:?}", ExitCode::from(code)));
+    assert_eq!([code(0, true), code(0, false), code(1, true), code(1, false)], codes);
+}
+
+#[test]
 fn what_cannot_be_simulated_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
@@ -105,7 +112,17 @@ fn what_cannot_be_simulated_is_refused_with_its_line() {
         ("name = 'x'\nguests = 0\n", &[], "a fleet of 0 guests"),
         ("name = 'x'\n", &["--days", "nan"], "NaN days"),
         ("name = 'x'\ndisciplines = []\n", &[], "`disciplines` is empty"),
-        ("name = 'x'\n[[fault]]\nkind = 'server-lies'\nserver = 3\n", &[], "of server 3"),
+        (
+            "name = 'x'\n[[fault]]\nkind = 'server-lies'\nat_s = 1.0\nserver = 3\n",
+            &[],
+            "mine.toml:2: something happens to server 3",
+        ),
+        ("name = 'x'\n\n[[fault]]\nkind = 'pause'\n", &[], "mine.toml:3: a fault has neither"),
+        (
+            "name = 'x'\nevent = [\n{ kind = 'server-lies', server = 1, at_ns = 1, length_ns = 1 }]\n",
+            &[],
+            "mine.toml:3: something happens to server 1",
+        ),
         (
             "name = 'x'\n[replay]\nversion = 9\nguest = 0\nseed = 1\n",
             &[],
