@@ -159,9 +159,12 @@ impl Spinner {
                     break;
                 }
                 // The table of interrupts costs too much: those counts stay older.
-                before = Counts { served: before.served, ..counters.thread() };
-                others_ns = 0.0;
-                last = CpuCounter.read_ordered();
+                let counts = Counts { served: before.served, ..counters.thread() };
+                let looked = CpuCounter.read_ordered();
+                // Reading the CPU time is where a quota ends it: a gap like any other.
+                if looked.saturating_sub(last) < long {
+                    (before, others_ns, last) = (counts, 0.0, looked);
+                }
                 (chunk_from, turns, away) = (last, 0, 0);
             }
         }
