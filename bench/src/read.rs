@@ -123,7 +123,7 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
         Contender::new(VDSO, vdso::monotonic_ns),
     ];
     if counter::is_self_ordered() {
-        contenders.push(Contender::new(RDTSCP, || counter::self_ordered()));
+        contenders.push(Contender::new(RDTSCP, counter::self_ordered));
     }
     rounds::run(&mut contenders, rounds);
     Ok(print(source, rounds, tsc_hz, &contenders))

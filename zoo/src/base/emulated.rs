@@ -60,8 +60,8 @@ pub(super) fn start(
 ) -> Result<Start, Failure> {
     let (program, files) = hypervisor(workshop, row)?;
     let qmp = folder.join("qmp");
-    let mut arguments: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
-    for options in [&files, &boot.options] {
+    let mut arguments: Vec<String> = Vec::new();
+    for options in [files.as_str(), COMMON, &boot.options] {
         let options = options.replace("{folder}", &folder.display().to_string());
         arguments.extend(options.split_whitespace().map(str::to_owned));
     }
