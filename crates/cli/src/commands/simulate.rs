@@ -19,8 +19,7 @@ use crate::output::{self, Format};
 use report::{Of, SimulateReport};
 use run::Done;
 
-/// Simulate a fleet of guests, with what happens to their hosts, their network and
-/// themselves.
+/// Simulate a fleet of guests, and what happens to their clocks.
 ///
 /// What ships runs inside: the host's pages, the kernel's timekeeping, `keep`. The
 /// same seed gives the same result, on any number of threads. Reads no clock of this

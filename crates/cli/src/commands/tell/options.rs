@@ -14,7 +14,7 @@ use super::line::Line;
 use crate::error::CliError;
 use crate::output::{self, LineFormat};
 
-/// Tell guests the time, from their host.
+/// Tell guests the time, from their host
 ///
 /// For a hook that restores, resumes or receives a guest, and with --watch as a
 /// service of the host. Guests listen with `parachrond` (host-vsock, host-port)
