@@ -37,7 +37,7 @@ pub(crate) struct Args {
     duration: Duration,
 
     /// Also send messages to this peer of yours and time its answers: ICMP echo
-    /// to HOST; udp:HOST[:PORT], UDP echo; ntp:HOST[:PORT], an NTP server
+    /// to HOST; udp:HOST or udp:HOST:PORT, UDP echo; ntp:HOST, an NTP server
     #[arg(long, value_name = "PEER", value_parser = Peer::parse)]
     peer: Option<Peer>,
 

@@ -21,10 +21,11 @@ use crate::output::{self, LineFormat};
 /// and decide whether to believe it; a guest with qemu-guest-agent is set by
 /// that, if its clock is off. A guest is
 ///
-///   vsock:CID[:PORT]    AF_VSOCK (QEMU, libvirt); port 4123 by default
-///   unix:PATH[:PORT]    the vsock socket of Firecracker or cloud-hypervisor
-///   port:PATH           the socket at the host's end of a virtio-serial port
-///   agent:PATH          the socket of qemu-guest-agent
+///   vsock:CID     AF_VSOCK (QEMU, libvirt); with :PORT behind it for another
+///                 than 4123
+///   unix:PATH     the vsock socket of Firecracker or cloud-hypervisor; the same
+///   port:PATH     the socket at the host's end of a virtio-serial port
+///   agent:PATH    the socket of qemu-guest-agent
 ///
 /// Each is told at the same time as the others. Exit code 2: one was not told.
 #[derive(Debug, clap::Args)]
