@@ -92,7 +92,7 @@ impl OneHost {
     /// A year of it has 65 bits.
     fn elapsed(&mut self, at_ns: i64) -> u128 {
         let error = self.oscillator.look(at_ns) * 1024.0;
-        (i128::from(at_ns - self.began_ns) * 1024 + error as i128).max(0).cast_unsigned()
+        (i128::from(at_ns - self.began_ns) * 1024 + i128::from(error as i64)).max(0).cast_unsigned()
     }
 
     fn tsc(&mut self, at_ns: i64) -> u64 {
