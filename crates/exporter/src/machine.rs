@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use doctor::finding::Severity;
 use doctor::report::DoctorReport;
 use doctor::selection::RuleSelection;
+use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
+use facts::system::parse_cpu_time;
 use fleet::{Finding, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
@@ -95,30 +97,24 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
 
 /// adjtimex's offset is 0 under chronyd for ever; chronyd itself knows it.
 fn chronyd(snapshot: &mut Snapshot) {
-    let tracking = ChronydClient::new(None).synchronised_tracking();
-    let Some(tracking) = tracking.known() else { return };
-    // The root distance, as chronyd reports it: of now.
-    let bound_s = tracking.root_delay_s / 2.0 + tracking.root_dispersion_s;
-    snapshot.offset_s = Some(tracking.system_offset_s);
-    snapshot.offset_bound_s = Some(bound_s);
-    snapshot.error_bound_s = Some(tracking.system_offset_s.abs() + bound_s);
+    let Ok(tracking) = ChronydClient::new(None).tracking() else { return };
+    // None where it follows its own clock (`local`), which shows no error and has no bound.
+    let Some(error_ns) = tracking.error_bound().error_ns else { return };
+    let (offset_s, error_s) = (tracking.system_offset.value(), error_ns as f64 / 1e9);
+    snapshot.offset_s = Some(offset_s);
+    snapshot.offset_bound_s = Some(error_s - offset_s.abs());
+    snapshot.error_bound_s = Some(error_s);
 }
 
-/// Steal of all CPUs, s: the eighth figure of the first line, in hundredths
-/// (proc_stat(5), USER_HZ).
+/// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a
+/// CPU is taken away, where the sum of those that are there would go back.
 fn steal_s(stat: &str) -> Option<f64> {
-    let cpus = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: u64 = cpus.split_ascii_whitespace().nth(7)?.parse().ok()?;
-    Some(ticks as f64 / 100.0)
+    parse_cpu_time(stat).known().map(|time| time.stolen as f64 / 100.0)
 }
 
 /// The machine's CPUs, whatever share of them this process has.
 fn cpus(stat: &str) -> Option<u32> {
-    let is_cpu = |line: &&str| {
-        let number = line.strip_prefix("cpu").and_then(|rest| rest.split(' ').next());
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    u32::try_from(stat.lines().filter(is_cpu).count()).ok().filter(|cpus| *cpus > 0)
+    parse_stat(stat).known().and_then(|activity| u32::try_from(activity.stolen.len()).ok())
 }
 
 /// The least of some hundred readings: what a program pays that is not interrupted.
@@ -141,7 +137,7 @@ mod tests {
 
     #[test]
     fn steal_is_the_eighth_figure() {
-        let stat = "cpu  1 2 3 4 5 6 7 250 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        let stat = "cpu  1 2 3 4 5 6 7 250 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 9 1\nctxt 8\n";
         assert_eq!((steal_s(stat), cpus(stat), cpus("")), (Some(2.5), Some(1), None));
         assert_eq!(steal_s("cpu  1 2 3 4\n"), None);
         assert_eq!(steal_s(""), None);
