@@ -1,5 +1,6 @@
 //! The options of `cargo xtask machines`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -17,10 +18,13 @@ pub(crate) struct Args {
     /// Run the rows marked as quick
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
-    /// Run what takes long instead, several rows at a time: ten calm minutes of
-    /// `watch`, and for some rows a hundred runs of `drift`
+    /// Run what takes long instead: ten calm minutes of `watch`, and for some rows
+    /// a hundred runs of `drift`, or ten minutes away under `parachrond`
     #[arg(long, conflicts_with_all = ["quick", "again", "capture"])]
     pub(crate) long: bool,
+    /// Run so many rows at a time [default: 1, of long ones 8]
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// Run a row that failed a second time, which then counts: an emulated
     /// machine's clocks suffer from a busy host
     #[arg(long)]

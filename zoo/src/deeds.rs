@@ -69,13 +69,26 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What takes long.
-pub(crate) fn long(
+/// Of what takes long: calm, and ten minutes away in the row that wants it, which
+/// leave this system idle.
+pub(crate) fn calm(
     place: &Place<'_>,
     machine: &mut Machine,
     done: &mut Done,
 ) -> Result<(), String> {
     watching::calm(place.row.truth()?, machine, &mut done.checks)?;
+    if place.row.does.contains(&Deed::ServiceForLong) {
+        service::stops::for_long(place, machine, &mut done.checks)?;
+    }
+    Ok(())
+}
+
+/// Of what takes long: a hundred intervals, in the rows that want them.
+pub(crate) fn intervals(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    done: &mut Done,
+) -> Result<(), String> {
     if place.row.does.contains(&Deed::Intervals) {
         intervals::run(place, machine, &mut done.checks)?;
     }
@@ -96,7 +109,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             }
             Deed::Drift => drift::run(place, machine, checks)?,
             // `--long` does it.
-            Deed::Intervals => {}
+            Deed::Intervals | Deed::ServiceForLong => {}
             Deed::Keep => keep::run(place, machine, checks)?,
             Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
@@ -121,9 +134,9 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             }
             Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
             Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
-            Deed::ServiceForLong => service::stops::for_long(place, machine, checks)?,
             Deed::ServiceMoved => service::moved::run(place, machine, checks)?,
             Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
+            Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks)?,
             Deed::Snapshot => snapshot::run(place, machine, checks)?,
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::TscOrder => order::run(machine, checks)?,

@@ -73,12 +73,17 @@ pub(crate) fn long_page(setting: &[(&str, String)], visits: &[Visit], missing: &
         &mut text,
         "",
         "`cargo xtask machines --long --record` writes this page: what `watch` told in ten \
-         minutes of each machine's time in which nothing was caused, and how often `drift`'s \
-         95 % interval held what is true of the reference.",
+         minutes of each machine's time in which nothing was caused, when a clock was right again \
+         after ten minutes away, and how often `drift`'s 95 % interval held what is true of the \
+         reference.",
     );
     setting_table(&mut text, setting);
-    for (title, beginning) in [("Ten calm minutes", "watch: "), ("A hundred intervals", "drift: ")]
-    {
+    let parts = [
+        ("Ten calm minutes", "watch: "),
+        ("Ten minutes away", "service: "),
+        ("A hundred intervals", "drift: "),
+    ];
+    for (title, beginning) in parts {
         let _ = write!(text, "\n## {title}\n\n");
         text.push_str("| row | at, UTC | commit | expected | found | |\n");
         text.push_str("| --- | --- | --- | --- | --- | --- |\n");

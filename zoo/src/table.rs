@@ -178,6 +178,9 @@ pub(crate) struct Below {
     /// Modules of a host with KVM beyond those it needs for that.
     #[serde(default)]
     pub(crate) modules: Vec<String>,
+    /// Programs of ours in a host with KVM.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
 }
 
 /// What runs a machine; one file each below `zoo/src/base`.
@@ -260,6 +263,8 @@ pub(crate) enum Deed {
     ServiceMoved,
     /// `keep` by `ptp_kvm`: 20 stops, alone and beside chronyd.
     KeepByPtp,
+    /// `keep`, told by its host's `tell` over AF_VSOCK: 20 stops.
+    KeepByVsock,
     /// QEMU saves the machine and puts it back.
     Snapshot,
     /// Suspend to RAM, and wake up.

@@ -82,8 +82,11 @@ fn host(
     let more = below.modules.iter().map(String::as_str);
     let names: Vec<&str> = HOST_MODULES.into_iter().chain(more).collect();
     let modules = drivers::modules(workshop, &kernel, &names)?;
-    let busybox = read(&workshop.busybox(false)?)?;
-    let archive = initramfs::archive(INIT, &[("busybox", busybox)], files, &modules);
+    let mut programs = vec![("busybox", read(&workshop.busybox(false)?)?)];
+    for name in &below.programs {
+        programs.push((name, read(&workshop.programs.join(name))?));
+    }
+    let archive = initramfs::archive(INIT, &programs, files, &modules);
     let file = folder.join("host-initrd");
     archive
         .and_then(|bytes| fs::write(&file, bytes))

@@ -1,5 +1,6 @@
 //! With a source of the host: how soon the clock is right, tick by tick.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::deeds::disruptions::ticks::{self, Tick, seconds};
 use crate::deeds::{Done, Place};
 use crate::machine::Machine;
 use crate::outcome::Unavailable;
-use crate::{table::Base, tools};
+use crate::{table::Base, tools, wire};
 
 use super::beside::{self, CHRONYD};
 use super::host::{Host, Reason};
@@ -83,6 +84,9 @@ pub(crate) fn for_long(
     Ok(())
 }
 
+/// What the host says, in its shell. Nobody synchronises its clock.
+const TELL: &str = "parachron tell --error 1ms --reason resumed vsock:3\n";
+
 /// chronyd follows a clock that it asks each four seconds.
 const CHRONYD_S: f64 = 0.05;
 
@@ -127,6 +131,30 @@ pub(crate) fn by_ptp(
     let left_s = thinks.split(',').nth(4).and_then(|left| left.parse::<f64>().ok());
     let is_right = left_s.is_some_and(|left_s| left_s.abs() < CHRONYD_S);
     done.checks.push(Check::new("service: chronyd thinks that it is right", thinks, is_right));
+    Ok(())
+}
+
+/// `parachron keep` in a machine of KVM, which its host's `parachron tell` reaches
+/// over AF_VSOCK as soon as it goes on. Right is what that host's clock shows.
+pub(crate) fn by_vsock(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    checks: &mut Vec<Check>,
+) -> Result<(), String> {
+    let mut shell = wire::connect(&place.folder.join("shell"))?;
+    let mut tell = || shell.write_all(TELL.as_bytes()).map_err(|why| format!("a shell: {why}"));
+    let mut output = printed(place, machine, "/dev/vport0p2")?;
+    machine.execute(
+        "parachron keep --format json --min-interval 1s --burst 100 --host-vsock 4123 \
+         >/tmp/keep 2>&1 & sleep 3",
+    )?;
+    tell()?;
+    let said = machine.execute("sleep 3; cat /tmp/keep")?;
+    let is_right = said.contains("synchronised") && said.contains("host");
+    checks.push(Check::new("service: it is right by the host's word over AF_VSOCK", said, is_right));
+    let ahead_s = ticks::ahead_s(&looked(&mut output, now_ns() - 1_000_000_000)?, 0);
+    let took = stops(machine, &mut output, ahead_s.ok_or("no ticks")?, tell)?;
+    checks.push(each("the host's word over AF_VSOCK", &took, RUNS, ALONE_S));
     Ok(())
 }
 
