@@ -5,9 +5,11 @@ use guest::source::Source;
 use host::{Kind, Policy};
 use instruments::rate::Pair;
 use kvm_bindings::{KVM_CLOCK_HOST_TSC, KVM_CLOCK_REALTIME};
+use pvclock::kvm_clock::TimeInfo;
 use vmm::{Machine, MachineError, Saved};
 
 use crate::bench::{Bench, Provider};
+use crate::pages::{step_ns, time_info};
 use crate::results::{Backend, Check, Findings, Restore, Verdict};
 use crate::run::Found;
 use crate::sample::{VCPU, boot_ns, not_run, tightest, width_ns};
@@ -22,6 +24,10 @@ const PROVIDERS: [Provider; 2] = [Provider::Kernel, Provider::Own(Kind::Kvm)];
 const CLOCK_NS: f64 = 1_000.0;
 /// The rate that the guest is given against the host's clock, while it runs.
 const CLOCK_PPM: f64 = 50.0;
+
+/// The clock page before and after, at one TSC: roundings, of the page written anew
+/// and of the TSC offset.
+const LINE_NS: i64 = 2;
 
 /// How often GUEST_STOPPED is read: it must be set once.
 const READS: u32 = 3;
@@ -58,6 +64,8 @@ struct Away {
     saved: Saved,
     /// Its clocks just before.
     before: [Pair; SOURCES.len()],
+    /// Its clock page then.
+    page: TimeInfo,
     /// How long a reading of the kernel's clock takes.
     reading_ns: u64,
 }
@@ -71,7 +79,8 @@ impl Away {
             Provider::Kernel | Provider::KernelHyperV => reading_ns(&machine)?,
             Provider::Own(_) => 0,
         };
-        Ok(Self { saved: machine.save()?, before, reading_ns })
+        let page = time_info(machine.ram(), VCPU)?;
+        Ok(Self { saved: machine.save()?, before, page, reading_ns })
     }
 
     /// Restores it, and compares each clock with the plan:
@@ -103,6 +112,7 @@ impl Away {
             verdict: Verdict::of(guest_stopped == 1),
         }];
         let offsets = TscOffsets::probe()?;
+        checks.push(line(title, step_ns(&self.page, &time_info(machine.ram(), VCPU)?), offsets));
         let (taken, since) = (self.saved.taken(), clock.since);
         let span_ns = |from: u64, to: u64| to.wrapping_sub(from).cast_signed() as f64;
         let away_ns = match policy {
@@ -129,6 +139,20 @@ impl Away {
             rows.push(row);
         }
         Ok((rows, checks))
+    }
+}
+
+/// Clock and TSC keep their relation, by whatever policy.
+fn line(title: &str, step_ns: i64, offsets: TscOffsets) -> Check {
+    let holds = step_ns.abs() <= LINE_NS;
+    Check {
+        name: format!("{title}: kvm-clock, at one TSC"),
+        expected: format!("as before, to {LINE_NS} ns"),
+        found: format!("{step_ns:+} ns"),
+        verdict: match offsets.why() {
+            Some(why) if !holds => Verdict::NotMeasured(why.to_owned()),
+            _ => Verdict::of(holds),
+        },
     }
 }
 

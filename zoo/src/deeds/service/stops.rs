@@ -145,13 +145,17 @@ pub(crate) fn by_vsock(
     let mut tell = || shell.write_all(TELL.as_bytes()).map_err(|why| format!("a shell: {why}"));
     let mut output = printed(place, machine, "/dev/vport0p2")?;
     machine.execute(
-        "parachron keep --format json --min-interval 1s --burst 100 --host-vsock 4123 \
+        "parachron keep --format json --min-interval 1s --burst 100 --host-vsock \
          >/tmp/keep 2>&1 & sleep 3",
     )?;
     tell()?;
     let said = machine.execute("sleep 3; cat /tmp/keep")?;
     let is_right = said.contains("synchronised") && said.contains("host");
-    checks.push(Check::new("service: it is right by the host's word over AF_VSOCK", said, is_right));
+    checks.push(Check::new(
+        "service: it is right by the host's word over AF_VSOCK",
+        said,
+        is_right,
+    ));
     let ahead_s = ticks::ahead_s(&looked(&mut output, now_ns() - 1_000_000_000)?, 0);
     let took = stops(machine, &mut output, ahead_s.ok_or("no ticks")?, tell)?;
     checks.push(each("the host's word over AF_VSOCK", &took, RUNS, ALONE_S));
