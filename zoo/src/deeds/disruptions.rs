@@ -5,7 +5,7 @@
 //! by a step.
 
 pub(super) mod channel;
-mod chrony;
+pub(super) mod chrony;
 mod effects;
 mod keep;
 mod retry;

@@ -64,16 +64,19 @@ pub(super) fn run(
     end(session)
 }
 
-/// Starts chronyd with these sources, its defaults, and Debian's `makestep`.
 fn start(session: &mut Session, sources: &str) -> Result<(), String> {
+    session.execute("chronyd", &line(sources)).map(drop)
+}
+
+/// What starts chronyd with these sources, its defaults, and Debian's `makestep`.
+pub(in crate::deeds) fn line(sources: &str) -> String {
     let configuration = format!("{sources}\\nmakestep 1 3\\npidfile /tmp/chronyd.pid\\n");
-    let line = format!(
+    format!(
         "mkdir -p -m 750 /run /run/chrony /etc && echo 'root:x:0:0::/:/bin/sh' >/etc/passwd && \
          printf '{configuration}' >/tmp/chrony.conf && \
          chronyd -d -u root -f /tmp/chrony.conf >/tmp/chronyd.log 2>&1 & sleep 3; \
          cat /tmp/chronyd.log; test -S /run/chrony/chronyd.sock"
-    );
-    session.execute("chronyd", &line).map(drop)
+    )
 }
 
 fn end(session: &mut Session) -> Result<(), String> {
