@@ -43,16 +43,24 @@ pub struct Edge {
 
 /// Waits until the second changes; `None` where it does not change.
 pub fn next_second(hardware: &impl Hardware) -> Option<Edge> {
-    let first = register(hardware, 0);
-    let counter = hardware.counter();
-    let start = counter.read_ordered();
+    hardware.port_write_8(INDEX, 0);
+    // The index register keeps its value: one exit a try.
+    let second = || hardware.port_read_8(DATA);
+    let (before, after) = change(|| hardware.counter().read_ordered(), second)?;
+    Some(Edge { seconds: settled(hardware)?, before, after })
+}
+
+/// The counter before the last read of the old second, and after the first of the
+/// new one. A read may be long: the vCPU can lose its CPU between the moment that
+/// the device shows and the return.
+fn change(counter: impl Fn() -> u64, second: impl Fn() -> u8) -> Option<(u64, u64)> {
+    let start = counter();
+    let first = second();
     let mut before = start;
     for _ in 0..TRIES {
-        let looks = counter.read_ordered();
-        // The index register keeps its value: one exit a try.
-        if hardware.port_read_8(DATA) != first {
-            let after = counter.read_ordered();
-            return Some(Edge { seconds: settled(hardware)?, before, after });
+        let looks = counter();
+        if second() != first {
+            return Some((before, counter()));
         }
         if looks.wrapping_sub(start) >= CYCLES {
             break;
@@ -111,7 +119,30 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
+
+    /// The device shows the second of cycle 1000 from then on; a read takes 10 cycles,
+    /// but one of them 500 more, after the device was asked.
+    #[test]
+    fn a_second_begins_between_the_two_readings_whichever_read_was_interrupted() {
+        for slow in 0..20 {
+            let (now, reads) = (Cell::new(900), Cell::new(0));
+            let counter = || now.replace(now.get() + 1);
+            let second = || {
+                let shown = u8::from(now.get() >= 1000);
+                now.set(now.get() + if reads.get() == slow { 510 } else { 10 });
+                reads.set(reads.get() + 1);
+                shown
+            };
+            let (before, after) = change(counter, second).unwrap();
+            assert!(before <= 1000 && 1000 <= after, "read {slow}: {before} to {after}");
+        }
+        // A clock that stands.
+        let now = Cell::new(0);
+        assert_eq!(change(|| now.replace(now.get() + CYCLES / 4), || 7), None);
+    }
 
     #[test]
     fn registers_are_a_date() {
