@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use crate::diagnostic::Diagnostic;
 use crate::outside::{self, Outcome};
 use crate::project::Project;
-use crate::{arrows, circles, tidy};
+use crate::{arrows, circles, site, tidy};
 
 /// Which steps.
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,8 @@ enum Step {
     Clippy,
     /// Documentation builds, and its links work
     Docs,
+    /// The documents build as a site, and its links work
+    Site,
 }
 
 impl Step {
@@ -62,6 +64,7 @@ impl Step {
             Self::Licences => deny::licences(project),
             Self::Advisories => deny::advisories(project),
             Self::Clippy => clippy::check(project),
+            Self::Site => site::build(project),
             Self::Docs => Outcome::of(
                 project
                     .cargo()

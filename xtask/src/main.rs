@@ -12,6 +12,7 @@ mod miri;
 mod outside;
 mod project;
 mod release;
+mod site;
 mod tidy;
 
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Chore {
     Miri,
     /// Make all that is published: programs, packages, an image, checksums
     Release(release::Args),
+    /// Build the documents as a site, by mdBook
+    Site,
     /// Rewrite schemas, the table of rules and the C header, and build the API
     /// documentation
     Docs,
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
         Chore::Miri => miri::run(&project),
         Chore::Release(args) => release::run(&project, &args),
+        Chore::Site => site::run(&project),
         Chore::Docs => docs::run(&project),
     }
 }

@@ -1,8 +1,9 @@
 //! STYLE.md as a program. One file per rule; each violation names its remedy.
 
 mod commands;
-mod links;
+pub(crate) mod links;
 mod rust;
+pub(crate) mod summary;
 mod text;
 
 pub(crate) use rust::inline_tests;
@@ -61,6 +62,7 @@ fn judge(files: &[File], root: &str) -> Vec<Diagnostic> {
         diagnostics.extend(text::check(file, root));
     }
     diagnostics.extend(links::check(files));
+    diagnostics.extend(summary::check(files));
     diagnostics.extend(commands::check(files));
     diagnostics
 }

@@ -7,6 +7,7 @@ mod capture;
 mod chrony;
 mod clock;
 mod command_line;
+mod deprived;
 mod doctor;
 mod drift;
 mod drift_bad_input;
@@ -37,6 +38,7 @@ fn main() {
         chrony::CASES,
         clock::CASES,
         command_line::CASES,
+        deprived::CASES,
         doctor::CASES,
         drift::CASES,
         drift_bad_input::CASES,

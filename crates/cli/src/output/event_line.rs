@@ -2,7 +2,7 @@
 
 use disruptions::text::{printable, time_of_day};
 
-use super::table::{WIDTH, wrap};
+use super::table::{width, wrap};
 
 /// Columns of time and kind, before the message: `LEAP SECOND` and
 /// `clocksource` are the longest.
@@ -30,7 +30,7 @@ pub(crate) fn message_line(at_unix_ns: Option<u64>, kind: &str, message: &[Strin
 /// The lines, wrapped, all but the first behind so many spaces.
 fn indented(message: &[String], indent: usize) -> String {
     let wrapped: Vec<_> =
-        message.iter().map(|part| wrap(&printable(part), usize::from(WIDTH) - indent)).collect();
+        message.iter().map(|part| wrap(&printable(part), width() - indent)).collect();
     let lines: Vec<_> = wrapped.iter().flat_map(|part| part.lines()).collect();
     lines.join(&format!("\n{}", " ".repeat(indent)))
 }

@@ -1,5 +1,7 @@
 //! A table, described once, and rendered as text, Markdown or CSV.
 
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
     Width,
@@ -9,7 +11,27 @@ use super::{Format, printable};
 
 /// Tables for people are at most this wide on any terminal: people paste them
 /// into tickets and mails.
-pub(crate) const WIDTH: u16 = 80;
+const WIDTH: u16 = 80;
+
+/// No narrower either: a figure with its unit and a path's part still fit.
+const NARROWEST: u16 = 40;
+
+/// How wide tables are: narrower than [`WIDTH`] on a narrow terminal.
+static TERMINAL: AtomicU16 = AtomicU16::new(WIDTH);
+
+/// From here on, text is not wider than the terminal that it goes to.
+pub(crate) fn fit_terminal() {
+    if let Ok(terminal) = rustix::termios::tcgetwinsize(std::io::stdout())
+        && terminal.ws_col > 0
+    {
+        TERMINAL.store(terminal.ws_col.clamp(NARROWEST, WIDTH), Ordering::Relaxed);
+    }
+}
+
+/// The columns that text for people may take.
+pub(crate) fn width() -> usize {
+    TERMINAL.load(Ordering::Relaxed).into()
+}
 
 /// No lines but a rule under the heading; two blanks separate the columns.
 const STYLE: TableStyle = TableStyle::new()
@@ -134,10 +156,10 @@ impl Table {
         }
     }
 
-    /// For people: at most [`WIDTH`] columns.
+    /// For people: at most [`width`] columns.
     pub(crate) fn text(&self) -> String {
         let mut table = comfy_table::Table::new();
-        table.load_style(STYLE).set_width(WIDTH);
+        table.load_style(STYLE).set_width(TERMINAL.load(Ordering::Relaxed));
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(self.columns.iter().map(|column| column.heading_with("\n", "")));
         for row in &self.rows {
@@ -156,12 +178,12 @@ impl Table {
         }
         let mut text = String::new();
         if !self.title.is_empty() {
-            text.extend([wrap(&self.title, usize::from(WIDTH)).as_str(), "\n"]);
+            text.extend([wrap(&self.title, width()).as_str(), "\n"]);
         }
         text.push_str(&table.trim_fmt());
         text.push('\n');
         for note in &self.notes {
-            text.extend([wrap(note, usize::from(WIDTH)).as_str(), "\n"]);
+            text.extend([wrap(note, width()).as_str(), "\n"]);
         }
         text
     }

@@ -17,7 +17,7 @@ use super::{Bench, SourceSession};
 use crate::commands::helpers::{self, Helper};
 use crate::error::CliError;
 use crate::output::progress::Progress;
-use crate::output::table::{WIDTH, wrap};
+use crate::output::table::{width, wrap};
 
 const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -50,7 +50,7 @@ pub(super) fn announce(bench: &Bench) -> Result<String, CliError> {
     if let Err(error) = board.may_switch() {
         paragraphs.push(format!("Would fail: {error}."));
     }
-    let lines = paragraphs.iter().map(|text| wrap(text, usize::from(WIDTH)) + "\n");
+    let lines = paragraphs.iter().map(|text| wrap(text, width()) + "\n");
     Ok(lines.collect())
 }
 

@@ -11,7 +11,7 @@ use super::markdown::{self, plain};
 use super::text::{self, name_of};
 use super::{Args, Output, csv, examined, exit_code};
 use crate::error::{COULD_NOT, CliError};
-use crate::output::table::{WIDTH, wrap};
+use crate::output::table::{width, wrap};
 use crate::output::{self, Format, printable};
 
 /// Machines named in a line of the summary; the JSON names all.
@@ -73,7 +73,7 @@ fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
     let mut put = |first: &str, words: &str| {
         let gap = if first.starts_with(char::is_alphabetic) { "\n" } else { "" };
         page.push_str(gap);
-        let width = usize::from(WIDTH) - 9;
+        let width = width() - 9;
         for (i, line) in wrap(&printable(words), width).lines().enumerate() {
             let _ = writeln!(page, "{:<9}{line}", if i == 0 { first } else { "" });
         }
@@ -108,7 +108,7 @@ fn text(fleet: &FleetReport, verbose: bool, colours: bool) -> String {
 /// `web-1 ═════…`
 fn title(report: &DoctorReport) -> String {
     let name = printable(report.origin.name());
-    let rest = usize::from(WIDTH).saturating_sub(name.chars().count() + 1);
+    let rest = width().saturating_sub(name.chars().count() + 1);
     format!("{name} {}", "═".repeat(rest))
 }
 

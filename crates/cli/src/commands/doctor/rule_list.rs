@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::markdown::plain;
 use crate::error::CliError;
-use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::table::{Cell, Column, Table, width, wrap};
 use crate::output::{self, Format};
 
 /// A rule for programs.
@@ -42,7 +42,7 @@ fn text() -> String {
     for rule in RULES {
         let _ = writeln!(text, "{}", rule.name);
         for paragraph in [rule.checks, rule.source] {
-            for line in wrap(paragraph, usize::from(WIDTH) - 4).lines() {
+            for line in wrap(paragraph, width() - 4).lines() {
                 let _ = writeln!(text, "    {line}");
             }
         }

@@ -8,7 +8,7 @@ use doctor::finding::{Checked, Finding, Remedy, Severity};
 use doctor::report::{DoctorReport, MachineSummary};
 
 use crate::output::printable;
-use crate::output::table::{WIDTH, wrap};
+use crate::output::table::{width, wrap};
 
 /// The report; in colour or without.
 pub(super) fn render(report: &DoctorReport, verbose: bool, colours: bool) -> String {
@@ -47,7 +47,7 @@ impl Page {
     /// A text wrapped between the margins, `first` before its first line and
     /// `rest` before the others.
     fn paragraph(&mut self, first: &str, rest: &str, text: &str, style: Style) {
-        let width = usize::from(WIDTH) - first.chars().count().max(rest.chars().count());
+        let width = width() - first.chars().count().max(rest.chars().count());
         for (i, line) in wrap(&printable(text), width).lines().enumerate() {
             self.text.push_str(if i == 0 { first } else { rest });
             self.styled(line, style);
@@ -65,7 +65,7 @@ impl Page {
     }
 
     fn rule(&mut self) {
-        let rule = "─".repeat(usize::from(WIDTH));
+        let rule = "─".repeat(width());
         self.styled(&rule, DIM);
         self.text.push('\n');
     }
@@ -115,7 +115,7 @@ fn finding(page: &mut Page, finding: &Finding) {
     let severity = name_of(finding.severity);
     let style = style_of(Some(finding.severity)).bold();
     // Colour codes take no columns, so the heading is coloured in parts.
-    let heading = wrap(&printable(&finding.what), usize::from(WIDTH) - severity.len() - 2);
+    let heading = wrap(&printable(&finding.what), width() - severity.len() - 2);
     for (i, line) in heading.lines().enumerate() {
         match i {
             0 => page.styled(severity, style),
@@ -157,7 +157,7 @@ fn remedy(page: &mut Page, remedy: &Remedy) {
 /// A command in lines that a shell reads as one: broken between words, never
 /// within quotes.
 fn command_lines(command: &str) -> Vec<String> {
-    let width = usize::from(WIDTH) - 6;
+    let width = width() - 6;
     let mut lines: Vec<String> = Vec::new();
     for word in shell_words(command) {
         match lines.last_mut() {

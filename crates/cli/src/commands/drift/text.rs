@@ -7,7 +7,7 @@ use instruments::drift::{Drift, Frequency};
 
 use super::report::DriftReport;
 use super::verdicts;
-use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::table::{Cell, Column, Table, width, wrap};
 use crate::output::{Format, printable};
 use instruments::figures::{count, signed, time};
 
@@ -170,7 +170,7 @@ fn sentences(report: &DriftReport) -> String {
     let missing = report.not_measured.iter();
     lines.extend(missing.map(|missing| format!("{} not measured: {}", missing.what, missing.why)));
     lines.extend(verdicts::sentences(report));
-    lines.iter().map(|line| wrap(&printable(line), usize::from(WIDTH)) + "\n").collect()
+    lines.iter().map(|line| wrap(&printable(line), width()) + "\n").collect()
 }
 
 fn reference(reference: &ReferenceReport, report: &DriftReport) -> String {

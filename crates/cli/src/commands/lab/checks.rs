@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use lab::results::{Check, Outcome, Tally, Verdict};
 
-use crate::output::table::{Column, Table, WIDTH, wrap};
+use crate::output::table::{Column, Table, width, wrap};
 use crate::output::{Format, printable};
 
 /// Where a check's text begins, after its verdict.
@@ -54,7 +54,7 @@ fn list(outcome: &Outcome, listed: Listed, colours: bool) -> String {
         let (mark, style) = mark(&check.verdict);
         let blank = " ".repeat(INDENT - mark.chars().count());
         let mark = if colours { format!("{style}{mark}{style:#}") } else { mark.to_owned() };
-        for (i, line) in wrap(&printable(&line), usize::from(WIDTH) - INDENT).lines().enumerate() {
+        for (i, line) in wrap(&printable(&line), width() - INDENT).lines().enumerate() {
             if i == 0 {
                 text.extend([mark.as_str(), &blank]);
             } else {

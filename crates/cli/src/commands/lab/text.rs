@@ -6,7 +6,7 @@ use super::checks::Listed;
 use super::report::LabReport;
 use super::{checks, summary, tables};
 use crate::output::Format;
-use crate::output::table::{WIDTH, wrap};
+use crate::output::table::{width, wrap};
 
 /// The whole report; in colour or without.
 pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> String {
@@ -25,7 +25,7 @@ pub(super) fn render(report: &LabReport, format: Format, colours: bool) -> Strin
     if !is_single {
         text.extend(["\n", &summary::table(&report.lab).render(format)]);
     }
-    text.extend(["\n", &wrap(&verdict(report), usize::from(WIDTH)), "\n"]);
+    text.extend(["\n", &wrap(&verdict(report), width()), "\n"]);
     text
 }
 
@@ -52,7 +52,7 @@ fn heading(report: &LabReport) -> String {
         _ => "",
     };
     let run = format!("{ran_on}, host TSC {tsc:.3} MHz{boot}{one_cpu}");
-    format!("{}\n{}\n", report.machine.line(), wrap(&run, usize::from(WIDTH)))
+    format!("{}\n{}\n", report.machine.line(), wrap(&run, width()))
 }
 
 /// The last sentence.

@@ -6,7 +6,7 @@ use simulator::Scenario;
 use super::Fleets;
 use super::report::{DisciplineReport, Of, SimulateReport};
 use crate::output::Format;
-use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::table::{Cell, Column, Table, width, wrap};
 
 /// The scenarios that come with the program.
 pub(super) fn list(scenarios: &[Scenario]) -> String {
@@ -26,13 +26,13 @@ pub(super) fn render(report: &SimulateReport, format: Format) -> String {
         report.seed,
         report.about
     );
-    let mut text = wrap(&heading, usize::from(WIDTH)) + "\n\n";
+    let mut text = wrap(&heading, width()) + "\n\n";
     text += &off(report).render(format);
     text += "\n";
     text += &right(report).render(format);
     for one in &report.disciplines {
         for line in sentences(one) {
-            text += &format!("\n{}\n", wrap(&line, usize::from(WIDTH)));
+            text += &format!("\n{}\n", wrap(&line, width()));
         }
     }
     text

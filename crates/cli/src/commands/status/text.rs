@@ -7,7 +7,7 @@ use instruments::figures::{signed, time};
 use keeper::{ClockState, SourceState};
 
 use crate::output::printable;
-use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::table::{Cell, Column, Table, width, wrap};
 
 /// All of it, within 80 columns.
 pub(super) fn page(status: &Status) -> String {
@@ -42,8 +42,7 @@ pub(super) fn page(status: &Status) -> String {
 }
 
 fn wrapped(lines: &[String]) -> String {
-    let wrap =
-        |line: &String| wrap(&printable(line), usize::from(WIDTH) - 2).replace('\n', "\n  ") + "\n";
+    let wrap = |line: &String| wrap(&printable(line), width() - 2).replace('\n', "\n  ") + "\n";
     lines.iter().map(wrap).collect()
 }
 

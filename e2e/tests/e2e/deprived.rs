@@ -1,0 +1,212 @@
+//! On machines that lack something, or forbid it: clear words, and the rest works.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use e2e::{Case, Need, Program, ProgramOutput, project};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+/// Folders of the system are hidden by mounts of our own.
+const MOUNTS: &[Need] = &[Need::Root, Need::Tool("unshare")];
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "without_sys_the_rest_works", needs: MOUNTS, run: without_sys },
+    Case { name: "without_proc_the_rest_works", needs: MOUNTS, run: without_proc },
+    Case { name: "hidden_processes_are_not_none", needs: MOUNTS, run: hidden_processes },
+    Case { name: "a_read_only_root_is_told", needs: MOUNTS, run: read_only_root },
+    Case { name: "forbidden_calls_are_told", needs: &[], run: forbidden_calls },
+    Case { name: "a_kernel_as_of_4_18_does", needs: &[], run: calls_of_4_18 },
+    Case { name: "no_terminal_and_no_locale_do", needs: &[], run: no_terminal_and_no_locale },
+    Case { name: "40_columns_do", needs: &[Need::Tool("script")], run: forty_columns },
+    Case { name: "256_cpus_do", needs: &[], run: many_cpus },
+];
+
+/// What asks the system, each briefly, without changing it.
+const COMMANDS: &[&[&str]] = &[
+    &["doctor", "--verbose"],
+    &["clocks"],
+    &["bench", "--duration", "200ms"],
+    &["drift", "--duration", "500ms"],
+    &["watch", "--duration", "500ms"],
+    &["latency", "--only", "timer-wake-up", "--duration", "1s"],
+    &["capture", "--dry-run"],
+    &["export"],
+];
+
+/// Runs each command where `place` puts it, to its end: output by command.
+fn each(place: impl Fn(&[&str]) -> Command) -> BTreeMap<&'static str, ProgramOutput> {
+    let run = |arguments: &&'static [&'static str]| {
+        let said = ended(&mut place(arguments));
+        // `clocks` has nothing to show without /sys, and says so.
+        let nothing = said.out.starts_with("No clock source is known.");
+        let expected = (Some(if nothing { 2 } else { 0 }), "");
+        assert_eq!((said.code, said.err.as_str()), expected, "{arguments:?}\n{}", said.out);
+        (arguments[0], said)
+    };
+    COMMANDS.iter().map(run).collect()
+}
+
+fn ended(command: &mut Command) -> ProgramOutput {
+    command.output().expect("the command starts").into()
+}
+
+/// The program after a script in a name space of mounts of its own.
+fn among_mounts(program: &Program, script: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &format!("{script} && exec \"$@\""), "sh"]);
+    command.arg(program.path()).args(arguments).stdin(std::process::Stdio::null());
+    command
+}
+
+fn without_sys(program: &Program) {
+    let said = each(|arguments| among_mounts(program, "mount -t tmpfs none /sys", arguments));
+    let doctor = &said["doctor"].out;
+    assert!(doctor.contains("The kernel's clock sources are not readable"), "{doctor}");
+    assert!(doctor.contains("Mount sysfs"), "{doctor}");
+    assert!(said["clocks"].out.starts_with("No clock source is known."), "{}", said["clocks"].out);
+}
+
+fn without_proc(program: &Program) {
+    let hide = "mount -t tmpfs none /proc";
+    let said = each(|arguments| among_mounts(program, hide, arguments));
+    assert!(said["watch"].out.contains("no steal: not there: /proc/stat"), "{}", said["watch"].out);
+    let keep = ended(&mut among_mounts(program, hide, &["keep", "--dry-run"]));
+    assert_eq!(keep.code, Some(3), "{}", keep.out);
+    assert!(keep.err.contains("which other time daemons run: not there: /proc/"), "{}", keep.err);
+}
+
+/// Whoever sees its own processes only must not believe that no daemon runs.
+fn hidden_processes(program: &Program) {
+    let script = format!(
+        "mount -t tmpfs none /run && cp {} /run/parachron && \
+         mount -t proc -o hidepid=invisible none /proc",
+        program.path().display()
+    );
+    let run = |arguments: &str| {
+        let script = format!(
+            "{script} && cd / && exec setpriv --reuid 65534 --regid 65534 --clear-groups \
+             /run/parachron {arguments}"
+        );
+        ended(Command::new("unshare").args(["--mount", "sh", "-c", &script]))
+    };
+    let keep = run("keep --dry-run");
+    assert_eq!(keep.code, Some(3), "{}{}", keep.out, keep.err);
+    assert!(keep.err.contains("not readable: other users' processes"), "{}", keep.err);
+    let doctor = run("doctor --no-measure");
+    assert_eq!((doctor.code, doctor.err.as_str()), (Some(0), ""), "{}", doctor.out);
+    assert!(!doctor.out.contains("No time daemon"), "{}", doctor.out);
+}
+
+fn read_only_root(program: &Program) {
+    let script = "mount --make-rprivate / && mount -o remount,bind,ro / && \
+                  mount -t tmpfs -o ro none /tmp";
+    each(|arguments| among_mounts(program, script, arguments));
+    for (arguments, path) in [
+        (&["drift", "--duration", "500ms", "--records", "/tmp/a.jsonl"][..], "/tmp/a.jsonl"),
+        (&["capture", "/tmp/captured"], "/tmp/captured"),
+        (&["export", "--textfile", "/tmp/a.prom"], "/tmp/a.prom"),
+        (&["man", "/tmp/man"], "/tmp/man"),
+    ] {
+        let said = ended(&mut among_mounts(program, script, arguments));
+        assert_eq!(said.code, Some(2), "{arguments:?} {}", said.out);
+        let expected = format!("parachron: cannot write {path}: Read-only file system");
+        assert!(said.err.starts_with(&expected), "{arguments:?} {}", said.err);
+    }
+}
+
+/// The program where system calls fail with this error number.
+fn refused(program: &Program, calls: &[i64], errno: i32, arguments: &[&str]) -> Command {
+    let filter: BpfProgram = SeccompFilter::new(
+        calls.iter().map(|call| (*call, Vec::new())).collect(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.unsigned_abs()),
+        std::env::consts::ARCH.try_into().expect("a known processor"),
+    )
+    .and_then(TryInto::try_into)
+    .expect("a filter");
+    let mut command = program.command(arguments);
+    let apply = move || apply_filter(&filter).map_err(|_| io::Error::last_os_error());
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing
+    // unless they fail.
+    #[allow(unsafe_code)]
+    unsafe {
+        command.pre_exec(apply);
+    }
+    command
+}
+
+/// As container managers forbid them: Docker's profile refuses perf_event_open, and
+/// adjtimex to those that may not set the clock.
+fn forbidden_calls(program: &Program) {
+    let calls = [libc::SYS_perf_event_open, libc::SYS_adjtimex, libc::SYS_clock_adjtime];
+    let forbid = |arguments: &[&str]| refused(program, &calls, libc::EPERM, arguments);
+    let said = each(forbid);
+    for command in ["doctor", "watch"] {
+        let out = &said[command].out;
+        assert!(out.contains("adjtimex") && out.contains("not permitted"), "{out}");
+    }
+    let keep = ended(&mut forbid(&["keep", "--dry-run", "--force", "--duration", "1s"]));
+    assert!(!keep.err.contains("panicked") && keep.code.is_some(), "{}", keep.err);
+}
+
+/// Linux 4.18 has no system call of these numbers, which are the same on all processors:
+/// pidfd_send_signal (5.1) is 424.
+fn calls_of_4_18(program: &Program) {
+    let calls: Vec<i64> = (424..500).collect();
+    let said = each(|arguments| refused(program, &calls, libc::ENOSYS, arguments));
+    assert!(said["doctor"].out.starts_with("The clock "), "{}", said["doctor"].out);
+}
+
+fn no_terminal_and_no_locale(program: &Program) {
+    let said = each(|arguments| {
+        let mut command = program.command(arguments);
+        command.env_clear().env("LC_ALL", "C");
+        command
+    });
+    for (command, said) in said {
+        assert!(!said.out.is_empty() && !said.out.contains('\u{1b}'), "{command}: {}", said.out);
+    }
+}
+
+fn forty_columns(program: &Program) {
+    let tree = project().join("testdata/machines/debian-systemd-chrony");
+    let (program, tree) = (program.path().display(), tree.display());
+    let typed = format!("stty cols 40; NO_COLOR=1 {program} doctor --verbose --root {tree}");
+    let said = ended(Command::new("script").args(["-qec", &typed, "/dev/null"]));
+    assert_eq!(said.code, Some(0), "{}", said.out);
+    // A word is not broken: paths, and what is to be copied.
+    let is_broken = |line: &&str| {
+        let long = line.split_whitespace().any(|word| word.chars().count() > 16);
+        line.trim_end().chars().count() > 40 && !long
+    };
+    let broken: Vec<&str> = said.out.lines().filter(is_broken).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(said.out.lines().count() > 40, "{}", said.out);
+}
+
+/// 256 processors, numbered with a gap as where half the threads are offline.
+fn many_cpus(program: &Program) {
+    let tree = tempfile::tempdir().expect("a temporary folder");
+    let from = project().join("testdata/machines/kvm-6.1");
+    let copied = Command::new("cp").arg("-R").arg(from.join(".")).arg(tree.path()).status();
+    assert!(copied.expect("cp starts").success());
+    let put = |path: &str, text: &str| {
+        fs::write(tree.path().join(path), text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    };
+    let cpuinfo = fs::read_to_string(from.join("proc/cpuinfo")).expect("a captured machine");
+    let one = cpuinfo.lines().skip(1).take_while(|line| !line.starts_with("processor"));
+    let one = one.collect::<Vec<_>>().join("\n");
+    let each =
+        |line: &dyn Fn(u32) -> String| (0..128).chain(256..384).map(line).collect::<String>();
+    put("proc/cpuinfo", &each(&|cpu| format!("processor\t: {cpu}\n{one}\n")));
+    let stat = each(&|cpu| format!("cpu{cpu} 1 0 1 9 0 0 0 0 0 0\n"));
+    put("proc/stat", &format!("cpu  256 0 256 2304 0 0 0 0 0 0\n{stat}"));
+    put("sys/devices/system/cpu/online", "0-127,256-383\n");
+    let root = tree.path().to_str().expect("UTF-8");
+    let said = program.run(&["doctor", "--verbose", "--root", root]);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+    assert!(said.out.contains("256 CPUs"), "{}", said.out);
+}
