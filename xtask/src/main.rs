@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod miri;
 mod outside;
+mod page;
 mod project;
 mod release;
 mod tidy;
@@ -48,6 +49,8 @@ enum Chore {
     Machines(PassedOn),
     /// Run pvclock's tests under Miri
     Miri,
+    /// Build the simulator as a page for a browser
+    Page(page::Args),
     /// Make all that is published: programs, packages, an image, checksums
     Release(release::Args),
     /// Rewrite schemas, the table of rules and the C header, and build the API
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
         Chore::Miri => miri::run(&project),
+        Chore::Page(args) => page::run(&project, &args),
         Chore::Release(args) => release::run(&project, &args),
         Chore::Docs => docs::run(&project),
     }

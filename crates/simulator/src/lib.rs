@@ -8,6 +8,7 @@
 mod checks;
 mod daemons;
 pub mod fault;
+pub mod file;
 mod fleet;
 mod guest;
 mod kept;
@@ -20,6 +21,7 @@ mod plan;
 mod probe;
 pub mod quantity;
 pub mod random;
+pub mod report;
 mod run;
 pub mod scenario;
 mod shrink;
