@@ -1,4 +1,5 @@
 use clap::Parser;
+use simulator::Scenario;
 use simulator::quantity::Seconds;
 
 use super::*;
