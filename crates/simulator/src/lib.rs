@@ -21,6 +21,7 @@ mod plan;
 mod probe;
 pub mod quantity;
 pub mod random;
+mod regression;
 pub mod report;
 mod run;
 pub mod scenario;
