@@ -3,6 +3,7 @@
 mod clock_for_programs;
 mod doctor;
 mod read;
+mod regression;
 mod release_build;
 mod rounds;
 mod simulate;
@@ -29,6 +30,8 @@ usage: cargo xtask bench NAME
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
   doctor [--runs N]                   `parachron doctor` as a whole process
+  regression                          the simulator's regression beside chronyd, under
+                                      clknetsim in the folder CLKNETSIM_PATH
   simulate [--guests N]               guest-days a minute, and what a guest costs
   watch [--seconds N]                 what `parachron watch` takes of a CPU
 --each-source measures under each of the kernel's clocksources (as root), and
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
             .map(|options| clock_for_programs::run(&options)),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
+        ["regression"] => Some(regression::run()),
         ["simulate"] => Some(simulate::run(100_000)),
         ["simulate", "--guests", guests] => guests.parse().ok().map(simulate::run),
         ["watch"] => Some(watch::run(A_MINUTE)),

@@ -10,6 +10,7 @@ mod docs;
 mod fuzz;
 mod miri;
 mod outside;
+mod page;
 mod project;
 mod release;
 mod site;
@@ -49,6 +50,8 @@ enum Chore {
     Machines(PassedOn),
     /// Run pvclock's tests under Miri
     Miri,
+    /// Build the simulator as a page for a browser
+    Page(page::Args),
     /// Make all that is published: programs, packages, an image, checksums
     Release(release::Args),
     /// Build the documents as a site, by mdBook
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
         Chore::Miri => miri::run(&project),
+        Chore::Page(args) => page::run(&project, &args),
         Chore::Release(args) => release::run(&project, &args),
         Chore::Site => site::run(&project),
         Chore::Docs => docs::run(&project),

@@ -3,7 +3,7 @@
 use host::Policy;
 
 use crate::checks::{Checks, Promise};
-use crate::daemons::{Pll, Regression};
+use crate::daemons::Pll;
 use crate::fault::{Away, FaultKind, Planned};
 use crate::kept::{INTERVAL, Kept};
 use crate::kernel::Kernel;
@@ -12,6 +12,7 @@ use crate::network::Network;
 use crate::outcome::Counts;
 use crate::probe::Counted;
 use crate::random::{Purpose, Stream};
+use crate::regression::Regression;
 use crate::run::Run;
 use crate::scenario::{Corrector, Scenario};
 use crate::tally::Tally;

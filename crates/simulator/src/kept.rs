@@ -25,8 +25,11 @@ const CALM: u32 = 2;
 /// By what a clock may wander in the keeper's eyes: 1000 ppm.
 const WANDER: u64 = 1000;
 
+/// Polls that are remembered.
+const NOTES: usize = 3;
+
 /// A poll whose replies were all usable.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Noted {
     at_ns: u64,
     replies: [Reply; MOST],
@@ -49,9 +52,12 @@ pub(crate) struct Kept {
     calm: u32,
     /// When a slew ends, CLOCK_MONOTONIC, ns.
     slewing_until_ns: u64,
-    /// The last poll, and the one before, if all replies were usable.
-    last: Option<Noted>,
-    before: Option<Noted>,
+    /// The last poll, the one after it, which is being made, and the one before, in a
+    /// ring: each is large.
+    notes: [Noted; NOTES],
+    /// Where the last is, and whether all its replies were usable.
+    last: usize,
+    has_last: bool,
     /// How many of these the keeper does not know of.
     held: u8,
     /// When the keeper asks each server next.
@@ -94,8 +100,9 @@ impl Kept {
             skipped: false,
             calm: 0,
             slewing_until_ns: 0,
-            last: None,
-            before: None,
+            notes: [Noted::default(); NOTES],
+            last: 0,
+            has_last: false,
             held: 0,
             due_ns: [0; MOST],
             drawn: [None; MOST],
@@ -122,10 +129,10 @@ impl Kept {
             self.drawn[server] =
                 Some(world.network.ask(server, world.now_ns, error_ns, &world.truth));
         }
-        if let Some(noted) = self.agreed(now_ns, error_ns) {
-            self.drawn = [None; MOST];
-            self.due_ns = [now_ns + self.policy.poll_ns; MOST];
-            self.before = self.last.replace(noted);
+        if self.have_agreed(now_ns, error_ns).is_some() {
+            self.drawn[..self.servers].fill(None);
+            self.due_ns[..self.servers].fill(now_ns + self.policy.poll_ns);
+            self.last = (self.last + 1) % NOTES;
             self.held = 2.min(self.held + 1);
             return;
         }
@@ -137,37 +144,41 @@ impl Kept {
             && self.calm >= CALM
             && !self.has_host
             && self.servers > 0
-            && self.last.is_some()
+            && self.has_last
             && now_ns > self.slewing_until_ns
             && self.due_ns.iter().take(self.servers).all(|due_ns| *due_ns <= now_ns)
     }
 
-    /// The replies that were drawn, if the keeper would do nothing about them.
-    fn agreed(&self, now_ns: u64, error_ns: i64) -> Option<Noted> {
-        let before = self.last.as_ref()?;
+    /// Notes the replies that were drawn; nothing if the keeper would do something about
+    /// them.
+    fn have_agreed(&mut self, now_ns: u64, error_ns: i64) -> Option<()> {
+        let [before, now] =
+            self.notes.get_disjoint_mut([self.last, (self.last + 1) % NOTES]).ok()?;
         let elapsed_ns = now_ns.saturating_sub(before.at_ns);
-        let mut replies = [Reply::default(); MOST];
         let (mut low, mut high) = (i64::MIN, i64::MAX);
-        for (index, reply) in before.replies.iter().take(self.servers).enumerate() {
-            let now = self.drawn[index]??;
-            let bound_ns = now.bound_ns.cast_signed();
-            (low, high) = (low.max(now.offset_ns - bound_ns), high.min(now.offset_ns + bound_ns));
-            let moved_ns = now.offset_ns.abs_diff(reply.offset_ns);
-            let may_move_ns = now.bound_ns + reply.bound_ns + elapsed_ns / WANDER;
-            if moved_ns > may_move_ns {
+        for (index, noted) in now.replies.iter_mut().enumerate().take(self.servers) {
+            let (reply, last) = (self.drawn[index]??, before.replies[index]);
+            let bound_ns = reply.bound_ns.cast_signed();
+            (low, high) =
+                (low.max(reply.offset_ns - bound_ns), high.min(reply.offset_ns + bound_ns));
+            let moved_ns = reply.offset_ns.abs_diff(last.offset_ns);
+            if moved_ns > reply.bound_ns + last.bound_ns + elapsed_ns / WANDER {
                 return None;
             }
-            replies[index] = now;
+            *noted = reply;
         }
+        (now.at_ns, now.error_ns) = (now_ns, error_ns);
         let (size_ns, bound_ns) = (low.midpoint(high).unsigned_abs(), (high - low) / 2);
         let is_right =
             size_ns <= self.policy.tolerance_ns || size_ns / 2 < bound_ns.max(0).cast_unsigned();
-        (low <= high && is_right).then_some(Noted { at_ns: now_ns, replies, error_ns })
+        (low <= high && is_right).then_some(())
     }
 
     /// Gives the keeper the last polls that were only noted.
     fn catch_up(&mut self, world: &mut World) {
-        let held = [self.before.filter(|_| self.held == 2), self.last.filter(|_| self.held > 0)];
+        let before = self.notes[(self.last + NOTES - 1) % NOTES];
+        let held = [(before, self.held == 2), (self.notes[self.last], self.held > 0)];
+        let held = held.map(|(noted, is_held)| is_held.then_some(noted));
         self.held = 0;
         for noted in held.into_iter().flatten() {
             self.keeper.sample(noted.at_ns, &[]);
@@ -223,13 +234,12 @@ impl Kept {
         let is_calm = self.act(world, now_ns, &mut got) && disruptions.is_empty();
         self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
         self.drawn = [None; MOST];
-        let replies: Option<Vec<Reply>> = got.into_iter().take(self.servers).collect();
-        if let Some(all) = replies {
-            let mut replies = [Reply::default(); MOST];
-            replies[..all.len()].copy_from_slice(&all);
-            self.last = Some(Noted { at_ns: now_ns, replies, error_ns: world.error_ns() });
+        if got[..self.servers].iter().all(Option::is_some) {
+            let replies = got.map(Option::unwrap_or_default);
+            self.notes[self.last] = Noted { at_ns: now_ns, replies, error_ns: world.error_ns() };
+            self.has_last = true;
         } else if got.iter().any(Option::is_some) {
-            self.last = None;
+            self.has_last = false;
         }
     }
 

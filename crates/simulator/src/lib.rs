@@ -8,6 +8,7 @@
 mod checks;
 mod daemons;
 pub mod fault;
+pub mod file;
 mod fleet;
 mod guest;
 mod kept;
@@ -20,6 +21,8 @@ mod plan;
 mod probe;
 pub mod quantity;
 pub mod random;
+mod regression;
+pub mod report;
 mod run;
 pub mod scenario;
 mod shrink;

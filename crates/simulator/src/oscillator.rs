@@ -170,8 +170,10 @@ impl Oscillator {
         x_s += step * law.walk[1] + self.stream.normal() * law.rest;
         self.walk += step;
         if self.noise.flicker.0 > 0.0 {
-            for (y, [left, sigma, by_y, by_draw]) in self.processes.iter_mut().zip(law.processes) {
-                let drawn = self.stream.normal() * sigma;
+            let draws: [f64; PROCESSES] = std::array::from_fn(|_| self.stream.normal());
+            let parts = self.processes.iter_mut().zip(&law.processes).zip(draws);
+            for ((y, [left, sigma, by_y, by_draw]), drawn) in parts {
+                let drawn = drawn * sigma;
                 x_s += *y * by_y + drawn * by_draw;
                 *y = *y * left + drawn;
             }

@@ -344,3 +344,31 @@ pub enum Impossible {
     /// A replay of other streams.
     OtherStreams(u32),
 }
+
+impl core::fmt::Display for Impossible {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Guests(guests) => write!(to, "a fleet of {guests} guests cannot be simulated"),
+            Self::Days(days) => write!(to, "{days} days cannot be simulated"),
+            Self::Servers(count) => write!(to, "{count} servers are more than a guest asks"),
+            Self::NoDiscipline => to.write_str("`disciplines` is empty"),
+            Self::Length(_, from, most) => {
+                write!(to, "a fault's length_s is from {from} to {most} s")
+            }
+            Self::Never(_) => {
+                to.write_str("a fault has neither per_day nor at_s, and would never happen")
+            }
+            Self::NoServer(_, _, server) => {
+                write!(to, "something happens to server {server}, and there are fewer")
+            }
+            Self::OtherStreams(version) => write!(
+                to,
+                "its seed is of version {version} of the random streams; this program has {}: \
+                 another fleet",
+                STREAMS.0
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Impossible {}

@@ -50,7 +50,7 @@ impl Rotation {
         }
         if error <= left - period {
             // None of them, until it is up there.
-            let none = if left == 0 { ticks } else { (left - period - error) / left + 1 };
+            let none = if left == 0 { ticks } else { divided(left - period - error, left).0 + 1 };
             if ticks <= none {
                 return 0;
             }
@@ -61,7 +61,17 @@ impl Rotation {
 }
 
 fn div_ceil(value: i128, by: i128) -> i128 {
-    -((-value).div_euclid(by))
+    let (quotient, rest) = divided(-value, by);
+    -(quotient - i128::from(rest < 0))
+}
+
+/// Quotient and rest, towards 0, by a positive number. Nearly all fit 64 bits, which
+/// processors divide by themselves.
+fn divided(value: i128, by: i128) -> (i128, i128) {
+    if let (Ok(value), Ok(by)) = (i64::try_from(value), i64::try_from(by)) {
+        return ((value / by).into(), (value % by).into());
+    }
+    (value / by, value % by)
 }
 
 impl Accumulator {
@@ -103,7 +113,8 @@ impl Accumulator {
         let upper = lower + i128::from(self.tick_counts);
         let (mut low, mut high) = (0, i128::from(ticks));
         if lower > 0 && room > 0 {
-            (low, high) = (high.min((room - 1) / upper), high.min((room - 1) / lower));
+            (low, high) =
+                (high.min(divided(room - 1, upper).0), high.min(divided(room - 1, lower).0));
         }
         while low < high {
             let middle = (low + high + 1) / 2;
@@ -136,18 +147,20 @@ impl Accumulator {
         let ticks = i128::from(quiet);
         let upper = rotation.upper(ticks);
         let second = i128::from(self.second());
-        let time = i128::from(self.fraction) + self.sum(rotation, ticks);
+        let (seconds, fraction) =
+            divided(i128::from(self.fraction) + self.sum(rotation, ticks), second);
         let raw_tick = i128::from(self.tick_counts) * i128::from(self.raw_mult);
-        let raw = i128::from(self.raw_fraction) + ticks * raw_tick;
+        let (raw_seconds, raw_fraction) =
+            divided(i128::from(self.raw_fraction) + ticks * raw_tick, second);
         let error = rotation.error + ticks * rotation.left - upper * rotation.period;
         self.counter = self.counter.wrapping_add(quiet.wrapping_mul(self.tick_counts));
-        self.seconds += (time / second) as i64;
-        self.fraction = (time % second) as u64;
-        self.raw_seconds += (raw / second) as i64;
-        self.raw_fraction = (raw % second) as u64;
+        self.seconds += seconds as i64;
+        self.fraction = fraction as u64;
+        self.raw_seconds += raw_seconds as i64;
+        self.raw_fraction = raw_fraction as u64;
         self.error = error as i64;
         self.mult = self.mult - u32::from(self.is_catching_up) + u32::from(error > 0);
         self.is_catching_up = error > 0;
-        ntp.pass((time / second) as i64);
+        ntp.pass(seconds as i64);
     }
 }

@@ -88,6 +88,7 @@ pub(super) const CRATES: &[Row] = &[
         "simulator",
         &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
     ),
+    Row { is_pure: true, ..top(ROOF, "simulator-web", Uses::Only(&["simulator"])) },
     top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),

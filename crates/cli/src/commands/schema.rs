@@ -8,6 +8,7 @@ use inspect::tree::manifest::Manifest;
 use keeper::event::Line as KeepLine;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
+use simulator::report::SimulateReport;
 
 use crate::commands::bench::report::BenchReport;
 use crate::commands::clocks::report::ClocksReport;
@@ -16,7 +17,6 @@ use crate::commands::drift::report::DriftReport;
 #[cfg(target_arch = "x86_64")]
 use crate::commands::lab::report::LabReport;
 use crate::commands::latency::report::LatencyReport;
-use crate::commands::simulate::report::SimulateReport;
 use crate::commands::tell::line::Line as TellLine;
 use crate::commands::watch::event::Line;
 use crate::error::CliError;

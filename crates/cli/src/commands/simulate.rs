@@ -5,18 +5,17 @@ mod load;
 mod plot;
 mod recorded;
 mod remedies;
-pub(crate) mod report;
 mod run;
 mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use simulator::{Scenario, Simulation};
+use simulator::Simulation;
+use simulator::report::{Of, SimulateReport};
 
 use crate::error::{self, COULD_NOT, CliError};
 use crate::output::{self, Format};
-use report::{Of, SimulateReport};
 use run::Done;
 
 /// Simulate a fleet of guests, and what happens to their clocks.
@@ -81,12 +80,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map_or(Ok(()), output::may_write)?;
-    let of = of(args, &scenario);
+    let of = Of::new(&scenario, args.guests, args.days, args.seed);
     let impossible = |why| remedies::impossible(name, &source, why);
     let span_ns = scenario.check(of.guests.end - of.guests.start, of.days).map_err(impossible)?;
     let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
     let done = run::all(&scenario.disciplines, simulation, of.guests.clone(), threads(args))?;
-    let report = SimulateReport::of(&scenario, &of, &done);
+    let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
     if let Some(path) = &args.plot {
         output::file(path, plot::svg(&report, &done, span_ns, simulation)?)?;
     }
@@ -115,17 +114,6 @@ fn ended(broken: u64, is_whole: bool) -> ExitCode {
         (0, false) => ExitCode::from(COULD_NOT),
         _ => ExitCode::FAILURE,
     }
-}
-
-/// Which fleet: what the caller says, or else the scenario.
-fn of(args: &Args, scenario: &Scenario) -> Of {
-    let replay = scenario.replay;
-    let seed = args.seed.or(replay.map(|replay| replay.seed)).unwrap_or(1);
-    let guests = match replay {
-        Some(replay) if args.guests.is_none() => replay.guest..replay.guest.saturating_add(1),
-        _ => 0..args.guests.unwrap_or(scenario.guests),
-    };
-    Of { guests, days: args.days.unwrap_or(scenario.days), seed }
 }
 
 fn threads(args: &Args) -> u64 {

@@ -2,11 +2,11 @@
 
 use std::io::Read;
 
+use simulator::report::Of;
 use simulator::scenario::BUILT_IN;
-use simulator::{Corrector, Scenario, Simulation, replay, shrink};
+use simulator::{Corrector, Scenario, Simulation, file, replay, shrink};
 
 use super::Fleets;
-use super::report::Of;
 use crate::error::CliError;
 
 /// A longer file is no scenario.
@@ -42,16 +42,11 @@ pub(super) fn scenario(name: &str) -> Result<(Scenario, String), CliError> {
 }
 
 fn parse(name: &str, text: &str) -> Result<Scenario, CliError> {
-    toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start.min(text.len()));
-        let line = text[..at].matches('\n').count() + 1;
-        let why = error.message().replace('\n', ", ");
-        CliError::Failed {
-            cause: format!("{name}:{line}: {why}"),
-            remedy: "`parachron simulate migration-night --print` shows a scenario; \
-                     docs/guide/simulate.md has each key"
-                .into(),
-        }
+    file::read(text).map_err(|file::Unreadable { line, why }| CliError::Failed {
+        cause: format!("{name}:{line}: {why}"),
+        remedy: "`parachron simulate migration-night --print` shows a scenario; \
+                 docs/guide/simulate.md has each key"
+            .into(),
     })
 }
 

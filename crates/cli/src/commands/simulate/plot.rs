@@ -4,10 +4,10 @@
 use instruments::figures::{seconds, time};
 use plotters::style::RGBColor;
 use simulator::outcome::least_ns;
+use simulator::report::SimulateReport;
 use simulator::{Corrector, Fleet, Look, Simulation, band_ns};
 
 use super::Fleets;
-use super::report::SimulateReport;
 use super::run::Done;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;

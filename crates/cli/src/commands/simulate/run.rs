@@ -26,6 +26,11 @@ pub(super) struct Done {
     pub(super) is_whole: bool,
 }
 
+/// What the report is of.
+pub(super) fn fleets(done: &[Done]) -> impl Iterator<Item = (Corrector, &Fleet)> {
+    done.iter().map(|one| (one.corrector, &one.fleet))
+}
+
 /// Each discipline in turn, until a signal comes.
 pub(super) fn all<'s>(
     disciplines: &[Corrector],

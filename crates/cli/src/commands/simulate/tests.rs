@@ -1,4 +1,5 @@
 use clap::Parser;
+use simulator::Scenario;
 use simulator::quantity::Seconds;
 
 use super::*;
@@ -18,7 +19,7 @@ fn simulated(name: &str, guests: u64, threads: u64) -> (Scenario, Of, Vec<Done>)
 fn the_report_is_the_same_on_any_number_of_threads() {
     let report = |threads| {
         let (scenario, of, done) = simulated("compare-keepers", 40, threads);
-        output::json_document(&SimulateReport::of(&scenario, &of, &done)).unwrap()
+        output::json_document(&SimulateReport::of(&scenario, &of, run::fleets(&done))).unwrap()
     };
     let one = report(1);
     assert!(one.contains("\"digest\""));
@@ -29,7 +30,7 @@ fn the_report_is_the_same_on_any_number_of_threads() {
 #[test]
 fn text_is_80_columns_wide_and_tells_the_worst() {
     let (scenario, of, done) = simulated("compare-keepers", 40, 2);
-    let report = SimulateReport::of(&scenario, &of, &done);
+    let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
     let text = text::render(&report, Format::Text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("keeper: worst is guest") && text.contains("after a fault of kind"));
@@ -44,7 +45,7 @@ fn words_in_the_picture_do_not_lie_on_each_other() {
         let (scenario, of, done) = simulated(name, 20, 2);
         let span_ns = scenario.check(20, of.days).unwrap();
         let simulation = |corrector| Simulation::new(&scenario, corrector, of.seed, span_ns);
-        let report = SimulateReport::of(&scenario, &of, &done);
+        let report = SimulateReport::of(&scenario, &of, run::fleets(&done));
         testing::check(&plot::svg(&report, &done, span_ns, simulation).unwrap());
     }
 }

@@ -2,9 +2,9 @@
 
 use instruments::figures::{count, seconds};
 use simulator::Scenario;
+use simulator::report::{DisciplineReport, Of, SimulateReport};
 
 use super::Fleets;
-use super::report::{DisciplineReport, Of, SimulateReport};
 use crate::output::Format;
 use crate::output::table::{Cell, Column, Table, width, wrap};
 

@@ -1,111 +1,139 @@
-//! What a run came to, as `--format json` prints it: the same for the same seed.
+//! What a run came to, as `parachron simulate --format json` prints it: the same for
+//! the same seed.
 
 use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use simulator::fault::FaultKind;
-use simulator::outcome::Counts;
-use simulator::{Corrector, Fleet, Outcome, Promise, Scenario};
 
-use super::run::Done;
+use crate::checks::Promise;
+use crate::fault::FaultKind;
+use crate::outcome::{Counts, Fleet, Outcome};
+use crate::scenario::{Corrector, Scenario};
 
 /// Broken promises that are told one by one.
 const TOLD: usize = 20;
 
 /// Which fleet.
 #[derive(Debug, Clone)]
-pub(super) struct Of {
-    pub(super) guests: Range<u64>,
-    pub(super) days: f64,
-    pub(super) seed: u64,
+pub struct Of {
+    /// The guests, by number.
+    pub guests: Range<u64>,
+    /// The days of each.
+    pub days: f64,
+    /// Which of all that the scenario describes.
+    pub seed: u64,
+}
+
+impl Of {
+    /// What the caller says, or else the scenario.
+    #[must_use]
+    pub fn new(
+        scenario: &Scenario,
+        guests: Option<u64>,
+        days: Option<f64>,
+        seed: Option<u64>,
+    ) -> Self {
+        let replay = scenario.replay;
+        let which = match (replay, guests) {
+            (Some(replay), None) => replay.guest..replay.guest.saturating_add(1),
+            _ => 0..guests.unwrap_or(scenario.guests),
+        };
+        let seed = seed.or(replay.map(|replay| replay.seed)).unwrap_or(1);
+        Self { guests: which, days: days.unwrap_or(scenario.days), seed }
+    }
 }
 
 /// The report of `parachron simulate`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct SimulateReport {
+pub struct SimulateReport {
     /// The program's version.
-    pub(super) version: String,
+    pub version: String,
     /// The scenario's name.
-    pub(super) scenario: String,
+    pub scenario: String,
     /// What it shows.
-    pub(super) about: String,
+    pub about: String,
     /// Which fleet of all that it describes.
-    pub(super) seed: u64,
+    pub seed: u64,
     /// How many guests there are.
-    pub(super) guests: u64,
+    pub guests: u64,
     /// How many days of each.
-    pub(super) days: f64,
+    pub days: f64,
     /// An error up to this is right, s.
-    pub(super) right_s: f64,
+    pub right_s: f64,
     /// What each discipline made of them.
-    pub(super) disciplines: Vec<DisciplineReport>,
+    pub disciplines: Vec<DisciplineReport>,
 }
 
 /// What one discipline made of the fleet.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct DisciplineReport {
+pub struct DisciplineReport {
     /// Which.
-    pub(super) discipline: Corrector,
+    pub discipline: Corrector,
     /// How many guests were simulated: fewer than there are after Ctrl-C.
-    pub(super) simulated: u64,
+    pub simulated: u64,
     /// Share of the guests that were ever off by more than 1 ms, 100 ms, 1 s.
-    pub(super) ever_off: [f64; 3],
+    pub ever_off: [f64; 3],
     /// Share of the time that they were.
-    pub(super) time_off: [f64; 3],
+    pub time_off: [f64; 3],
     /// Errors at the end: of half of the guests at most this, s; of 99 %.
-    pub(super) last_error_s: Option<[f64; 2]>,
+    pub last_error_s: Option<[f64; 2]>,
     /// Faults that put a clock wrong, after which it was right again.
-    pub(super) recovered: u64,
+    pub recovered: u64,
     /// And after which it was not, until the next fault or the end.
-    pub(super) never_right: u64,
+    pub never_right: u64,
     /// Time to be right again: of half at most this, s; of 95 %; the longest of
     /// any, those that were not right again included.
-    pub(super) right_after_s: Option<[f64; 2]>,
+    pub right_after_s: Option<[f64; 2]>,
     /// The longest, s.
-    pub(super) longest_wrong_s: f64,
+    pub longest_wrong_s: f64,
     /// The guest that was off most.
-    pub(super) worst: Option<Worst>,
+    pub worst: Option<Worst>,
     /// Guests that broke a promise.
-    pub(super) broken: u64,
+    pub broken: u64,
     /// The first of those.
-    pub(super) violations: Vec<BrokenPromise>,
+    pub violations: Vec<BrokenPromise>,
     /// What was done.
-    pub(super) counts: Counts,
+    pub counts: Counts,
     /// A figure of all results: equal where runs were.
-    pub(super) digest: String,
+    pub digest: String,
 }
 
 /// The guest that was off most.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Worst {
+pub struct Worst {
     /// Its number.
-    pub(super) guest: u64,
+    pub guest: u64,
     /// Its largest error, s: ahead is positive.
-    pub(super) error_s: f64,
+    pub error_s: f64,
     /// When, s since the start.
-    pub(super) at_s: f64,
+    pub at_s: f64,
     /// What had happened last.
-    pub(super) after: Option<FaultKind>,
+    pub after: Option<FaultKind>,
 }
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct BrokenPromise {
+pub struct BrokenPromise {
     /// By which guest.
-    pub(super) guest: u64,
+    pub guest: u64,
     /// Which.
-    pub(super) promise: Promise,
+    pub promise: Promise,
     /// When, s since the start.
-    pub(super) at_s: f64,
+    pub at_s: f64,
     /// What was seen, s.
-    pub(super) seen_s: f64,
+    pub seen_s: f64,
     /// What was allowed, s.
-    pub(super) allowed_s: f64,
+    pub allowed_s: f64,
 }
 
 impl SimulateReport {
-    pub(super) fn of(scenario: &Scenario, of: &Of, done: &[Done]) -> Self {
+    /// The report of what each discipline made of the same fleet.
+    pub fn of<'f>(
+        scenario: &Scenario,
+        of: &Of,
+        done: impl IntoIterator<Item = (Corrector, &'f Fleet)>,
+    ) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: scenario.name.clone(),
@@ -114,12 +142,16 @@ impl SimulateReport {
             guests: of.guests.end - of.guests.start,
             days: of.days,
             right_s: scenario.limits.right_ms.0 / 1e3,
-            disciplines: done.iter().map(|one| discipline(one, of.days)).collect(),
+            disciplines: done
+                .into_iter()
+                .map(|(one, fleet)| discipline(one, fleet, of.days))
+                .collect(),
         }
     }
 
     /// How many guests broke a promise.
-    pub(super) fn broken(&self) -> u64 {
+    #[must_use]
+    pub fn broken(&self) -> u64 {
         self.disciplines.iter().map(|one| one.broken).sum()
     }
 }
@@ -128,8 +160,7 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn discipline(done: &Done, days: f64) -> DisciplineReport {
-    let fleet = &done.fleet;
+fn discipline(corrector: Corrector, fleet: &Fleet, days: f64) -> DisciplineReport {
     let count = fleet.guests.len().max(1) as f64;
     let off_for = |index: usize| fleet.guests.iter().map(|one| one.off_for_ns[index]).sum::<i64>();
     let longest_s = seconds(fleet.guests.iter().map(|it| it.slowest_ns).max().unwrap_or(0));
@@ -140,7 +171,7 @@ fn discipline(done: &Done, days: f64) -> DisciplineReport {
     };
     let broken: Vec<BrokenPromise> = fleet.broken().filter_map(promise).collect();
     DisciplineReport {
-        discipline: done.corrector,
+        discipline: corrector,
         simulated: fleet.guests.len() as u64,
         ever_off: fleet.ever_off().map(|off| off as f64 / count),
         time_off: [0, 1, 2].map(|index| off_for(index) as f64 / 86_400e9 / days / count),
