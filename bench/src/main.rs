@@ -2,6 +2,7 @@
 
 mod clock_for_programs;
 mod doctor;
+mod pipes;
 mod read;
 mod regression;
 mod release_build;
@@ -29,6 +30,7 @@ usage: cargo xtask bench NAME
   update [--rounds N]                 a page update by a host's code
   clock [--duration 10m] [--rounds N] [--chronyd 127.0.0.1:323]
                                       the clock for programs, and its offset over time
+  pipes [--rounds N]                  what moves the index of pipe-based context switching
   doctor [--runs N]                   `parachron doctor` as a whole process
   regression                          the simulator's regression beside chronyd, under
                                       clknetsim in the folder CLKNETSIM_PATH
@@ -46,6 +48,11 @@ fn main() -> ExitCode {
         ["update", "--rounds", rounds] => rounds.parse().ok().map(update::run),
         ["clock", options @ ..] => clock_for_programs::Options::parse(options)
             .map(|options| clock_for_programs::run(&options)),
+        ["pipes"] => Some(pipes::run(15)),
+        ["pipes", "--rounds", rounds] => {
+            rounds.parse().ok().filter(|rounds| *rounds > 0).map(pipes::run)
+        }
+        [pipes::ECHO] => Some(pipes::echo()),
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
         ["regression"] => Some(regression::run()),

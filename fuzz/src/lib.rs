@@ -13,6 +13,7 @@ mod devices;
 mod host_frames;
 mod host_msr;
 mod host_saved;
+mod hypercalls;
 #[cfg(target_arch = "x86_64")]
 mod kvm_saved;
 mod ntp;
@@ -41,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host_frames", run: host_frames::host_frames },
     Target { name: "host_msr", run: host_msr::host_msr },
     Target { name: "host_saved", run: host_saved::host_saved },
+    Target { name: "hypercalls", run: hypercalls::hypercalls },
     Target { name: "hyperv_reference_page", run: pages::hyperv_reference },
     #[cfg(target_arch = "x86_64")]
     Target { name: "kvm_saved", run: kvm_saved::kvm_saved },

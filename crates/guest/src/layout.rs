@@ -40,6 +40,21 @@ pub const DOORBELL_IDLE: u8 = 1;
 /// [`SharedArea`](crate::protocol::SharedArea).
 pub const DOORBELL_DIED: u8 = 2;
 
+/// Written by a vCPU that has nothing to do until it is kicked.
+pub const DOORBELL_HALT: u8 = 3;
+
+/// KVM's hypercalls, as ports: the one of number N is at this plus N, and what is
+/// written is the vCPU that it names. KVM answers VMCALL by itself and passes none of
+/// these on (KVM_CAP_EXIT_HYPERCALL knows KVM_HC_MAP_GPA_RANGE alone), and refuses it
+/// at CPL 3, where this guest runs.
+pub const HYPERCALLS: u16 = 0xf10;
+
+/// The port of KVM_HC_KICK_CPU.
+pub const KICK_CPU: u16 = HYPERCALLS + 5;
+
+/// The port of KVM_HC_SCHED_YIELD.
+pub const SCHED_YIELD: u16 = HYPERCALLS + 11;
+
 /// The first serial port.
 pub const SERIAL: u16 = 0x3f8;
 

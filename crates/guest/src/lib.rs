@@ -7,11 +7,13 @@
 )]
 
 pub mod clocks;
+pub mod contention;
 pub mod cost;
 pub mod discovery;
 pub mod hardware;
 pub mod hpet;
 pub mod layout;
+pub mod lock;
 pub mod monotonic;
 pub mod pit;
 pub mod pm_timer;

@@ -9,6 +9,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::VCPUS_MAX;
+use crate::lock::Contended;
 
 /// The version of all that is in [`SharedArea`].
 pub const VERSION: u32 = 1;
@@ -161,6 +162,8 @@ pub struct SharedArea {
     /// vCPUs that are ready for a test that all start at once.
     pub ready: AtomicU64,
     vcpus: [Vcpu; VCPUS_MAX],
+    /// The lock of an experiment on locks.
+    pub contended: Contended,
 }
 
 impl SharedArea {
@@ -182,6 +185,7 @@ impl SharedArea {
                     ring: Ring::new(),
                 }
             }; VCPUS_MAX],
+            contended: Contended::new(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The host's requests, as words.
 
+use crate::contention::Contest;
 use crate::hardware::Misbehaviour;
+use crate::lock::Waiting;
 use crate::protocol::Words;
 use crate::source::Source;
 
@@ -65,6 +67,10 @@ pub enum Request {
         /// For so many TSC cycles.
         cycles: u64,
     },
+    /// Contends for a lock with other vCPUs: the reply is
+    /// [`Counted`](crate::contention::Counted), after a record of each bucket of
+    /// hand-overs' spans: its number, and how many.
+    Contend(Contest),
     /// Whether GUEST_STOPPED was set; clears it.
     TakeGuestStopped,
     /// Writes a byte to a port.
@@ -107,12 +113,15 @@ impl Request {
             Self::Rest => (12, [0; 6]),
             Self::Misbehave(how) => (13, [how.number(), 0, 0, 0, 0, 0]),
             Self::Ticks { period_ns, cycles } => (14, [period_ns, cycles, 0, 0, 0, 0]),
+            Self::Contend(Contest { way, spins, hold, rest, length, participants }) => {
+                (15, [way.number(), spins.into(), hold, rest, length, participants])
+            }
         }
     }
 
     /// From a message's code and words; `None` where they are not a request.
     pub fn decode(code: u64, words: &Words) -> Option<Self> {
-        let [first, second, third, fourth, ..] = *words;
+        let [first, second, third, fourth, fifth, sixth] = *words;
         Some(match code {
             1 => Self::Discover,
             2 => Self::ReadMsr { msr: first.try_into().ok()? },
@@ -133,6 +142,14 @@ impl Request {
             12 => Self::Rest,
             13 => Self::Misbehave(Misbehaviour::from_number(first)?),
             14 => Self::Ticks { period_ns: first, cycles: second },
+            15 => Self::Contend(Contest {
+                way: Waiting::from_number(first)?,
+                spins: second.try_into().ok()?,
+                hold: third,
+                rest: fourth,
+                length: fifth,
+                participants: sixth,
+            }),
             _ => return None,
         })
     }
@@ -193,6 +210,14 @@ mod tests {
             Request::Monotonic { source, reads: 1, participants: 2, guarded: true },
             Request::Sleep { cycles: 5 },
             Request::Ticks { period_ns: 7, cycles: 5 },
+            Request::Contend(Contest {
+                way: Waiting::Paravirtual,
+                spins: 1,
+                hold: 2,
+                rest: 3,
+                length: 4,
+                participants: 5,
+            }),
             Request::TakeGuestStopped,
             Request::PortWrite { port: 0x70, value: 4 },
             Request::MmioWrite { address: 1 << 40, value: 2 },

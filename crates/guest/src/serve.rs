@@ -6,12 +6,13 @@ use pvclock::counter::Counter;
 use pvclock::kvm_clock::TimeReader;
 
 use crate::clocks::Clocks;
+use crate::contention::Contest;
 use crate::discovery::Found;
 use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
 use crate::protocol::{self, SharedArea, Words};
 use crate::request::{Outcome, Request};
-use crate::{cost, monotonic};
+use crate::{contention, cost, monotonic};
 
 /// Polls of the mailbox before the guest calls the host: some 100 µs, so that
 /// requests in quick succession cost no exit.
@@ -129,6 +130,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
             }
             Request::Sleep { cycles } => self.sleep(cycles),
             Request::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
+            Request::Contend(contest) => Ok(self.contend(&contest)),
             Request::TakeGuestStopped => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 Ok([reader.take_guest_stopped().into(), 0, 0, 0, 0, 0])
@@ -191,6 +193,17 @@ impl<'a, H: Hardware> Guest<'a, H> {
         }
         write(TIMER_COUNT, 0)?;
         Ok([before, last, hardware.interrupts() - taken, longest, second, 0])
+    }
+
+    fn contend(&self, contest: &Contest) -> Words {
+        let Self { hardware, shared, vcpu, .. } = *self;
+        let mut spans = [0; contention::BUCKETS];
+        let counted =
+            contention::run(hardware, &shared.contended, &shared.ready, vcpu, contest, &mut spans);
+        for (bucket, count) in spans.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            self.record(&[bucket as u64, count.into(), 0, 0, 0, 0]);
+        }
+        counted.encode()
     }
 
     /// Adds a record to the ring, waiting for room.

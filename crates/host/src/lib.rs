@@ -13,6 +13,7 @@ mod due;
 pub mod event;
 mod guest_clock;
 pub mod host_clocks;
+pub mod hypercall;
 mod hyperv;
 pub mod kind;
 mod log;

@@ -7,6 +7,7 @@ mod cost;
 mod drift;
 mod formats;
 mod in_process;
+mod locks;
 mod monotonic;
 mod offset;
 mod pages;

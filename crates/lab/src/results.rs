@@ -1,12 +1,14 @@
 //! What the experiments find.
 
 mod check;
+mod contention;
 mod figures;
 mod report;
 mod rows;
 mod tally;
 
 pub use check::{Check, Verdict};
+pub use contention::Contention;
 pub use figures::Figure;
 pub use report::{Findings, NotRun, Outcome, RanOn, Report};
 pub use rows::{Agreement, Backend, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};

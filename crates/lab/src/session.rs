@@ -65,6 +65,7 @@ impl Experiment {
             Self::Monotonic => seconds(1 + settings.monotonic_reads / 2_000_000),
             Self::Updates => seconds(6),
             Self::Ticks => seconds(3),
+            Self::Locks => crate::locks::length(settings.lock_rounds),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
         }
     }

@@ -24,6 +24,8 @@ pub enum Experiment {
     Restore,
     /// What a guest that counts ticks loses, by policy.
     Ticks,
+    /// What a lock does when its vCPUs outnumber the host's CPUs.
+    Locks,
     /// The kernel's page against ours, for one VM.
     Agreement,
     /// What KVM's own tests check of a clock.
@@ -32,7 +34,7 @@ pub enum Experiment {
 
 impl Experiment {
     /// All of them, in the order they run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Conformance,
         Self::Cost,
         Self::Offset,
@@ -40,6 +42,7 @@ impl Experiment {
         Self::Updates,
         Self::Restore,
         Self::Ticks,
+        Self::Locks,
         Self::Agreement,
         Self::Drift,
     ];
@@ -54,6 +57,7 @@ impl Experiment {
             Self::Offset => "offset",
             Self::Restore => "restore",
             Self::Ticks => "ticks",
+            Self::Locks => "locks",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
         }
@@ -81,6 +85,8 @@ pub struct Settings {
     /// that it ends, if the reads made suffice for a verdict. `None`: as long as
     /// the reads take.
     pub monotonic_time: Option<Duration>,
+    /// Rounds in which each way to wait for a lock has a turn.
+    pub lock_rounds: u64,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
 }
@@ -96,6 +102,7 @@ impl Default for Settings {
             downtime: Duration::from_secs(2),
             monotonic_reads: 10_000_000,
             monotonic_time: Some(Duration::from_secs(1)),
+            lock_rounds: 5,
             timeout: Duration::from_secs(10),
         }
     }

@@ -6,6 +6,7 @@ pub mod devices;
 mod error;
 pub mod guest_fault;
 pub mod image;
+mod kicks;
 pub mod kvm;
 mod machine;
 mod memory;

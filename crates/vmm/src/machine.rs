@@ -142,6 +142,10 @@ impl Machine {
         if let Some(guest_fault) = guest_fault {
             status.die(guest_fault);
         }
+        let (waker, woken) = (control.clone(), Arc::clone(&status));
+        // A thread that has ended needs no kick.
+        let wake = move || _ = woken.send(&waker, Control::Kicked);
+        self.shared.kicks.add(id, Box::new(wake));
         let vcpu = Vcpu {
             id,
             fd,

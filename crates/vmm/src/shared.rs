@@ -11,6 +11,7 @@ use pvclock::{Nanos, Ticks};
 use crate::barrier::VcpuBarrier;
 use crate::devices::{Devices, DevicesState, Moment};
 use crate::host_clock;
+use crate::kicks::Kicks;
 use crate::memory::GuestRam;
 
 /// The machine's own time: the host's, less the time that it was stopped.
@@ -62,6 +63,7 @@ impl Inner {
 pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
     pub(crate) barrier: VcpuBarrier,
+    pub(crate) kicks: Kicks,
     inner: Mutex<Inner>,
     /// The provider has another deadline, or the wait is over.
     deadline_changed: Condvar,
@@ -72,6 +74,7 @@ impl Shared {
         Self {
             ram,
             barrier: VcpuBarrier::default(),
+            kicks: Kicks::default(),
             inner: Mutex::new(inner),
             deadline_changed: Condvar::new(),
         }

@@ -30,6 +30,8 @@ pub(crate) enum Control {
     Resume,
     /// There is a request for the guest.
     Wake,
+    /// Another vCPU kicked it.
+    Kicked,
     /// Ends.
     Stop,
 }
@@ -111,8 +113,17 @@ pub(crate) enum Next {
     Idle,
     /// Waits for an interrupt.
     Halted,
+    /// Waits for another vCPU's kick.
+    Parked,
     /// Never enters the guest again, but executes commands.
     Dead,
+}
+
+impl Next {
+    /// What a copy of it does: whom it waited for to be kicked by does not know it.
+    pub(crate) fn as_restored(self) -> Self {
+        if self == Self::Parked { Self::Enter } else { self }
+    }
 }
 
 /// A vCPU on its thread.
@@ -178,7 +189,8 @@ impl Vcpu {
             Control::Do(action) => action(self),
             Control::Resume => self.paused = false,
             Control::Wake if self.next == Next::Idle => self.next = Next::Enter,
-            Control::Wake => {}
+            Control::Kicked if self.next == Next::Parked => self.next = Next::Enter,
+            Control::Wake | Control::Kicked => {}
             Control::Stop => return false,
         }
         true

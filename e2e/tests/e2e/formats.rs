@@ -58,7 +58,7 @@ fn json_keeps_to_its_schema(program: &Program) {
 
 /// All experiments; on a busy machine a check may fail.
 fn lab_s_json_keeps_to_it(program: &Program) {
-    let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
+    let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000", "--rounds", "1"];
     let said = program.run(&[&["lab", "--format", "json"], &quick[..]].concat());
     assert!(matches!(said.code, Some(0 | 1)), "{}", said.err);
     keeps_to(program, "lab", &said.out);

@@ -118,7 +118,7 @@ fn refuses_invalid_options(program: &Program) {
 }
 
 fn tables_fit(program: &Program) {
-    let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000"];
+    let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000", "--rounds", "1"];
     let mut output = program.run(&[&["lab"], &quick[..]].concat());
     if output.code == Some(1) {
         println!("retried, as the host may be busy: {}", output.out);

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use crate::error::CliError;
 use clap::Subcommand;
 use options::{
-    Agreement, All, Conformance, Cost, Drift, Monotonic, Offset, Restore, Ticks, Updates,
+    Agreement, All, Conformance, Cost, Drift, Locks, Monotonic, Offset, Restore, Ticks, Updates,
 };
 
 /// Test the clock of a small virtual machine from inside and outside.
@@ -49,6 +49,8 @@ enum One {
     Restore(Restore),
     /// What a guest that counts timer ticks loses while it is not run, by policy
     Ticks(Ticks),
+    /// What a spin lock does when vCPUs outnumber CPUs, by how its waiters wait
+    Locks(Locks),
     /// KVM's clock page against Parachron's, for one guest
     Agreement(Agreement),
     /// The checks of KVM's own tests of guest clocks
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(One::Offset(args)) => args.plan(),
         Some(One::Restore(args)) => args.plan(),
         Some(One::Ticks(args)) => args.plan(),
+        Some(One::Locks(args)) => args.plan(),
         Some(One::Agreement(args)) => args.plan(),
         Some(One::Conformance(args)) => args.plan(),
         Some(One::GuestImage(args)) => return guest_image::run(args),

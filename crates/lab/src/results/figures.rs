@@ -2,6 +2,7 @@
 
 use instruments::measurements::Spread;
 
+use super::contention::Contention;
 use super::report::{Findings, Outcome};
 use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
 
@@ -32,6 +33,7 @@ impl Outcome {
             Findings::Offset(rows) => rows.iter().for_each(|row| all.offset(row)),
             Findings::Restore(rows) => rows.iter().for_each(|row| all.restore(row)),
             Findings::Ticks(rows) => rows.iter().for_each(|row| all.ticks(row)),
+            Findings::Locks(rows) => rows.iter().for_each(|row| all.locks(row)),
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
             Findings::Conformance => {}
         }
@@ -131,6 +133,23 @@ impl Figures {
         self.add("given", "1", row.given as f64);
         self.add("longest without", "s", row.longest_s);
         self.add("behind", "s", row.behind_s);
+    }
+
+    fn locks(&mut self, row: &Contention) {
+        let hold = row.hold_ns as f64 / 1e3;
+        let place = format!("{} vCPUs on {} CPUs, held {hold} µs", row.vcpus, row.cpus);
+        self.begin("", format!("{}, {place}", row.lock));
+        self.add("takes", "1/s", row.takes_per_s);
+        self.add("hand-overs", "1/s", row.handovers_per_s);
+        if let Some(spread) = row.handover_ns {
+            self.spread("hand-over", "ns", spread);
+        }
+        self.add("halts a take", "1", row.halts_per_take);
+        self.add("kicks a take", "1", row.kicks_per_take);
+        self.add("spins a take", "1", row.spins_per_take);
+        self.add("fairness", "1", row.fairness);
+        self.add("CPUs had", "1", row.cpus_had);
+        self.add("exit", "ns", row.exit_ns);
     }
 
     fn agreement(&mut self, row: &Agreement) {

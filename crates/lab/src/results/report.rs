@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
+use super::contention::Contention;
 use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
 
 /// All of one run.
@@ -69,6 +70,8 @@ pub enum Findings {
     Restore(Vec<Restore>),
     /// What a guest that counts ticks loses.
     Ticks(Vec<Ticks>),
+    /// What a lock does when its vCPUs outnumber the CPUs.
+    Locks(Vec<Contention>),
     /// The kernel's page against ours.
     Agreement(Vec<Agreement>),
     /// What KVM's own tests check of a clock: it has checks only.
@@ -86,6 +89,7 @@ impl Outcome {
             Findings::Offset(_) => "offset",
             Findings::Restore(_) => "restore",
             Findings::Ticks(_) => "ticks",
+            Findings::Locks(_) => "locks",
             Findings::Agreement(_) => "agreement",
             Findings::Conformance => "conformance",
         }

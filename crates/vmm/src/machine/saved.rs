@@ -92,7 +92,7 @@ impl Machine {
         for (index, handle) in self.vcpus.iter().enumerate() {
             let (state, tsc, timer, next) = self.on_vcpu(index, move |vcpu| {
                 let tsc = SavedTsc::save(&vcpu.fd, host_tsc, taken);
-                (VcpuState::save(&vcpu.fd), tsc, vcpu.timer.save(), vcpu.next)
+                (VcpuState::save(&vcpu.fd), tsc, vcpu.timer.save(), vcpu.next.as_restored())
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedVcpu {

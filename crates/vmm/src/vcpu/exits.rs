@@ -1,6 +1,6 @@
 //! A vCPU's exits, each handled by the device or provider that it concerns.
 
-use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_IDLE};
+use guest::layout::{DOORBELL, DOORBELL_DIED, DOORBELL_HALT, DOORBELL_IDLE};
 use host::VcpuId;
 use kvm_ioctls::VcpuExit;
 
@@ -8,6 +8,7 @@ use super::tsc::TscWrite;
 use super::{Next, Vcpu, ready};
 use crate::devices::LocalTimer;
 use crate::guest_fault::{Cause, GuestFault};
+use crate::kicks::Kicks;
 use crate::shared::Shared;
 
 /// The errors after which KVM_RUN must be called again.
@@ -51,6 +52,7 @@ impl Vcpu {
                 self.status.die(GuestFault::from_last_words(&words));
                 Next::Dead
             }
+            Effect::Doorbell(DOORBELL_HALT) if self.shared.kicks.halt(id) => Next::Parked,
             Effect::Doorbell(_) => Next::Enter,
             Effect::Halt if self.fd.get_kvm_run().if_flag == 0 => self.die(Cause::HaltedForever),
             Effect::Halt => Next::Halted,
@@ -80,6 +82,10 @@ fn handle(
     match exit {
         VcpuExit::IoOut(DOORBELL, data) => {
             return Effect::Doorbell(data.first().copied().unwrap_or(0));
+        }
+        VcpuExit::IoOut(port, data) if Kicks::number(port).is_some() => {
+            let number = Kicks::number(port).unwrap_or_default();
+            shared.kicks.call(vcpu, number, data.first().copied().unwrap_or(0));
         }
         VcpuExit::IoOut(port, data) => {
             shared.with_devices(tsc_offset, |devices, now| devices.port_write(port, data, now));

@@ -104,6 +104,15 @@ pub(super) struct Reads {
     reads: Option<u64>,
 }
 
+/// How often.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Rounds {
+    /// Rounds in which each kind of lock has a turn (locks)
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    rounds: u64,
+}
+
 /// A group of options, which changes what is run.
 trait Part {
     fn apply(&self, plan: &mut Plan);
@@ -165,6 +174,12 @@ impl Part for Reads {
     }
 }
 
+impl Part for Rounds {
+    fn apply(&self, plan: &mut Plan) {
+        plan.session.settings.lock_rounds = self.rounds;
+    }
+}
+
 /// The options of one experiment.
 macro_rules! experiment {
     ($name:ident: $($field:ident $part:ty),*) => {
@@ -193,6 +208,7 @@ experiment!(Monotonic: vcpus Vcpus, reads Reads);
 experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
 experiment!(Restore: downtime Downtime, plot Plot);
 experiment!(Ticks:);
+experiment!(Locks: rounds Rounds);
 experiment!(Agreement: measured Measured);
 experiment!(Conformance: vcpus Vcpus, place Place);
 
@@ -215,6 +231,8 @@ pub(super) struct All {
     #[command(flatten)]
     reads: Reads,
     #[command(flatten)]
+    rounds: Rounds,
+    #[command(flatten)]
     place: Place,
     #[command(flatten)]
     plot: Plot,
@@ -224,8 +242,9 @@ pub(super) struct All {
 
 impl All {
     pub(super) fn plan(&self) -> Plan {
-        let Self { clocks, tsc, vcpus, measured, downtime, reads, place, plot, .. } = self;
-        let parts: [&dyn Part; 8] = [clocks, tsc, vcpus, measured, downtime, reads, place, plot];
+        let Self { clocks, tsc, vcpus, measured, downtime, reads, rounds, place, plot, .. } = self;
+        let parts: [&dyn Part; 9] =
+            [clocks, tsc, vcpus, measured, downtime, reads, rounds, place, plot];
         let experiments = Experiment::chosen(&self.only, place.in_process);
         let mut plan = Plan::new(experiments, &self.run);
         for part in parts {

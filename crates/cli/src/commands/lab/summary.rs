@@ -1,7 +1,9 @@
 //! The last table: one line for each experiment.
 
 use instruments::figures::{count, three_digits, time};
-use lab::results::{Agreement, Drift, Findings, Outcome, Report, Restore, Tally, Ticks, Verdict};
+use lab::results::{
+    Agreement, Contention, Drift, Findings, Outcome, Report, Restore, Tally, Ticks, Verdict,
+};
 
 use crate::output::table::{Cell, Column, Table};
 
@@ -69,6 +71,8 @@ fn worst(outcome: &Outcome) -> String {
         }),
         Findings::Ticks(rows) => largest(rows, |row: &Ticks| row.behind_s)
             .map(|row| format!("{} behind: {}", time(row.behind_s * 1e9), row.policy)),
+        Findings::Locks(rows) => largest(rows, slowest)
+            .map(|row| format!("{} a hand-over: {}", time(slowest(row)), row.lock)),
         Findings::Agreement(rows) => largest(rows, Agreement::worst_ns)
             .map(|row| format!("{} difference: {}", time(row.worst_ns()), row.page)),
         Findings::Conformance => {
@@ -77,6 +81,11 @@ fn worst(outcome: &Outcome) -> String {
         }
     };
     worst.unwrap_or_else(|| "–".into())
+}
+
+/// The slowest hand-overs of a lock, ns.
+fn slowest(row: &Contention) -> f64 {
+    row.handover_ns.map_or(0.0, |spread| spread.p99)
 }
 
 /// The row with the largest figure, either way; the last of equal ones.

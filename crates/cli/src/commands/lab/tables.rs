@@ -1,7 +1,8 @@
 //! Each experiment's own table.
 
 use lab::results::{
-    Agreement, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks, Update,
+    Agreement, Contention, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks,
+    Update,
 };
 
 use crate::output::table::{Cell, Column, Table};
@@ -17,6 +18,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
         Findings::Offset(rows) => Some(offset(rows)),
         Findings::Restore(rows) => Some(restore(rows)),
         Findings::Ticks(rows) => Some(ticks(rows)),
+        Findings::Locks(rows) => Some(locks(rows)),
         Findings::Agreement(rows) => Some(agreement(rows)),
         Findings::Conformance => None,
     }
@@ -242,6 +244,46 @@ fn ticks(rows: &[Ticks]) -> Table {
         "owed: ticks that came due by the guest's TSC. guest behind: what one that counts ticks \
          has lost. Limits of catch up: twice the rate, 1 000 ticks.",
     );
+    table
+}
+
+fn locks(rows: &[Contention]) -> Table {
+    let share = |value: f64| Cell::figure_as(three_digits(value), value);
+    let rate = |value: f64| Cell::figure_as(count(value as u64), value);
+    let micros = |ns: Option<f64>| ns.map_or_else(Cell::none, |ns| share(ns / 1e3));
+    let mut table = table(
+        "Locks: all vCPUs take one lock in turn",
+        rows,
+        [
+            (Column::names("wait"), &|row| row.lock.as_str().into()),
+            (Column::names("vCPU\n/CPU"), &|row| format!("{}/{}", row.vcpus, row.cpus).into()),
+            (Column::figures("held", "µs"), &|row| share(row.hold_ns as f64 / 1e3)),
+            (Column::figures("takes\n/s", ""), &|row| rate(row.takes_per_s)),
+            (Column::figures("hand-\novers/s", ""), &|row| rate(row.handovers_per_s)),
+            (Column::figures("p50", "µs"), &|row| micros(row.handover_ns.map(|s| s.median))),
+            (Column::figures("p99", "µs"), &|row| micros(row.handover_ns.map(|s| s.p99))),
+            (Column::figures("halts\n/take", ""), &|row| share(row.halts_per_take)),
+            (Column::figures("kicks\n/take", ""), &|row| share(row.kicks_per_take)),
+            (Column::figures("spins\n/take", ""), &|row| share(row.spins_per_take)),
+            (Column::figures("fair", ""), &|row| share(row.fairness)),
+        ],
+    );
+    let exit = rows.iter().map(|row| row.exit_ns).fold(0.0, f64::max);
+    table.note(
+        "wait: spin, yield and halt (paravirtual: until kicked) in a queue, unfair without one. \
+         p50, p99: from one vCPU's freeing the lock to the next one's having it. halts: or \
+         yields. fair: takes of the vCPU that got the least, over an equal share.",
+    );
+    table.note(format!("An exit takes {} here; a halt, a yield, a kick are one each.", time(exit)));
+    let had = |row: &Contention| row.cpus_had / row.cpus.min(row.vcpus) as f64;
+    let share = rows.iter().filter(|row| row.lock == "spin").map(had).fold(1.0, f64::min);
+    if share < 0.9 {
+        table.note(format!(
+            "This host was busy: vCPUs that spin had only {:.0} % of its CPUs in some rows, and \
+             take turns there as if they were more.",
+            share * 100.0
+        ));
+    }
     table
 }
 

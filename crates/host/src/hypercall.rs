@@ -1,0 +1,160 @@
+//! KVM's hypercalls, as a state machine: calls of the guest in, what to do and the
+//! guest's RAX out (Linux: Documentation/virt/kvm/x86/hypercalls.rst; numbers, bits
+//! and errors: include/uapi/linux/kvm_para.h and arch/x86/include/uapi/asm/kvm_para.h).
+//!
+//! It is for a host that sees these calls: KVM itself answers them in the kernel, and
+//! passes none but KVM_HC_MAP_GPA_RANGE on (KVM_CAP_EXIT_HYPERCALL). A VMM on KVM
+//! has other ways for a guest of its own, as the lab has ports.
+//!
+//! A vCPU that waits for a kick goes through
+//!
+//! | from | to | by | asks for |
+//! | --- | --- | --- | --- |
+//! | running | running, kicked | a kick | |
+//! | running, kicked | running | [`halt`](Hypercalls::halt) | the vCPU to go on |
+//! | running | halted | [`halt`](Hypercalls::halt) | the vCPU to sleep |
+//! | halted | running | a kick or an interrupt | a wake-up |
+//!
+//! so no kick is lost, whichever of the two comes first (KVM: `pv_unhalted`).
+//!
+//! What a guest can make of it is bounded: a call takes one of the steps above for at
+//! most 128 vCPUs, nothing is queued, and no vCPU is woken more often than it halts.
+//! Kicks that find a vCPU running are one kick; those of vCPUs that are not there do
+//! nothing, and are counted.
+
+mod features;
+mod state;
+
+pub use features::{Features, HINTS_REALTIME};
+pub use state::{Absurd, Hypercalls};
+
+use crate::{GuestAddress, HostClocks, VcpuId};
+
+/// MSR_KVM_POLL_CONTROL: bit 0 lets the host poll when this vCPU halts.
+pub const POLL_CONTROL: u32 = 0x4b56_4d05;
+
+/// KVM_HC_VAPIC_POLL_IRQ.
+pub const VAPIC_POLL_IRQ: u64 = 1;
+/// KVM_HC_KICK_CPU.
+pub const KICK_CPU: u64 = 5;
+/// KVM_HC_CLOCK_PAIRING.
+pub const CLOCK_PAIRING: u64 = 9;
+/// KVM_HC_SEND_IPI.
+pub const SEND_IPI: u64 = 10;
+/// KVM_HC_SCHED_YIELD.
+pub const SCHED_YIELD: u64 = 11;
+
+/// KVM_EPERM.
+pub(crate) const EPERM: i64 = 1;
+/// KVM_EFAULT: what RAX is, negated, where [`Action::Pair`] cannot be written.
+pub const EFAULT: i64 = 14;
+/// KVM_EINVAL.
+pub(crate) const EINVAL: i64 = 22;
+/// KVM_EOPNOTSUPP.
+pub(crate) const EOPNOTSUPP: i64 = 95;
+/// KVM_ENOSYS, which is not Linux's.
+pub(crate) const ENOSYS: i64 = 1000;
+
+/// A hypercall as the CPU's registers have it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// RAX.
+    pub number: u64,
+    /// RBX, RCX, RDX, RSI.
+    pub arguments: [u64; 4],
+    /// Whether the vCPU is in 64-bit mode; else only the lower halves count.
+    pub is_64_bit: bool,
+    /// CPL: only 0 may call.
+    pub privilege: u8,
+}
+
+/// What the host does for a call, before the vCPU goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Nothing but to enter again, at which interrupts are looked for.
+    None,
+    /// Wake this vCPU, which sleeps since [`Halt::Sleep`].
+    Wake(VcpuId),
+    /// Raise an interrupt on these vCPUs. One that is halted is woken by
+    /// [`Hypercalls::interrupted`].
+    Interrupt(Targets, Delivery),
+    /// Let this vCPU run in the caller's place, if it waits for a CPU.
+    YieldTo(VcpuId),
+    /// Write [`pairing`] to this address, and return -[`EFAULT`] where that fails.
+    Pair(GuestAddress),
+}
+
+/// What an interrupt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Of this vector, 16 to 255.
+    Fixed(u8),
+    /// One that cannot be masked.
+    Nmi,
+}
+
+/// Some vCPUs: one each bit, from a first one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Targets {
+    first: u32,
+    bits: u128,
+}
+
+impl Targets {
+    /// They, in order.
+    pub fn iter(self) -> impl Iterator<Item = VcpuId> {
+        (0..128)
+            .filter(move |bit| self.bits >> bit & 1 == 1)
+            .map(move |bit| VcpuId(self.first + bit))
+    }
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// RAX.
+    pub result: i64,
+    /// What to do.
+    pub action: Action,
+}
+
+impl Answer {
+    const fn of(result: i64, action: Action) -> Self {
+        Self { result, action }
+    }
+}
+
+/// What a vCPU does that halts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// It goes on: it was kicked before.
+    GoOn,
+    /// It sleeps until it is woken.
+    Sleep {
+        /// Whether its host may poll for a while first: the guest does not itself.
+        may_poll: bool,
+    },
+}
+
+/// The bytes of `struct kvm_clock_pairing`: the host's time of day, and the guest's
+/// TSC (the host's plus `tsc_offset`) at that moment.
+///
+/// ```
+/// use host::{HostClocks, hypercall::pairing};
+/// use units::UnixTime;
+/// use pvclock::{Nanos, Ticks};
+///
+/// let now = HostClocks::new(Ticks(7), Nanos(0), UnixTime(Nanos(3_000_000_005)));
+/// let bytes = pairing(now, 2);
+/// assert_eq!((bytes[0], bytes[8], bytes[16]), (3, 5, 9));
+/// ```
+pub fn pairing(now: HostClocks, tsc_offset: u64) -> [u8; 64] {
+    let ns = now.real.0.0;
+    let words = [ns / 1_000_000_000, ns % 1_000_000_000, now.tsc.0.wrapping_add(tsc_offset)];
+    let mut bytes = [0; 64];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}

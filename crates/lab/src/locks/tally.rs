@@ -1,0 +1,177 @@
+//! What the rounds of one way of waiting counted.
+
+use guest::contention::{BUCKETS, Counted, middle};
+use guest::protocol::Words;
+use instruments::measurements::Spread;
+use pvclock::Hertz;
+
+use crate::results::Contention;
+
+/// What the vCPUs of one round counted.
+#[derive(Debug, Clone)]
+pub(super) struct Round {
+    /// By vCPU.
+    pub(super) counted: Vec<Counted>,
+    /// How many hand-overs' spans are in each bucket.
+    pub(super) spans: [u64; BUCKETS],
+    /// How many CPUs this process had meanwhile.
+    pub(super) cpus: f64,
+}
+
+impl Round {
+    /// Adds the records of a vCPU's ring. A guest may write anything there.
+    pub(super) fn add_spans(&mut self, records: &[Words]) {
+        for [bucket, count, ..] in records {
+            let Some(span) = usize::try_from(*bucket).ok().and_then(|b| self.spans.get_mut(b))
+            else {
+                continue;
+            };
+            *span = span.saturating_add(*count);
+        }
+    }
+
+    fn sum(&self, pick: fn(&Counted) -> u64) -> f64 {
+        self.counted.iter().map(|counted| pick(counted) as f64).sum()
+    }
+
+    /// Takes a second of the vCPUs together, each by its own time: some may have begun
+    /// or ended late.
+    fn a_second(&self, pick: fn(&Counted) -> u64, tsc: Hertz) -> f64 {
+        let rates = self.counted.iter().filter(|counted| counted.cycles > 0);
+        rates.map(|counted| pick(counted) as f64 / counted.cycles as f64).sum::<f64>()
+            * tsc.0 as f64
+    }
+
+    pub(super) fn handovers_per_s(&self, tsc: Hertz) -> f64 {
+        self.a_second(|counted| counted.handovers, tsc)
+    }
+
+    fn a_take(&self, pick: fn(&Counted) -> u64) -> f64 {
+        self.sum(pick) / self.sum(|counted| counted.takes).max(1.0)
+    }
+
+    fn fairness(&self) -> f64 {
+        let least = self.counted.iter().map(|counted| counted.takes).min().unwrap_or(0);
+        let share = self.sum(|counted| counted.takes) / self.counted.len().max(1) as f64;
+        if share > 0.0 { least as f64 / share } else { 1.0 }
+    }
+}
+
+/// All rounds.
+#[derive(Debug, Clone)]
+pub(super) struct Tally(Vec<Round>);
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn add(&mut self, round: Round) {
+        self.0.push(round);
+    }
+
+    pub(super) fn rounds(&self) -> &[Round] {
+        &self.0
+    }
+
+    fn median_of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+        median(self.0.iter().map(figure).collect())
+    }
+
+    /// The figures; what was contended for is the caller's to fill in.
+    pub(super) fn row(&self, tsc: Hertz) -> Contention {
+        Contention {
+            lock: String::new(),
+            vcpus: 0,
+            cpus: 0,
+            hold_ns: 0,
+            takes_per_s: self.median_of(|round| round.a_second(|counted| counted.takes, tsc)),
+            handovers_per_s: self.median_of(|round| round.handovers_per_s(tsc)),
+            handover_ns: self.spread(tsc),
+            halts_per_take: self.median_of(|round| round.a_take(|counted| counted.halts)),
+            kicks_per_take: self.median_of(|round| round.a_take(|counted| counted.kicks)),
+            spins_per_take: self.median_of(|round| round.a_take(|counted| counted.spins)),
+            fairness: self.median_of(Round::fairness),
+            cpus_had: self.median_of(|round| round.cpus),
+            exit_ns: 0.0,
+            rounds: self.0.len() as u64,
+        }
+    }
+
+    fn spread(&self, tsc: Hertz) -> Option<Spread> {
+        let mut spans = [0_u64; BUCKETS];
+        for round in &self.0 {
+            for (sum, count) in spans.iter_mut().zip(round.spans) {
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let all = spans.iter().fold(0_u64, |all, count| all.saturating_add(*count));
+        let at = |share: f64| {
+            let rank = (all as f64 * share).ceil().max(1.0) as u64;
+            let mut below = 0_u64;
+            let bucket = spans.iter().position(|count| {
+                below = below.saturating_add(*count);
+                below >= rank
+            })?;
+            Some(middle(bucket) as f64 * 1e9 / tsc.0 as f64)
+        };
+        Some(Spread { min: at(0.0)?, median: at(0.5)?, p99: at(0.99)?, max: at(1.0)? })
+    }
+}
+
+/// The upper of the two in the middle; 0 of none. What is no number is above all.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use guest::contention::bucket;
+
+    use super::*;
+
+    const TSC: Hertz = Hertz(1_000_000_000);
+
+    fn round(takes: [u64; 2], spans: &[(u64, u64)]) -> Round {
+        let counted = takes.map(|takes| Counted {
+            takes,
+            handovers: takes / 2,
+            halts: 10,
+            kicks: 20,
+            spins: 30,
+            cycles: 1_000_000,
+        });
+        let mut round = Round { counted: counted.to_vec(), spans: [0; BUCKETS], cpus: 1.5 };
+        let records: Vec<_> =
+            spans.iter().map(|(ns, count)| [bucket(*ns) as u64, *count, 0, 0, 0, 0]).collect();
+        round.add_spans(&records);
+        round
+    }
+
+    #[test]
+    fn a_row_is_the_medians_of_the_rounds() {
+        let mut tally = Tally::new();
+        for takes in [[30, 10], [1000, 1000], [60, 20]] {
+            tally.add(round(takes, &[(100, 50), (5000, 1)]));
+        }
+        let row = tally.row(TSC);
+        assert_eq!((row.takes_per_s, row.handovers_per_s), (80_000.0, 40_000.0));
+        assert_eq!((row.halts_per_take, row.kicks_per_take, row.spins_per_take), (0.25, 0.5, 0.75));
+        assert_eq!((row.fairness, row.cpus_had, row.rounds), (0.5, 1.5, 3));
+        let spread = row.handover_ns.unwrap();
+        assert!((spread.median - 100.0).abs() < 7.0 && (spread.max - 5000.0).abs() < 350.0);
+        assert!((spread.p99 - 5000.0).abs() < 350.0, "1 of 51 is above 99 %");
+    }
+
+    #[test]
+    fn a_guest_that_reports_nonsense_makes_no_panic() {
+        let mut tally = Tally::new();
+        let mut hostile = round([0, 0], &[]);
+        hostile.add_spans(&[[u64::MAX; 6], [1, u64::MAX, 0, 0, 0, 0], [2, u64::MAX, 0, 0, 0, 0]]);
+        hostile.counted.push(Counted::decode(&[u64::MAX; 6]));
+        tally.add(hostile);
+        assert!(tally.row(TSC).handover_ns.is_some());
+        assert!(Tally::new().row(TSC).handover_ns.is_none());
+    }
+}
