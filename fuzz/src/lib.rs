@@ -18,6 +18,7 @@ mod hypercalls;
 mod kvm_saved;
 mod ntp;
 mod pages;
+mod pairs;
 mod records;
 mod replies;
 mod texts;
@@ -49,6 +50,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
+    Target { name: "pair_packets", run: pairs::packets },
+    Target { name: "pair_samples", run: pairs::samples },
     Target { name: "status_request", run: daemon::status_request },
     Target { name: "steal_time_page", run: pages::steal_time },
     Target { name: "text_clocksource", run: texts::clocksource },

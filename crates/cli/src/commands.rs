@@ -7,12 +7,14 @@ mod completions;
 mod doctor;
 mod drift;
 mod export;
+mod fleet;
 pub(crate) mod helpers;
 mod keep;
 #[cfg_attr(not(target_arch = "x86_64"), path = "commands/lab_elsewhere.rs")]
 mod lab;
 mod latency;
 mod man;
+mod pair;
 mod schema;
 mod simulate;
 mod status;
@@ -45,6 +47,8 @@ enum Command {
     Status(status::Args),
     Tell(tell::Args),
     Export(export::Args),
+    Fleet(fleet::Args),
+    Pair(pair::Args),
     Lab(Box<lab::Args>),
     Latency(latency::Args),
     Simulate(simulate::Args),
@@ -68,6 +72,8 @@ pub(crate) fn run(command_line: CommandLine) -> Result<ExitCode, CliError> {
         Command::Status(args) => status::run(&args),
         Command::Tell(args) => tell::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
+        Command::Pair(args) => pair::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Simulate(args) => simulate::run(&args),

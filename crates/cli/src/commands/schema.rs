@@ -58,6 +58,8 @@ enum Documented {
     Latency,
     /// What became of a fleet's clocks, by discipline
     Simulate,
+    /// The clocks of a fleet against their median, and who is wrong
+    Fleet,
 }
 
 impl Documented {
@@ -76,6 +78,7 @@ impl Documented {
             Self::Lab => schema_of::<LabReport>(),
             Self::Latency => schema_of::<LatencyReport>(),
             Self::Simulate => schema_of::<SimulateReport>(),
+            Self::Fleet => schema_of::<errormap::Map>(),
         }
     }
 }

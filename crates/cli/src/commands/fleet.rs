@@ -1,0 +1,101 @@
+//! `parachron fleet`: the clocks of many machines.
+
+mod gather;
+mod html;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use errormap::Settings;
+use instruments::duration;
+
+use crate::error::CliError;
+use crate::output::{self, Format};
+
+/// Compare the clocks of many machines.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Map(MapArgs),
+}
+
+/// Which clocks are off, by how much, and who contradicts the others; without a reference.
+///
+/// From the samples of `parachron pair`, as files or from exporters. Each clock is bounded
+/// against the median of all; a packet takes some time, and no other assumption is made
+/// but that a clock's rate is off by at most --drift-ppm.
+#[derive(Debug, clap::Args)]
+struct MapArgs {
+    /// Samples of `parachron pair --out`; repeatable
+    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "from")]
+    peers: Vec<PathBuf>,
+
+    /// An exporter's page, such as http://10.0.0.7:9100/metrics; repeatable
+    #[arg(long, value_name = "URL", num_args = 1..)]
+    from: Vec<String>,
+
+    /// A clock's rate is off by at most this
+    #[arg(long, value_name = "PPM", default_value_t = 15.0, value_parser = drift_ppm)]
+    drift_ppm: f64,
+
+    /// Samples of a pair count that are no older than its newest by this, 1s to 24h
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = window)]
+    window: Duration,
+
+    /// A clock is off that is certainly further from the median than this, 1ns to 1h
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = tolerance)]
+    tolerance: Duration,
+
+    /// Also write a page for a browser, which needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn drift_ppm(text: &str) -> Result<f64, String> {
+    let ppm = text.parse().ok().filter(|ppm| (0.0..=100_000.0).contains(ppm));
+    ppm.ok_or_else(|| format!("expected 0 to 100000, found {text:?}"))
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "1s to 24h")
+}
+
+fn tolerance(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::from_nanos(1)..=Duration::from_secs(3600), "1ns to 1h")
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let What::Map(args) = &args.what;
+    args.html.as_deref().map_or(Ok(()), output::may_write)?;
+    let samples = gather::samples(&args.peers, &args.from)?;
+    let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+    let settings = Settings {
+        drift_ppm: args.drift_ppm,
+        window_ns: ns(args.window),
+        tolerance_ns: ns(args.tolerance),
+    };
+    let map = errormap::solve(&samples, &settings);
+    // If the page fails the map is still printed.
+    let written = args
+        .html
+        .as_ref()
+        .map_or(Ok(()), |path| html::page(&map).and_then(|page| output::file(path, page)));
+    match args.format {
+        Format::Json => output::json(&map)?,
+        format => output::text(&text::render(&map, format))?,
+    }
+    written?;
+    Ok(ExitCode::SUCCESS)
+}

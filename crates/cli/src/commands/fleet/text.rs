@@ -1,0 +1,188 @@
+//! The map as tables.
+
+use errormap::{Ahead, Finding, Map, Step};
+use instruments::figures::{exact_time, signed, time};
+
+use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::{Format, printable};
+
+/// Rows for people; the other forms have all.
+const SHOWN: usize = 20;
+/// Names of a list.
+const NAMED: usize = 8;
+
+/// For all forms but JSON.
+pub(super) fn render(map: &Map, format: Format) -> String {
+    let table = table(map, format);
+    if format == Format::Csv {
+        return table.render(format);
+    }
+    let mut text = String::new();
+    for finding in &map.findings {
+        let said = sentence(finding);
+        text += &match format {
+            Format::Markdown => format!("- {said}\n"),
+            _ => wrap(&said, usize::from(WIDTH)) + "\n",
+        };
+    }
+    if map.findings.is_empty() {
+        text += "No clock is off, and none contradicts the others.\n";
+    }
+    text + "\n" + &table.render(format)
+}
+
+fn table(map: &Map, format: Format) -> Table {
+    let columns = [
+        Column::names("clock"),
+        Column::figures("ahead by", if format == Format::Csv { "ns" } else { "" }),
+        Column::figures("at least", if format == Format::Csv { "ns" } else { "" }),
+        Column::figures("at most", if format == Format::Csv { "ns" } else { "" }),
+        Column::figures("peers", ""),
+    ];
+    let mut table = Table::new("", columns);
+    let shown = if format == Format::Text { SHOWN } else { map.nodes.len() };
+    for node in map.nodes.iter().take(shown) {
+        let figure = |of: fn(Ahead) -> i64| match node.ahead {
+            Some(ahead) => Cell::figure_as(signed(of(ahead) as f64, time), of(ahead) as f64),
+            None => Cell::none(),
+        };
+        table.row([
+            Cell::from(shortened(&node.name)),
+            figure(|it| it.estimate_ns),
+            figure(|it| it.min_ns),
+            figure(|it| it.max_ns),
+            Cell::figure(node.peers.into(), 0),
+        ]);
+    }
+    if let Some(more) = map.nodes.len().checked_sub(shown).filter(|more| *more > 0) {
+        table.note(format!("And {more} more, nearer to the median; --format csv has all."));
+    }
+    table.note(format!(
+        "Against the median of {} clocks, by {} pairs; a clock's rate is off by {} ppm at most.",
+        map.nodes.iter().filter(|node| node.ahead.is_some()).count(),
+        map.links.len(),
+        map.drift_ppm,
+    ));
+    if let Some(utc) = map.median_ahead_of_utc {
+        table.note(format!(
+            "The median is ahead of UTC by {} to {}, as far as nodes state it.",
+            signed(utc.min_ns as f64, time),
+            signed(utc.max_ns as f64, time),
+        ));
+    }
+    let uneven = map.links.iter().filter(|link| link.asymmetry.is_some()).count();
+    if uneven > 0 {
+        table.note(format!(
+            "{uneven} links certainly take longer one way; --format json has their bounds."
+        ));
+    }
+    table
+}
+
+/// A row has room for its figures.
+fn shortened(name: &str) -> String {
+    let name = printable(name);
+    match name.char_indices().nth(31) {
+        Some((end, _)) if name.chars().count() > 32 => format!("{}…", &name[..end]),
+        _ => name,
+    }
+}
+
+/// A finding in a sentence.
+pub(super) fn sentence(finding: &Finding) -> String {
+    let said = match finding {
+        Finding::Off { node, ahead } => off(node, *ahead),
+        Finding::Contradiction { suspects, shown_by } => format!(
+            "{} contradicts the others: it answers by more than one clock, was set, or drifts \
+             faster than stated. {}",
+            who(suspects),
+            steps(shown_by)
+        ),
+        Finding::FalseClaim { suspects, shown_by } => {
+            format!("{} states UTC wrongly. {}", who(suspects), steps(shown_by))
+        }
+        Finding::Changed { node, peer } => {
+            format!("Between {node} and {peer} a clock was set, or drifts faster than stated.")
+        }
+        Finding::Apart { node } => {
+            format!("{node} cannot be compared: no pair connects it with most of the others.")
+        }
+        _ => String::new(),
+    };
+    printable(&said)
+}
+
+fn off(node: &str, ahead: Ahead) -> String {
+    let Ahead { estimate_ns, min_ns, max_ns } = ahead;
+    let (direction, least_ns, most_ns) =
+        if min_ns > 0 { ("ahead of", min_ns, max_ns) } else { ("behind", -max_ns, -min_ns) };
+    format!(
+        "{node} is {direction} the others by {}: {} to {}.",
+        time(estimate_ns.abs() as f64),
+        time(least_ns as f64),
+        time(most_ns as f64)
+    )
+}
+
+fn who(suspects: &[String]) -> String {
+    match suspects {
+        [one] => one.clone(),
+        several => {
+            let named =
+                several.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = several.len().saturating_sub(NAMED);
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("One of {named}{rest}")
+        }
+    }
+}
+
+/// `b is ahead of a by at most 1 ms, ...; together -3 ms.`
+fn steps(all: &[Step]) -> String {
+    let exact = |ns: i64| signed(ns as f64, exact_time);
+    let step = |step: &Step| {
+        format!("{} is ahead of {} by at most {}", step.to, step.from, exact(step.most_ns))
+    };
+    let said: Vec<String> = all.iter().take(NAMED).map(step).collect();
+    let sum = all.iter().map(|step| i128::from(step.most_ns)).sum::<i128>();
+    let more = if all.len() > NAMED { ", and so on" } else { "" };
+    format!(
+        "{}{more}: around that loop a clock is ahead of itself by {}.",
+        said.join(", "),
+        signed(sum as f64, exact_time)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use errormap::{Samples, Settings, solve};
+
+    use super::*;
+
+    fn map() -> Map {
+        let mut samples = Samples::default();
+        let pairs = r#"
+            {"from":"a","to":"b","t1_ns":1000,"t2_ns":201000,"t3_ns":201000,"t4_ns":401000}
+            {"from":"b","to":"c","t1_ns":1000,"t2_ns":5201000,"t3_ns":5201000,"t4_ns":401000}
+            {"from":"c","to":"a","t1_ns":5001000,"t2_ns":201000,"t3_ns":201000,"t4_ns":5401000}"#;
+        assert_eq!(pair::read(pairs.as_bytes(), &mut samples).unwrap().taken, 3);
+        solve(&samples, &Settings { drift_ppm: 0.0, ..Settings::default() })
+    }
+
+    #[test]
+    fn the_worst_is_first_and_lines_are_no_longer_than_80() {
+        let text = render(&map(), Format::Text);
+        assert!(text.starts_with("c is ahead of the others by 5.00 ms: 4.80 ms to 5.20 ms.\n"));
+        let first = text.lines().skip_while(|line| !line.starts_with('─')).nth(1).unwrap();
+        assert!(first.starts_with("c ") && first.contains("+5.00 ms"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let csv = render(&map(), Format::Csv);
+        assert!(csv.contains("c,5000000,4800000,5200000,2\r\n"), "{csv}");
+    }
+
+    #[test]
+    fn a_name_is_no_longer_than_its_column() {
+        assert_eq!(shortened(&"ü".repeat(32)), "ü".repeat(32));
+        assert_eq!(shortened(&"ü".repeat(33)), "ü".repeat(31) + "…");
+    }
+}

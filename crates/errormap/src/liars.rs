@@ -1,0 +1,126 @@
+//! Who is to be disbelieved, so that the rest is free of contradictions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::graph::{Graph, Vertex};
+
+/// Contradictions that are counted at a time, and more in a small fleet: by so many edges
+/// that are looked at.
+const AT_A_TIME: usize = 8;
+const WORK: usize = 200_000;
+/// On one loop so many are tried; on longer ones, those on most loops.
+const TRIED: usize = 16;
+/// So many are named by trying each; beyond, those on most loops are left out.
+const NAMED: usize = 32;
+
+/// Somebody is wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Culprits {
+    /// Without any one of these, all others named left out, nothing contradicts.
+    pub(crate) suspects: Vec<Vertex>,
+    /// The loop that shows it, by its edges.
+    pub(crate) shown_by: Vec<u32>,
+}
+
+/// Leaves out of the graph as few vertices as it can, and all among which it cannot
+/// tell, so that no contradiction is left.
+pub(crate) fn leave_out(graph: &mut Graph) -> Vec<Culprits> {
+    let mut all: Vec<Culprits> = Vec::new();
+    let most = AT_A_TIME + WORK / graph.edges.len().max(1);
+    // Each round leaves one out.
+    for round in 0..graph.vertices() {
+        let mut loops = graph.contradictions(most);
+        let Some(shortest) = (0..loops.len()).min_by_key(|index| loops[*index].len()) else {
+            break;
+        };
+        let shown_by = loops[shortest].clone();
+        loops.swap(0, shortest);
+        let counts = on_loops(graph, &loops);
+        let on_it = ranked(graph, &shown_by, &counts);
+        let suspects = if round < NAMED {
+            best(graph, &on_it, most)
+        } else {
+            on_it.first().copied().into_iter().collect()
+        };
+        // One of several at a time: the next round sees what is left.
+        let Some(&first) = suspects.first() else { break };
+        graph.heard[first as usize] = false;
+        all.push(Culprits { suspects: vec![first], shown_by });
+    }
+    for index in 0..all.len().min(NAMED) {
+        others(graph, &mut all[index]);
+    }
+    // Cleared by what was left out later.
+    all.retain(|it| !it.suspects.is_empty());
+    for vertex in all.iter().flat_map(|it| &it.suspects) {
+        graph.heard[*vertex as usize] = false;
+    }
+    all
+}
+
+/// On how many of the loops each vertex is.
+fn on_loops(graph: &Graph, loops: &[Vec<u32>]) -> BTreeMap<Vertex, usize> {
+    let mut counts = BTreeMap::new();
+    for vertex in loops.iter().flat_map(|edges| on(graph, edges)) {
+        *counts.entry(vertex).or_default() += 1;
+    }
+    counts
+}
+
+/// The vertices of a loop that can be wrong: not UTC.
+fn on(graph: &Graph, edges: &[u32]) -> BTreeSet<Vertex> {
+    let to = edges.iter().map(|edge| graph.edges[*edge as usize].to);
+    to.filter(|vertex| *vertex != graph.utc()).collect()
+}
+
+/// Those of a loop, the likeliest first: a claim is disbelieved before a clock, then who is
+/// on most loops.
+fn ranked(graph: &Graph, edges: &[u32], counts: &BTreeMap<Vertex, usize>) -> Vec<Vertex> {
+    let mut on_it: Vec<Vertex> = on(graph, edges).into_iter().collect();
+    let count = |vertex: &Vertex| counts.get(vertex).copied().unwrap_or_default();
+    on_it.sort_by_key(|vertex| (*vertex < graph.utc(), std::cmp::Reverse(count(vertex)), *vertex));
+    on_it.truncate(TRIED);
+    on_it
+}
+
+/// Those without one of which the fewest contradictions are left, the likeliest first.
+fn best(graph: &mut Graph, on_it: &[Vertex], most: usize) -> Vec<Vertex> {
+    let mut left = Vec::new();
+    for &vertex in on_it {
+        graph.heard[vertex as usize] = false;
+        left.push((graph.contradictions(most).len(), vertex));
+        graph.heard[vertex as usize] = true;
+    }
+    let least = left.iter().map(|it| it.0).min();
+    left.into_iter().filter(|it| Some(it.0) == least).map(|it| it.1).collect()
+}
+
+/// Who else of its kind it may be, all others left out as they are: each in whose place
+/// the one named could be believed. Nobody at all, if even so there is no contradiction.
+fn others(graph: &mut Graph, it: &mut Culprits) {
+    let Some(&named) = it.suspects.first() else { return };
+    graph.heard[named as usize] = true;
+    let Err(loops) = graph.feasible() else {
+        it.suspects.clear();
+        return;
+    };
+    let Some(shown_by) = loops.into_iter().min_by_key(Vec::len) else { return };
+    for vertex in on(graph, &shown_by) {
+        if vertex == named || (vertex < graph.utc()) != (named < graph.utc()) {
+            continue;
+        }
+        graph.heard[vertex as usize] = false;
+        if graph.feasible().is_ok() {
+            it.suspects.push(vertex);
+        }
+        graph.heard[vertex as usize] = true;
+    }
+    it.shown_by = shown_by;
+    graph.heard[named as usize] = false;
+}
+
+/// Whose claim a vertex is.
+pub(crate) fn claimant(graph: &Graph, vertex: Vertex) -> Option<u32> {
+    let index = (vertex as usize).checked_sub(graph.nodes + 1)?;
+    graph.claims.get(index).copied()
+}

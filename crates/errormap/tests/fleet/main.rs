@@ -1,0 +1,5 @@
+//! Modelled fleets, whose truth is known.
+
+mod model;
+mod naming;
+mod truth;
