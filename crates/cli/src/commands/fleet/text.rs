@@ -3,7 +3,7 @@
 use errormap::{Ahead, Finding, Map, Step};
 use instruments::figures::{exact_time, signed, time};
 
-use crate::output::table::{Cell, Column, Table, WIDTH, wrap};
+use crate::output::table::{Cell, Column, Table, width, wrap};
 use crate::output::{Format, printable};
 
 /// Rows for people; the other forms have all.
@@ -22,7 +22,7 @@ pub(super) fn render(map: &Map, format: Format) -> String {
         let said = sentence(finding);
         text += &match format {
             Format::Markdown => format!("- {said}\n"),
-            _ => wrap(&said, usize::from(WIDTH)) + "\n",
+            _ => wrap(&said, width()) + "\n",
         };
     }
     if map.findings.is_empty() {
