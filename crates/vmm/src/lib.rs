@@ -7,6 +7,7 @@ mod error;
 pub mod guest_fault;
 pub mod image;
 pub mod kvm;
+mod linux_boot;
 mod machine;
 mod memory;
 pub mod reply;
@@ -17,6 +18,7 @@ mod vcpu;
 
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
+pub use linux_boot::LinuxImage;
 pub use machine::{Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};

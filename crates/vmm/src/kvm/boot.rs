@@ -31,8 +31,16 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
     ram.write(third, &pages)
 }
 
+/// Where a vCPU starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) rip: u64,
+    /// What the guest finds in RSI: the lab's its magic number, Linux its zero page.
+    pub(crate) rsi: u64,
+}
+
 /// At the guest's entry.
-pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), MachineError> {
+pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: Entry) -> Result<(), MachineError> {
     let mut special = fd.get_sregs().map_err(MachineError::kvm("KVM_GET_SREGS"))?;
     special.cr0 = CR0;
     special.cr3 = layout::START_TABLES;
@@ -54,9 +62,9 @@ pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), Mac
     (special.ds, special.es, special.ss) = (data, data, data);
     fd.set_sregs(&special).map_err(MachineError::kvm("KVM_SET_SREGS"))?;
     let registers = kvm_regs {
-        rip: entry,
+        rip: entry.rip,
         rdi: vcpu.0.into(),
-        rsi: layout::MAGIC,
+        rsi: entry.rsi,
         // Bit 1 is always set.
         rflags: 2,
         ..Default::default()
