@@ -66,6 +66,7 @@ impl Experiment {
             Self::Updates => seconds(6),
             Self::Ticks => seconds(3),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
+            Self::Linux => seconds(15) * (settings.providers.len() as u32 + 1),
         }
     }
 

@@ -6,6 +6,8 @@ use host::Kind;
 use pvclock::Hertz;
 use vmm::MachineError;
 
+use crate::stock::StockSettings;
+
 /// One of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -28,6 +30,9 @@ pub enum Experiment {
     Agreement,
     /// What KVM's own tests check of a clock.
     Conformance,
+    /// What a stock Linux kernel makes of a provider. It needs a kernel, and so is
+    /// not among [`ALL`](Self::ALL).
+    Linux,
 }
 
 impl Experiment {
@@ -56,6 +61,7 @@ impl Experiment {
             Self::Ticks => "ticks",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
+            Self::Linux => "linux",
         }
     }
 }
@@ -83,6 +89,8 @@ pub struct Settings {
     pub monotonic_time: Option<Duration>,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
+    /// The stock kernel, for the experiment that boots one.
+    pub stock: Option<StockSettings>,
 }
 
 impl Default for Settings {
@@ -97,6 +105,7 @@ impl Default for Settings {
             monotonic_reads: 10_000_000,
             monotonic_time: Some(Duration::from_secs(1)),
             timeout: Duration::from_secs(10),
+            stock: None,
         }
     }
 }
@@ -142,6 +151,9 @@ pub enum LabError {
     /// It tests what a virtual machine does.
     #[error("needs a virtual machine on /dev/kvm")]
     NeedsKvm,
+    /// The experiment boots a kernel.
+    #[error("needs a Linux kernel")]
+    NoKernel,
     /// Our provider refused an MSR write of its own.
     #[error("our provider refuses its own page: {0}")]
     Refused(host::MsrError),

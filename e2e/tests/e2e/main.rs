@@ -19,6 +19,8 @@ mod lab_command;
 #[cfg(target_arch = "x86_64")]
 mod lab_hostile;
 #[cfg(target_arch = "x86_64")]
+mod lab_linux;
+#[cfg(target_arch = "x86_64")]
 mod lab_order;
 #[cfg(target_arch = "x86_64")]
 mod lab_time;
@@ -49,6 +51,8 @@ fn main() {
         keep::service::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_hostile::CASES,
+        #[cfg(target_arch = "x86_64")]
+        lab_linux::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_order::CASES,
         #[cfg(target_arch = "x86_64")]

@@ -3,7 +3,7 @@
 use instruments::measurements::Spread;
 
 use super::report::{Findings, Outcome};
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,7 @@ impl Outcome {
             Findings::Restore(rows) => rows.iter().for_each(|row| all.restore(row)),
             Findings::Ticks(rows) => rows.iter().for_each(|row| all.ticks(row)),
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
+            Findings::Linux(rows) => rows.iter().for_each(|row| all.stock(row)),
             Findings::Conformance => {}
         }
         all.figures
@@ -131,6 +132,17 @@ impl Figures {
         self.add("given", "1", row.given as f64);
         self.add("longest without", "s", row.longest_s);
         self.add("behind", "s", row.behind_s);
+    }
+
+    fn stock(&mut self, row: &Stock) {
+        let subject = format!("{}, {} vCPUs", row.kernel, row.vcpus);
+        self.begin(row.backend.label(&row.provider), subject);
+        self.add("boot", "s", row.took_s);
+        if let (Some(offset), Some(rate)) = (row.offset_ns, row.rate_ppm) {
+            self.add("offset", "ns", offset);
+            self.add("bound", "ns", row.bound_ns);
+            self.add("rate", "ppm", rate);
+        }
     }
 
     fn agreement(&mut self, row: &Agreement) {

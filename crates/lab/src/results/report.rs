@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::check::Check;
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +71,8 @@ pub enum Findings {
     Ticks(Vec<Ticks>),
     /// The kernel's page against ours.
     Agreement(Vec<Agreement>),
+    /// What a stock Linux kernel makes of a provider.
+    Linux(Vec<Stock>),
     /// What KVM's own tests check of a clock: it has checks only.
     Conformance,
 }
@@ -87,6 +89,7 @@ impl Outcome {
             Findings::Restore(_) => "restore",
             Findings::Ticks(_) => "ticks",
             Findings::Agreement(_) => "agreement",
+            Findings::Linux(_) => "linux",
             Findings::Conformance => "conformance",
         }
     }

@@ -41,6 +41,7 @@ fn panel(findings: &Findings) -> Option<Box<dyn Panel + '_>> {
         | Findings::Offset(_)
         | Findings::Agreement(_)
         | Findings::Ticks(_)
+        | Findings::Linux(_)
         | Findings::Conformance => None,
     }
 }
