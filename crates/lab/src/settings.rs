@@ -6,7 +6,7 @@ use host::Kind;
 use pvclock::Hertz;
 use vmm::MachineError;
 
-use crate::stock::StockSettings;
+use crate::stock_settings::StockSettings;
 
 /// One of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -23,7 +23,7 @@ use crate::error::MachineError;
 use crate::memory::GuestRam;
 use crate::settings::Settings;
 
-pub(crate) use boot::{Entry, set_entry, write_tables};
+pub(crate) use boot::{set_entry, write_tables};
 pub use calls::interrupt;
 pub(crate) use cpuid::leaves;
 pub(crate) use vcpu_state::VcpuState;

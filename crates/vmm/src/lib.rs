@@ -3,6 +3,7 @@
 mod alarm;
 mod barrier;
 pub mod devices;
+mod entry;
 mod error;
 pub mod guest_fault;
 pub mod image;

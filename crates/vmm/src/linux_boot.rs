@@ -18,8 +18,8 @@ use linux_loader::loader::bzimage::BzImage;
 use linux_loader::loader::{Elf, KernelLoader as _};
 use vm_memory::{ByteValued as _, GuestAddress};
 
+use crate::entry::Entry;
 use crate::error::MachineError;
-use crate::kvm::Entry;
 use crate::memory::GuestRam;
 
 pub(crate) use hypercalls::HypercallPage;

@@ -12,7 +12,7 @@ const DEVICE: u32 = 0o020_600;
 
 /// Whether an ELF asks for an interpreter, which the initramfs does not have: a
 /// program header of type PT_INTERP (elf(5)).
-pub(super) fn is_dynamic(program: &[u8]) -> bool {
+pub(crate) fn is_dynamic(program: &[u8]) -> bool {
     const PT_INTERP: usize = 3;
     let number = |at: usize, bytes: usize| {
         let bytes = program.get(at..at.checked_add(bytes)?)?;
@@ -25,7 +25,7 @@ pub(super) fn is_dynamic(program: &[u8]) -> bool {
 }
 
 /// The archive whose `/init` is `program`.
-pub(super) fn archive(program: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn archive(program: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (inode, folder) in (1..).zip(["dev", "proc", "sys", "tmp"]) {
         Builder::new(folder).ino(inode).mode(FOLDER).write(&mut bytes, 0).finish()?;
