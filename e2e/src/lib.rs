@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
-pub use need::Need;
+pub use need::{Need, kernel};
 pub use program::{Program, ProgramOutput, project};
 
 /// One end-to-end test.

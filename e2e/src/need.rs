@@ -1,7 +1,7 @@
 //! What a case cannot do without, and how this machine falls short of it.
 
 use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Something that not every machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,11 @@ pub enum Need {
     Clocksource(&'static str),
     /// `/dev/kvm`, to be opened for reading and writing.
     Kvm,
+    /// A KVM on the CPU's own virtualization: one that is software runs a kernel
+    /// instruction by instruction, for half an hour.
+    HardwareKvm,
+    /// A Linux kernel of [`kernel`].
+    Kernel,
     /// A program that can be found.
     Tool(&'static str),
     /// The published clients of ClockBound, which cargo fetches and builds.
@@ -42,11 +47,36 @@ impl Need {
                 let opened = OpenOptions::new().read(true).write(true).open("/dev/kvm");
                 opened.err().map(|error| format!("no /dev/kvm ({error})"))
             }
+            Self::HardwareKvm => {
+                let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+                let has = |flag| flags.split_whitespace().any(|word| word == flag);
+                let missing = !has("svm") && !has("vmx");
+                missing.then(|| "no svm nor vmx, KVM here is software".to_owned())
+            }
+            Self::Kernel => {
+                kernel().is_none().then(|| format!("no kernel in /boot, nor by {KERNEL}"))
+            }
             Self::Tool(name) => (!is_in_path(name)).then(|| format!("no {name}")),
             Self::ClockBoundClients => crate::clockbound_clients::built().err(),
             Self::Path(path) => (!Path::new(path).exists()).then(|| format!("no {path}")),
         }
     }
+}
+
+/// Names the kernel to boot.
+const KERNEL: &str = "PARACHRON_LINUX_KERNEL";
+
+/// The kernel to boot: that of `PARACHRON_LINUX_KERNEL`, or the first of /boot.
+pub fn kernel() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(KERNEL) {
+        return Some(named.into()).filter(|path: &PathBuf| path.is_file());
+    }
+    let entries = fs::read_dir("/boot").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_kernel = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+            && fs::File::open(path).is_ok()
+    };
+    entries.filter(is_kernel).min()
 }
 
 fn clocksources() -> Vec<String> {

@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// docs/validation/timekeeper.md; run no machine
     #[arg(long, value_name = "FOLDER")]
     pub(crate) timekeeper: Option<PathBuf>,
+    /// Write docs/validation/linux-on-provider.md of the reports in this folder; run
+    /// no machine
+    #[arg(long, value_name = "FOLDER", conflicts_with = "timekeeper")]
+    pub(crate) linux_on_provider: Option<PathBuf>,
     /// Where packages are kept [default: $XDG_CACHE_HOME/parachron/machines]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) cache: Option<PathBuf>,

@@ -14,6 +14,7 @@ mod migration;
 pub(crate) mod order;
 mod packages;
 mod pauses;
+mod provider;
 mod scale;
 mod server;
 mod service;
@@ -32,6 +33,7 @@ use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::table::{Deed, Row};
 
+pub(crate) use provider::write_page as write_provider_page;
 pub(crate) use timex::write_page as write_timekeeper_page;
 
 /// What a deed is done with.
@@ -58,6 +60,7 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
         match deed {
             Deed::Disruptions => disruptions::run(place, done)?,
             Deed::Image => image::run(place, done)?,
+            Deed::LinuxOnProvider => provider::run(place, done)?,
             other => {
                 let name = &place.row.name;
                 return Err(
@@ -104,7 +107,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Changes => changes::run(machine, checks)?,
             Deed::Chrony => chrony::run(place, machine, checks)?,
             Deed::Calm => watching::calm(place.row.truth()?, machine, checks)?,
-            Deed::Disruptions | Deed::Image => {
+            Deed::Disruptions | Deed::Image | Deed::LinuxOnProvider => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,

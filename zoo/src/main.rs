@@ -66,6 +66,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(folder) = &args.timekeeper {
         return deeds::write_timekeeper_page(folder).map(|()| ExitCode::SUCCESS);
     }
+    if let Some(folder) = &args.linux_on_provider {
+        return deeds::write_provider_page(folder).map(|()| ExitCode::SUCCESS);
+    }
     let table = Table::read()?;
     if let Some(unknown) =
         args.only.iter().find(|name| table.rows.iter().all(|row| row.name != **name))

@@ -127,6 +127,9 @@ pub(crate) struct Row {
     /// It has a network on which this machine is 10.0.2.2.
     #[serde(default)]
     pub(crate) network: bool,
+    /// Kernels of the table that it takes along as files, /kernels/NAME.
+    #[serde(default)]
+    pub(crate) kernels: Vec<String>,
     /// What is done to it beyond the commands that every machine runs.
     #[serde(default)]
     pub(crate) does: Vec<Deed>,
@@ -238,6 +241,8 @@ pub(crate) enum Deed {
     Keep,
     /// `keep` with a wrong RTC and a server that is silent.
     KeepRtcAlone,
+    /// The row's kernels as guests of the lab's own machine.
+    LinuxOnProvider,
     /// The kernel inserts a leap second.
     LeapSecond,
     /// The host's CPU changes its frequency.

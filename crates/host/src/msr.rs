@@ -14,8 +14,8 @@ pub const KVM_SYSTEM_TIME: u32 = 0x4b56_4d01;
 pub const KVM_SYSTEM_TIME_OLD: u32 = 0x12;
 /// Steal time page of a vCPU.
 pub const KVM_STEAL_TIME: u32 = 0x4b56_4d03;
-/// Hyper-V: the guest's OS id. It must be nonzero before the other registers are
-/// used.
+/// Hyper-V: the guest's OS id. It must be nonzero before those of
+/// re-enlightenment are used; Linux enables the page before.
 pub const HV_GUEST_OS_ID: u32 = 0x4000_0000;
 /// Hyper-V: the index of this virtual processor.
 pub const HV_VP_INDEX: u32 = 0x4000_0002;

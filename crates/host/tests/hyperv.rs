@@ -79,12 +79,23 @@ fn a_page_that_was_switched_off_is_not_written_again() {
     assert_eq!(rig.read(0, HV_REFERENCE_TSC, at(2 * SECOND)), Ok(0), "no guest, no page");
 }
 
+/// As Linux 6.1 does (arch/x86/kernel/cpu/mshyperv.c, ms_hyperv_init_platform).
+#[test]
+fn a_guest_may_enable_its_page_before_it_writes_its_id() {
+    let mut rig = Rig::new(HYPERV, 1, at(SECOND));
+    let page = PlainMemory::reference(0).0 | 1;
+    rig.write(0, HV_REFERENCE_TSC, page, at(SECOND)).unwrap();
+    let before = info(&rig).unwrap();
+    rig.write(0, HV_GUEST_OS_ID, 7, at(SECOND)).unwrap();
+    assert_eq!(info(&rig), Ok(before));
+}
+
 #[test]
 fn wild_values_are_refused() {
     let mut rig = Rig::new(HYPERV, 1, at(SECOND));
-    let page = PlainMemory::reference(0).0 | 1;
-    let before_os = MsrError::NoGuestOs { msr: HV_REFERENCE_TSC, value: page };
-    assert_eq!(rig.write(0, HV_REFERENCE_TSC, page, at(SECOND)), Err(before_os));
+    let interrupt = 1 << 16 | 0xee;
+    let before_os = MsrError::NoGuestOs { msr: HV_REENLIGHTENMENT_CONTROL, value: interrupt };
+    assert_eq!(rig.write(0, HV_REENLIGHTENMENT_CONTROL, interrupt, at(SECOND)), Err(before_os));
     rig.write(0, HV_GUEST_OS_ID, 7, at(SECOND)).unwrap();
     let reserved = |msr, value, reserved| MsrError::Reserved { msr, value, reserved };
     let outside = MsrError::Misplaced {

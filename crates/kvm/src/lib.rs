@@ -1,5 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+/// The guide's example is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/for-vmm-builders.md")]
+struct ForVmmBuilders;
+
 mod calls;
 mod clock;
 mod error;

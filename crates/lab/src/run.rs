@@ -30,6 +30,7 @@ pub fn run(
         Experiment::Restore => crate::restore::run(&bench, progress),
         Experiment::Agreement => crate::agreement::run(&bench, progress),
         Experiment::Conformance => crate::conformance::run(&bench, progress),
+        Experiment::Linux => crate::stock::run(&bench, progress),
     })
 }
 

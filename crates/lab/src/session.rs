@@ -67,6 +67,7 @@ impl Experiment {
             Self::Ticks => seconds(3),
             Self::Locks => crate::locks::length(settings.lock_rounds),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
+            Self::Linux => seconds(15) * (settings.providers.len() as u32 + 1),
         }
     }
 

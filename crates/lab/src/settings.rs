@@ -6,6 +6,8 @@ use host::Kind;
 use pvclock::Hertz;
 use vmm::MachineError;
 
+use crate::stock_settings::StockSettings;
+
 /// One of the experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -30,6 +32,9 @@ pub enum Experiment {
     Agreement,
     /// What KVM's own tests check of a clock.
     Conformance,
+    /// What a stock Linux kernel makes of a provider. It needs a kernel, and so is
+    /// not among [`ALL`](Self::ALL).
+    Linux,
 }
 
 impl Experiment {
@@ -60,6 +65,7 @@ impl Experiment {
             Self::Locks => "locks",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
+            Self::Linux => "linux",
         }
     }
 }
@@ -89,6 +95,8 @@ pub struct Settings {
     pub lock_rounds: u64,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
+    /// The stock kernel, for the experiment that boots one.
+    pub stock: Option<StockSettings>,
 }
 
 impl Default for Settings {
@@ -104,6 +112,7 @@ impl Default for Settings {
             monotonic_time: Some(Duration::from_secs(1)),
             lock_rounds: 5,
             timeout: Duration::from_secs(10),
+            stock: None,
         }
     }
 }
@@ -149,6 +158,9 @@ pub enum LabError {
     /// It tests what a virtual machine does.
     #[error("needs a virtual machine on /dev/kvm")]
     NeedsKvm,
+    /// The experiment boots a kernel.
+    #[error("needs a Linux kernel")]
+    NoKernel,
     /// Our provider refused an MSR write of its own.
     #[error("our provider refuses its own page: {0}")]
     Refused(host::MsrError),

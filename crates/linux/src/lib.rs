@@ -10,6 +10,7 @@ pub mod cpuid;
 pub mod cpus;
 pub mod file_lock;
 pub mod generations;
+pub mod init;
 pub mod journal;
 mod mapping;
 pub mod membarrier;

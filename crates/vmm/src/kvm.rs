@@ -12,15 +12,16 @@ use ::kvm::{HostTsc, Vcpu as _};
 use host::VcpuId;
 use kvm_bindings::{
     KVM_CAP_VCPU_ATTRIBUTES, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER,
-    KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap,
-    kvm_userspace_memory_region,
+    KVM_MSR_EXIT_REASON_INVAL, KVM_MSR_EXIT_REASON_UNKNOWN, KVM_PIT_SPEAKER_DUMMY, kvm_enable_cap,
+    kvm_pit_config, kvm_userspace_memory_region,
 };
 use kvm_ioctls::{Cap, Kvm, VcpuFd, VmFd};
 use pvclock::Hertz;
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::error::MachineError;
 use crate::memory::GuestRam;
-use crate::settings::Backend;
+use crate::settings::Settings;
 
 pub(crate) use boot::{set_entry, write_tables};
 pub use calls::interrupt;
@@ -51,11 +52,11 @@ pub fn open() -> Result<Kvm, MachineError> {
     Ok(kvm)
 }
 
-/// A VM over `ram`, with the exits on MSRs that `backend` needs.
+/// A VM over `ram`, with the exits on MSRs that the clock needs.
 pub(crate) fn create_vm(
     kvm: &Kvm,
     ram: &GuestRam,
-    backend: &Backend,
+    settings: &Settings,
 ) -> Result<VmFd, MachineError> {
     let vm = kvm.create_vm().map_err(MachineError::kvm("KVM_CREATE_VM"))?;
     let region = kvm_userspace_memory_region {
@@ -71,8 +72,29 @@ pub(crate) fn create_vm(
         KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER,
     );
     vm.enable_cap(&capability).map_err(MachineError::kvm("KVM_ENABLE_CAP"))?;
-    msr_filter::set(&vm, backend)?;
+    msr_filter::set(&vm, settings)?;
+    if settings.linux.is_some() {
+        add_interrupt_controllers(&vm)?;
+    }
     Ok(vm)
+}
+
+/// KVM's own interrupt controllers and PIT, which Linux boots with. Intel's KVM
+/// wants three pages of addresses for itself (Linux: Documentation/virt/kvm/api.rst,
+/// KVM_SET_TSS_ADDR).
+fn add_interrupt_controllers(vm: &VmFd) -> Result<(), MachineError> {
+    vm.set_tss_address(0xfffb_d000).map_err(MachineError::kvm("KVM_SET_TSS_ADDR"))?;
+    vm.create_irq_chip().map_err(MachineError::kvm("KVM_CREATE_IRQCHIP"))?;
+    let pit = kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() };
+    vm.create_pit2(pit).map_err(MachineError::kvm("KVM_CREATE_PIT2"))
+}
+
+/// An interrupt line of the guest: a write to the returned event raises it.
+pub(crate) fn interrupt_line(vm: &VmFd, line: u32) -> Result<EventFd, MachineError> {
+    let event = EventFd::new(EFD_NONBLOCK)
+        .map_err(|error| MachineError::Kvm { call: "eventfd", error: error.into() })?;
+    vm.register_irqfd(&event, line).map_err(MachineError::kvm("KVM_IRQFD"))?;
+    Ok(event)
 }
 
 /// A vCPU as after a reset, with its CPUID.
@@ -109,6 +131,20 @@ pub fn set_tsc_offset(vcpu: &VcpuFd, offset: u64) -> Result<u64, MachineError> {
 /// [`open`]'s, or KVM's own.
 pub fn host_tsc() -> Result<Hertz, MachineError> {
     Ok(query_host(&open()?)?.frequency)
+}
+
+/// Whether guests are told that the TSC is invariant: CPUID 0x8000_0007 EDX bit 8,
+/// which KVM passes on.
+pub fn tsc_is_invariant() -> bool {
+    // An open /dev/kvm is no machine yet.
+    let leaves = open().and_then(|kvm| cpuid::supported(&kvm)).unwrap_or_default();
+    leaves.iter().any(|leaf| leaf.function == 0x8000_0007 && leaf.edx & 1 << 8 != 0)
+}
+
+/// Whether guests are told that Intel made the CPU.
+pub fn is_intel() -> bool {
+    let leaves = open().and_then(|kvm| cpuid::supported(&kvm)).unwrap_or_default();
+    leaves.iter().any(|leaf| leaf.function == 0 && leaf.ebx == u32::from_le_bytes(*b"Genu"))
 }
 
 /// This host's TSC. KVM is queried once: it takes milliseconds, and a machine

@@ -3,11 +3,13 @@
 mod alarm;
 mod barrier;
 pub mod devices;
+mod entry;
 mod error;
 pub mod guest_fault;
 pub mod image;
 mod kicks;
 pub mod kvm;
+mod linux_boot;
 mod machine;
 mod memory;
 pub mod reply;
@@ -18,6 +20,7 @@ mod vcpu;
 
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
+pub use linux_boot::LinuxImage;
 pub use machine::{Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
-use guest::layout::VCPUS_MAX;
+use guest::layout::{self, VCPUS_MAX};
 use host::{Event, GuestClock, HostClocks, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
 use pvclock::Hertz;
@@ -18,9 +18,11 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::alarm::Alarm;
 use crate::barrier::kick_signal;
-use crate::devices::{Devices, LocalTimer};
+use crate::devices::{Devices, LocalTimer, SerialPort};
+use crate::entry::Entry;
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
+use crate::linux_boot::{self, HypercallPage};
 use crate::memory::GuestRam;
 use crate::run_delay::StealMeter;
 use crate::settings::{Backend, Settings};
@@ -83,21 +85,32 @@ impl Machine {
         settings.backend.check()?;
         let kvm = kvm::open()?;
         let ram = GuestRam::new(settings.memory)?;
-        let entry = ram.load(image::GUEST)?;
+        let entry = match &settings.linux {
+            None => Entry { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
+            Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
+        };
         kvm::write_tables(&ram)?;
-        let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
+        let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let now = host_clock::read();
         let host = match &settings.backend {
             Backend::Kernel | Backend::KernelHyperV => None,
             Backend::Own(settings) => Some(GuestClock::new(*settings, now)?),
         };
-        let leaves = kvm::leaves(&kvm, &settings.backend, host.as_ref())?;
-        let inner = Inner::new(host, Devices::new(&settings.devices), OwnTime::starting(now));
+        let leaves = kvm::leaves(&kvm, settings, host.as_ref())?;
+        let mut devices = Devices::new(&settings.devices);
+        if settings.linux.is_some() {
+            devices.connect_serial(kvm::interrupt_line(&vm, SerialPort::INTERRUPT)?);
+        }
+        let mut inner = Inner::new(host, devices, OwnTime::starting(now));
+        inner.hypercalls = settings.has_hypercall_page().then(HypercallPage::default);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
         for index in 0..settings.vcpus {
             let id = VcpuId(index as u32);
             let fd = kvm::create_vcpu(&kvm, &machine.vm, id, leaves.as_deref())?;
-            kvm::set_entry(&fd, id, entry)?;
+            // Linux starts its other vCPUs itself.
+            if settings.linux.is_none() || index == 0 {
+                kvm::set_entry(&fd, id, entry)?;
+            }
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
             let timer = LocalTimer::new(id.0, tsc).with_ticks(settings.ticks);
@@ -205,6 +218,11 @@ impl Machine {
     /// The output of the serial port since the last call.
     pub fn serial(&self) -> Vec<u8> {
         self.shared.lock().devices.take_serial_output()
+    }
+
+    /// How a vCPU failed, if it did: a Linux that reboots ends by a triple fault.
+    pub fn guest_fault(&self) -> Option<GuestFault> {
+        self.vcpus.iter().find_map(|vcpu| vcpu.status.guest_fault())
     }
 
     /// Runs `action` with our provider, if the clock is ours, and the host's

@@ -55,6 +55,11 @@ impl GuestRam {
         Ok(loaded.kernel_load.0)
     }
 
+    /// For loaders of kernels.
+    pub(crate) fn map(&self) -> &GuestMemoryMmap {
+        &self.map
+    }
+
     /// Writes bytes, before the vCPUs start.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::devices::Present;
+use crate::devices::{Present, RtcSettings};
 use crate::error::MachineError;
+use crate::linux_boot::LinuxImage;
 use guest::layout;
-use host::TscMode;
 use host::ticks::TickPolicy;
+use host::{Kind, TscMode};
 
 /// Which side implements the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Settings {
     pub affinity: Vec<u32>,
     /// The timeout of a request.
     pub timeout: Duration,
+    /// A Linux kernel in place of the lab's own guest.
+    pub linux: Option<LinuxImage>,
 }
 
 impl Settings {
@@ -65,13 +68,32 @@ impl Settings {
             ticks: TickPolicy::Merge,
             affinity: Vec::new(),
             timeout: Duration::from_secs(10),
+            linux: None,
         }
+    }
+
+    /// One vCPU with a Linux kernel and 256 MiB: KVM's interrupt controllers and
+    /// PIT, a real-time clock in UTC, a serial port.
+    pub fn linux(backend: Backend, image: LinuxImage) -> Self {
+        Self {
+            memory: 256 << 20,
+            devices: Present { rtc: Some(RtcSettings::UTC), ..Present::NONE },
+            linux: Some(image),
+            ..Self::new(backend)
+        }
+    }
+}
+
+impl Settings {
+    /// Whether this machine, and not KVM, has Hyper-V's hypercall page.
+    pub(crate) fn has_hypercall_page(&self) -> bool {
+        let is_hyperv = |settings: &host::Settings| settings.kind == Kind::HyperV;
+        self.linux.is_some() && matches!(&self.backend, Backend::Own(own) if is_hyperv(own))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use host::Kind;
     use pvclock::Hertz;
 
     use super::*;

@@ -5,13 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use guest::protocol::SharedArea;
-use host::{Event, GuestClock, HostClocks, MsrError, VcpuId};
+use host::{Event, GuestClock, HostClocks, VcpuId};
 use pvclock::{Nanos, Ticks};
 
 use crate::barrier::VcpuBarrier;
 use crate::devices::{Devices, DevicesState, Moment};
 use crate::host_clock;
 use crate::kicks::Kicks;
+use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
 
 /// The machine's own time: the host's, less the time that it was stopped.
@@ -44,13 +45,15 @@ pub(crate) struct Inner {
     pub(crate) host: Option<GuestClock>,
     pub(crate) devices: Devices,
     pub(crate) own_time: OwnTime,
+    /// Where this machine has Hyper-V's hypercall page.
+    pub(crate) hypercalls: Option<HypercallPage>,
     /// Nobody waits for the provider's deadlines any more.
     deadlines_ended: bool,
 }
 
 impl Inner {
     pub(crate) fn new(host: Option<GuestClock>, devices: Devices, own_time: OwnTime) -> Self {
-        Self { host, devices, own_time, deadlines_ended: false }
+        Self { host, devices, own_time, hypercalls: None, deadlines_ended: false }
     }
 
     fn deadline(&self) -> Option<Nanos> {
@@ -178,19 +181,28 @@ impl Shared {
         };
     }
 
-    pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<Result<u64, MsrError>> {
-        self.with_clock(|host, now, ram| host.read_msr(vcpu, msr, now, ram))
+    /// `None`: #GP for the guest.
+    pub(crate) fn read_msr(&self, vcpu: VcpuId, msr: u32) -> Option<u64> {
+        if let Some(page) = &self.lock().hypercalls
+            && let Some(value) = page.read(msr)
+        {
+            return Some(value);
+        }
+        self.with_clock(|host, now, ram| host.read_msr(vcpu, msr, now, ram).ok()).flatten()
     }
 
     /// The old kvm-clock MSR ends the master clock and the new one starts it; a
     /// guest writes these seldom, so all vCPUs leave the guest for each write.
-    pub(crate) fn write_msr(
-        &self,
-        vcpu: VcpuId,
-        msr: u32,
-        value: u64,
-    ) -> Option<Result<(), MsrError>> {
+    ///
+    /// `false`: #GP for the guest.
+    pub(crate) fn write_msr(&self, vcpu: VcpuId, msr: u32, value: u64) -> bool {
+        if let Some(page) = &mut self.lock().hypercalls
+            && let Some(written) = page.write(msr, value, &self.ram)
+        {
+            return written;
+        }
         self.with_clock_exclusive(|host, now, ram| host.write_msr(vcpu, msr, value, now, ram))
+            .is_some_and(|written| written.is_ok())
     }
 
     /// Runs `action` with the devices, at this moment.

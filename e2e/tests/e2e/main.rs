@@ -20,6 +20,8 @@ mod lab_command;
 #[cfg(target_arch = "x86_64")]
 mod lab_hostile;
 #[cfg(target_arch = "x86_64")]
+mod lab_linux;
+#[cfg(target_arch = "x86_64")]
 mod lab_locks;
 #[cfg(target_arch = "x86_64")]
 mod lab_order;
@@ -53,6 +55,8 @@ fn main() {
         keep::service::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_hostile::CASES,
+        #[cfg(target_arch = "x86_64")]
+        lab_linux::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_locks::CASES,
         #[cfg(target_arch = "x86_64")]

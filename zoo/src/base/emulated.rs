@@ -171,7 +171,12 @@ pub(super) fn initrd(
         Ok(bytes) => Ok((to, bytes)),
         Err(error) => Err(cannot(&from, error)),
     };
-    let files = files.into_iter().map(contents).collect::<Result<Vec<_>, _>>()?;
+    let mut files = files.into_iter().map(contents).collect::<Result<Vec<_>, _>>()?;
+    for name in &row.kernels {
+        let path = workshop.kernel(name)?.image;
+        let bytes = fs::read(&path).map_err(|error| cannot(&path, error))?;
+        files.push((Path::new("kernels").join(name), bytes));
+    }
     let archive = initramfs::build(&programs, &files, &modules);
     archive.and_then(|bytes| fs::write(&file, bytes)).map_err(|error| cannot(&file, error))?;
     Ok(file)

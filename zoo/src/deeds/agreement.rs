@@ -61,7 +61,7 @@ fn of_experiment(machine: &mut Machine, name: &str) -> Result<Vec<Check>, String
     Ok(checks.map(of_check).collect())
 }
 
-fn of_check(check: &Value) -> Check {
+pub(super) fn of_check(check: &Value) -> Check {
     let word = |key: &str| check[key].as_str().unwrap_or_default();
     let verdict = &check["verdict"];
     let found = match verdict["not-measured"].as_str() {

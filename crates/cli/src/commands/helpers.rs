@@ -21,6 +21,10 @@ pub(crate) enum Helper {
         /// The clocksource to restore
         source: String,
     },
+    /// Report the clocks of a kernel whose first program this is, for `lab linux`
+    #[cfg(target_arch = "x86_64")]
+    #[command(hide = true)]
+    LinuxInside,
 }
 
 /// The command that runs this program as `helper`: the same file, even if the
@@ -30,6 +34,8 @@ pub(crate) fn command(helper: &Helper) -> Command {
     match helper {
         Helper::PipeEcho => command.arg("pipe-echo"),
         Helper::RestoreGuard { source } => command.args(["restore-guard", source]),
+        #[cfg(target_arch = "x86_64")]
+        Helper::LinuxInside => command.arg("linux-inside"),
     };
     command
 }
@@ -46,6 +52,8 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
             })?;
         }
         Helper::RestoreGuard { source } => guard(source)?,
+        #[cfg(target_arch = "x86_64")]
+        Helper::LinuxInside => lab::run_inside()?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ mod checks;
 mod csv;
 mod format;
 mod guest_image;
+mod linux;
 mod options;
 mod plot;
 mod remedies;
@@ -55,6 +56,8 @@ enum One {
     Agreement(Agreement),
     /// The checks of KVM's own tests of guest clocks
     Conformance(Conformance),
+    /// What a stock Linux kernel makes of each provider: clock source, time, log
+    Linux(linux::Args),
     /// Write the lab's guest to a file, to boot it elsewhere
     GuestImage(guest_image::Args),
 }
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(One::Locks(args)) => args.plan(),
         Some(One::Agreement(args)) => args.plan(),
         Some(One::Conformance(args)) => args.plan(),
+        Some(One::Linux(args)) => args.plan()?,
         Some(One::GuestImage(args)) => return guest_image::run(args),
     };
     session::run(&plan)

@@ -68,8 +68,10 @@ impl GuestClock {
             HV_VP_INDEX | HV_TIME_REF_COUNT | HV_TSC_FREQUENCY | HV_APIC_FREQUENCY => {
                 return Err(MsrError::ReadOnly { msr, value });
             }
-            _ if !known && value != 0 => return Err(MsrError::NoGuestOs { msr, value }),
+            // Linux enables the page before it writes its id: hv_init_clocksource is called
+            // by ms_hyperv_init_platform, hyperv_init later (seen with 6.1). KVM allows it.
             HV_REFERENCE_TSC => self.register_reference_page(value, now, memory)?,
+            _ if !known && value != 0 => return Err(MsrError::NoGuestOs { msr, value }),
             HV_REENLIGHTENMENT_CONTROL => self.hyperv.reenlightenment = value,
             HV_TSC_EMULATION_CONTROL => self.hyperv.emulation_control = value,
             // Only the host sets it.

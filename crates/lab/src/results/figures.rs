@@ -4,7 +4,7 @@ use instruments::measurements::Spread;
 
 use super::contention::Contention;
 use super::report::{Findings, Outcome};
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,7 @@ impl Outcome {
             Findings::Ticks(rows) => rows.iter().for_each(|row| all.ticks(row)),
             Findings::Locks(rows) => rows.iter().for_each(|row| all.locks(row)),
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
+            Findings::Linux(rows) => rows.iter().for_each(|row| all.stock(row)),
             Findings::Conformance => {}
         }
         all.figures
@@ -150,6 +151,17 @@ impl Figures {
         self.add("fairness", "1", row.fairness);
         self.add("CPUs had", "1", row.cpus_had);
         self.add("exit", "ns", row.exit_ns);
+    }
+
+    fn stock(&mut self, row: &Stock) {
+        let subject = format!("{}, {} vCPUs", row.kernel, row.vcpus);
+        self.begin(row.backend.label(&row.provider), subject);
+        self.add("boot", "s", row.took_s);
+        if let (Some(offset), Some(rate)) = (row.offset_ns, row.rate_ppm) {
+            self.add("offset", "ns", offset);
+            self.add("bound", "ns", row.bound_ns);
+            self.add("rate", "ppm", rate);
+        }
     }
 
     fn agreement(&mut self, row: &Agreement) {

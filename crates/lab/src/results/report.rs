@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 use super::contention::Contention;
-use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Ticks, Update};
+use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
 /// All of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +74,8 @@ pub enum Findings {
     Locks(Vec<Contention>),
     /// The kernel's page against ours.
     Agreement(Vec<Agreement>),
+    /// What a stock Linux kernel makes of a provider.
+    Linux(Vec<Stock>),
     /// What KVM's own tests check of a clock: it has checks only.
     Conformance,
 }
@@ -91,6 +93,7 @@ impl Outcome {
             Findings::Ticks(_) => "ticks",
             Findings::Locks(_) => "locks",
             Findings::Agreement(_) => "agreement",
+            Findings::Linux(_) => "linux",
             Findings::Conformance => "conformance",
         }
     }

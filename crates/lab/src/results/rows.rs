@@ -207,6 +207,35 @@ pub struct Ticks {
     pub behind_s: f64,
 }
 
+/// One boot of a stock kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stock {
+    /// Who made the clock.
+    pub backend: Backend,
+    /// The provider's name.
+    pub provider: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// vCPUs.
+    pub vcpus: usize,
+    /// The clock source it took.
+    pub clocksource: String,
+    /// Those it had.
+    pub available: Vec<String>,
+    /// From the machine's start to the report of its first program, s.
+    pub took_s: f64,
+    /// Its time of day less the host's, ns.
+    pub offset_ns: Option<f64>,
+    /// The bound of reading both, ns.
+    pub bound_ns: f64,
+    /// How much faster its CLOCK_MONOTONIC_RAW is than the host's, ppm.
+    pub rate_ppm: Option<f64>,
+    /// What the doctor found inside: severity and rule.
+    pub findings: Vec<String>,
+    /// Lines of the kernel's log about clocks.
+    pub log: Vec<String>,
+}
+
 /// Two pages for one VM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agreement {

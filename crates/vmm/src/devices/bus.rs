@@ -1,5 +1,7 @@
 //! The ports and addresses of the devices.
 
+use vmm_sys_util::eventfd::EventFd;
+
 use super::{
     AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, Rtc, RtcSettings, RtcState,
     SerialPort, SerialPortState,
@@ -78,6 +80,11 @@ impl Devices {
             rtc: present.rtc.map(|settings| Rtc::new(&settings)),
             serial: SerialPort::new(),
         }
+    }
+
+    /// Gives the serial port an interrupt line, before the guest starts.
+    pub(crate) fn connect_serial(&mut self, line: EventFd) {
+        self.serial = SerialPort::connected(line);
     }
 
     /// As they were saved.

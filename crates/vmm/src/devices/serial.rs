@@ -1,12 +1,13 @@
 //! The first serial port: rust-vmm's 16550 in front of a buffer that a guest
-//! cannot grow. It has no interrupt line.
+//! cannot grow. Its interrupt line is connected for a Linux guest only, which
+//! sends by it.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io;
 
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, SerialState, Trigger};
+use vmm_sys_util::eventfd::EventFd;
 
 /// Its saved state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,26 +23,33 @@ pub struct SerialPortState {
 /// The port.
 #[derive(Debug)]
 pub struct SerialPort {
-    uart: Serial<NoInterrupt, NoEvents, Output>,
+    uart: Serial<Line, NoEvents, Output>,
 }
 
 impl SerialPort {
     /// COM1: eight ports.
     pub const PORT: u16 = 0x3f8;
+    /// COM1's interrupt.
+    pub const INTERRUPT: u32 = 4;
     /// How much output it keeps until it is read. When a guest sends more, the
     /// oldest bytes are dropped: the last ones show why it stopped.
     pub const OUTPUT_BYTES: usize = 64 * 1024;
 
     /// As after a reset.
     pub fn new() -> Self {
-        Self { uart: Serial::new(NoInterrupt, Output::default()) }
+        Self { uart: Serial::new(Line(None), Output::default()) }
+    }
+
+    /// The same, with an interrupt line.
+    pub fn connected(line: EventFd) -> Self {
+        Self { uart: Serial::new(Line(Some(line)), Output::default()) }
     }
 
     /// As it was saved; `None` when more was received than a 16550 holds.
     pub fn restore(state: &SerialPortState) -> Option<Self> {
         let mut output = Output { bytes: VecDeque::new(), lost: state.lost_bytes };
         output.keep(&state.output);
-        let uart = Serial::from_state(&state.registers, NoInterrupt, NoEvents, output).ok()?;
+        let uart = Serial::from_state(&state.registers, Line(None), NoEvents, output).ok()?;
         Some(Self { uart })
     }
 
@@ -62,7 +70,7 @@ impl SerialPort {
 
     /// Writes a register, 0 to 7.
     pub fn write(&mut self, register: u8, value: u8) {
-        // The buffer cannot fail.
+        // The buffer cannot fail, and a pending interrupt need not be raised again.
         let _ = self.uart.write(register, value);
     }
 
@@ -83,15 +91,15 @@ impl Default for SerialPort {
     }
 }
 
-/// The interrupt line that it does not have.
+/// The interrupt line, if it is connected.
 #[derive(Debug)]
-struct NoInterrupt;
+struct Line(Option<EventFd>);
 
-impl Trigger for NoInterrupt {
-    type E = Infallible;
+impl Trigger for Line {
+    type E = io::Error;
 
-    fn trigger(&self) -> Result<(), Infallible> {
-        Ok(())
+    fn trigger(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |line| line.write(1))
     }
 }
 

@@ -8,6 +8,7 @@ use host::VcpuId;
 use kvm_bindings::{kvm_regs, kvm_segment};
 use kvm_ioctls::VcpuFd;
 
+use crate::entry::Entry;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
 
@@ -32,7 +33,7 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
 }
 
 /// At the guest's entry.
-pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), MachineError> {
+pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: Entry) -> Result<(), MachineError> {
     let mut special = fd.get_sregs().map_err(MachineError::kvm("KVM_GET_SREGS"))?;
     special.cr0 = CR0;
     special.cr3 = layout::START_TABLES;
@@ -54,9 +55,9 @@ pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: u64) -> Result<(), Mac
     (special.ds, special.es, special.ss) = (data, data, data);
     fd.set_sregs(&special).map_err(MachineError::kvm("KVM_SET_SREGS"))?;
     let registers = kvm_regs {
-        rip: entry,
+        rip: entry.rip,
         rdi: vcpu.0.into(),
-        rsi: layout::MAGIC,
+        rsi: entry.rsi,
         // Bit 1 is always set.
         rflags: 2,
         ..Default::default()

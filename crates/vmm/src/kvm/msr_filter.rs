@@ -3,7 +3,7 @@
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
 
 use crate::error::MachineError;
-use crate::settings::Backend;
+use crate::settings::{Backend, Settings};
 use crate::vcpu::{IA32_TSC, IA32_TSC_ADJUST};
 
 /// For every provider: a register that the provider lacks is #GP for the guest,
@@ -17,23 +17,24 @@ const PARAVIRTUAL: [(u32, u32); 3] = [
     (0x4000_0000, 0x200),
 ];
 
-/// IA32_TSC_DEADLINE: the timer is ours with every backend.
+/// IA32_TSC_DEADLINE: the timer is ours with every backend, but for a Linux
+/// guest, which has KVM's.
 const TSC_DEADLINE: (u32, u32) = (0x6e0, 1);
 
 /// The guest's TSC: writes change our pages, reads stay in KVM. First and
 /// number.
 const TSC: [(u32, u32); 2] = [(IA32_TSC, 1), (IA32_TSC_ADJUST, 1)];
 
-pub(super) fn set(vm: &VmFd, backend: &Backend) -> Result<(), MachineError> {
+pub(super) fn set(vm: &VmFd, settings: &Settings) -> Result<(), MachineError> {
     // A clear bit is an access that exits to us.
     let bitmap = [0; 0x200 / 8];
-    let own = matches!(backend, Backend::Own(_));
+    let own = matches!(settings.backend, Backend::Own(_));
     let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;
     let ours = PARAVIRTUAL.iter().map(|range| (range, both));
     let ours = ours.chain(TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)));
     let ranges: Vec<_> = ours
         .filter(|_| own)
-        .chain([(&TSC_DEADLINE, both)])
+        .chain(settings.linux.is_none().then_some((&TSC_DEADLINE, both)))
         .map(|(&(base, msr_count), flags)| MsrFilterRange {
             flags,
             base,

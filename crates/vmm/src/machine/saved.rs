@@ -74,10 +74,14 @@ impl Machine {
     ///
     /// # Errors
     /// A thread has ended, KVM's own error, or [`MachineError::Unsaveable`]:
-    /// the MSRs of KVM's own Hyper-V clock are not saved here.
+    /// the MSRs of KVM's own Hyper-V clock are not saved here, nor the interrupt
+    /// controllers and local APICs that a Linux guest has in KVM.
     pub fn save(&self) -> Result<Saved, MachineError> {
         if self.settings.backend == Backend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
+        }
+        if self.settings.linux.is_some() {
+            return Err(MachineError::Unsaveable { what: "KVM's own interrupt controllers" });
         }
         let host_tsc = kvm::query_host(&kvm::open()?)?;
         self.pause()?;
@@ -127,7 +131,7 @@ impl Machine {
         let ram = GuestRam::new(saved.memory.len() as u64)?;
         ram.write(0, &saved.memory)?;
         let settings = &saved.settings;
-        let vm = kvm::create_vm(&kvm, &ram, &settings.backend)?;
+        let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let host_tsc = kvm::query_host(&kvm)?;
         let now = host_clock::read();
         let host = match (&saved.host, &settings.backend) {
@@ -137,7 +141,7 @@ impl Machine {
             _ => None,
         };
         let provider = host.as_ref().map(|(host, _)| host);
-        let leaves = kvm::leaves(&kvm, &settings.backend, provider)?;
+        let leaves = kvm::leaves(&kvm, settings, provider)?;
         let mut fds = Vec::new();
         for (index, vcpu) in saved.vcpus.iter().enumerate() {
             let id = VcpuId(index as u32);

@@ -103,7 +103,7 @@ fn handle(
             let value = if LocalTimer::has(access.index) {
                 timer.read_msr(access.index, &shared.moment(tsc_offset)).ok()
             } else {
-                shared.read_msr(vcpu, access.index).and_then(Result::ok)
+                shared.read_msr(vcpu, access.index)
             };
             *access.error = u8::from(value.is_none());
             *access.data = value.unwrap_or(0);
@@ -116,9 +116,7 @@ fn handle(
             let done = if LocalTimer::has(access.index) {
                 timer.write_msr(access.index, access.data, &shared.moment(tsc_offset)).is_ok()
             } else {
-                shared
-                    .write_msr(vcpu, access.index, access.data)
-                    .is_some_and(|written| written.is_ok())
+                shared.write_msr(vcpu, access.index, access.data)
             };
             *access.error = u8::from(!done);
         }

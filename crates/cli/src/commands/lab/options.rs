@@ -264,7 +264,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(experiments: Vec<Experiment>, run: &Run) -> Self {
+    pub(super) fn new(experiments: Vec<Experiment>, run: &Run) -> Self {
         let settings = Settings { timeout: run.timeout, ..Settings::default() };
         let session = Session { experiments, settings, advertised_tsc: None, in_process: false };
         Self { session, run: run.clone(), plot: None }
@@ -275,7 +275,7 @@ fn experiments() -> impl TypedValueParser<Value = Experiment> {
     named(Experiment::ALL.map(|one| (one.name(), one)))
 }
 
-fn providers() -> impl TypedValueParser<Value = Kind> {
+pub(super) fn providers() -> impl TypedValueParser<Value = Kind> {
     let [none, legacy, minimal, kvm, hyperv] = Kind::ALL.map(|kind| (kind.name(), kind));
     // Our guest reads the same clocks as Linux.
     let default = ("default", Kind::default_for(GuestSystem::Linux));

@@ -75,6 +75,10 @@ fn worst(outcome: &Outcome) -> String {
             .map(|row| format!("{} a hand-over: {}", time(slowest(row)), row.lock)),
         Findings::Agreement(rows) => largest(rows, Agreement::worst_ns)
             .map(|row| format!("{} difference: {}", time(row.worst_ns()), row.page)),
+        Findings::Linux(rows) => largest(rows, |row| row.rate_ppm.unwrap_or(0.0)).map(|row| {
+            let rate = three_digits(row.rate_ppm.unwrap_or(0.0));
+            format!("{rate} ppm: {}", row.backend.label(&row.provider))
+        }),
         Findings::Conformance => {
             let failed = outcome.checks.iter().find(|check| check.verdict == Verdict::Failed);
             failed.map(|check| check.name.clone())

@@ -1,8 +1,8 @@
 //! Each experiment's own table.
 
 use lab::results::{
-    Agreement, Contention, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Ticks,
-    Update,
+    Agreement, Contention, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Stock,
+    Ticks, Update,
 };
 
 use crate::output::table::{Cell, Column, Table};
@@ -20,6 +20,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
         Findings::Ticks(rows) => Some(ticks(rows)),
         Findings::Locks(rows) => Some(locks(rows)),
         Findings::Agreement(rows) => Some(agreement(rows)),
+        Findings::Linux(rows) => Some(stock(rows)),
         Findings::Conformance => None,
     }
 }
@@ -301,4 +302,27 @@ fn agreement(rows: &[Agreement]) -> Table {
             (Column::figures("samples", ""), &|row| count(row.samples).into()),
         ],
     )
+}
+
+fn stock(rows: &[Stock]) -> Table {
+    let mut table = table(
+        "Linux: what a stock kernel makes of each provider",
+        rows,
+        [
+            (Column::names("clock by"), &|row| row.backend.label(&row.provider).into()),
+            (Column::names("kernel"), &|row| row.kernel.as_str().into()),
+            (Column::figures("vCPUs", ""), &|row| row.vcpus.to_string().into()),
+            (Column::names("clock source"), &|row| row.clocksource.as_str().into()),
+            (Column::figures("offset", ""), &|row| row.offset_ns.map_or(Cell::none(), nanos)),
+            (Column::figures("±", ""), &|row| nanos(row.bound_ns)),
+            (Column::figures("rate", "ppm"), &|row| row.rate_ppm.map_or(Cell::none(), ppm)),
+            (Column::figures("took", "s"), &|row| Cell::figure(row.took_s, 1)),
+        ],
+    );
+    table.note(CLOCK_BY);
+    table.note(
+        "offset: the guest's time of day less the host's; by its real-time clock, to a second, \
+         where no page tells it. rate: its CLOCK_MONOTONIC_RAW against the host's.",
+    );
+    table
 }

@@ -1,0 +1,81 @@
+//! `parachron lab linux`: a stock kernel as the judge.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use host::Kind;
+use instruments::duration;
+use lab::{Experiment, StockSettings};
+
+use super::options::{Plan, Run, providers};
+use crate::error::CliError;
+
+/// The kernel's file is any distribution's.
+const AFTER: &str = "\
+Boots the kernel once for each provider, and for KVM's own kvm-clock, on a machine \
+without firmware. Its first program is this one, or that of --initrd, whose /init must \
+be parachron; this one must be static (packages are).
+
+  parachron lab linux --kernel /boot/vmlinuz-$(uname -r)
+
+Exit code 1: the kernel did not boot, took another clock source than its source code \
+says, or its time is not the host's.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(super) struct Args {
+    /// The kernel: a bzImage, or an uncompressed vmlinux
+    #[arg(long, value_name = "FILE")]
+    kernel: PathBuf,
+
+    /// An initramfs whose /init is parachron [default: made of this program]
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+
+    /// More parameters for the kernel
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    append: String,
+
+    /// How long a boot and what runs inside may take
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
+    limit: Duration,
+
+    /// Number of the guest's vCPUs
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=4))]
+    vcpus: u16,
+
+    /// Without KVM's own kvm-clock
+    #[arg(long)]
+    no_kernel_clock: bool,
+
+    /// Only these of Parachron's providers; may be repeated [default: none, minimal,
+    /// kvm, hyperv]
+    #[arg(long, value_name = "NAME", value_parser = providers())]
+    provider: Vec<Kind>,
+
+    #[command(flatten)]
+    run: Run,
+}
+
+impl Args {
+    pub(super) fn plan(&self) -> Result<Plan, CliError> {
+        let program = PathBuf::from("/proc/self/exe");
+        let read = StockSettings::read(&self.kernel, self.initrd.as_deref(), &program);
+        let mut stock = read.map_err(|error| CliError::Failed {
+            cause: error.to_string(),
+            remedy:
+                "--kernel with a bzImage, and a static parachron, as packages have, or --initrd"
+                    .into(),
+        })?;
+        stock.append.clone_from(&self.append);
+        (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
+        let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
+        let settings = &mut plan.session.settings;
+        if !self.provider.is_empty() {
+            settings.providers.clone_from(&self.provider);
+        }
+        (settings.vcpus, settings.stock) = (self.vcpus.into(), Some(stock));
+        Ok(plan)
+    }
+}

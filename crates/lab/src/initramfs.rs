@@ -1,0 +1,79 @@
+//! The initramfs of a stock kernel: this program alone, as the first one (Linux:
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
+
+use std::io::{self, Write};
+
+use cpio::newc::{Builder, trailer};
+
+/// Kinds and permissions, as in `stat`.
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const DEVICE: u32 = 0o020_600;
+
+/// Whether an ELF asks for an interpreter, which the initramfs does not have: a
+/// program header of type PT_INTERP (elf(5)).
+pub(crate) fn is_dynamic(program: &[u8]) -> bool {
+    const PT_INTERP: usize = 3;
+    let number = |at: usize, bytes: usize| {
+        let bytes = program.get(at..at.checked_add(bytes)?)?;
+        Some(bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte)) as usize)
+    };
+    let headers = number(32, 8).zip(number(54, 2)).zip(number(56, 2));
+    let Some(((first, size), count)) = headers else { return false };
+    let kind = |header: usize| number(first.checked_add(header * size)?, 4);
+    (0..count).any(|header| kind(header) == Some(PT_INTERP))
+}
+
+/// The archive whose `/init` is `program`.
+pub(crate) fn archive(program: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (inode, folder) in (1..).zip(["dev", "proc", "sys", "tmp"]) {
+        Builder::new(folder).ino(inode).mode(FOLDER).write(&mut bytes, 0).finish()?;
+    }
+    // The kernel opens it for /init before anything is mounted
+    // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
+    let console = Builder::new("dev/console").ino(10).mode(DEVICE).rdev_major(5).rdev_minor(1);
+    console.write(&mut bytes, 0).finish()?;
+    let size = u32::try_from(program.len()).map_err(io::Error::other)?;
+    let mut init = Builder::new("init").ino(11).mode(PROGRAM).write(&mut bytes, size);
+    init.write_all(program)?;
+    init.finish()?;
+    trailer(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use cpio::NewcReader;
+
+    use super::*;
+
+    #[test]
+    fn this_test_is_dynamic_and_no_elf_is_not() {
+        let this = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!(is_dynamic(&this), !cfg!(target_feature = "crt-static"));
+        assert!(!is_dynamic(b"") && !is_dynamic(&[0xff; 100]));
+    }
+
+    #[test]
+    fn it_has_the_program_and_a_console() {
+        let bytes = archive(b"program").unwrap();
+        let (mut rest, mut names) = (bytes.as_slice(), Vec::new());
+        loop {
+            let reader = NewcReader::new(rest).unwrap();
+            if reader.entry().is_trailer() {
+                break;
+            }
+            names.push(format!("{} {:o}", reader.entry().name(), reader.entry().mode()));
+            rest = reader.finish().unwrap();
+        }
+        let expected = [
+            "dev 40755",
+            "proc 40755",
+            "sys 40755",
+            "tmp 40755",
+            "dev/console 20600",
+            "init 100755",
+        ];
+        assert_eq!(names, expected);
+    }
+}

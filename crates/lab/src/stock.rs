@@ -1,0 +1,149 @@
+//! A stock Linux kernel as the judge of a provider: which clock source it takes, what
+//! its log says, whether its time is the host's, what `doctor` and `watch` find inside.
+
+mod expected;
+mod host_line;
+mod inside;
+mod judge;
+mod seen;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vmm::{LinuxImage, Machine};
+
+use crate::bench::{Bench, Provider};
+use crate::results::{Findings, Stock};
+use crate::run::Found;
+use crate::settings::{LabError, Progress, Result};
+use crate::stock_settings::StockSettings;
+use host_line::HostLine;
+use seen::Seen;
+
+pub use inside::run_inside;
+
+/// No ACPI and no PCI: the machine has neither. A triple fault ends it.
+const PARAMETERS: &str = "console=ttyS0 acpi=off reboot=t panic=-1";
+/// What this program is called with, inside.
+const INSIDE: &str = "linux-inside";
+/// How often the serial port is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the host's clocks are read.
+const HOST_READING: Duration = Duration::from_millis(250);
+/// How much of the serial port's output is kept, and shown of a kernel that hangs.
+const LOG_BYTES: usize = 256 << 10;
+const SHOWN_LINES: usize = 25;
+
+/// One boot's end.
+struct Boot {
+    seen: Seen,
+    host: HostLine,
+    /// Guest TSC less host TSC.
+    tsc_offset: u64,
+    /// From the machine's start to the guest's line.
+    took: Duration,
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found> {
+    let stock = bench.settings.stock.as_ref().ok_or(LabError::NoKernel)?;
+    let own = bench.settings.providers.iter().map(|kind| Provider::Own(*kind));
+    let by_kernel = stock.by_kernel.then_some(Provider::Kernel);
+    let providers: Vec<_> = by_kernel.into_iter().chain(own).collect();
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for (index, &provider) in providers.iter().enumerate() {
+        progress.step(provider.label(), index as f64 / providers.len() as f64);
+        let booted = boot(bench, stock, provider);
+        let judged = judge::judge(bench, provider, booted);
+        rows.extend(judged.0);
+        checks.extend(judged.1);
+    }
+    Ok((Findings::Linux(rows), checks))
+}
+
+/// Boots, until the guest's line is there, the guest dies or the time is over; then
+/// the end of its log is the reason.
+fn boot(
+    bench: &Bench<'_>,
+    stock: &StockSettings,
+    provider: Provider,
+) -> std::result::Result<Boot, String> {
+    let image = LinuxImage {
+        kernel: Arc::clone(&stock.kernel),
+        initrd: Some(Arc::clone(&stock.initrd)),
+        command_line: format!("{PARAMETERS} {} -- {INSIDE}", stock.append),
+    };
+    let settings = bench.linux_machine(provider, bench.settings.vcpus, image);
+    let mut host = HostLine::default();
+    host.read();
+    let machine = Machine::start(&settings).map_err(|error| error.to_string())?;
+    let started = Instant::now();
+    let mut log = Vec::new();
+    let (mut found, mut last_reading) = (None, started);
+    while found.is_none() && started.elapsed() < stock.limit {
+        std::thread::sleep(LOOK);
+        // Before the look: what was sent before the guest's end is there after it.
+        let fault = machine.guest_fault();
+        log.extend(machine.serial());
+        log.drain(..log.len().saturating_sub(LOG_BYTES));
+        found = Seen::find(&String::from_utf8_lossy(&log));
+        if last_reading.elapsed() >= HOST_READING {
+            host.read();
+            last_reading = Instant::now();
+        }
+        if let Some(fault) = fault.filter(|_| found.is_none()) {
+            return Err(with_log(&format!("the guest ended: {fault}"), &log));
+        }
+    }
+    let took = started.elapsed();
+    host.read();
+    let Some(seen) = found else {
+        let exits: u64 = (0..machine.vcpus()).map(|vcpu| machine.exits(vcpu)).sum();
+        let at =
+            machine.registers(0).map_or_else(|why| why.to_string(), |at| format!("{:#x}", at.rip));
+        let what = format!("no report after {:?}; {exits} exits, vCPU 0 at {at}", stock.limit);
+        return Err(with_log(&what, &log));
+    };
+    let seen = seen.map_err(|why| with_log(&why, &log))?;
+    let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
+    Ok(Boot { seen, host, tsc_offset, took })
+}
+
+fn with_log(what: &str, log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log);
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+    format!("{what}; the end of its log:\n{}", shown.join("\n"))
+}
+
+impl Bench<'_> {
+    /// The settings of a machine with a stock kernel. Where kvm-clock tells the time
+    /// of day there is no real-time clock: Debian's kernel would set the time by it,
+    /// to a second (CONFIG_RTC_HCTOSYS).
+    fn linux_machine(&self, provider: Provider, vcpus: usize, image: LinuxImage) -> vmm::Settings {
+        let settings = self.machine(provider, vcpus);
+        let mut linux = vmm::Settings::linux(settings.backend, image);
+        if provider.name() == host::Kind::Kvm.name() {
+            linux.devices.rtc = None;
+        }
+        vmm::Settings { vcpus, timeout: settings.timeout, ..linux }
+    }
+}
+
+/// The row of a boot.
+fn row(provider: Provider, vcpus: usize, boot: &Boot, judged: &judge::Times) -> Stock {
+    Stock {
+        backend: provider.backend(),
+        provider: provider.name().to_owned(),
+        kernel: boot.seen.release.clone(),
+        vcpus,
+        clocksource: boot.seen.clocksource.clone(),
+        available: boot.seen.available.clone(),
+        took_s: boot.took.as_secs_f64(),
+        offset_ns: judged.offset_ns,
+        bound_ns: judged.bound_ns,
+        rate_ppm: judged.rate_ppm,
+        findings: boot.seen.findings.clone(),
+        log: boot.seen.log.clone(),
+    }
+}

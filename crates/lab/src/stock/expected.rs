@@ -1,0 +1,77 @@
+//! What a stock kernel must make of each provider, by its source and not by ours.
+
+use host::Kind;
+
+use crate::bench::Provider;
+
+/// What the choice rests on beside the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Machine {
+    /// Version and major release: 6.12.
+    pub(super) kernel: (u32, u32),
+    pub(super) vcpus: usize,
+    /// CPUID 0x8000_0007 EDX bit 8: the TSC is invariant.
+    pub(super) invariant_tsc: bool,
+    pub(super) is_intel: bool,
+}
+
+/// The current clock source.
+pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str {
+    match provider {
+        // arch/x86/kernel/kvmclock.c, kvmclock_init: rated below the TSC where that is
+        // constant, does not stop, and is not known to be unstable.
+        Provider::Kernel | Provider::Own(Kind::Kvm) if machine.invariant_tsc => "tsc",
+        Provider::Kernel | Provider::Own(Kind::Kvm) => "kvm-clock",
+        // drivers/clocksource/hyperv_timer.c: rated 500, and below the TSC only where
+        // the host lets it be invariant (MSR 0x40000118), which ours does not offer.
+        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
+        Provider::Own(_) if trusts_tsc(machine) => "tsc",
+        // No HPET, no ACPI timer, no TSC: ticks (kernel/time/jiffies.c).
+        Provider::Own(_) => TICKS,
+    }
+}
+
+/// The clock source that counts ticks: as many as the host gives it.
+pub(super) const TICKS: &str = "refined-jiffies";
+
+/// Lines of the log that are true of such a machine.
+pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&'static str] {
+    match provider {
+        // arch/x86/kernel/cpu/mshyperv.c: without MSR 0x40000118.
+        Provider::KernelHyperV | Provider::Own(Kind::HyperV) => {
+            &["unstable due to running on hyper-v"]
+        }
+        _ if !trusts_tsc(machine) => &["unstable due to tscs unsynchronized"],
+        _ => &[],
+    }
+}
+
+/// arch/x86/kernel/tsc.c, unsynchronized_tsc: a TSC that is not constant is not taken
+/// on several CPUs of anybody but Intel; since 6.9 on several packages, and KVM tells of one.
+fn trusts_tsc(machine: Machine) -> bool {
+    machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
+}
+
+/// Findings of the doctor inside that are true of such a machine; any other warning
+/// or error is a fault of ours.
+pub(super) const TRUE_FINDINGS: [&str; 0] = [];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_provider_has_its_source() {
+        let amd = Machine { kernel: (6, 1), vcpus: 2, invariant_tsc: false, is_intel: false };
+        let of = |provider, machine| clocksource(provider, machine);
+        assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
+        assert_eq!(of(Provider::Own(Kind::Kvm), Machine { invariant_tsc: true, ..amd }), "tsc");
+        assert_eq!(of(Provider::Own(Kind::HyperV), amd), "hyperv_clocksource_tsc_page");
+        assert_eq!(of(Provider::Own(Kind::None), amd), "refined-jiffies");
+        let newer = Machine { kernel: (6, 12), ..amd };
+        assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
+        assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
+        assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
+        assert_eq!(of(Provider::Own(Kind::Minimal), Machine { vcpus: 1, ..amd }), "tsc");
+    }
+}

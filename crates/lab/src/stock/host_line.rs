@@ -1,0 +1,97 @@
+//! The host's clocks over its TSC, while a guest runs: what its time was at any TSC
+//! of the guest's readings.
+
+use vmm::host_clock::{self, Reading};
+
+/// Readings in order.
+#[derive(Debug, Default)]
+pub(super) struct HostLine {
+    readings: Vec<Reading>,
+}
+
+/// The host's clocks at a TSC.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct At {
+    /// Time of day, ns.
+    pub(super) real_ns: f64,
+    /// The clock that nothing steers, ns.
+    pub(super) boot_ns: f64,
+    /// By how much either may be wrong, ns.
+    pub(super) bound_ns: f64,
+    /// By how much the time of day was steered since the first reading, ns.
+    pub(super) steered_ns: f64,
+}
+
+impl HostLine {
+    pub(super) fn read(&mut self) {
+        self.readings.push(host_clock::read_with_width());
+    }
+
+    /// Between the readings around it; `None` before the first and after the last.
+    /// Times are relative to the first reading's, in which f64 is exact to the ns.
+    pub(super) fn at(&self, tsc: u64) -> Option<At> {
+        let first = self.readings.first()?;
+        let index = self.readings.iter().position(|reading| reading.clocks.tsc.0 > tsc)?;
+        let (before, after) = (self.readings.get(index.checked_sub(1)?)?, &self.readings[index]);
+        let span = (after.clocks.tsc.0 - before.clocks.tsc.0) as f64;
+        let part = (tsc - before.clocks.tsc.0) as f64 / span;
+        let boot = |reading: &Reading| (reading.clocks.boot.0 - first.clocks.boot.0) as f64;
+        let epoch = first.clocks.real.0.0;
+        let real = |reading: &Reading| signed(reading.clocks.real.0.0, epoch);
+        let between = |a: f64, b: f64| a + (b - a) * part;
+        let boot_ns = between(boot(before), boot(after));
+        let real_ns = between(real(before), real(after));
+        let ns_per_tick = (boot(after) - boot(before)) / span;
+        let bound_ns = before.width.max(after.width) as f64 / 2.0 * ns_per_tick;
+        Some(At { real_ns, boot_ns, bound_ns, steered_ns: real_ns - boot_ns })
+    }
+
+    /// What times are relative to: the first reading's time of day, ns.
+    pub(super) fn epoch_ns(&self) -> u64 {
+        self.readings.first().map_or(0, |first| first.clocks.real.0.0)
+    }
+
+    /// The TSC's rate, ticks a ns.
+    pub(super) fn ticks_per_ns(&self) -> Option<f64> {
+        let (first, last) = (self.readings.first()?.clocks, self.readings.last()?.clocks);
+        let ns = last.boot.0.checked_sub(first.boot.0).filter(|ns| *ns > 0)?;
+        Some((last.tsc.0 - first.tsc.0) as f64 / ns as f64)
+    }
+}
+
+/// `a` less `b`, before it becomes a float.
+pub(super) fn signed(a: u64, b: u64) -> f64 {
+    a.wrapping_sub(b).cast_signed() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use host::HostClocks;
+    use pvclock::{Nanos, Ticks};
+    use units::UnixTime;
+
+    use super::*;
+
+    #[test]
+    fn a_tsc_between_two_readings_has_a_time() {
+        let reading = |tsc, boot, real, width| Reading {
+            clocks: HostClocks::new(Ticks(tsc), Nanos(boot), UnixTime(Nanos(real))),
+            width,
+        };
+        // 2 ticks a ns; the time of day is steered by 1 ns in 1 000.
+        let line = HostLine {
+            readings: vec![
+                reading(10_000, 500, 1_800_000_000_000_000_000, 20),
+                reading(12_000, 1_500, 1_800_000_000_000_001_001, 40),
+                reading(14_000, 2_500, 1_800_000_000_000_002_002, 20),
+            ],
+        };
+        let at = line.at(11_000).unwrap();
+        assert_eq!((at.boot_ns, at.bound_ns), (500.0, 10.0));
+        // f64 near 1.8e18 counts by 256: relative to the first it is exact.
+        assert!((at.real_ns - 500.5).abs() < 0.01, "{at:?}");
+        assert_eq!(line.at(9_999), None);
+        assert_eq!(line.at(14_000), None);
+        assert_eq!(line.ticks_per_ns(), Some(2.0));
+    }
+}

@@ -1,0 +1,140 @@
+//! What runs in the machine: this program, as the kernel's first one.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use linux::clock::Clock;
+use pvclock::counter::{Counter as _, Tsc};
+use serde_json::Value;
+
+use super::seen::{Reading, Seen};
+
+const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
+/// Tries of a reading, of which the shortest counts.
+const TRIES: u32 = 200;
+/// The kernel takes its final clock source some time after its programs start:
+/// where the TSC has nothing to be measured by, 1 s and more
+/// (tsc_refine_calibration_work, arch/x86/kernel/tsc.c).
+const SETTLED: Duration = Duration::from_secs(3);
+/// Words of the log's lines about clocks.
+const ABOUT_CLOCKS: [&str; 7] =
+    ["tsc", "clocksource", "kvm-clock", "hyper", "steal", "unstable", "msr access"];
+const LINES: usize = 60;
+
+/// Reports what the kernel says of its clocks on the console, and restarts the
+/// machine. Does not return where that can be done.
+///
+/// # Errors
+/// The machine cannot be restarted.
+pub fn run_inside() -> std::io::Result<()> {
+    let mut errors = Vec::new();
+    if let Err(error) = linux::init::mount_kernel_file_systems() {
+        errors.push(format!("mount: {error}"));
+    }
+    // From here on only this program writes to the console.
+    let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
+    thread::sleep(SETTLED);
+    let mut readings = vec![reading()];
+    let findings = findings(&mut errors);
+    let disruptions = disruptions(&mut errors);
+    readings.push(reading());
+    let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
+    let available = line(&format!("{CLOCKSOURCES}/available_clocksource"));
+    let seen = Seen {
+        release: line("/proc/sys/kernel/osrelease"),
+        cpus: line("/proc/cpuinfo").lines().filter(|line| line.starts_with("processor")).count()
+            as u32,
+        clocksource: line(&format!("{CLOCKSOURCES}/current_clocksource")),
+        available: available.split_whitespace().map(str::to_owned).collect(),
+        log: log(&mut errors),
+        findings,
+        disruptions,
+        errors,
+        steal_ticks: steal(&line("/proc/stat")),
+        readings,
+    };
+    let mut console = std::io::stdout().lock();
+    console.write_all(seen.line().as_bytes())?;
+    console.flush()?;
+    // The terminal sends it by interrupts; a restart would cut it.
+    thread::sleep(Duration::from_secs(1));
+    linux::init::restart()
+}
+
+/// The tightest of many.
+fn reading() -> Reading {
+    let _pinned = linux::cpus::pin(0);
+    let once = || {
+        let before = Tsc.read_ordered();
+        let real_ns = Clock::Realtime.read_ns().unwrap_or(0);
+        let raw_ns = Clock::MonotonicRaw.read_ns().unwrap_or(0);
+        Reading { tsc: (before, Tsc.read_ordered()), real_ns, raw_ns }
+    };
+    let width = |reading: &Reading| reading.tsc.1.wrapping_sub(reading.tsc.0);
+    (1..TRIES).map(|_| once()).fold(
+        once(),
+        |best, next| {
+            if width(&next) < width(&best) { next } else { best }
+        },
+    )
+}
+
+fn findings(errors: &mut Vec<String>) -> Vec<String> {
+    let output = own(&["doctor", "--format", "json"], errors);
+    let report: Value = match serde_json::from_str(&output) {
+        Ok(report) => report,
+        Err(error) => {
+            errors.push(format!("doctor: {error}"));
+            return Vec::new();
+        }
+    };
+    let findings = report["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let word = |finding: &Value, key: &str| finding[key].as_str().unwrap_or("?").to_owned();
+    findings.iter().map(|one| format!("{} {}", word(one, "severity"), word(one, "rule"))).collect()
+}
+
+fn disruptions(errors: &mut Vec<String>) -> Vec<String> {
+    let output = own(&["watch", "--duration", "3s", "--format", "json"], errors);
+    let events = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let disruptions = events.filter(|event| event["event"] == "disruption");
+    disruptions.map(|event| event["kinds"].to_string()).collect()
+}
+
+/// The output of this program with other arguments.
+fn own(arguments: &[&str], errors: &mut Vec<String>) -> String {
+    let mut command = Command::new("/proc/self/exe");
+    match command.args(arguments).stdin(Stdio::null()).output() {
+        Ok(output) => {
+            if !output.stderr.is_empty() {
+                let words = String::from_utf8_lossy(&output.stderr);
+                errors.push(format!("{}: {}", arguments[0], words.trim()));
+            }
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+        Err(error) => {
+            errors.push(format!("{}: {error}", arguments[0]));
+            String::new()
+        }
+    }
+}
+
+/// The kernel's log, which klogctl(2) reads whole.
+fn log(errors: &mut Vec<String>) -> Vec<String> {
+    let text = linux::init::kernel_log().unwrap_or_else(|error| {
+        errors.push(format!("the kernel's log: {error}"));
+        String::new()
+    });
+    let is_about = |line: &&str| {
+        let line = line.to_lowercase();
+        ABOUT_CLOCKS.iter().any(|word| line.contains(word))
+    };
+    text.lines().filter(is_about).take(LINES).map(str::to_owned).collect()
+}
+
+/// The eighth figure of the first line (proc_stat(5)).
+fn steal(stat: &str) -> Option<u64> {
+    stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
+}

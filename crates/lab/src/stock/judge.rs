@@ -1,0 +1,192 @@
+//! The checks on one boot.
+
+use host::Kind;
+
+use super::expected::{self, Machine};
+use super::host_line::signed;
+use super::seen::Reading;
+use super::{Boot, row};
+use crate::bench::{Bench, Provider};
+use crate::results::{Check, Stock, Verdict};
+
+/// How far a guest's time of day may be off where its host tells it, beyond the
+/// bounds of the readings, ns.
+const TOLERANCE_NS: f64 = 1_000.0;
+/// A real-time clock counts seconds; the kernel reads it when it has just ticked, or not.
+const RTC_NS: f64 = 1e9;
+/// A page's rate is told in whole kHz: half of one of 2 GHz is 0.25 ppm.
+const PAGE_PPM: f64 = 0.25;
+/// What the kernel's own calibration by the PIT promises
+/// (arch/x86/kernel/tsc.c, quick_pit_calibrate: 500 ppm).
+const CALIBRATED_PPM: f64 = 500.0;
+/// Lines of the log that are a verdict against the clock.
+const VERDICTS: [&str; 4] =
+    ["marked unstable", "marking clocksource", "tsc unstable", "unchecked msr access"];
+/// Why the clock of a guest that counts ticks is not held against the host's.
+const COUNTS_TICKS: &str = "it counts ticks, as many as its host gives it";
+
+/// The guest's clocks against the host's.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Times {
+    /// Its time of day less the host's at the last reading, ns, and the bound of
+    /// reading both.
+    pub(super) offset_ns: Option<f64>,
+    pub(super) bound_ns: f64,
+    /// What the host's time of day was steered by since the guest began, ns.
+    steered_ns: f64,
+    /// By how much its clock is faster between the two readings, and the bound.
+    pub(super) rate_ppm: Option<f64>,
+    /// The same in ns, of this span, read with this bound.
+    gained_ns: f64,
+    span_ns: f64,
+    gained_bound_ns: f64,
+    /// From the machine's start to its report, ns.
+    took_ns: f64,
+}
+
+/// The row and the checks.
+pub(super) fn judge(
+    bench: &Bench<'_>,
+    provider: Provider,
+    booted: Result<Boot, String>,
+) -> (Option<Stock>, Vec<Check>) {
+    let vcpus = bench.settings.vcpus;
+    let name = |what: &str| format!("{}: {what}", provider.label());
+    let expected = format!("reports its clocks, {vcpus} CPUs online");
+    let boot = match booted {
+        Err(found) => {
+            let verdict = Verdict::Failed;
+            return (None, vec![Check { name: name("boots"), expected, found, verdict }]);
+        }
+        Ok(boot) => boot,
+    };
+    let seen = &boot.seen;
+    let check = |what: &str, expected: String, found: String, holds: bool| Check {
+        name: name(what),
+        expected,
+        found,
+        verdict: Verdict::of(holds),
+    };
+    let found = format!("{}, {} CPUs, {:.1} s", seen.release, seen.cpus, boot.took.as_secs_f64());
+    let mut checks = vec![check("boots", expected, found, seen.cpus as usize == vcpus)];
+    let machine = machine(&boot, vcpus);
+    let wanted = expected::clocksource(provider, machine);
+    checks.push(check(
+        "clock source",
+        wanted.to_owned(),
+        seen.clocksource.clone(),
+        seen.clocksource == wanted,
+    ));
+    let true_ones = expected::true_verdicts(provider, machine);
+    let verdicts = seen.log.iter().filter(|line| {
+        let line = line.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|one| line.contains(one));
+        has(&VERDICTS) && !has(true_ones)
+    });
+    let verdicts: Vec<&str> = verdicts.map(String::as_str).collect();
+    checks.push(check(
+        "kernel's log",
+        "no verdict against a clock".to_owned(),
+        listed(&verdicts),
+        verdicts.is_empty(),
+    ));
+    let wrong: Vec<&str> = seen.findings.iter().map(String::as_str).filter(is_wrong).collect();
+    checks.push(check(
+        "doctor inside",
+        "no warning but what is true there".to_owned(),
+        listed(&wrong),
+        wrong.is_empty() && seen.errors.is_empty(),
+    ));
+    let told: Vec<&str> = seen.disruptions.iter().map(String::as_str).collect();
+    checks.push(check("watch inside", "nothing".to_owned(), listed(&told), told.is_empty()));
+    let times = times(&boot);
+    checks.extend(time_checks(provider, &times, &check));
+    if wanted == expected::TICKS && seen.clocksource == wanted {
+        let of_ticks = checks.iter_mut().filter(|check| {
+            ["watch inside", "time of day", "clock"].iter().any(|what| check.name.ends_with(what))
+        });
+        of_ticks.for_each(|check| check.verdict = Verdict::NotMeasured(COUNTS_TICKS.to_owned()));
+    }
+    (Some(row(provider, vcpus, &boot, &times)), checks)
+}
+
+fn is_wrong(finding: &&str) -> bool {
+    let grave = finding.starts_with("warning") || finding.starts_with("error");
+    grave && !expected::TRUE_FINDINGS.contains(finding)
+}
+
+fn machine(boot: &Boot, vcpus: usize) -> Machine {
+    let mut numbers = boot.seen.release.split(['.', '-']).map_while(|word| word.parse().ok());
+    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (invariant_tsc, is_intel) = (vmm::kvm::tsc_is_invariant(), vmm::kvm::is_intel());
+    Machine { kernel, vcpus, invariant_tsc, is_intel }
+}
+
+fn listed(words: &[&str]) -> String {
+    if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
+}
+
+fn times(boot: &Boot) -> Times {
+    let mut times = Times { took_ns: boot.took.as_nanos() as f64, ..Times::default() };
+    let host_tsc = |tsc: u64| tsc.wrapping_sub(boot.tsc_offset);
+    let Some(ticks_per_ns) = boot.host.ticks_per_ns() else { return times };
+    let at = |reading: &Reading| {
+        let (middle, half) = reading.middle();
+        Some((boot.host.at(host_tsc(middle))?, half as f64 / ticks_per_ns))
+    };
+    let (Some(first), Some(last)) = (boot.seen.readings.first(), boot.seen.readings.last()) else {
+        return times;
+    };
+    let (Some((host_first, first_ns)), Some((host_last, last_ns))) = (at(first), at(last)) else {
+        return times;
+    };
+    let real_ns = signed(last.real_ns, boot.host.epoch_ns());
+    times.offset_ns = Some(real_ns - host_last.real_ns);
+    times.bound_ns = last_ns + host_last.bound_ns;
+    times.steered_ns = host_last.steered_ns.abs();
+    let host_ns = host_last.boot_ns - host_first.boot_ns;
+    let guest_ns = signed(last.raw_ns, first.raw_ns);
+    if host_ns > 0.0 {
+        times.rate_ppm = Some((guest_ns / host_ns - 1.0) * 1e6);
+        (times.gained_ns, times.span_ns) = (guest_ns - host_ns, host_ns);
+        times.gained_bound_ns = first_ns + host_first.bound_ns + times.bound_ns;
+    }
+    times
+}
+
+fn time_checks(
+    provider: Provider,
+    times: &Times,
+    check: &dyn Fn(&str, String, String, bool) -> Check,
+) -> [Check; 2] {
+    let tells_time = provider.name() == Kind::Kvm.name();
+    let has_page = tells_time || provider.name() == Kind::HyperV.name();
+    let (offset, bound) = (times.offset_ns, times.bound_ns);
+    // Until Linux takes kvm-clock it counts ticks, of which a slow host loses some
+    // (kernel/time/timekeeping.c, timekeeping_init: clocksource_default_clock): it may
+    // be behind by what it missed of its boot, and never ahead.
+    let most = bound + times.steered_ns + if tells_time { TOLERANCE_NS } else { RTC_NS };
+    let least = if tells_time { -times.took_ns } else { -most };
+    let ppm = if has_page { PAGE_PPM } else { CALIBRATED_PPM };
+    let gain = TOLERANCE_NS + times.gained_bound_ns + ppm * times.span_ns / 1e6;
+    let shown = |ns: f64| instruments::figures::time(ns);
+    let span = shown(times.span_ns);
+    [
+        check(
+            "time of day",
+            format!("{} to {} of the host's", shown(least), shown(most)),
+            offset
+                .map_or("no reading".to_owned(), |ns| format!("{}, ± {}", shown(ns), shown(bound))),
+            offset.is_some_and(|ns| (least..=most).contains(&ns)),
+        ),
+        check(
+            "clock",
+            format!("within {} of the host's in {span}", shown(gain)),
+            match times.rate_ppm {
+                None => "no reading".to_owned(),
+                Some(ppm) => format!("{}, {ppm:.3} ppm", shown(times.gained_ns)),
+            },
+            times.rate_ppm.is_some() && times.gained_ns.abs() <= gain,
+        ),
+    ]
+}

@@ -1,0 +1,58 @@
+//! Which stock kernel is booted, with what.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::initramfs;
+
+/// What to boot, on what.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct StockSettings {
+    /// bzImage or vmlinux.
+    pub kernel: Arc<[u8]>,
+    /// Its initramfs, of which `/init` is this program.
+    pub initrd: Arc<[u8]>,
+    /// More parameters of the kernel.
+    pub append: String,
+    /// Whether KVM's own kvm-clock is among the providers.
+    pub by_kernel: bool,
+    /// How long a boot and what runs inside may take.
+    pub limit: Duration,
+}
+
+impl StockSettings {
+    /// A kernel's file, with an initramfs of its own or of `program`, which must be
+    /// static.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the program is not static.
+    pub fn read(kernel: &Path, initrd: Option<&Path>, program: &Path) -> io::Result<Self> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })
+        };
+        let kernel = read(kernel)?;
+        let initrd = match initrd {
+            Some(initrd) => read(initrd)?,
+            None => {
+                let program = read(program)?;
+                if initramfs::is_dynamic(&program) {
+                    return Err(io::Error::other("this program is not static"));
+                }
+                initramfs::archive(&program)?
+            }
+        };
+        Ok(Self {
+            kernel: kernel.into(),
+            initrd: initrd.into(),
+            append: String::new(),
+            by_kernel: true,
+            limit: Duration::from_secs(120),
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! Stock kernels as guests of the lab's own machine, on the emulated host's
+//! /dev/kvm: `parachron lab linux` for each kernel of the row, with one and two
+//! vCPUs. Its reports stay in the row's folder, and a page is made of them.
+
+mod page;
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::agreement::of_check;
+use super::{Done, Place};
+use crate::checks::list;
+use crate::machine::Machine;
+use crate::outcome::Failure;
+
+pub(crate) use page::write as write_page;
+
+const VCPUS: [u32; 2] = [1, 2];
+/// Five boots, emulated twice.
+const LIMIT_S: u32 = 420;
+const BOOT: Duration = Duration::from_secs(150);
+
+pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
+    let mut machine = Machine::start(place.start, place.folder)?;
+    machine.line.ready(BOOT).map_err(|why| machine.failure(&why))?;
+    for kernel in &place.row.kernels {
+        for vcpus in VCPUS {
+            // An emulated exit takes longer than the kernel's calibration by the PIT
+            // allows: it is told the TSC's rate, which is the host's.
+            let line = format!(
+                "parachron lab linux --kernel /kernels/{kernel} --vcpus {vcpus} --format json \
+                 --append $(grep -o 'tsc_early_khz=[0-9]*' /proc/cmdline)"
+            );
+            let record = machine.line.run("linux", LIMIT_S, &line)?;
+            let report: Value = serde_json::from_str(&record.stdout)
+                .map_err(|error| format!("{kernel}: {error}: {}", record.stderr.trim()))?;
+            let file = place.folder.join(format!("linux-{kernel}-{vcpus}.json"));
+            fs::write(&file, &record.stdout)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            let experiments = list(&report["experiments"]);
+            for check in experiments.iter().flat_map(|one| list(&one["checks"])) {
+                let mut check = of_check(check);
+                check.what = format!("{kernel}, {vcpus} vCPUs: {}", check.what);
+                done.checks.push(check);
+            }
+        }
+    }
+    Ok(())
+}
