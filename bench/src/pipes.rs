@@ -3,6 +3,8 @@
 //! `docs/measurements/locks.md` reads them.
 
 use std::error::Error;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +30,10 @@ struct Setting {
 
 /// The other process, until its input ends.
 pub(crate) fn echo() -> Result<bool, String> {
-    let echoed = pipe_pair::echo(std::io::stdin().lock(), std::io::stdout().lock());
+    // std's own output waits for a line's end.
+    let output = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let output = output.map_err(|error| error.to_string())?;
+    let echoed = pipe_pair::echo(std::io::stdin().lock(), output);
     echoed.map(|()| true).map_err(|error| error.to_string())
 }
 
