@@ -1,28 +1,22 @@
 //! What moves the index of pipe-based context switching (UnixBench's context1), each
-//! alone: where the two processes run, whether their CPUs go idle between, and what a
-//! lock costs that nobody contends for. `docs/measurements/locks.md` reads them.
+//! alone: where the two processes run, and whether their CPUs go idle between.
+//! `docs/measurements/locks.md` reads them.
 
 use std::error::Error;
-use std::hint::black_box;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use guest::lock::{Lock, Waiter, Waiting};
 use inspect::pipe_pair::{self, PipePair};
 use instruments::latency::unixbench_index;
-
-use crate::rounds::{self, Contender};
 
 /// The argument with which this program is the other process.
 pub(crate) const ECHO: &str = "pipe-echo";
 
 /// How long one setting has a turn in each round.
 const TURN: Duration = Duration::from_millis(300);
-
-/// The index before and after, of which the question was.
-const BEFORE: f64 = 329.0;
-const AFTER: f64 = 919.0;
 
 /// Where the processes run, and whether a loop of SCHED_IDLE keeps their CPUs from
 /// going idle.
@@ -36,7 +30,10 @@ struct Setting {
 
 /// The other process, until its input ends.
 pub(crate) fn echo() -> Result<bool, String> {
-    let echoed = pipe_pair::echo(std::io::stdin().lock(), std::io::stdout().lock());
+    // std's own output waits for a line's end.
+    let output = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let output = output.map_err(|error| error.to_string())?;
+    let echoed = pipe_pair::echo(std::io::stdin().lock(), output);
     echoed.map(|()| true).map_err(|error| error.to_string())
 }
 
@@ -51,9 +48,9 @@ fn print(rounds: u32) -> Result<(), Box<dyn Error>> {
         return Err("two CPUs are needed".into());
     };
     let setting = |name, cpus, awake| Setting { name, cpus, awake, loops_per_s: Vec::new() };
+    // On one CPU one of the two always runs.
     let mut settings = [
         setting("one CPU", [0, 0], false),
-        setting("one CPU, kept awake", [0, 0], true),
         setting("two CPUs", [0, 1], false),
         setting("two CPUs, kept awake", [0, 1], true),
     ];
@@ -77,7 +74,6 @@ fn print(rounds: u32) -> Result<(), Box<dyn Error>> {
             unixbench_index(median)
         );
     }
-    locks();
     Ok(())
 }
 
@@ -119,47 +115,6 @@ fn one_turn([here, there]: [u32; 2]) -> Result<f64, Box<dyn Error>> {
         loops = pair.pass()?;
     }
     Ok((loops - first) as f64 / began.elapsed().as_secs_f64())
-}
-
-/// Nobody else wants it.
-struct Alone;
-
-impl Waiter for Alone {
-    fn pause(&mut self) {}
-    fn give_way(&mut self, _: usize) {}
-    fn halt(&mut self) {}
-    fn kick(&mut self, _: usize) {}
-}
-
-fn locks() {
-    let lock = Lock::<AtomicU32, 4>::new();
-    let taken = |way| {
-        let lock = &lock;
-        move || {
-            lock.take(0, way, 1, &mut Alone);
-            black_box(lock).free(0, way, &mut Alone);
-        }
-    };
-    let mut contenders = [
-        Contender::new("freed by a store, as unfair", taken(Waiting::Unfair)),
-        Contender::new("a queue whose waiters spin", taken(Waiting::Spin)),
-        Contender::new("a queue whose waiters halt", taken(Waiting::Paravirtual)),
-    ];
-    rounds::run(&mut contenders, 500);
-    println!("\n{:<38}{:>10}{:>12}", "a lock nobody contends for", "least, ns", "median, ns");
-    for one in &contenders {
-        println!("{:<38}{:>10.1}{:>12.1}", one.name, one.min_ns(), one.median_ns());
-    }
-    let least: Vec<f64> = contenders.iter().map(Contender::min_ns).collect();
-    let more = (least[2] - least[0]).max(0.0);
-    let [before, after] = [BEFORE, AFTER].map(|index| 1e9 / (index * 400.0));
-    println!("\n{:<38}{:>10.0} ns a loop", format!("index {BEFORE}"), before);
-    println!("{:<38}{:>10.0} ns a loop", format!("index {AFTER}"), after);
-    println!(
-        "{:<38}{:>10.0} locks a loop would explain it",
-        "if the kick costs each free",
-        (before - after) / more.max(0.1)
-    );
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -27,8 +27,13 @@ use crate::run::Found;
 use crate::settings::{LabError, Progress};
 use tally::{Round, Tally, median};
 
-/// How long each holds it, ns: a few cache misses, and what a long one takes.
-const HOLDS_NS: [u64; 2] = [1_000, 20_000];
+/// How long each holds it, ns: a few cache misses, and what a long one takes. Where
+/// there is one vCPU also not at all: what is left is the lock itself.
+const HOLDS_NS: [u64; 3] = [0, 1_000, 20_000];
+
+const fn holds_ns(vcpus: usize) -> &'static [u64] {
+    if vcpus == 1 { &HOLDS_NS } else { HOLDS_NS.split_at(1).1 }
+}
 
 /// The most vCPUs and CPUs.
 const VCPUS: usize = 4;
@@ -73,7 +78,8 @@ const fn name(way: Waiting) -> &'static str {
 
 /// About how long it takes.
 pub(crate) const fn length(rounds: u64) -> Duration {
-    let turns = 7 * HOLDS_NS.len() as u64 * rounds * Waiting::ALL.len() as u64;
+    // One vCPU, and 2 to 4 on one CPU and on two.
+    let turns = (3 + 6 * 2) * rounds * Waiting::ALL.len() as u64;
     Duration::from_millis(LENGTH.as_millis() as u64 * turns * 11 / 10)
 }
 
@@ -89,8 +95,9 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
         settings.affinity = allowed[..cpus].to_vec();
         let machine = started(&settings)?;
         let exit_ns = exit_ns(&machine, bench.host_tsc)?;
-        for (turn, hold_ns) in HOLDS_NS.into_iter().enumerate() {
-            let done = index as f64 + turn as f64 / HOLDS_NS.len() as f64;
+        let holds_ns = holds_ns(vcpus);
+        for (turn, &hold_ns) in holds_ns.iter().enumerate() {
+            let done = index as f64 + turn as f64 / holds_ns.len() as f64;
             progress.step(&format!("{vcpus} vCPUs on {cpus}"), done / places.len() as f64);
             let bar = BARS.iter().find(|bar| (bar.vcpus, bar.cpus) == (vcpus, cpus));
             let tallies = contend(&machine, bench, hold_ns, bar)?;

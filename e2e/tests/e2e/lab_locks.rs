@@ -125,7 +125,8 @@ fn hands_a_lock_over(_: &Program) {
             .collect();
         assert!(counted.iter().all(|one| one.takes > 0), "{way:?}: {counted:?}");
         let sum = |pick: fn(&Counted) -> u64| counted.iter().map(pick).sum::<u64>();
-        assert!(sum(|one| one.handovers) >= VCPUS as u64, "{way:?}: {counted:?}");
+        // The first may have been the last of the way before.
+        assert!(sum(|one| one.handovers) >= VCPUS as u64 - 1, "{way:?}: {counted:?}");
         match way {
             Waiting::Paravirtual => assert!(sum(|one| one.kicks) > 0, "{counted:?}"),
             _ => assert_eq!(sum(|one| one.kicks), 0, "{way:?}: {counted:?}"),
