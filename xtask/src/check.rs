@@ -4,6 +4,10 @@
 mod clippy;
 mod deny;
 mod package;
+mod semver;
+mod targets;
+
+pub(crate) use package::check as package;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -43,6 +47,10 @@ enum Step {
     Advisories,
     /// Clippy finds nothing
     Clippy,
+    /// Public items change as versions say
+    Semver,
+    /// Other targets build: without an operating system, and riscv64
+    Targets,
     /// Documentation builds, and its links work
     Docs,
     /// The documents build as a site, and its links work
@@ -64,6 +72,8 @@ impl Step {
             Self::Licences => deny::licences(project),
             Self::Advisories => deny::advisories(project),
             Self::Clippy => clippy::check(project),
+            Self::Semver => semver::check(project),
+            Self::Targets => targets::check(project),
             Self::Site => site::build(project),
             Self::Docs => Outcome::of(
                 project

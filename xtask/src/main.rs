@@ -2,6 +2,7 @@
 //! addition to the tests; the other commands are single steps of it, or take
 //! too long for it.
 
+mod arm64;
 mod arrows;
 mod check;
 mod circles;
@@ -48,6 +49,8 @@ enum Chore {
     /// Test the program in virtual machines under QEMU
     #[command(disable_help_flag = true)]
     Machines(PassedOn),
+    /// Run the tests of arm64 under QEMU's user mode, and count them
+    Arm64(arm64::Args),
     /// Run pvclock's tests under Miri
     Miri,
     /// Build the simulator as a page for a browser
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
+        Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Page(args) => page::run(&project, &args),
         Chore::Release(args) => release::run(&project, &args),

@@ -13,6 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::check;
+use crate::outside::{self, Outcome};
 use crate::project::Project;
 
 /// The programs.
@@ -120,7 +122,7 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
     image::build(&release, &programs)?;
     let mut listing = checksums(&release)?;
     if args.check {
-        listing += &check(&release)?;
+        listing += &checked(&release)?;
     }
     Ok(listing)
 }
@@ -161,7 +163,7 @@ fn checksums(release: &Release<'_>) -> io::Result<String> {
 }
 
 /// What Debian and RPM say of the packages, and cargo of the crates.
-fn check(release: &Release<'_>) -> io::Result<String> {
+fn checked(release: &Release<'_>) -> io::Result<String> {
     let mut said = String::new();
     for name in fs::read_dir(&release.out)? {
         let path = name?.path();
@@ -178,12 +180,24 @@ fn check(release: &Release<'_>) -> io::Result<String> {
                 "bad-distribution-in-changes-file",
             ]);
         } else {
-            command.arg("--config").arg(release.project.path("packaging/rpm/rpmlint.toml"));
+            command
+                .args(["--strict", "--config"])
+                .arg(release.project.path("packaging/rpm/rpmlint.toml"));
         }
         said += &output(command.arg(&path))?;
     }
-    let mut cargo = release.project.cargo();
-    output(cargo.args(["package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]))?;
+    let mut parser = Command::new("apparmor_parser");
+    if outside::is_available(parser.arg("--version")) {
+        // Compiled, not loaded: the machine that builds may have no AppArmor.
+        let profile = release.project.path("packaging/usr.bin.parachrond");
+        let parse = ["--skip-kernel-load", "--skip-cache", "--skip-read-cache"];
+        output(Command::new("apparmor_parser").args(parse).arg(profile))?;
+    } else {
+        said += "skipped: no apparmor_parser\n";
+    }
+    if let Outcome::Failed(why) = check::package(release.project) {
+        return Err(io::Error::other(why));
+    }
     Ok(said + "every crate that is published can be packaged\n")
 }
 

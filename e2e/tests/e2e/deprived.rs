@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use e2e::{Case, Need, Program, ProgramOutput, project};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+use crate::refused::refused;
 
 /// Folders of the system are hidden by mounts of our own.
 const MOUNTS: &[Need] = &[Need::Root, Need::Tool("unshare")];
@@ -115,27 +114,6 @@ fn read_only_root(program: &Program) {
         let expected = format!("parachron: cannot write {path}: Read-only file system");
         assert!(said.err.starts_with(&expected), "{arguments:?} {}", said.err);
     }
-}
-
-/// The program where system calls fail with this error number.
-fn refused(program: &Program, calls: &[i64], errno: i32, arguments: &[&str]) -> Command {
-    let filter: BpfProgram = SeccompFilter::new(
-        calls.iter().map(|call| (*call, Vec::new())).collect(),
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno.unsigned_abs()),
-        std::env::consts::ARCH.try_into().expect("a known processor"),
-    )
-    .and_then(TryInto::try_into)
-    .expect("a filter");
-    let mut command = program.command(arguments);
-    let apply = move || apply_filter(&filter).map_err(|_| io::Error::last_os_error());
-    // SAFETY: between fork and exec it makes two system calls, and allocates nothing
-    // unless they fail.
-    #[allow(unsafe_code)]
-    unsafe {
-        command.pre_exec(apply);
-    }
-    command
 }
 
 /// As container managers forbid them: Docker's profile refuses perf_event_open, and

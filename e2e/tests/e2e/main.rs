@@ -29,6 +29,7 @@ mod lab_order;
 mod lab_time;
 mod latency;
 mod outputs;
+mod refused;
 mod tell;
 mod trees;
 mod vmclock;

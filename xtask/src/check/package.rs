@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::outside::Outcome;
 use crate::project::Project;
 
-pub(super) fn check(project: &Project) -> Outcome {
+pub(crate) fn check(project: &Project) -> Outcome {
     let metadata =
         project.cargo().args(["metadata", "--no-deps", "--format-version", "1"]).output();
     let metadata = match metadata {

@@ -1,0 +1,52 @@
+//! What has no test here builds: crates without an operating system, and programs for a
+//! processor whose counter we do not know.
+
+use std::path::Path;
+
+use crate::outside::Outcome;
+use crate::project::Project;
+
+/// Targets, and the packages that build for each.
+const BUILDS: [(&str, &[&str]); 3] = [
+    (
+        "thumbv7em-none-eabi",
+        &["parachron-chronyd", "parachron-hosttime", "parachron-timekeeper", "parachron-units"],
+    ),
+    // A page's fields of 64 bits are loaded at once, which the target above cannot.
+    ("aarch64-unknown-none", &["parachron-host", "pvclock"]),
+    (
+        "riscv64gc-unknown-linux-gnu",
+        &["parachron", "parachrond", "parachron-clock-c", "parachron-pvclock-c"],
+    ),
+];
+
+pub(super) fn check(project: &Project) -> Outcome {
+    let mut missing = Vec::new();
+    for (target, packages) in BUILDS {
+        if !is_installed(target) {
+            missing.push(target);
+            continue;
+        }
+        let mut command = project.cargo();
+        command.args(["check", "--quiet", "--target", target]);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        let outcome = Outcome::of(&mut command);
+        if let Outcome::Failed(output) = outcome {
+            return Outcome::Failed(format!("{target}:\n{output}"));
+        }
+    }
+    if missing.is_empty() {
+        return Outcome::Passed;
+    }
+    let missing = missing.join(" ");
+    Outcome::skipped(format!("not installed: {missing}"), format!("rustup target add {missing}"))
+}
+
+/// Whether there is a standard library, or core, for it.
+pub(crate) fn is_installed(target: &str) -> bool {
+    let mut rustc = std::process::Command::new("rustc");
+    let output = rustc.args(["--print", "target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}
