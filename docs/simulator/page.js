@@ -23,6 +23,7 @@ const TOLD = {
     by("refused").textContent = refused === undefined ? "" : line ? `Line ${line}: ${refused}` : refused;
     if (refused !== undefined) {
       by("own").open = by("own").open || Boolean(line);
+      by("progress").textContent = "";
       ended();
       return;
     }
