@@ -27,25 +27,26 @@ pub(crate) struct Culprits {
 pub(crate) fn leave_out(graph: &mut Graph) -> Vec<Culprits> {
     let mut all: Vec<Culprits> = Vec::new();
     let most = AT_A_TIME + WORK / graph.edges.len().max(1);
-    // Each round leaves one out.
-    for round in 0..graph.vertices() {
+    // Each round leaves one out at least.
+    for _ in 0..graph.vertices() {
         let mut loops = graph.contradictions(most);
-        let Some(shortest) = (0..loops.len()).min_by_key(|index| loops[*index].len()) else {
+        if loops.is_empty() {
             break;
-        };
-        let shown_by = loops[shortest].clone();
-        loops.swap(0, shortest);
+        }
+        loops.sort_by_key(Vec::len);
         let counts = on_loops(graph, &loops);
-        let on_it = ranked(graph, &shown_by, &counts);
-        let suspects = if round < NAMED {
-            best(graph, &on_it, most)
-        } else {
-            on_it.first().copied().into_iter().collect()
-        };
-        // One of several at a time: the next round sees what is left.
-        let Some(&first) = suspects.first() else { break };
-        graph.heard[first as usize] = false;
-        all.push(Culprits { suspects: vec![first], shown_by });
+        // While few are wrong, one at a time: the next round sees what is left.
+        let is_tried = all.len() < NAMED;
+        for shown_by in loops.into_iter().take(if is_tried { 1 } else { most }) {
+            let on_it = ranked(graph, &shown_by, &counts);
+            if on_it.iter().any(|vertex| !graph.heard[*vertex as usize]) {
+                continue;
+            }
+            let suspects = if is_tried { best(graph, &on_it, most) } else { on_it };
+            let Some(&first) = suspects.first() else { continue };
+            graph.heard[first as usize] = false;
+            all.push(Culprits { suspects: vec![first], shown_by });
+        }
     }
     for index in 0..all.len().min(NAMED) {
         others(graph, &mut all[index]);

@@ -167,8 +167,10 @@ fn estimates(potential: &[i128], graph: &Graph, part: &[Vertex], pairs: &[Pair])
     if start.is_empty() {
         return vec![0; graph.nodes];
     }
-    let found: Vec<i64> =
-        least_squares(&start, &graph.heard, pairs).into_iter().map(|ns| ns as i64).collect();
+    let found: Vec<i64> = least_squares(&start, &graph.heard, pairs)
+        .into_iter()
+        .map(|ns| ns.round() as i64)
+        .collect();
     let zero = median(part.iter().map(|node| found[*node as usize]).collect());
     found.into_iter().map(|ns| ns.saturating_sub(zero)).collect()
 }

@@ -15,6 +15,9 @@ const AT: &str = "parachron_pair_measured_timestamp_seconds";
 const OFFSET: &str = "parachron_clock_offset_seconds";
 const BOUND: &str = "parachron_clock_offset_bound_seconds";
 
+/// A figure of a sample, ns.
+type Of = fn(&Sample) -> i64;
+
 /// What became of probes and requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -31,7 +34,7 @@ pub struct Counts {
 /// The newest sample of each peer, and the counts, for a textfile collector.
 pub fn exposition<'s>(samples: impl Iterator<Item = &'s Sample> + Clone, counts: Counts) -> String {
     let mut text = String::new();
-    let gauges: [(&str, &str, fn(&Sample) -> i64); 3] = [
+    let gauges: [(&str, &str, Of); 3] = [
         (MIN, "The peer's clock is ahead of the node's by at least this", |it| it.min_ns),
         (MAX, "And by at most this", |it| it.max_ns),
         (AT, "When that was, by the node's clock", |it| it.at_ns),

@@ -45,7 +45,7 @@ impl Clock {
     }
 
     fn shows(&self, after: i64, peer: usize) -> i64 {
-        BEGIN + after + self.error(after) + if peer % 2 == 0 { self.lie } else { 0 }
+        BEGIN + after + self.error(after) + if peer.is_multiple_of(2) { self.lie } else { 0 }
     }
 }
 
@@ -102,7 +102,7 @@ impl Fleet {
         let arrived = at + way(base[0]);
         let (replied, back) = (arrived + 5_000, arrived + 5_000 + way(base[1]));
         let (a, b) = (self.clocks[from], self.clocks[to]);
-        if b.lie != 0 && from % 2 == 0 {
+        if b.lie != 0 && from.is_multiple_of(2) {
             self.lied_to.insert(from);
         }
         if a.lie != 0 {

@@ -3,7 +3,7 @@
 use errormap::{Link, Map, Node};
 use serde_json::{Value, json};
 
-use super::text::sentence;
+use super::text::{proof, sentence};
 use crate::error::CliError;
 use crate::output::json_line;
 
@@ -34,12 +34,12 @@ pub(super) fn page(map: &Map) -> Result<String, CliError> {
             uneven
         ])
     };
-    let finding = |it: &errormap::Finding| -> Result<Value, CliError> {
+    let finding = |it: &errormap::Finding| {
         let kind = serde_json::to_value(it).unwrap_or_default();
         let nodes = [&kind["node"], &kind["peer"]].into_iter().filter(|it| it.is_string());
         let suspects = kind["suspects"].as_array().into_iter().flatten();
         let nodes: Vec<&Value> = nodes.chain(suspects).collect();
-        Ok(json!({"kind": kind["kind"], "text": sentence(it), "nodes": nodes}))
+        json!({"kind": kind["kind"], "text": sentence(it), "proof": proof(it), "nodes": nodes})
     };
     let figures = json!({
         "asOf": map.as_of_ns / 1_000_000,
@@ -48,7 +48,7 @@ pub(super) fn page(map: &Map) -> Result<String, CliError> {
         "utc": map.median_ahead_of_utc.map(|it| [it.min_ns, it.max_ns]),
         "nodes": map.nodes.iter().map(node).collect::<Vec<_>>(),
         "links": map.links.iter().map(link).collect::<Vec<_>>(),
-        "findings": map.findings.iter().map(finding).collect::<Result<Vec<_>, _>>()?,
+        "findings": map.findings.iter().map(finding).collect::<Vec<_>>(),
     });
     // No name ends the element that holds it.
     let figures = json_line(&figures)?.replace('<', "\\u003c");

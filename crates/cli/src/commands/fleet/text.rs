@@ -1,7 +1,7 @@
 //! The map as tables.
 
 use errormap::{Ahead, Finding, Map, Step};
-use instruments::figures::{exact_time, signed, time};
+use instruments::figures::{signed, time};
 
 use crate::output::table::{Cell, Column, Table, width, wrap};
 use crate::output::{Format, printable};
@@ -19,7 +19,7 @@ pub(super) fn render(map: &Map, format: Format) -> String {
     }
     let mut text = String::new();
     for finding in &map.findings {
-        let said = sentence(finding);
+        let said = format!("{} {}", sentence(finding), proof(finding)).trim_end().to_owned();
         text += &match format {
             Format::Markdown => format!("- {said}\n"),
             _ => wrap(&said, width()) + "\n",
@@ -92,15 +92,12 @@ fn shortened(name: &str) -> String {
 pub(super) fn sentence(finding: &Finding) -> String {
     let said = match finding {
         Finding::Off { node, ahead } => off(node, *ahead),
-        Finding::Contradiction { suspects, shown_by } => format!(
+        Finding::Contradiction { suspects, .. } => format!(
             "{} contradicts the others: it answers by more than one clock, was set, or drifts \
-             faster than stated. {}",
-            who(suspects),
-            steps(shown_by)
+             faster than stated.",
+            who(suspects)
         ),
-        Finding::FalseClaim { suspects, shown_by } => {
-            format!("{} states UTC wrongly. {}", who(suspects), steps(shown_by))
-        }
+        Finding::FalseClaim { suspects, .. } => format!("{} states UTC wrongly.", who(suspects)),
         Finding::Changed { node, peer } => {
             format!("Between {node} and {peer} a clock was set, or drifts faster than stated.")
         }
@@ -110,6 +107,16 @@ pub(super) fn sentence(finding: &Finding) -> String {
         _ => String::new(),
     };
     printable(&said)
+}
+
+/// The loop that shows it: `b is ahead of a by at most 1 ms, ...; by -3 ms`.
+pub(super) fn proof(finding: &Finding) -> String {
+    match finding {
+        Finding::Contradiction { shown_by, .. } | Finding::FalseClaim { shown_by, .. } => {
+            printable(&steps(shown_by))
+        }
+        _ => String::new(),
+    }
 }
 
 fn off(node: &str, ahead: Ahead) -> String {
@@ -137,11 +144,14 @@ fn who(suspects: &[String]) -> String {
     }
 }
 
-/// `b is ahead of a by at most 1 ms, ...; together -3 ms.`
 fn steps(all: &[Step]) -> String {
-    let exact = |ns: i64| signed(ns as f64, exact_time);
     let step = |step: &Step| {
-        format!("{} is ahead of {} by at most {}", step.to, step.from, exact(step.most_ns))
+        format!(
+            "{} is ahead of {} by at most {}",
+            step.to,
+            step.from,
+            signed(step.most_ns as f64, time)
+        )
     };
     let said: Vec<String> = all.iter().take(NAMED).map(step).collect();
     let sum = all.iter().map(|step| i128::from(step.most_ns)).sum::<i128>();
@@ -149,7 +159,7 @@ fn steps(all: &[Step]) -> String {
     format!(
         "{}{more}: around that loop a clock is ahead of itself by {}.",
         said.join(", "),
-        signed(sum as f64, exact_time)
+        signed(sum as f64, time)
     )
 }
 
