@@ -5,6 +5,7 @@ use linux::adjtimex;
 use linux::clock::Clock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
+use units::LeapSecond;
 
 /// CLOCK_REALTIME, and what corrects it.
 #[derive(Debug)]
@@ -48,6 +49,11 @@ impl KeptClock {
     pub(crate) fn found_frequency_ppb(&mut self) -> f64 {
         // A dry run's comes on top of the kernel's.
         let Self::Kernel(kernel) = self else { return 0.0 };
+        // A leap second that has passed is in the way of the next until its bit is
+        // cleared (TIME_WAIT).
+        if adjtimex::read().is_ok_and(|found| found.state == libc::TIME_WAIT) {
+            let _ = kernel.clock.set_leap(None);
+        }
         kernel.frequency_ppb = kernel.clock.frequency_ppb().ok();
         kernel.frequency_ppb.unwrap_or_default()
     }
@@ -127,6 +133,13 @@ impl SystemClock for KeptClock {
     fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => kernel.clock.set_figures(None, estimated_ns),
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) => kernel.clock.set_leap(leap),
             Self::Simulated(_) => Ok(()),
         }
     }

@@ -49,21 +49,6 @@ fn threads_share_guests_out_as_they_like() {
     assert_eq!(whole.digest(), merged.digest());
 }
 
-/// A poll that is only noted leaves the keeper as one that it is asked about.
-#[test]
-fn noted_polls_change_nothing() {
-    for (name, _) in BUILT_IN {
-        let scenario = built_in(name);
-        for corrector in [Corrector::Keeper, Corrector::Beside] {
-            let simulation = simulation(&scenario, corrector, 11, 1.0);
-            let (fast, slow) = (simulation, simulation.walking());
-            let [fast, slow] = [fast, slow].map(|it| it.guests(0..8, || true));
-            assert!(fast.counts.rounds <= slow.counts.rounds);
-            assert_eq!(fast.digest(), slow.digest(), "{name} {corrector:?}");
-        }
-    }
-}
-
 /// The longest run: figures of time have room for it, on each counter.
 #[test]
 fn a_guest_lives_for_a_year() {

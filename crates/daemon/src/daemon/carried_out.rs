@@ -5,6 +5,7 @@ use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
 use keeper::{Adjustment, ClockError, Correction, Corrector, SystemClock};
 use linux::system_clock::SetError;
+use units::LeapSecond;
 
 use super::{Daemon, Duration, Instant, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
@@ -48,6 +49,21 @@ impl Daemon {
         }
         self.events.push(Event::DaemonBeside { daemon });
         true
+    }
+
+    /// What a source announces, by the clock as it would be.
+    pub(super) fn announced(&mut self, index: usize) {
+        if let Ok(now) = self.clock.now() {
+            self.keeper.announced(index, self.sources[index].leap(), monotonic_ns(), now.0);
+        }
+    }
+
+    pub(super) fn set_leap(&mut self, leap: Option<LeapSecond>) {
+        // It fails for want of permission alone, as a correction does.
+        if self.clock.set_leap(leap).is_ok() {
+            let by_s = leap.map_or(0, |leap| if leap == LeapSecond::Inserted { 1 } else { -1 });
+            self.events.push(Event::LeapSecond { by_s });
+        }
     }
 
     fn is_beside(&self) -> bool {

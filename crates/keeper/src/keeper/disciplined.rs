@@ -1,9 +1,9 @@
 //! The clock between corrections: its frequency, the last microseconds, and
 //! what the kernel is told of its error.
 //!
-//! Only a clock that is read in this machine, in each sample, disciplines: a
-//! server is asked once a minute, and a pause of milliseconds between two
-//! replies, which nothing else shows, looks like a frequency.
+//! A server is asked once a minute, and a pause of milliseconds between two
+//! replies, which nothing else shows, looks like a frequency: what servers prove
+//! leaves room for one as long as their bound.
 
 use disruptions::{Disruption, Kind};
 
@@ -11,12 +11,14 @@ use super::polled::SECOND_NS;
 use super::{Keeper, Phase};
 use crate::action::Action;
 use crate::choice::Selected;
+use crate::discipline::{Adjustment, is_oscillators};
 use crate::frequency::Frequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
-use crate::slewing::Slewing;
+use crate::slewing::{SLEW_PPM, Slewing};
 use crate::source::SourceKind;
 use crate::system_clock::ClockError;
+use instruments::steps::Interval;
 
 /// How often the clock's error is reported to the kernel, which adds 500 µs a
 /// second to it: at most 8 ms.
@@ -26,7 +28,7 @@ impl Keeper {
     /// The kernel's frequency at the start, ppb, and what was learnt before; that
     /// counts where a source can show it to be wrong.
     pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
-        let disciplines = |kind: SourceKind| kind.is_local() && kind != SourceKind::Rtc;
+        let disciplines = |kind: SourceKind| kind != SourceKind::Rtc && !kind.is_pushed();
         let learnt = learnt.filter(|_| self.sources.iter().any(|it| disciplines(it.kind)));
         self.discipline.failed();
         let adjustment = self.discipline.start(kernel_ppb, learnt);
@@ -36,9 +38,10 @@ impl Keeper {
     }
 
     /// The frequency that is set, and how well it is known; `None` while it is
-    /// not. To be stored for the next start.
+    /// not, or is no oscillator's. To be stored for the next start.
     pub fn frequency(&self) -> Option<Frequency> {
-        self.discipline.learnt().filter(|_| self.policy.corrector == Corrector::Kernel)
+        let is_ours = self.policy.corrector == Corrector::Kernel;
+        self.discipline.learnt().filter(|learnt| is_ours && is_oscillators(learnt.ppb))
     }
 
     /// Another daemon that disciplines the clock was started, or the last one
@@ -71,7 +74,9 @@ impl Keeper {
     /// A slew of ours began, beside those of the discipline.
     pub(super) fn slewed(&mut self, now_ns: u64, by_ns: i64) {
         let slewing = Slewing { by_ns, since_ns: now_ns };
-        if self.slewing.replace(slewing).is_some_and(|last| last.left_ns(now_ns) != 0) {
+        let left_ns = self.slewing.replace(slewing).map_or(0, |last| last.left_ns(now_ns));
+        if left_ns != 0 {
+            self.discipline.stepped(by_ns.saturating_sub(left_ns));
             self.discipline.disturbed(slewing.ends_ns());
         } else {
             self.discipline.slewed(by_ns, slewing.ends_ns());
@@ -79,12 +84,34 @@ impl Keeper {
     }
 
     /// The clock is right: what to adjust.
-    pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
-        let is_ours = self.policy.corrector == Corrector::Kernel && selected.kind.is_local();
+    pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Adjustment> {
+        let is_ours = self.policy.corrector == Corrector::Kernel && !selected.kind.is_pushed();
         let proven = selected.proven.filter(|_| is_ours)?;
+        let is_noisy = selected.kind.is_server();
+        let room = if is_noisy { proven.bound() } else { 0.0 };
+        let proven = Interval { low: proven.low - room, high: proven.high + room };
         let offset = selected.offset.interval_at(now_ns);
-        self.discipline.measured(now_ns, offset, proven);
-        self.discipline.adjust(now_ns).map(Action::Discipline)
+        self.discipline.measured(now_ns, offset, proven, is_noisy);
+        self.discipline.adjust(now_ns, is_noisy)
+    }
+
+    /// Whether the clock runs at another rate than the kernel's frequency can hold,
+    /// whatever steps follow it: then it is the tick's to hold. A lone server is not
+    /// believed so much.
+    pub(super) fn watch_rate(&mut self, now_ns: u64, selected: &Selected) {
+        let is_lone_server = selected.kind.is_server() && selected.agreeing.0 < 2;
+        let is_ours = self.policy.corrector == Corrector::Kernel && !is_lone_server;
+        let Some(proven) = selected.proven.filter(|_| is_ours) else { return };
+        let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
+        // The kernel begins a slew with its next second.
+        let room = if left_ns == 0 { 0.0 } else { (1_000 * SLEW_PPM) as f64 };
+        let left = left_ns as f64;
+        let proven = Interval { low: proven.low - left - room, high: proven.high - left + room };
+        if let Some((ppb, by)) = self.discipline.ran(now_ns, proven) {
+            let is_held = by.frequency_ppb == Some(ppb);
+            self.queued.push_back(Action::Discipline(by));
+            self.queued.push_back(Action::WrongRate { ppb, is_held });
+        }
     }
 
     /// The clock's error, for the kernel: where that is new, or was last

@@ -5,7 +5,7 @@
 use disruptions::{Disruption, Kind, Size};
 use keeper::{Action, Adjustment, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
 use pvclock::Nanos;
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: u64 = 1_000_000_000;
@@ -154,13 +154,17 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
+    fn set_leap(&mut self, _: Option<LeapSecond>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// `adjtimex` with ADJ_FREQUENCY and ADJ_TICK, in units of 2^-16 ppm.
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
         let before = self.rate_error_ppb();
-        let units = (ppb * 65.536).round().clamp(-32_768_000.0, 32_768_000.0);
+        let units = (ppb * 65.536).round().clamp(-6.5536e9, 6.5536e9);
         self.frequency_ppb = units / 65.536;
         self.frequencies.push((before, self.rate_error_ppb()));
         Ok(())
@@ -268,7 +272,10 @@ impl Machine {
                     self.keeper.corrected(self.clock.monotonic_ns, is_made);
                     continue;
                 }
-                Action::Refuse(..) | Action::Synchronised(_) => continue,
+                Action::Refuse(..)
+                | Action::Synchronised(_)
+                | Action::SetLeap(_)
+                | Action::WrongRate { .. } => continue,
                 Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }
