@@ -137,7 +137,13 @@ impl Keeper {
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
         }
-        for source in self.sources.iter_mut().filter(|source| source.due_ns <= now_ns) {
+        // Servers together, as it takes several in one sample to agree: one whose reply
+        // was lost once would be alone for ever.
+        let mut servers = self.sources.iter().filter(|source| source.kind.is_server());
+        let is_any = servers.any(|source| source.due_ns <= now_ns);
+        let soon_ns = now_ns.saturating_add(if is_any { self.policy.poll_ns / 2 } else { 0 });
+        let until_ns = |kind: SourceKind| if kind.is_server() { soon_ns } else { now_ns };
+        for source in self.sources.iter_mut().filter(|it| it.due_ns <= until_ns(it.kind)) {
             source.want();
         }
         self.stage = Stage::Local;

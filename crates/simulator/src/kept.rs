@@ -79,7 +79,8 @@ impl Kept {
     pub(crate) fn waits_ns(&self, world: &World) -> i64 {
         let due_ns = self.keeper.next_poll_ns().unwrap_or(u64::MAX);
         let wait_ns = due_ns.saturating_sub(world.monotonic_ns()).min(self.policy.poll_ns);
-        wait_ns.max(LEAST_WAIT_NS).cast_signed()
+        // By a clock that may be slow: at once would be too early.
+        (wait_ns + wait_ns / 10_000).max(LEAST_WAIT_NS).cast_signed()
     }
 
     /// The samples before were left out, as they would have shown nothing.
