@@ -33,6 +33,9 @@ const WANDER_PPB: f64 = 100.0;
 /// the counter's rate anew.
 const BOOT_PPB: f64 = 10_000.0;
 
+/// A rate beyond an oscillator's was seen so often before it is believed.
+const SEEN: usize = 6;
+
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
 
@@ -59,6 +62,8 @@ pub struct Adjustment {
 #[derive(Debug, Default)]
 pub(crate) struct Discipline {
     history: History,
+    /// It is of servers.
+    is_noisy: bool,
     /// The clock without steps either.
     unstepped: History,
     stepped_ns: f64,
@@ -132,11 +137,15 @@ impl Discipline {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let by_ns = by_ns + self.stepped_ns;
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
-        self.unstepped.add(uncorrected_ns, proven, false);
+        self.unstepped.add(uncorrected_ns, proven, None);
         let known = self.unstepped.frequency_ppb()?;
         let beyond =
             |by: f64| known.low > by + OSCILLATORS_PPB || known.high < by - OSCILLATORS_PPB;
         let ppb = known.middle();
+        // A pause or two look like a rate as well, but go on for no longer.
+        if self.unstepped.moves_beyond(OSCILLATORS_PPB) < SEEN {
+            return None;
+        }
         let held_ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
         let is_new = beyond(self.set_ppb) && (held_ppb - self.set_ppb).abs() > OSCILLATORS_PPB;
         let by = Adjustment { frequency_ppb: Some(held_ppb), slew_ns: None };
@@ -144,20 +153,24 @@ impl Discipline {
     }
 
     /// The clock is behind by `offset`, ns; what a majority proves of that is
-    /// `proven`. By servers it `is_noisy`.
+    /// `proven`. By servers, whose noise is less than what they prove, it is `likely`.
     pub(crate) fn measured(
         &mut self,
         now_ns: u64,
         offset: Interval,
         proven: Interval,
-        is_noisy: bool,
+        likely_ns: Option<f64>,
     ) {
         if now_ns < self.slewing_until_ns {
             return;
         }
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
-        self.history.add(uncorrected_ns, proven, is_noisy);
+        // What servers show may have a pause in it that they do not.
+        if self.is_noisy != likely_ns.is_some() {
+            (self.history, self.is_noisy) = (History::default(), likely_ns.is_some());
+        }
+        self.history.add(uncorrected_ns, proven, likely_ns.map(|ns| ns + by_ns));
         self.learn();
         let both = self.offset_at(now_ns).map(|expected| Interval {
             low: expected.low.max(offset.low),
@@ -168,6 +181,9 @@ impl Discipline {
 
     /// Notes what is known of the frequency that is set.
     fn learn(&mut self) {
+        if self.is_noisy {
+            return;
+        }
         if let Some(known) = self.history.frequency_ppb() {
             let farthest = (known.high - self.set_ppb).max(self.set_ppb - known.low);
             let uncertainty_ppb = farthest + WANDER_PPB;
@@ -197,18 +213,18 @@ impl Discipline {
         (by_ns, now_ns.saturating_add_signed(-(by_ns.round() as i64)))
     }
 
-    /// What to adjust now.
-    pub(crate) fn adjust(&mut self, now_ns: u64, is_noisy: bool) -> Option<Adjustment> {
+    /// What to adjust now; servers are polled each `poll_ns`.
+    pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
         let (at_ns, offset) = self.offset?;
         let known = self.history.frequency_ppb()?;
         if now_ns < self.next_ns || at_ns != now_ns {
             return None;
         }
-        let adjustment = if is_noisy {
+        let adjustment = if self.is_noisy {
             let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
             let mut line = self.history.line(uncorrected_ns)?;
             line.offset_ns -= by_ns;
-            along(&line, self.set_ppb, known, offset)
+            along(&line, self.set_ppb, known, offset, poll_ns as f64)
         } else {
             Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
         };
@@ -228,7 +244,8 @@ impl Discipline {
     pub(crate) fn adjusted(&mut self, now_ns: u64, made: Adjustment) {
         (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), now_ns);
         if let Some(ppb) = made.frequency_ppb {
-            (self.set_ppb, self.offset) = (ppb, None);
+            (self.set_ppb, self.offset, self.learnt) =
+                (ppb, None, self.learnt.filter(|_| !self.is_noisy));
             self.learn();
         }
         if let Some(by_ns) = made.slew_ns {
@@ -267,12 +284,17 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
 
 /// What puts a clock of this frequency on the line, within what is `known` of
 /// the frequency and measured of the `offset`, where that is more than the line
-/// may be off.
-fn along(line: &Line, set: f64, known: Interval, offset: Interval) -> Adjustment {
-    let ppb = line.ppb.clamp(known.low, known.high).clamp(-LARGEST_PPB, LARGEST_PPB);
-    let is_other = (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
+/// may be off. A change of frequency moves the clock by no more than the servers'
+/// bound until they are polled again; with 5 ms and 64 s that is 78 ppm.
+fn along(line: &Line, set: f64, known: Interval, offset: Interval, poll_ns: f64) -> Adjustment {
+    let most = offset.bound() / poll_ns * 1e9;
+    let ppb = line.ppb.clamp(known.low, known.high).clamp(set - most, set + most);
+    let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
+    let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;
+    let is_other = is_known && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
     let by_ns = line.offset_ns.clamp(offset.low, offset.high);
-    let is_off = by_ns.abs() > line.offset_error_ns.max(SLEWED_BY_NS);
+    // Half of it, as what is left is there at the next measurement too.
+    let is_off = by_ns.abs() > (line.offset_error_ns / 2.0).max(SLEWED_BY_NS);
     Adjustment { frequency_ppb: is_other.then_some(ppb), slew_ns: is_off.then(|| rounded(by_ns)) }
 }
 

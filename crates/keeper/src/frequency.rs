@@ -56,6 +56,8 @@ pub struct Frequency {
 struct Point {
     at_ns: u64,
     offset: Interval,
+    /// Where in that it probably is, ns.
+    likely_ns: f64,
 }
 
 /// The line of least squares, at one time.
@@ -68,7 +70,7 @@ pub(crate) struct Line {
     pub(crate) ppb: f64,
     pub(crate) error_ppb: f64,
     /// The standard deviation of the tightest offset, ns, and its bound.
-    noise_ns: f64,
+    pub(crate) noise_ns: f64,
     least_bound_ns: f64,
 }
 
@@ -88,9 +90,12 @@ impl Default for History {
 
 impl History {
     /// Adds what was measured at `at_ns`; of two that are close the tighter is
-    /// kept. Where `is_noisy`, as by servers, what is off the line is left out.
-    pub(crate) fn add(&mut self, at_ns: u64, offset: Interval, is_noisy: bool) {
-        let point = Point { at_ns, offset };
+    /// kept. What is off the line by where it is `likely` is left out.
+    pub(crate) fn add(&mut self, at_ns: u64, offset: Interval, likely_ns: Option<f64>) {
+        let is_off =
+            likely_ns.is_some_and(|likely_ns| self.is_off(at_ns, likely_ns, offset.bound()));
+        let likely_ns = likely_ns.unwrap_or(offset.middle());
+        let point = Point { at_ns, offset, likely_ns };
         if let Some(last) = self.points.back_mut()
             && at_ns.saturating_sub(last.at_ns) < self.spacing_ns
         {
@@ -99,7 +104,6 @@ impl History {
             }
             return;
         }
-        let is_off = is_noisy && self.line(at_ns).is_some_and(|line| line.is_off(&offset));
         self.points.push_back(point);
         if is_off || self.points.len() > 2 && self.slopes().is_none() {
             self.misfit();
@@ -125,10 +129,9 @@ impl History {
 
     /// Keeps every second one; or drops the oldest, where they come no closer.
     fn thin(&mut self) {
-        let [first, last] =
-            [self.points.front(), self.points.back()].map(|it| it.map(|it| it.at_ns));
-        let reach_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
-        let is_sparse = reach_ns > LAST_SPACING_NS * 2 * CAPACITY as u64;
+        let at = |point: Option<&Point>| point.map_or(0, |point| point.at_ns);
+        let reach_ns = at(self.points.back()).saturating_sub(at(self.points.front()));
+        let is_sparse = reach_ns > 2 * LAST_SPACING_NS * CAPACITY as u64;
         if is_sparse || self.spacing_ns >= LAST_SPACING_NS {
             self.points.pop_front();
             return;
@@ -151,6 +154,20 @@ impl History {
         Some(Interval { low: slopes.low * 1e9, high: slopes.high * 1e9 })
     }
 
+    /// How often, one after another, two of them show a frequency beyond `ppb`.
+    pub(crate) fn moves_beyond(&self, ppb: f64) -> usize {
+        let Some(mut from) = self.points.front() else { return 0 };
+        let mut count = 0;
+        for to in &self.points {
+            let most = ppb * 1e-9 * to.at_ns.saturating_sub(from.at_ns) as f64;
+            let (low, high) = (to.offset.low - from.offset.high, to.offset.high - from.offset.low);
+            if low > most || high < -most {
+                (from, count) = (to, count + 1);
+            }
+        }
+        count
+    }
+
     /// The line of least squares at `at_ns`; `None` while there are too few.
     pub(crate) fn line(&self, at_ns: u64) -> Option<Line> {
         if self.points.len() < FEWEST {
@@ -159,12 +176,12 @@ impl History {
         let bounds = self.points.iter().map(|point| point.offset.bound());
         let least_bound_ns = bounds.fold(f64::MAX, f64::min).max(1.0);
         // Beside the last, as what was corrected in all may be much.
-        let base = self.points.back()?.offset.middle();
+        let base = self.points.back()?.likely_ns;
         let weighted = || {
             self.points.iter().map(|point| {
                 let weight = (least_bound_ns / point.offset.bound().max(1.0)).powi(2);
                 let x = point.at_ns as f64 - at_ns as f64;
-                (weight, x, point.offset.middle() - base)
+                (weight, x, point.likely_ns - base)
             })
         };
         let [n, x, y, xx, xy] = weighted().fold([0.0; 5], |[n, sx, sy, xx, xy], (w, x, y)| {
@@ -187,6 +204,17 @@ impl History {
         [line.offset_ns, line.ppb].iter().all(|it| it.is_finite()).then_some(line)
     }
 
+    /// Whether an offset at its time is off the line by more than the noise, and than
+    /// its own delay explains. What is far within the bound does no harm.
+    fn is_off(&self, at_ns: u64, likely_ns: f64, bound_ns: f64) -> bool {
+        self.line(at_ns).is_some_and(|line| {
+            let noise_ns = line.noise_ns.hypot(line.offset_error_ns);
+            let late_ns = (bound_ns - line.least_bound_ns).max(0.0);
+            let off_ns = (likely_ns - line.offset_ns).abs();
+            off_ns > OUTLYING * noise_ns.max(line.least_bound_ns / 40.0) + late_ns
+        })
+    }
+
     /// The slopes of all lines through all intervals: those that each pair
     /// allows (that pairs are enough is Helly's theorem on the line).
     fn slopes(&self) -> Option<Interval> {
@@ -199,15 +227,5 @@ impl History {
             }
         }
         (low <= high).then_some(Interval { low, high })
-    }
-}
-
-impl Line {
-    /// Whether an offset at its time is off it by more than the noise, and than its
-    /// own delay explains. What is far within the bound does no harm.
-    fn is_off(&self, offset: &Interval) -> bool {
-        let noise_ns = self.noise_ns.hypot(self.offset_error_ns).max(self.least_bound_ns / 40.0);
-        let late_ns = (offset.bound() - self.least_bound_ns).max(0.0);
-        (offset.middle() - self.offset_ns).abs() > OUTLYING * noise_ns + late_ns
     }
 }

@@ -2,8 +2,8 @@
 //! what the kernel is told of its error.
 //!
 //! A server is asked once a minute, and a pause of milliseconds between two
-//! replies, which nothing else shows, looks like a frequency: what servers prove
-//! leaves room for one as long as their bound.
+//! replies, which nothing else shows, looks like a frequency: how well one that
+//! servers show is known is not claimed, nor is it stored.
 
 use disruptions::{Disruption, Kind};
 
@@ -28,7 +28,7 @@ impl Keeper {
     /// The kernel's frequency at the start, ppb, and what was learnt before; that
     /// counts where a source can show it to be wrong.
     pub fn start_at(&mut self, kernel_ppb: f64, learnt: Option<Frequency>) {
-        let disciplines = |kind: SourceKind| kind != SourceKind::Rtc && !kind.is_pushed();
+        let disciplines = |kind: SourceKind| kind.is_local() && kind != SourceKind::Rtc;
         let learnt = learnt.filter(|_| self.sources.iter().any(|it| disciplines(it.kind)));
         self.discipline.failed();
         let adjustment = self.discipline.start(kernel_ppb, learnt);
@@ -87,12 +87,10 @@ impl Keeper {
     pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Adjustment> {
         let is_ours = self.policy.corrector == Corrector::Kernel && !selected.kind.is_pushed();
         let proven = selected.proven.filter(|_| is_ours)?;
-        let is_noisy = selected.kind.is_server();
-        let room = if is_noisy { proven.bound() } else { 0.0 };
-        let proven = Interval { low: proven.low - room, high: proven.high + room };
         let offset = selected.offset.interval_at(now_ns);
-        self.discipline.measured(now_ns, offset, proven, is_noisy);
-        self.discipline.adjust(now_ns, is_noisy)
+        let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
+        self.discipline.measured(now_ns, offset, proven, likely_ns);
+        self.discipline.adjust(now_ns, self.policy.poll_ns)
     }
 
     /// Whether the clock runs at another rate than the kernel's frequency can hold,

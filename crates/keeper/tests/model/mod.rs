@@ -34,6 +34,10 @@ pub(crate) struct ModelClock {
     moved: f64,
     /// Of each frequency that was set: its error before and after, ppb.
     pub(crate) frequencies: Vec<(f64, f64)>,
+    /// The largest error that the kernel knows of, which it adds 500 ppm to, until
+    /// something happens; and by how much it was too small at most.
+    max_error_ns: Option<u64>,
+    pub(crate) unknown_ns: u64,
     /// Errors estimated without a source, and what they were.
     pub(crate) estimates: Vec<(u64, u64)>,
     pub(crate) may_set: bool,
@@ -54,6 +58,8 @@ impl ModelClock {
             frequency_ppb: 0.0,
             moved: 0.0,
             frequencies: Vec::new(),
+            max_error_ns: None,
+            unknown_ns: 0,
             estimates: Vec::new(),
             may_set: true,
             steps: Vec::new(),
@@ -76,11 +82,18 @@ impl ModelClock {
         self.truth_ns += by_ns as i64;
         self.monotonic_ns += by_ns.saturating_add_signed(drift + slewed);
         self.realtime_ns += by_ns as i64 + drift + slewed;
+        if let Some(max_error_ns) = &mut self.max_error_ns {
+            *max_error_ns += by_ns / 2000;
+            let known_ns = *max_error_ns;
+            let unknown_ns = self.error_ns().unsigned_abs().saturating_sub(known_ns);
+            self.unknown_ns = self.unknown_ns.max(unknown_ns);
+        }
     }
 
     /// The host stops the machine, and every clock in it.
     pub(crate) fn pause(&mut self, for_ns: u64) {
         self.truth_ns += for_ns as i64;
+        self.max_error_ns = None;
     }
 
     /// How much faster than the truth the clock is, ppb.
@@ -145,6 +158,7 @@ impl SystemClock for ModelClock {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
+        self.max_error_ns = Some(error.max_ns);
         self.max_errors.push((error.max_ns, self.error_ns().unsigned_abs()));
         Ok(())
     }
@@ -197,6 +211,8 @@ pub(crate) struct Machine {
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     pub(crate) keeper: Keeper,
+    /// Of each frequency that was set: no clock that is right was read here.
+    pub(crate) by_servers: Vec<bool>,
     noise: u64,
 }
 
@@ -210,6 +226,7 @@ impl Machine {
             corrections: Vec::new(),
             set_before_correction_ns: None,
             keeper: Keeper::new(policy, &kinds),
+            by_servers: Vec::new(),
             noise: seed | 1,
         }
     }
@@ -270,6 +287,9 @@ impl Machine {
                     });
                     let is_made = set.and(slewed).is_ok();
                     self.keeper.corrected(self.clock.monotonic_ns, is_made);
+                    if frequency_ppb.is_some() {
+                        self.by_servers.push(!self.shows_time_here());
+                    }
                     continue;
                 }
                 Action::Refuse(..)
@@ -283,6 +303,13 @@ impl Machine {
             self.attempts += 1;
             self.keeper.corrected(self.clock.monotonic_ns, is_done);
         }
+    }
+
+    /// Whether a clock that is read in this machine, and right, disciplines.
+    fn shows_time_here(&self) -> bool {
+        let is_one =
+            |it: &Source| it.kind.is_local() && it.kind != SourceKind::Rtc && it.lie_ns == 0;
+        self.sources.iter().any(|it| is_one(it) && !it.is_unreachable)
     }
 
     pub(crate) fn samples(&mut self, count: u64) {
