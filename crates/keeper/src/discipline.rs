@@ -33,8 +33,16 @@ const WANDER_PPB: f64 = 100.0;
 /// the counter's rate anew.
 const BOOT_PPB: f64 = 10_000.0;
 
+/// A counter of which the host says another's frequency is off by less: 1.9 and
+/// 2.9 GHz are 53 % apart. Beyond it is the source that runs away.
+const COUNTERS_PPB: f64 = 600_000_000.0;
+
 /// A rate beyond an oscillator's was seen so often before it is believed.
 const SEEN: usize = 6;
+
+/// And known so well, ppb: what is left then is learnt as any frequency is, beside
+/// slews of 500 ppm that end.
+const SURE_PPB: f64 = 100_000.0;
 
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
@@ -124,9 +132,10 @@ impl Discipline {
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
 
-    /// The clock was stepped by this.
+    /// The clock was stepped by this, which ends a slew.
     pub(crate) fn stepped(&mut self, by_ns: i64) {
         self.disturbed(0);
+        self.slewing_until_ns = 0;
         self.stepped_ns += by_ns as f64;
     }
 
@@ -134,6 +143,9 @@ impl Discipline {
     /// rate is proven to be beyond what its oscillator can be off by, what has to be
     /// set, ppb, and as much of it as can be.
     pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<(f64, Adjustment)> {
+        if now_ns < self.slewing_until_ns {
+            return None;
+        }
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let by_ns = by_ns + self.stepped_ns;
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
@@ -141,9 +153,12 @@ impl Discipline {
         let known = self.unstepped.frequency_ppb()?;
         let beyond =
             |by: f64| known.low > by + OSCILLATORS_PPB || known.high < by - OSCILLATORS_PPB;
-        let ppb = known.middle();
+        let ppb = self.unstepped.line(uncorrected_ns)?.ppb.clamp(known.low, known.high);
         // A pause or two look like a rate as well, but go on for no longer.
-        if self.unstepped.moves_beyond(OSCILLATORS_PPB) < SEEN {
+        if known.bound() > SURE_PPB
+            || ppb.abs() > COUNTERS_PPB
+            || self.unstepped.moves_beyond(OSCILLATORS_PPB) < SEEN
+        {
             return None;
         }
         let held_ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);

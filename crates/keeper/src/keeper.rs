@@ -304,8 +304,7 @@ impl Keeper {
                 self.moved_by(by.source);
                 self.explained.moved(by.by_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-                self.slewing = None;
-                let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
+                let left_ns = self.slewing.take().map_or(0, |slewing| slewing.left_ns(now_ns));
                 self.discipline.stepped(by.by_ns.saturating_sub(left_ns));
                 self.disarm_leap(now_ns);
                 self.own_step = Some((by.by_ns, now_ns));

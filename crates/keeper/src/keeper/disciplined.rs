@@ -15,10 +15,9 @@ use crate::discipline::{Adjustment, is_oscillators};
 use crate::frequency::Frequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
-use crate::slewing::{SLEW_PPM, Slewing};
+use crate::slewing::Slewing;
 use crate::source::SourceKind;
 use crate::system_clock::ClockError;
-use instruments::steps::Interval;
 
 /// How often the clock's error is reported to the kernel, which adds 500 µs a
 /// second to it: at most 8 ms.
@@ -100,11 +99,6 @@ impl Keeper {
         let is_lone_server = selected.kind.is_server() && selected.agreeing.0 < 2;
         let is_ours = self.policy.corrector == Corrector::Kernel && !is_lone_server;
         let Some(proven) = selected.proven.filter(|_| is_ours) else { return };
-        let left_ns = self.slewing.map_or(0, |slewing| slewing.left_ns(now_ns));
-        // The kernel begins a slew with its next second.
-        let room = if left_ns == 0 { 0.0 } else { (1_000 * SLEW_PPM) as f64 };
-        let left = left_ns as f64;
-        let proven = Interval { low: proven.low - left - room, high: proven.high - left + room };
         if let Some((ppb, by)) = self.discipline.ran(now_ns, proven) {
             let is_held = by.frequency_ppb == Some(ppb);
             self.queued.push_back(Action::Discipline(by));

@@ -211,7 +211,7 @@ pub(crate) struct Machine {
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     pub(crate) keeper: Keeper,
-    /// Of each frequency that was set: no clock that is right was read here.
+    /// Of each frequency that was set: a server was selected.
     pub(crate) by_servers: Vec<bool>,
     noise: u64,
 }
@@ -288,7 +288,7 @@ impl Machine {
                     let is_made = set.and(slewed).is_ok();
                     self.keeper.corrected(self.clock.monotonic_ns, is_made);
                     if frequency_ppb.is_some() {
-                        self.by_servers.push(!self.shows_time_here());
+                        self.by_servers.push(self.follows_server());
                     }
                     continue;
                 }
@@ -305,11 +305,10 @@ impl Machine {
         }
     }
 
-    /// Whether a clock that is read in this machine, and right, disciplines.
-    fn shows_time_here(&self) -> bool {
-        let is_one =
-            |it: &Source| it.kind.is_local() && it.kind != SourceKind::Rtc && it.lie_ns == 0;
-        self.sources.iter().any(|it| is_one(it) && !it.is_unreachable)
+    /// Whether a server is selected.
+    fn follows_server(&self) -> bool {
+        let selected = self.keeper.view(self.clock.monotonic_ns).selected;
+        selected.is_some_and(|(index, _)| self.sources[index].kind == SourceKind::Ntp)
     }
 
     pub(crate) fn samples(&mut self, count: u64) {
