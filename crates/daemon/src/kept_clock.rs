@@ -49,11 +49,6 @@ impl KeptClock {
     pub(crate) fn found_frequency_ppb(&mut self) -> f64 {
         // A dry run's comes on top of the kernel's.
         let Self::Kernel(kernel) = self else { return 0.0 };
-        // A leap second that has passed is in the way of the next until its bit is
-        // cleared (TIME_WAIT).
-        if adjtimex::read().is_ok_and(|found| found.state == libc::TIME_WAIT) {
-            let _ = kernel.clock.set_leap(None);
-        }
         kernel.frequency_ppb = kernel.clock.frequency_ppb().ok();
         kernel.frequency_ppb.unwrap_or_default()
     }

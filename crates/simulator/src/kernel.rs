@@ -210,6 +210,8 @@ impl Kernel {
                 }
                 // The PLL decays for hours, and a leap second has its states; what a
                 // tick of another length was short of is made up for in an hour.
+                // The HPET's coarse counts catch up with another frequency for longer.
+                _ if self.hpet_since_ns.is_some() => None,
                 _ if announces || timex.modes & (mode::OFFSET | mode::TICK) != 0 => None,
                 _ => until(10_000_000_000),
             };

@@ -97,6 +97,21 @@ fn the_keeper_puts_all_right_again() {
     }
 }
 
+/// Alone with servers it is right to a part of their noise: with faults, through a
+/// leap second, and at a rate that the tick can hold.
+#[test]
+fn the_keeper_disciplines_by_servers() {
+    for name in ["compare-keepers", "leap-second", "wrong-frequency"] {
+        let fleet = fleet(&built_in(name), Corrector::Keeper, 30);
+        assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
+        let mut errors: Vec<u64> =
+            fleet.guests.iter().map(|guest| guest.last_ns.unsigned_abs()).collect();
+        errors.sort_unstable();
+        assert!(errors[15] < 100_000, "{name}: {}", errors[15]);
+        assert!(fleet.counts.steps < 30 * 20, "{name}: {}", fleet.counts.steps);
+    }
+}
+
 /// A lone server that spreads a leap second is up to half a second off, and no
 /// bound says so: what the checks are for.
 #[test]

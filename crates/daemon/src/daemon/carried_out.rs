@@ -4,6 +4,7 @@
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
 use keeper::{Adjustment, ClockError, Correction, Corrector, SystemClock};
+use linux::adjtimex;
 use linux::system_clock::SetError;
 use units::LeapSecond;
 
@@ -16,6 +17,11 @@ impl Daemon {
     pub(super) fn start_discipline(&mut self) {
         if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
             return self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
+        // A leap second that has passed is in the way of the next until its bit is
+        // cleared.
+        if adjtimex::read().is_ok_and(|found| found.state == libc::TIME_WAIT) {
+            let _ = self.clock.set_leap(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
             self.events.push(Event::FrequencyFile { why });
