@@ -44,6 +44,10 @@ const SEEN: usize = 6;
 /// slews of 500 ppm that end.
 const SURE_PPB: f64 = 100_000.0;
 
+/// Servers change the frequency by no more at once, ppb, however often they are polled:
+/// the kernel adds five times as much to its largest error.
+const SERVERS_PPB: f64 = 100_000.0;
+
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
 
@@ -302,7 +306,7 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
 /// may be off. A change of frequency moves the clock by no more than the servers'
 /// bound until they are polled again; with 5 ms and 64 s that is 78 ppm.
 fn along(line: &Line, set: f64, known: Interval, offset: Interval, poll_ns: f64) -> Adjustment {
-    let most = offset.bound() / poll_ns * 1e9;
+    let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
     let ppb = line.ppb.clamp(known.low, known.high).clamp(set - most, set + most);
     let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
     let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;

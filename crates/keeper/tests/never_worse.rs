@@ -157,7 +157,8 @@ fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
 fn check_frequency(machine: &Machine, poll_ns: u64) -> Result<(), String> {
     let servers = machine.sources.iter().filter(|source| source.kind == SourceKind::Ntp);
     let bound_ns = servers.map(|source| source.bound_ns).max().unwrap_or(0);
-    let by_bound_ppb = bound_ns as f64 / poll_ns as f64 * 1e9;
+    // Combined bounds are rounded up.
+    let by_bound_ppb = (bound_ns + 2) as f64 / poll_ns as f64 * 1e9;
     for ((before, after), by_servers) in machine.clock.frequencies.iter().zip(&machine.by_servers) {
         let more_ppb = if *by_servers { by_bound_ppb } else { 0.0 };
         if after.abs() > before.abs() + more_ppb + FREQUENCY_UNIT_PPB {
