@@ -269,6 +269,10 @@ impl Daemon {
                 // correction, which is reported.
                 Action::SetError(error) => drop(self.set_error(error)),
                 Action::SetEstimatedError(ns) => drop(self.clock.set_estimated_error(ns)),
+                Action::SetLeap(leap) => self.set_leap(leap),
+                Action::WrongRate { ppb, is_held } => {
+                    self.events.push(Event::WrongRate { ppm: ppb / 1000.0, is_held });
+                }
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {
                     self.summary.refused += 1;
@@ -294,6 +298,7 @@ impl Daemon {
             self.summary.replies += u64::from(outcome.offset.is_some());
             let source = self.sources[one.index].name.clone();
             self.events.extend(outcome.change.map(|change| changed(source, change)));
+            self.announced(one.index);
             self.measured(one.index, outcome.offset);
         }
     }

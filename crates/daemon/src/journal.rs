@@ -90,12 +90,14 @@ pub fn priority(event: &Event) -> Priority {
         Event::Failed { .. } | Event::ReloadRefused { .. } => Priority::Error,
         Event::Refused { .. }
         | Event::FrequencyFile { .. }
+        | Event::WrongRate { .. }
         | Event::SourceUnreachable { .. }
         | Event::HostMessageRejected { .. } => Priority::Warning,
         Event::Corrected(_)
         | Event::Cancelled { .. }
         | Event::DaemonBeside { .. }
         | Event::HostResumed
+        | Event::LeapSecond { .. }
         | Event::SourceReachable { .. }
         | Event::Reloaded(_) => Priority::Notice,
         Event::Started(_) | Event::Synchronised(_) | Event::Summary(_) => Priority::Info,

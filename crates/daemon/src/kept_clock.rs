@@ -5,6 +5,7 @@ use linux::adjtimex;
 use linux::clock::Clock;
 use linux::system_clock::{KernelClock, SetError};
 use pvclock::Nanos;
+use units::LeapSecond;
 
 /// CLOCK_REALTIME, and what corrects it.
 #[derive(Debug)]
@@ -127,6 +128,13 @@ impl SystemClock for KeptClock {
     fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), SetError> {
         match self {
             Self::Kernel(kernel) => kernel.clock.set_figures(None, estimated_ns),
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), SetError> {
+        match self {
+            Self::Kernel(kernel) => kernel.clock.set_leap(leap),
             Self::Simulated(_) => Ok(()),
         }
     }

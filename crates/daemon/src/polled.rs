@@ -8,7 +8,7 @@ use keeper::event::Smearing;
 use sources::phc::Smear;
 use sources::unique::duplicate_of;
 use sources::{Host, NtpSource, Source as TimeSource, SourceError};
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 use crate::realtime_offset::RealtimeOffset;
 
@@ -158,6 +158,15 @@ impl Source {
             Err(why) => {
                 Outcome { offset: None, change: (before != Some(false)).then_some(Err(why)) }
             }
+        }
+    }
+
+    /// The leap second that it announced with its last reply.
+    pub(crate) fn leap(&self) -> Option<LeapSecond> {
+        match self.time.status().leap? {
+            1 => Some(LeapSecond::Inserted),
+            2 => Some(LeapSecond::Deleted),
+            _ => None,
         }
     }
 

@@ -60,7 +60,7 @@ pub struct KernelStatus {
     pub max_error_ns: i64,
     /// The estimated error, ns.
     pub estimated_error_ns: i64,
-    /// The frequency correction, ppm.
+    /// The frequency correction, with the tick's, ppm.
     pub frequency_ppm: f64,
 }
 
@@ -143,6 +143,8 @@ impl Recents {
                 | Event::Cancelled { .. }
                 | Event::Refused { .. }
                 | Event::DaemonBeside { .. }
+                | Event::LeapSecond { .. }
+                | Event::WrongRate { .. }
                 | Event::ReloadRefused { .. }
         ) {
             return;

@@ -3,7 +3,7 @@
 use disruptions::Kinds;
 use schemars::JsonSchema;
 use serde::Serialize;
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 use crate::discipline::Adjustment;
 use crate::source::SourceKind;
@@ -42,6 +42,17 @@ pub enum Action {
     /// measured, and follows from what is known of its frequency. The kernel's
     /// largest error grows by itself. No reply is expected.
     SetEstimatedError(u64),
+    /// Have the kernel carry out this leap second at the end of the UTC day, or
+    /// none. No reply is expected.
+    SetLeap(Option<LeapSecond>),
+    /// Log that the counter is slower than it claims by this, ppb, and whether the
+    /// kernel can hold that. No reply is expected.
+    WrongRate {
+        /// What the kernel's clock has to gain.
+        ppb: f64,
+        /// It is within what the kernel's tick and frequency can hold.
+        is_held: bool,
+    },
     /// Send chronyd this as a sample of a reference clock.
     FeedChronyd(OffsetBound),
     /// Log that the offset is not corrected, and why.

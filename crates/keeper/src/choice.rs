@@ -51,6 +51,9 @@ pub(crate) struct Selected {
     pub(crate) source: usize,
     pub(crate) kind: SourceKind,
     pub(crate) offset: OffsetBound,
+    /// The most probable offset, ns: within all their bounds, and the nearer to one of
+    /// them the tighter that is.
+    pub(crate) likely_ns: f64,
     /// How many were measured in this sample.
     pub(crate) fresh: usize,
     /// How many voices agree, of how many with an offset.
@@ -108,10 +111,12 @@ fn selected(together: &[Candidate], agreeing: (usize, usize), now_ns: u64) -> Op
     let fresh = || together.iter().filter(|one| one.is_fresh);
     let of_kind = fresh().filter(|one| one.kind == kind);
     let best = of_kind.min_by_key(|one| one.offset.bound_at(now_ns))?;
+    let offset = overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(best.offset);
     Some(Selected {
         source: best.source,
         kind: best.kind,
-        offset: overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(best.offset),
+        offset,
+        likely_ns: likely_ns(fresh(), offset.interval_at(now_ns), now_ns),
         fresh: fresh().count(),
         agreeing,
         proven: None,
@@ -128,6 +133,16 @@ fn proven(together: &[Candidate], needed: usize, now_ns: u64) -> Option<Interval
         high: one.high.max(other.high),
     };
     all.get(..needed)?.iter().copied().reduce(|one, other| spanned(one, &other))
+}
+
+/// Their mean, weighted by the squares of their bounds, where it is `within` all.
+fn likely_ns<'c>(of: impl Iterator<Item = &'c Candidate>, within: Interval, now_ns: u64) -> f64 {
+    let weighted = of.map(|one| {
+        let weight = (one.offset.bound_at(now_ns).max(1) as f64).powi(-2);
+        (weight, weight * one.offset.offset_ns as f64)
+    });
+    let (weight, sum) = weighted.fold((0.0, 0.0), |(n, all), (weight, by)| (n + weight, all + by));
+    (sum / weight).clamp(within.low, within.high)
 }
 
 /// Where the bounds overlap; none where they do not.

@@ -5,18 +5,25 @@
 //! ADJ_OFFSET_SINGLESHOT, which ends by itself: a daemon that dies leaves the
 //! last good frequency, and no slew that goes on (docs/decisions/0028).
 //!
-//! No adjustment can make a right clock worse. Where the frequency lies between
+//! A clock that is read in this machine proves so much that no frequency need be
+//! set that could be worse. Where it lies between
 //! 40 and 60 ppb and 0 is set, 50 is nearer to all of that than 0 is; where it
 //! lies between 10 and 90, only what is up to 20 is, as from 10 ppb it is as
-//! far to 20 as to 0.
+//! far to 20 as to 0. Servers prove less than their noise shows: by them the
+//! most probable line is followed, within what they prove (docs/decisions/0040).
 
 use instruments::steps::Interval;
 
-use crate::frequency::{Frequency, History};
+use crate::frequency::{Frequency, History, Line};
 use crate::slewing::Slewing;
 
-/// The kernel's limit (MAXFREQ, include/linux/timex.h), ppb.
-const LARGEST_PPB: f64 = 500_000.0;
+/// What the kernel holds by its frequency (MAXFREQ, include/linux/timex.h), ppb: no
+/// oscillator is off by more.
+const OSCILLATORS_PPB: f64 = 500_000.0;
+
+/// And by the length of its tick too: a tenth (`timekeeping_validate_timex`,
+/// kernel/time/timekeeping.c).
+const LARGEST_PPB: f64 = 99_900_000.0;
 
 /// What an oscillator's frequency may have changed by since it was learnt,
 /// ppb: by temperature, mostly.
@@ -25,6 +32,21 @@ const WANDER_PPB: f64 = 100.0;
 /// By how much the frequency may differ after a boot, ppb: the kernel measures
 /// the counter's rate anew.
 const BOOT_PPB: f64 = 10_000.0;
+
+/// A counter of which the host says another's frequency is off by less: 1.9 and
+/// 2.9 GHz are 53 % apart. Beyond it is the source that runs away.
+const COUNTERS_PPB: f64 = 600_000_000.0;
+
+/// A rate beyond an oscillator's was seen so often before it is believed.
+const SEEN: usize = 6;
+
+/// And known so well, ppb: what is left then is learnt as any frequency is, beside
+/// slews of 500 ppm that end.
+const SURE_PPB: f64 = 100_000.0;
+
+/// Servers change the frequency by no more at once, ppb, however often they are polled:
+/// the kernel adds five times as much to its largest error.
+const SERVERS_PPB: f64 = 100_000.0;
 
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
@@ -52,6 +74,11 @@ pub struct Adjustment {
 #[derive(Debug, Default)]
 pub(crate) struct Discipline {
     history: History,
+    /// It is of servers.
+    is_noisy: bool,
+    /// The clock without steps either.
+    unstepped: History,
+    stepped_ns: f64,
     /// The kernel's frequency, ppb, and since when.
     set_ppb: f64,
     since_ns: u64,
@@ -75,7 +102,7 @@ impl Discipline {
         stored: Option<Frequency>,
     ) -> Option<Adjustment> {
         self.set_ppb = kernel_ppb;
-        let stored = stored.filter(|stored| stored.ppb.abs() <= LARGEST_PPB)?;
+        let stored = stored.filter(|stored| is_oscillators(stored.ppb))?;
         if (stored.ppb - kernel_ppb).abs() <= LEAST_PPB {
             self.learnt = Some(stored);
             return None;
@@ -103,22 +130,66 @@ impl Discipline {
     /// The machine may run by another oscillator: what is learnt does not
     /// count. Where it certainly does, what to adjust.
     pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
-        let was_learnt = self.learnt.take().is_some();
+        let was_learnt = self.learnt.take().is_some() || !is_oscillators(self.set_ppb);
+        self.unstepped = History::default();
         self.disturbed(0);
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
 
+    /// The clock was stepped by this, which ends a slew.
+    pub(crate) fn stepped(&mut self, by_ns: i64) {
+        self.disturbed(0);
+        self.slewing_until_ns = 0;
+        self.stepped_ns += by_ns as f64;
+    }
+
+    /// The clock is behind by what is `proven`, ns, be it right or not. Where its
+    /// rate is proven to be beyond what its oscillator can be off by, what has to be
+    /// set, ppb, and as much of it as can be.
+    pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<(f64, Adjustment)> {
+        if now_ns < self.slewing_until_ns {
+            return None;
+        }
+        let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
+        let by_ns = by_ns + self.stepped_ns;
+        let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
+        self.unstepped.add(uncorrected_ns, proven, None);
+        let known = self.unstepped.frequency_ppb()?;
+        let beyond =
+            |by: f64| known.low > by + OSCILLATORS_PPB || known.high < by - OSCILLATORS_PPB;
+        let ppb = self.unstepped.line(uncorrected_ns)?.ppb.clamp(known.low, known.high);
+        // A pause or two look like a rate as well, but go on for no longer.
+        if known.bound() > SURE_PPB
+            || ppb.abs() > COUNTERS_PPB
+            || self.unstepped.moves_beyond(OSCILLATORS_PPB) < SEEN
+        {
+            return None;
+        }
+        let held_ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
+        let is_new = beyond(self.set_ppb) && (held_ppb - self.set_ppb).abs() > OSCILLATORS_PPB;
+        let by = Adjustment { frequency_ppb: Some(held_ppb), slew_ns: None };
+        is_new.then_some((ppb, by))
+    }
+
     /// The clock is behind by `offset`, ns; what a majority proves of that is
-    /// `proven`.
-    pub(crate) fn measured(&mut self, now_ns: u64, offset: Interval, proven: Interval) {
+    /// `proven`. By servers, whose noise is less than what they prove, it is `likely`.
+    pub(crate) fn measured(
+        &mut self,
+        now_ns: u64,
+        offset: Interval,
+        proven: Interval,
+        likely_ns: Option<f64>,
+    ) {
         if now_ns < self.slewing_until_ns {
             return;
         }
-        // The clock as it would be without corrections, and its offset.
-        let by_ns = self.corrected_ns(now_ns);
-        let uncorrected_ns = now_ns.saturating_add_signed(-(by_ns.round() as i64));
+        let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
-        self.history.add(uncorrected_ns, proven);
+        // What servers show may have a pause in it that they do not.
+        if self.is_noisy != likely_ns.is_some() {
+            (self.history, self.is_noisy) = (History::default(), likely_ns.is_some());
+        }
+        self.history.add(uncorrected_ns, proven, likely_ns.map(|ns| ns + by_ns));
         self.learn();
         let both = self.offset_at(now_ns).map(|expected| Interval {
             low: expected.low.max(offset.low),
@@ -129,6 +200,9 @@ impl Discipline {
 
     /// Notes what is known of the frequency that is set.
     fn learn(&mut self) {
+        if self.is_noisy {
+            return;
+        }
         if let Some(known) = self.history.frequency_ppb() {
             let farthest = (known.high - self.set_ppb).max(self.set_ppb - known.low);
             let uncertainty_ppb = farthest + WANDER_PPB;
@@ -151,15 +225,28 @@ impl Discipline {
         self.corrected_ns + shown_ns * rate / (1.0 + rate)
     }
 
-    /// What to adjust now.
-    pub(crate) fn adjust(&mut self, now_ns: u64) -> Option<Adjustment> {
+    /// By how much corrections have moved the clock, and the time that it would
+    /// show without them, ns.
+    fn uncorrected(&self, now_ns: u64) -> (f64, u64) {
+        let by_ns = self.corrected_ns(now_ns);
+        (by_ns, now_ns.saturating_add_signed(-(by_ns.round() as i64)))
+    }
+
+    /// What to adjust now; servers are polled each `poll_ns`.
+    pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
         let (at_ns, offset) = self.offset?;
         let known = self.history.frequency_ppb()?;
         if now_ns < self.next_ns || at_ns != now_ns {
             return None;
         }
-        let adjustment =
-            Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) };
+        let adjustment = if self.is_noisy {
+            let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
+            let mut line = self.history.line(uncorrected_ns)?;
+            line.offset_ns -= by_ns;
+            along(&line, self.set_ppb, known, offset, poll_ns as f64)
+        } else {
+            Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
+        };
         (adjustment != Adjustment::default()).then(|| {
             self.next_ns = now_ns + INTERVAL_NS;
             adjustment
@@ -176,7 +263,8 @@ impl Discipline {
     pub(crate) fn adjusted(&mut self, now_ns: u64, made: Adjustment) {
         (self.corrected_ns, self.since_ns) = (self.corrected_ns(now_ns), now_ns);
         if let Some(ppb) = made.frequency_ppb {
-            (self.set_ppb, self.offset) = (ppb, None);
+            (self.set_ppb, self.offset, self.learnt) =
+                (ppb, None, self.learnt.filter(|_| !self.is_noisy));
             self.learn();
         }
         if let Some(by_ns) = made.slew_ns {
@@ -191,6 +279,11 @@ impl Discipline {
         self.since_ns = self.since_ns.saturating_add_signed(by_ns);
         (self.slewing_until_ns, self.offset) = (until_ns, None);
     }
+}
+
+/// Whether an oscillator can be off by so much.
+pub(crate) fn is_oscillators(ppb: f64) -> bool {
+    ppb.abs() <= OSCILLATORS_PPB
 }
 
 /// A frequency that is nearer to all of `known` than `set` is, and as near to
@@ -208,9 +301,29 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
     ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
 }
 
+/// What puts a clock of this frequency on the line, within what is `known` of
+/// the frequency and measured of the `offset`, where that is more than the line
+/// may be off. A change of frequency moves the clock by no more than the servers'
+/// bound until they are polled again; with 5 ms and 64 s that is 78 ppm.
+fn along(line: &Line, set: f64, known: Interval, offset: Interval, poll_ns: f64) -> Adjustment {
+    let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
+    let ppb = line.ppb.clamp(known.low, known.high).clamp(set - most, set + most);
+    let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
+    let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;
+    let is_other = is_known && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
+    let by_ns = line.offset_ns.clamp(offset.low, offset.high);
+    // Half of it, as what is left is there at the next measurement too.
+    let is_off = by_ns.abs() > (line.offset_error_ns / 2.0).max(SLEWED_BY_NS);
+    Adjustment { frequency_ppb: is_other.then_some(ppb), slew_ns: is_off.then(|| rounded(by_ns)) }
+}
+
+fn rounded(by_ns: f64) -> i64 {
+    ((by_ns / SLEWED_BY_NS).round() * SLEWED_BY_NS) as i64
+}
+
 /// By how much to slew a clock that is behind by `offset`.
 fn slew_ns(offset: &Interval) -> Option<i64> {
     let from = offset.bound().min(SLEWED_FROM_NS) + SLEWED_BY_NS;
     let by = offset.middle();
-    (by.abs() > from).then(|| ((by / SLEWED_BY_NS).round() * SLEWED_BY_NS) as i64)
+    (by.abs() > from).then(|| rounded(by))
 }

@@ -80,6 +80,20 @@ pub enum Event {
         /// The file, and why.
         why: String,
     },
+    /// The kernel was told of a leap second at the end of this UTC day, as most of
+    /// the sources announce one; or of none any more.
+    LeapSecond {
+        /// By what the day's last minute is longer, s: 1, −1 or 0.
+        by_s: i8,
+    },
+    /// This machine's counter runs at another rate than it claims, beyond what an
+    /// oscillator can be off by: its host says a wrong frequency, or changed it.
+    WrongRate {
+        /// What the clock has to gain by its tick and frequency, ppm.
+        ppm: f64,
+        /// The kernel holds that; else it steps on.
+        is_held: bool,
+    },
     /// The clock is right: once after each start, disruption and step.
     Synchronised(Basis),
     /// The configuration was read again, and is in force.

@@ -17,6 +17,7 @@ mod disciplined;
 mod explained;
 mod judge;
 mod known;
+mod leap;
 mod phase;
 mod polled;
 mod reconfigure;
@@ -37,6 +38,7 @@ use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
 use explained::Explained;
 pub use known::Known;
+use leap::Leap;
 use phase::{Phase, Stage};
 use polled::Polled;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
@@ -44,6 +46,11 @@ pub use view::{ClockState, Next, SourceState, SourceView, View};
 /// Requests to one server back to back: three for each of the steps that a
 /// burst allows by default, and one more. Then one per eighth of a poll.
 const REQUEST_BURST: u32 = 10;
+
+/// After a server moved against the clock so many polls come in a hurry, each after
+/// this part of the interval: an absence is over, a wrong rate goes on.
+const HURRIED_POLLS: u32 = 16;
+const HURRIED: u64 = 8;
 
 /// The requests allowed to so many servers.
 fn request_limit(policy: &Policy, sources: impl Iterator<Item = SourceKind>) -> RateLimit {
@@ -72,6 +79,9 @@ pub struct Keeper {
     /// A step of ours that the next sample will detect: by how much, and when.
     own_step: Option<(i64, u64)>,
     chronyd: Chronyd,
+    leap: Leap,
+    /// So many polls of servers are made in a hurry.
+    hurried: u32,
     /// What the driver carries out now.
     pending: Option<Action>,
     /// What it carries out next.
@@ -99,6 +109,8 @@ impl Keeper {
             is_unset: false,
             own_step: None,
             chronyd: Chronyd::default(),
+            leap: Leap::default(),
+            hurried: 0,
             pending: None,
             queued: VecDeque::new(),
             discipline: Discipline::default(),
@@ -125,7 +137,13 @@ impl Keeper {
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
         }
-        for source in self.sources.iter_mut().filter(|source| source.due_ns <= now_ns) {
+        // Servers together, as it takes several in one sample to agree: one whose reply
+        // was lost once would be alone for ever.
+        let mut servers = self.sources.iter().filter(|source| source.kind.is_server());
+        let is_any = servers.any(|source| source.due_ns <= now_ns);
+        let soon_ns = now_ns.saturating_add(if is_any { self.policy.poll_ns / 2 } else { 0 });
+        let until_ns = |kind: SourceKind| if kind.is_server() { soon_ns } else { now_ns };
+        for source in self.sources.iter_mut().filter(|it| it.due_ns <= until_ns(it.kind)) {
             source.want();
         }
         self.stage = Stage::Local;
@@ -153,6 +171,7 @@ impl Keeper {
             slewing.by_ns = 0;
         }
         self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
+        self.disarm_leap(now_ns);
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
@@ -191,6 +210,12 @@ impl Keeper {
         Some(index)
     }
 
+    /// When the next server is to be polled, CLOCK_MONOTONIC; `None` without any.
+    pub fn next_poll_ns(&self) -> Option<u64> {
+        let servers = self.sources.iter().filter(|source| source.kind.is_server());
+        servers.map(|source| source.due_ns).min()
+    }
+
     /// The servers to be polled now, if the rate limit allows all of them: what
     /// takes several that agree takes them in one sample.
     fn wanted(&mut self, now_ns: u64) -> Vec<usize> {
@@ -198,6 +223,7 @@ impl Keeper {
         let wanted: Vec<usize> =
             all.filter(|(_, source)| source.is_wanted).map(|(index, _)| index).collect();
         let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
+        self.hurried = self.hurried.saturating_sub(u32::from(!wanted.is_empty()));
         for index in &wanted {
             let source = &mut self.sources[*index];
             source.poll();
@@ -211,7 +237,8 @@ impl Keeper {
     /// The offset of source `index`: the reply to [`Action::Measure`], or sent
     /// by itself. `None`: it gave none that can be used.
     pub fn measured(&mut self, index: usize, now_ns: u64, offset: Option<OffsetBound>) {
-        let (oldest_ns, poll_ns) = (self.oldest_ns(now_ns), self.policy.poll_ns);
+        let oldest_ns = self.oldest_ns(now_ns);
+        let poll_ns = self.policy.poll_ns / if self.hurried == 0 { 1 } else { HURRIED };
         let shows_time = |source: &Polled| source.kind != SourceKind::Rtc;
         let is_right = matches!(self.phase, Phase::Settled) || !self.sources.iter().any(shows_time);
         let Some(source) = self.sources.get_mut(index) else { return };
@@ -220,7 +247,7 @@ impl Keeper {
         } else if self.stage == Stage::Done {
             self.stage = Stage::Servers;
         }
-        let Some(offset) = offset else {
+        let Some(offset) = offset.filter(|_| !self.leap.passes(now_ns)) else {
             source.failed(now_ns, poll_ns);
             return;
         };
@@ -242,6 +269,9 @@ impl Keeper {
             || is_news
             || is_first_sample && self.contradicts_earlier(index, &offset, oldest_ns);
         if has_moved && !self.chronyd.is_stepping(now_ns) {
+            if self.sources[index].kind.is_server() {
+                self.hurried = HURRIED_POLLS;
+            }
             self.disturb(now_ns, cause, Some(index));
         }
     }
@@ -274,8 +304,9 @@ impl Keeper {
                 self.moved_by(by.source);
                 self.explained.moved(by.by_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-                self.slewing = None;
-                self.discipline.disturbed(0);
+                let left_ns = self.slewing.take().map_or(0, |slewing| slewing.left_ns(now_ns));
+                self.discipline.stepped(by.by_ns.saturating_sub(left_ns));
+                self.disarm_leap(now_ns);
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
@@ -310,6 +341,7 @@ impl Keeper {
     /// it is right still is measured.
     fn set_by_another(&mut self, now_ns: u64) {
         self.chronyd.disturbed(now_ns);
+        self.disarm_leap(now_ns);
         self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
         self.sources.iter_mut().for_each(Polled::unlearn);
         self.phase = Phase::SetByAnother;

@@ -1,6 +1,7 @@
 //! The clock that is kept.
 
 use pvclock::Nanos;
+use units::LeapSecond;
 
 /// What is known of a clock's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,16 @@ pub trait SystemClock {
     /// Not permitted.
     fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Self::Error>;
 
-    /// Sets the frequency correction (ADJ_FREQUENCY), parts per billion:
-    /// positive makes the clock faster. It stays if the caller is killed.
+    /// Has the kernel insert or delete a second at the end of the UTC day (STA_INS,
+    /// STA_DEL), or neither.
+    ///
+    /// # Errors
+    /// Not permitted.
+    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Self::Error>;
+
+    /// Sets the frequency correction (ADJ_FREQUENCY, and beyond 500 ppm ADJ_TICK),
+    /// parts per billion: positive makes the clock faster. It stays if the caller
+    /// is killed.
     ///
     /// # Errors
     /// Not permitted.

@@ -112,12 +112,42 @@ fn a_pause_keeps_the_frequency_and_another_host_does_not() {
     }
 }
 
+/// Three servers whose noise fills their bounds of 5 ms.
+fn servers(count: usize, drift_ppm: i64) -> Machine {
+    let servers = vec![Source::honest(SourceKind::Ntp, 5000 * US); count];
+    Machine::new(Policy::default(), &servers, drift_ppm, 1)
+}
+
 #[test]
-fn servers_alone_leave_the_frequency() {
-    let servers = [Source::honest(SourceKind::Ntp, 300 * US); 3];
-    let mut machine = Machine::new(Policy::default(), &servers, 50, 1);
-    machine.samples(2 * HOUR);
-    assert_eq!(machine.clock.frequencies, []);
+fn servers_discipline_to_a_part_of_their_noise() {
+    for drift_ppm in [-150, 0, 50] {
+        let mut machine = servers(3, drift_ppm);
+        machine.samples(2 * HOUR);
+        let error_ppb = machine.clock.rate_error_ppb();
+        assert!(error_ppb.abs() < 3000.0, "{error_ppb}");
+        let error_ns = worst(&mut machine, HOUR);
+        assert!(error_ns < 3000 * US, "{error_ns}");
+        // It is not known how well, and not stored.
+        assert_eq!(machine.keeper.frequency(), None);
+    }
+}
+
+/// 2.299 % slow, and 6 % fast: beyond 500 ppm it is the tick's to hold.
+#[test]
+fn a_rate_that_no_oscillator_has_is_held() {
+    for drift_ppm in [-22_473, 60_000] {
+        let mut machine = servers(3, drift_ppm);
+        machine.samples(HOUR / 2);
+        let steps = machine.clock.steps.len();
+        assert!((1..20).contains(&steps), "{steps}");
+        let error_ns = worst(&mut machine, HOUR);
+        assert!(error_ns < 10_000 * US, "{error_ns}");
+        assert_eq!(machine.clock.steps.len(), steps);
+    }
+    // By the word of a lone server it is not.
+    let mut alone = servers(1, -22_473);
+    alone.samples(HOUR);
+    assert!(alone.clock.rate_error_ppb().abs() > 2e7);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! While fewer than half of the independent sources lie, no correction leaves
 //! the clock further from the truth than it was, or than the right sources'
 //! bounds allow; no frequency that is set is further from the oscillator's than
-//! the one before, nor claimed to be known better than it is; and no error
-//! reported to the kernel is smaller than the clock's, but for those bounds.
+//! the one before, or, by servers, by no more than moves the clock by their bound
+//! within a poll, nor is any claimed to be known better than it is; and no error that the kernel was told is
+//! smaller than the clock's, then or until something happens, but for those bounds.
 //!
 //! Each history is made from its number: which sources there are, which of
 //! them lie in concert and by how much, how wrong the clock is at the start, how
@@ -153,9 +154,14 @@ fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
 }
 
 /// What the frequencies that were set are beside the oscillator's.
-fn check_frequency(machine: &Machine) -> Result<(), String> {
-    for (before, after) in &machine.clock.frequencies {
-        if after.abs() > before.abs() + FREQUENCY_UNIT_PPB {
+fn check_frequency(machine: &Machine, poll_ns: u64) -> Result<(), String> {
+    let servers = machine.sources.iter().filter(|source| source.kind == SourceKind::Ntp);
+    let bound_ns = servers.map(|source| source.bound_ns).max().unwrap_or(0);
+    // Combined bounds are rounded up.
+    let by_bound_ppb = (bound_ns + 2) as f64 / poll_ns as f64 * 1e9;
+    for ((before, after), by_servers) in machine.clock.frequencies.iter().zip(&machine.by_servers) {
+        let more_ppb = if *by_servers { by_bound_ppb } else { 0.0 };
+        if after.abs() > before.abs() + more_ppb + FREQUENCY_UNIT_PPB {
             return Err(format!("an error of {before} ppb became {after} ppb"));
         }
     }
@@ -172,8 +178,17 @@ fn check_frequency(machine: &Machine) -> Result<(), String> {
 fn run(history: u64) -> Result<(usize, usize), String> {
     let random = &mut Random::new(history);
     let fleet = Fleet::new(random);
-    let policy = Policy::default();
-    let drift_ppm = if random.one_in(2) { 0 } else { random.below(401) as i64 - 200 };
+    // Servers are polled more often than a minute apart, so that they teach much.
+    let poll_ns = if random.one_in(2) { 64 * S } else { S << (2 + random.below(4)) };
+    let policy = Policy { poll_ns, ..Policy::default() };
+    // How wrong a clock is, an RTC alone cannot show: it shows by how much more.
+    let has_time = fleet.sources.iter().any(|source| source.kind != SourceKind::Rtc);
+    let drift_ppm = match random.below(16) {
+        // What was measured a minute ago says nothing then, so nobody may lie as well.
+        0 if has_time && fleet.liars == 0 => random.below(180_001) as i64 - 90_000,
+        1..8 => random.below(401) as i64 - 200,
+        _ => 0,
+    };
     let mut machine = Machine::new(policy.clone(), &fleet.sources, drift_ppm, history);
     // It holds another time than the clock's, and is honest all the same.
     if random.one_in(2) {
@@ -183,8 +198,6 @@ fn run(history: u64) -> Result<(usize, usize), String> {
     }
     let by_ns = random.lie_ns();
     lie(&mut machine, &fleet, by_ns);
-    // How wrong a clock is, an RTC alone cannot show: it shows by how much more.
-    let has_time = fleet.sources.iter().any(|source| source.kind != SourceKind::Rtc);
     if has_time && random.one_in(3) {
         machine.clock.realtime_ns += random.lie_ns() / MS * MS;
     }
@@ -216,7 +229,13 @@ fn run(history: u64) -> Result<(usize, usize), String> {
             allowed_ns += fleet.bound_ns();
         }
     }
-    check_frequency(&machine).map_err(|why| format!("history {history}: {why}, {fleet:#?}"))?;
+    // A rate that no oscillator has, the kernel does not add up.
+    if drift_ppm.abs() <= 200 && machine.clock.unknown_ns > allowed_ns {
+        let unknown_ns = machine.clock.unknown_ns;
+        return Err(format!("history {history}: {unknown_ns} ns off what was told, {fleet:#?}"));
+    }
+    check_frequency(&machine, poll_ns)
+        .map_err(|why| format!("history {history}: {why}, {fleet:#?}"))?;
     for (reported_ns, error_ns) in &machine.clock.max_errors {
         if error_ns.saturating_sub(*reported_ns) > allowed_ns {
             return Err(format!(

@@ -10,6 +10,7 @@
 use std::io;
 
 use libc::timex;
+use units::LeapSecond;
 
 /// The kernel's clock discipline, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,26 +56,17 @@ impl Discipline {
 
     /// The leap second that is due at the end of the day: after it has passed the
     /// flag stays until somebody clears it (TIME_WAIT).
-    pub const fn leap_due(&self) -> Option<LeapDue> {
+    pub const fn leap_due(&self) -> Option<LeapSecond> {
         if self.state == libc::TIME_WAIT {
             None
         } else if self.status & libc::STA_INS != 0 {
-            Some(LeapDue::Inserted)
+            Some(LeapSecond::Inserted)
         } else if self.status & libc::STA_DEL != 0 {
-            Some(LeapDue::Deleted)
+            Some(LeapSecond::Deleted)
         } else {
             None
         }
     }
-}
-
-/// A leap second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeapDue {
-    /// 23:59:60 (STA_INS).
-    Inserted,
-    /// No 23:59:59 (STA_DEL).
-    Deleted,
 }
 
 /// What no daemon would state: the kernel begins with it, and gives up at it
@@ -154,19 +146,41 @@ pub fn set_figures(max_error_us: Option<i64>, estimated_error_us: i64) -> io::Re
     call(request).map(drop)
 }
 
-/// ADJ_FREQUENCY: the frequency correction, in 2^-16 ppm; the kernel limits it
-/// to 500 ppm.
+/// ADJ_FREQUENCY and ADJ_TICK: the frequency correction, in 2^-16 ppm, which the
+/// kernel limits to 500 ppm, and the length of a tick of 100 Hz, µs, 9000 to 11000
+/// (`timekeeping_validate_timex`, kernel/time/timekeeping.c).
 ///
 /// # Errors
 /// The kernel's: not permitted.
-pub fn set_frequency(frequency: i64) -> io::Result<()> {
-    call(frequency_request(frequency)).map(drop)
+pub fn set_frequency(frequency: i64, tick_us: i64) -> io::Result<()> {
+    call(frequency_request(frequency, tick_us)).map(drop)
 }
 
-pub(crate) fn frequency_request(frequency: i64) -> timex {
+pub(crate) fn frequency_request(frequency: i64, tick_us: i64) -> timex {
     let mut request = nothing();
-    request.modes = libc::ADJ_FREQUENCY;
-    request.freq = frequency;
+    request.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK;
+    (request.freq, request.tick) = (frequency, tick_us);
+    request
+}
+
+/// STA_INS or STA_DEL, or neither: the leap second at the end of the UTC day. The
+/// other bits of the status stay.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn set_leap(leap: Option<LeapSecond>) -> io::Result<()> {
+    call(leap_request(leap, read()?.status)).map(drop)
+}
+
+pub(crate) fn leap_request(leap: Option<LeapSecond>, status: i32) -> timex {
+    let mut request = nothing();
+    request.modes = libc::ADJ_STATUS;
+    request.status = status & !(libc::STA_INS | libc::STA_DEL)
+        | match leap {
+            Some(LeapSecond::Inserted) => libc::STA_INS,
+            Some(LeapSecond::Deleted) => libc::STA_DEL,
+            None => 0,
+        };
     request
 }
 

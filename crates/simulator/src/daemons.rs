@@ -18,12 +18,8 @@ pub(crate) fn median(world: &mut World) -> Option<Reply> {
 }
 
 /// Has the kernel insert the second that servers announce for today.
-pub(crate) fn announce_leap(world: &mut World, bits: i32) -> i32 {
-    const DAY_NS: i64 = 86_400_000_000_000;
-    let is_near = world.truth.leap_ns().is_some_and(|leap_ns| {
-        (0..DAY_NS).contains(&(leap_ns - world.now_ns)) && !world.network.smears()
-    });
-    if is_near { bits | status::INS } else { bits & !status::INS }
+pub(crate) fn announce_leap(world: &World, bits: i32) -> i32 {
+    if world.announces_leap() { bits | status::INS } else { bits & !status::INS }
 }
 
 /// The kernel's PLL, fed.

@@ -18,7 +18,6 @@ pub struct Simulation<'s> {
     corrector: Corrector,
     seed: u64,
     span_ns: i64,
-    walks: bool,
 }
 
 impl<'s> Simulation<'s> {
@@ -30,19 +29,12 @@ impl<'s> Simulation<'s> {
         seed: u64,
         span_ns: i64,
     ) -> Self {
-        Self { scenario, corrector, seed, span_ns, walks: false }
-    }
-
-    /// The same with the keeper asked about each poll, as the daemon does: slow,
-    /// and what the fast way is held to.
-    #[must_use]
-    pub const fn walking(self) -> Self {
-        Self { walks: true, ..self }
+        Self { scenario, corrector, seed, span_ns }
     }
 
     const fn run(&self, guest: u64) -> Run<'s> {
-        let Self { scenario, corrector, seed, span_ns, walks } = *self;
-        Run { scenario, corrector, seed, guest, span_ns, walks }
+        let Self { scenario, corrector, seed, span_ns } = *self;
+        Run { scenario, corrector, seed, guest, span_ns }
     }
 
     /// What happens to a guest.

@@ -50,13 +50,11 @@ pub(crate) struct Guest<'s> {
     /// When the observer looks next, and until when it does.
     next_look_ns: i64,
     attends_until_ns: i64,
-    /// Each poll asks the keeper.
-    walks: bool,
 }
 
 impl<'s> Guest<'s> {
     pub(crate) fn new(run: Run<'s>) -> Option<Self> {
-        let Run { scenario, seed, guest, walks, .. } = run;
+        let Run { scenario, seed, guest, .. } = run;
         let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
         let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
         let mut stream = Stream::new(seed, guest, Purpose::Boot);
@@ -79,7 +77,6 @@ impl<'s> Guest<'s> {
             next_poll_ns,
             next_look_ns: S / 2,
             attends_until_ns: ATTENTION_NS,
-            walks,
         })
     }
 
@@ -203,6 +200,9 @@ impl<'s> Guest<'s> {
 
     /// What a step of the keeper's, or its word to the other daemon, brings.
     fn follow(&mut self) {
+        if let Discipline::Keeper(it) = &self.discipline {
+            self.next_poll_ns = self.world.now_ns + it.waits_ns(&self.world);
+        }
         if let Discipline::Beside(kept, regression) = &mut self.discipline
             && std::mem::take(&mut kept.wants_restart)
         {
@@ -313,14 +313,14 @@ impl<'s> Guest<'s> {
     fn keeper(&self, beside: bool) -> Box<Kept> {
         let poll_ns = self.poll_ns.cast_unsigned();
         let offers_time = self.scenario.host.offers_time;
-        Box::new(Kept::new(&self.world, poll_ns, beside, offers_time, self.walks))
+        Box::new(Kept::new(&self.world, poll_ns, beside, offers_time))
     }
 }
 
 fn discipline(world: &mut World, run: Run<'_>) -> Discipline {
     let poll_ns = run.scenario.poll_s.0 * 1_000_000_000;
     let offers_time = run.scenario.host.offers_time;
-    let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time, run.walks));
+    let keeper = |beside| Box::new(Kept::new(world, poll_ns, beside, offers_time));
     match run.corrector {
         Corrector::None => Discipline::None,
         Corrector::Pll => Discipline::Pll(Pll::new(run.scenario.poll_s.0)),

@@ -2,15 +2,14 @@
 //! daemon drives them.
 //!
 //! The daemon samples twice a second. Here the observer looks only around what
-//! happens, as between it sees nothing; and while the clock is right, a poll whose
-//! replies all agree within the tolerance is only noted: it leaves the keeper as
-//! the one before did. The last two are given to it before anything else. A test
-//! compares runs in which the keeper is asked about every poll.
+//! happens, as between it sees nothing, and the keeper is asked when it polls.
 
 use std::time::Duration;
 
 use disruptions::Observer;
 use keeper::{Action, ClockError, Corrector, Keeper, Policy, SourceKind, SystemClock};
+
+use units::LeapSecond;
 
 use crate::checks::Promise;
 use crate::network::{MOST, Reply};
@@ -19,23 +18,8 @@ use crate::world::World;
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Rounds in a row without a correction before a poll may be only noted.
-const CALM: u32 = 2;
-
-/// By what a clock may wander in the keeper's eyes: 1000 ppm.
-const WANDER: u64 = 1000;
-
-/// Polls that are remembered.
-const NOTES: usize = 3;
-
-/// A poll whose replies were all usable.
-#[derive(Debug, Clone, Copy, Default)]
-struct Noted {
-    at_ns: u64,
-    replies: [Reply; MOST],
-    /// The error then, ns: for the checks.
-    error_ns: i64,
-}
+/// A sample comes no sooner than after this, ns.
+const LEAST_WAIT_NS: u64 = INTERVAL.as_nanos() as u64;
 
 /// The keeper in a guest.
 pub(crate) struct Kept {
@@ -48,24 +32,6 @@ pub(crate) struct Kept {
     observed_ns: Option<u64>,
     /// Samples since were left out.
     skipped: bool,
-    /// Rounds in a row in which there was nothing to do.
-    calm: u32,
-    /// When a slew ends, CLOCK_MONOTONIC, ns.
-    slewing_until_ns: u64,
-    /// The last poll, the one after it, which is being made, and the one before, in a
-    /// ring: each is large.
-    notes: [Noted; NOTES],
-    /// Where the last is, and whether all its replies were usable.
-    last: usize,
-    has_last: bool,
-    /// How many of these the keeper does not know of.
-    held: u8,
-    /// When the keeper asks each server next.
-    due_ns: [u64; MOST],
-    /// Replies that were drawn before the keeper asked.
-    drawn: [Option<Option<Reply>>; MOST],
-    /// Every poll is a round.
-    pub(crate) walks: bool,
     /// Another daemon is to measure anew.
     pub(crate) wants_restart: bool,
     /// It made a step.
@@ -73,16 +39,11 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(
-        world: &World,
-        poll_ns: u64,
-        beside: bool,
-        has_host: bool,
-        walks: bool,
-    ) -> Self {
+    pub(crate) fn new(world: &World, poll_ns: u64, beside: bool, has_host: bool) -> Self {
         let corrector = if beside { Corrector::Beside } else { Corrector::Kernel };
-        // A poll comes a little later than it is due, by a clock that may be slow.
-        let poll_ns = poll_ns - poll_ns / 20;
+        // Beside another daemon it is asked when that one is: a little later than it
+        // is due, by a clock that may be slow.
+        let poll_ns = if beside { poll_ns - poll_ns / 20 } else { poll_ns };
         let policy = Policy { poll_ns, corrector, ..Policy::default() };
         let servers = world.network.len();
         let host = has_host.then_some(SourceKind::Phc);
@@ -98,15 +59,6 @@ impl Kept {
             has_host,
             observed_ns: None,
             skipped: false,
-            calm: 0,
-            slewing_until_ns: 0,
-            notes: [Noted::default(); NOTES],
-            last: 0,
-            has_last: false,
-            held: 0,
-            due_ns: [0; MOST],
-            drawn: [None; MOST],
-            walks,
             wants_restart: false,
             has_stepped: false,
         }
@@ -120,90 +72,15 @@ impl Kept {
     /// A poll in which nothing is known to have happened.
     pub(crate) fn poll(&mut self, world: &mut World) {
         world.counts.polls += 1;
-        let now_ns = world.monotonic_ns();
-        if !self.is_calm(now_ns) {
-            return self.round(world, false);
-        }
-        let error_ns = world.error_ns();
-        for server in 0..self.servers {
-            self.drawn[server] =
-                Some(world.network.ask(server, world.now_ns, error_ns, &world.truth));
-        }
-        if self.have_agreed(now_ns, error_ns).is_some() {
-            self.drawn[..self.servers].fill(None);
-            self.due_ns[..self.servers].fill(now_ns + self.policy.poll_ns);
-            self.last = (self.last + 1) % NOTES;
-            self.held = 2.min(self.held + 1);
-            return;
-        }
         self.round(world, false);
     }
 
-    fn is_calm(&self, now_ns: u64) -> bool {
-        !self.walks
-            && self.calm >= CALM
-            && !self.has_host
-            && self.servers > 0
-            && self.has_last
-            && now_ns > self.slewing_until_ns
-            && self.due_ns.iter().take(self.servers).all(|due_ns| *due_ns <= now_ns)
-    }
-
-    /// Notes the replies that were drawn; nothing if the keeper would do something about
-    /// them.
-    fn have_agreed(&mut self, now_ns: u64, error_ns: i64) -> Option<()> {
-        let [before, now] =
-            self.notes.get_disjoint_mut([self.last, (self.last + 1) % NOTES]).ok()?;
-        let elapsed_ns = now_ns.saturating_sub(before.at_ns);
-        let (mut low, mut high) = (i64::MIN, i64::MAX);
-        for (index, noted) in now.replies.iter_mut().enumerate().take(self.servers) {
-            let (reply, last) = (self.drawn[index]??, before.replies[index]);
-            let bound_ns = reply.bound_ns.cast_signed();
-            (low, high) =
-                (low.max(reply.offset_ns - bound_ns), high.min(reply.offset_ns + bound_ns));
-            let moved_ns = reply.offset_ns.abs_diff(last.offset_ns);
-            if moved_ns > reply.bound_ns + last.bound_ns + elapsed_ns / WANDER {
-                return None;
-            }
-            *noted = reply;
-        }
-        (now.at_ns, now.error_ns) = (now_ns, error_ns);
-        let (size_ns, bound_ns) = (low.midpoint(high).unsigned_abs(), (high - low) / 2);
-        let is_right =
-            size_ns <= self.policy.tolerance_ns || size_ns / 2 < bound_ns.max(0).cast_unsigned();
-        (low <= high && is_right).then_some(())
-    }
-
-    /// Gives the keeper the last polls that were only noted.
-    fn catch_up(&mut self, world: &mut World) {
-        let before = self.notes[(self.last + NOTES - 1) % NOTES];
-        let held = [(before, self.held == 2), (self.notes[self.last], self.held > 0)];
-        let held = held.map(|(noted, is_held)| is_held.then_some(noted));
-        self.held = 0;
-        for noted in held.into_iter().flatten() {
-            self.keeper.sample(noted.at_ns, &[]);
-            while let Some(action) = self.keeper.next(noted.at_ns) {
-                match action {
-                    Action::Measure(sources) => {
-                        for source in sources {
-                            let reply = noted.replies.get(source).copied();
-                            let offset = reply.map(|reply| reply.at(noted.at_ns));
-                            self.keeper.measured(source, noted.at_ns, offset);
-                        }
-                    }
-                    Action::SetError(error) => {
-                        self.check_error(world, error, noted.error_ns);
-                        // What the kernel has added to it since.
-                        let grown_ns = world.monotonic_ns().saturating_sub(noted.at_ns) / 2000;
-                        let max_ns = error.max_ns.saturating_add(grown_ns);
-                        let _ = world.kernel.set_error(ClockError { max_ns, ..error });
-                    }
-                    // Nothing else comes of them: the test in which each poll is a
-                    // round would show it.
-                    _ => self.keeper.corrected(noted.at_ns, false),
-                }
-            }
-        }
+    /// How long until the keeper polls its servers, by its clock, ns.
+    pub(crate) fn waits_ns(&self, world: &World) -> i64 {
+        let due_ns = self.keeper.next_poll_ns().unwrap_or(u64::MAX);
+        let wait_ns = due_ns.saturating_sub(world.monotonic_ns()).min(self.policy.poll_ns);
+        // By a clock that may be slow: at once would be too early.
+        (wait_ns + wait_ns / 10_000).max(LEAST_WAIT_NS).cast_signed()
     }
 
     /// The samples before were left out, as they would have shown nothing.
@@ -213,8 +90,6 @@ impl Kept {
 
     /// A sample, with the observer if it `looks`, and all that follows from it.
     pub(crate) fn round(&mut self, world: &mut World, looks: bool) {
-        self.catch_up(world);
-        world.counts.rounds += 1;
         let now_ns = world.monotonic_ns();
         let mut disruptions = Vec::new();
         if looks {
@@ -231,27 +106,20 @@ impl Kept {
         }
         self.keeper.sample(now_ns, &disruptions);
         let mut got = [None; MOST];
-        let is_calm = self.act(world, now_ns, &mut got) && disruptions.is_empty();
-        self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
-        self.drawn = [None; MOST];
-        if got[..self.servers].iter().all(Option::is_some) {
-            let replies = got.map(Option::unwrap_or_default);
-            self.notes[self.last] = Noted { at_ns: now_ns, replies, error_ns: world.error_ns() };
-            self.has_last = true;
-        } else if got.iter().any(Option::is_some) {
-            self.has_last = false;
-        }
+        self.act(world, now_ns, &mut got);
     }
 
-    /// Carries out what the keeper wants; whether that leaves the clock alone.
-    fn act(&mut self, world: &mut World, now_ns: u64, got: &mut [Option<Reply>; MOST]) -> bool {
-        let mut is_calm = true;
+    /// Carries out what the keeper wants.
+    fn act(&mut self, world: &mut World, now_ns: u64, got: &mut [Option<Reply>; MOST]) {
         while let Some(action) = self.keeper.next(now_ns) {
-            is_calm &= matches!(action, Action::Measure(_) | Action::SetError(_));
             match action {
                 Action::Measure(sources) => {
                     for source in sources {
                         let offset = self.measure(world, source, got);
+                        let [unix_ns, _] = world.kernel.shown_ns();
+                        let leap = offset.filter(|_| world.announces_leap());
+                        let leap = leap.map(|_| LeapSecond::Inserted);
+                        self.keeper.announced(source, leap, now_ns, unix_ns.unsigned_abs());
                         self.keeper.measured(source, now_ns, offset.map(|it| it.at(now_ns)));
                     }
                 }
@@ -264,35 +132,29 @@ impl Kept {
                 Action::Slew(by) => {
                     self.check_correction(world, by.by_ns, got);
                     let is_made = world.slew(by.by_ns);
-                    self.slews_until(now_ns, by.by_ns);
                     self.keeper.corrected(now_ns, is_made);
                 }
                 Action::Discipline(by) => {
                     let set =
                         by.frequency_ppb.map_or(Ok(()), |ppb| world.kernel.set_frequency(ppb));
+                    self.check_correction(world, by.slew_ns.unwrap_or(0), got);
                     let is_made = by.slew_ns.is_none_or(|by_ns| world.slew(by_ns)) && set.is_ok();
-                    self.slews_until(now_ns, by.slew_ns.unwrap_or(0));
                     self.keeper.corrected(now_ns, is_made);
                 }
                 Action::SetError(error) => {
-                    self.check_error(world, error, world.error_ns());
+                    self.check_error(world, error);
                     let _ = world.kernel.set_error(error);
                 }
+                Action::SetLeap(leap) => drop(world.kernel.set_leap(leap)),
                 Action::SetEstimatedError(ns) => drop(world.kernel.set_estimated_error(ns)),
                 Action::Restart => self.wants_restart = true,
                 Action::Refuse(..) => world.counts.refusals += 1,
-                Action::Synchronised(_) => {}
+                Action::Synchronised(_) | Action::WrongRate { .. } => {}
                 Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     self.keeper.corrected(now_ns, false);
                 }
             }
         }
-        is_calm
-    }
-
-    fn slews_until(&mut self, now_ns: u64, by_ns: i64) {
-        // At 500 ppm, from the next second on.
-        self.slewing_until_ns = now_ns + by_ns.unsigned_abs() * 2000 + 2_000_000_000;
     }
 
     fn measure(
@@ -304,8 +166,8 @@ impl Kept {
         let Some(server) = source.checked_sub(usize::from(self.has_host)) else {
             return Some(world.ask_host());
         };
-        let reply = self.drawn[server].take().unwrap_or_else(|| world.ask(server));
-        (got[server], self.due_ns[server]) = (reply, world.monotonic_ns() + self.policy.poll_ns);
+        let reply = world.ask(server);
+        got[server] = reply;
         reply
     }
 
@@ -315,8 +177,9 @@ impl Kept {
         2 * world.network.liars(world.now_ns) < voices
     }
 
-    fn check_error(&self, world: &mut World, error: ClockError, error_ns: i64) {
+    fn check_error(&self, world: &mut World, error: ClockError) {
         if self.is_honest(world) {
+            let error_ns = world.error_ns();
             let max_ns = i64::try_from(error.max_ns).unwrap_or(i64::MAX);
             let allowed_ns = max_ns.saturating_add(world.network.lenience_ns(world.now_ns));
             let (promise, at_ns) = (Promise::StatedBound, world.now_ns);

@@ -8,6 +8,7 @@ use keeper::{ClockError, SystemClock};
 use pvclock::Nanos;
 use timekeeper::timex::{mode, status};
 use timekeeper::{ClockSource, Clocks, Kernel as Version, Refused, Timekeeper, Timex};
+use units::LeapSecond;
 
 use crate::fault::Missed;
 use crate::machine::Machine;
@@ -209,6 +210,8 @@ impl Kernel {
                 }
                 // The PLL decays for hours, and a leap second has its states; what a
                 // tick of another length was short of is made up for in an hour.
+                // The HPET's coarse counts catch up with another frequency for longer.
+                _ if self.hpet_since_ns.is_some() => None,
                 _ if announces || timex.modes & (mode::OFFSET | mode::TICK) != 0 => None,
                 _ => until(10_000_000_000),
             };
@@ -286,9 +289,26 @@ impl SystemClock for Kernel {
         Ok(())
     }
 
+    fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Refused> {
+        let bits = match leap {
+            Some(LeapSecond::Inserted) => status::INS,
+            Some(LeapSecond::Deleted) => status::DEL,
+            None => 0,
+        };
+        let kept = self.adjust(Timex::default())?.status;
+        let status = kept & !(status::INS | status::DEL | status::READ_ONLY) | bits;
+        self.adjust(Timex { modes: mode::STATUS, status, ..Timex::default() }).map(|_| ())
+    }
+
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Refused> {
+        if ppb.abs() > 500_000.0 {
+            return self.set_rate(ppb);
+        }
         let frequency = (ppb * 65.536).round() as i64;
-        self.adjust(Timex { modes: mode::FREQUENCY, frequency, ..Timex::default() })?;
+        // Setting a tick that is not another would cost the line.
+        let is_set = self.adjust(Timex::default())?.tick != 10_000;
+        let modes = mode::FREQUENCY | if is_set { mode::TICK } else { 0 };
+        self.adjust(Timex { modes, frequency, tick: 10_000, ..Timex::default() })?;
         Ok(())
     }
 }

@@ -18,8 +18,6 @@ pub struct Counts {
     pub requests: u64,
     /// Samples that the observer took.
     pub samples: u64,
-    /// Polls that the keeper was asked about.
-    pub rounds: u64,
     /// Things that happened.
     pub faults: u64,
     /// Steps of clocks.
@@ -31,7 +29,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All of it, but for rounds, which are polls.
+    /// All of it.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.polls + self.requests + self.samples + self.faults + self.steps + self.slews
@@ -41,7 +39,6 @@ impl Counts {
         self.polls += other.polls;
         self.requests += other.requests;
         self.samples += other.samples;
-        self.rounds += other.rounds;
         self.faults += other.faults;
         self.steps += other.steps;
         self.slews += other.slews;

@@ -10,5 +10,4 @@ pub(crate) struct Run<'s> {
     pub(crate) seed: u64,
     pub(crate) guest: u64,
     pub(crate) span_ns: i64,
-    pub(crate) walks: bool,
 }

@@ -49,21 +49,6 @@ fn threads_share_guests_out_as_they_like() {
     assert_eq!(whole.digest(), merged.digest());
 }
 
-/// A poll that is only noted leaves the keeper as one that it is asked about.
-#[test]
-fn noted_polls_change_nothing() {
-    for (name, _) in BUILT_IN {
-        let scenario = built_in(name);
-        for corrector in [Corrector::Keeper, Corrector::Beside] {
-            let simulation = simulation(&scenario, corrector, 11, 1.0);
-            let (fast, slow) = (simulation, simulation.walking());
-            let [fast, slow] = [fast, slow].map(|it| it.guests(0..8, || true));
-            assert!(fast.counts.rounds <= slow.counts.rounds);
-            assert_eq!(fast.digest(), slow.digest(), "{name} {corrector:?}");
-        }
-    }
-}
-
 /// The longest run: figures of time have room for it, on each counter.
 #[test]
 fn a_guest_lives_for_a_year() {
@@ -109,6 +94,21 @@ fn the_keeper_puts_all_right_again() {
         assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
         let off = fleet.guests.iter().filter(|guest| guest.last_ns.abs() > 20_000_000).count();
         assert!(off <= 2, "{name}: {off} of 30 are off at the end");
+    }
+}
+
+/// Alone with servers it is right to a part of their noise: with faults, through a
+/// leap second, and at a rate that the tick can hold.
+#[test]
+fn the_keeper_disciplines_by_servers() {
+    for name in ["compare-keepers", "leap-second", "wrong-frequency"] {
+        let fleet = fleet(&built_in(name), Corrector::Keeper, 30);
+        assert_eq!(fleet.broken().count(), 0, "{name}: {:?}", fleet.broken().next());
+        let mut errors: Vec<u64> =
+            fleet.guests.iter().map(|guest| guest.last_ns.unsigned_abs()).collect();
+        errors.sort_unstable();
+        assert!(errors[15] < 100_000, "{name}: {}", errors[15]);
+        assert!(fleet.counts.steps < 30 * 20, "{name}: {}", fleet.counts.steps);
     }
 }
 

@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use hosttime::{HostClock, Leap, Scale};
-use linux::adjtimex::{self, Discipline, LeapDue};
+use linux::adjtimex::{self, Discipline};
+use units::LeapSecond;
 
 /// What the host states in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +45,8 @@ impl HostState {
         let by_hand = error.map(|error| u64::try_from(error.as_nanos()).unwrap_or(u64::MAX - 1));
         let bound_ns = by_hand.or_else(|| discipline.stated_error_ns());
         let leap = match discipline.leap_due() {
-            Some(LeapDue::Inserted) => Leap::Inserted,
-            Some(LeapDue::Deleted) => Leap::Deleted,
+            Some(LeapSecond::Inserted) => Leap::Inserted,
+            Some(LeapSecond::Deleted) => Leap::Deleted,
             None => Leap::None,
         };
         Ok(Self(HostClock {

@@ -8,11 +8,13 @@
 
 mod bracket;
 pub mod calendar;
+mod leap;
 mod malformed;
 mod quantity;
 mod reading;
 
 pub use bracket::Bracket;
+pub use leap::LeapSecond;
 pub use malformed::Malformed;
 pub use quantity::{Hertz, Nanos, Ticks, UnixTime};
 pub use reading::{ClockPair, CrossTimestamp, OffsetBound, OffsetError, TimeInterval, TimeReading};

@@ -4,7 +4,9 @@
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
 use keeper::{Adjustment, ClockError, Correction, Corrector, SystemClock};
+use linux::adjtimex;
 use linux::system_clock::SetError;
+use units::LeapSecond;
 
 use super::{Daemon, Duration, Instant, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
@@ -15,6 +17,11 @@ impl Daemon {
     pub(super) fn start_discipline(&mut self) {
         if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
             return self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+        }
+        // A leap second that has passed is in the way of the next until its bit is
+        // cleared.
+        if adjtimex::read().is_ok_and(|found| found.state == libc::TIME_WAIT) {
+            let _ = self.clock.set_leap(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
             self.events.push(Event::FrequencyFile { why });
@@ -48,6 +55,21 @@ impl Daemon {
         }
         self.events.push(Event::DaemonBeside { daemon });
         true
+    }
+
+    /// What a source announces, by the clock as it would be.
+    pub(super) fn announced(&mut self, index: usize) {
+        if let Ok(now) = self.clock.now() {
+            self.keeper.announced(index, self.sources[index].leap(), monotonic_ns(), now.0);
+        }
+    }
+
+    pub(super) fn set_leap(&mut self, leap: Option<LeapSecond>) {
+        // It fails for want of permission alone, as a correction does.
+        if self.clock.set_leap(leap).is_ok() {
+            let by_s = leap.map_or(0, |leap| if leap == LeapSecond::Inserted { 1 } else { -1 });
+            self.events.push(Event::LeapSecond { by_s });
+        }
     }
 
     fn is_beside(&self) -> bool {

@@ -49,6 +49,7 @@ impl Keeper {
                 self.refuse(now_ns, correction, Refusal::Contradiction)
             }
             Choice::Of(selected) => {
+                self.watch_rate(now_ns, &selected);
                 let action = self.judge(now_ns, &selected);
                 if self.stage != Stage::Done || !self.is_to_be_fed(&selected, now_ns) {
                     return action;

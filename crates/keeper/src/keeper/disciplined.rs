@@ -1,9 +1,9 @@
 //! The clock between corrections: its frequency, the last microseconds, and
 //! what the kernel is told of its error.
 //!
-//! Only a clock that is read in this machine, in each sample, disciplines: a
-//! server is asked once a minute, and a pause of milliseconds between two
-//! replies, which nothing else shows, looks like a frequency.
+//! A server is asked once a minute, and a pause of milliseconds between two
+//! replies, which nothing else shows, looks like a frequency: how well one that
+//! servers show is known is not claimed, nor is it stored.
 
 use disruptions::{Disruption, Kind};
 
@@ -11,6 +11,7 @@ use super::polled::SECOND_NS;
 use super::{Keeper, Phase};
 use crate::action::Action;
 use crate::choice::Selected;
+use crate::discipline::{Adjustment, is_oscillators};
 use crate::frequency::Frequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
@@ -36,9 +37,10 @@ impl Keeper {
     }
 
     /// The frequency that is set, and how well it is known; `None` while it is
-    /// not. To be stored for the next start.
+    /// not, or is no oscillator's. To be stored for the next start.
     pub fn frequency(&self) -> Option<Frequency> {
-        self.discipline.learnt().filter(|_| self.policy.corrector == Corrector::Kernel)
+        let is_ours = self.policy.corrector == Corrector::Kernel;
+        self.discipline.learnt().filter(|learnt| is_ours && is_oscillators(learnt.ppb))
     }
 
     /// Another daemon that disciplines the clock was started, or the last one
@@ -71,7 +73,9 @@ impl Keeper {
     /// A slew of ours began, beside those of the discipline.
     pub(super) fn slewed(&mut self, now_ns: u64, by_ns: i64) {
         let slewing = Slewing { by_ns, since_ns: now_ns };
-        if self.slewing.replace(slewing).is_some_and(|last| last.left_ns(now_ns) != 0) {
+        let left_ns = self.slewing.replace(slewing).map_or(0, |last| last.left_ns(now_ns));
+        if left_ns != 0 {
+            self.discipline.stepped(by_ns.saturating_sub(left_ns));
             self.discipline.disturbed(slewing.ends_ns());
         } else {
             self.discipline.slewed(by_ns, slewing.ends_ns());
@@ -79,12 +83,27 @@ impl Keeper {
     }
 
     /// The clock is right: what to adjust.
-    pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
-        let is_ours = self.policy.corrector == Corrector::Kernel && selected.kind.is_local();
+    pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Adjustment> {
+        let is_ours = self.policy.corrector == Corrector::Kernel && !selected.kind.is_pushed();
         let proven = selected.proven.filter(|_| is_ours)?;
         let offset = selected.offset.interval_at(now_ns);
-        self.discipline.measured(now_ns, offset, proven);
-        self.discipline.adjust(now_ns).map(Action::Discipline)
+        let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
+        self.discipline.measured(now_ns, offset, proven, likely_ns);
+        self.discipline.adjust(now_ns, self.policy.poll_ns)
+    }
+
+    /// Whether the clock runs at another rate than the kernel's frequency can hold,
+    /// whatever steps follow it: then it is the tick's to hold. A lone server is not
+    /// believed so much.
+    pub(super) fn watch_rate(&mut self, now_ns: u64, selected: &Selected) {
+        let is_lone_server = selected.kind.is_server() && selected.agreeing.0 < 2;
+        let is_ours = self.policy.corrector == Corrector::Kernel && !is_lone_server;
+        let Some(proven) = selected.proven.filter(|_| is_ours) else { return };
+        if let Some((ppb, by)) = self.discipline.ran(now_ns, proven) {
+            let is_held = by.frequency_ppb == Some(ppb);
+            self.queued.push_back(Action::Discipline(by));
+            self.queued.push_back(Action::WrongRate { ppb, is_held });
+        }
     }
 
     /// The clock's error, for the kernel: where that is new, or was last

@@ -171,8 +171,10 @@ impl Keeper {
     fn settle(&mut self, now_ns: u64, selected: &Selected) -> Option<Action> {
         let (offset, by) = (selected.offset, self.correction(selected));
         let was_settled = matches!(self.phase, Phase::Settled);
-        self.note(selected);
-        let error = self.report_error(now_ns, selected, !was_settled);
+        let adjustment = self.discipline(now_ns, selected);
+        let told = with_slew(selected, adjustment.and_then(|it| it.slew_ns));
+        self.note(&told);
+        let error = self.report_error(now_ns, &told, !was_settled);
         self.queued.extend(error);
         (self.phase, self.refused) = (Phase::Settled, None);
         self.explained = Explained::default();
@@ -186,8 +188,9 @@ impl Keeper {
         if !was_settled {
             self.queued.push_back(Action::Synchronised(by));
         }
-        let adjustment = self.discipline(now_ns, selected);
-        self.queued.extend(adjustment);
+        self.queued.extend(adjustment.map(Action::Discipline));
+        let leap = self.arm_leap(now_ns);
+        self.queued.extend(leap);
         self.queued.pop_front()
     }
 
@@ -290,4 +293,15 @@ impl Keeper {
         self.refused = Some((why, now_ns));
         Some(Action::Refuse(by, why))
     }
+}
+
+/// With a bound that holds before, during and after a slew to where several
+/// measurements have the clock, which may be beyond this one's middle.
+fn with_slew(selected: &Selected, slew_ns: Option<i64>) -> Selected {
+    let mut told = *selected;
+    let by_ns = told.offset.offset_ns;
+    let left_ns = by_ns.saturating_sub(slew_ns.unwrap_or(0)).unsigned_abs();
+    let beyond_ns = left_ns.saturating_sub(by_ns.unsigned_abs());
+    told.offset.bound_ns = told.offset.bound_ns.saturating_add(beyond_ns);
+    told
 }

@@ -1,6 +1,6 @@
 //! A source as the keeper polls it: when, how often, and its last offset.
 
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 use crate::offset::Offset;
 use crate::source::SourceKind;
@@ -28,6 +28,8 @@ pub(super) struct Polled {
     /// Offsets in a row that agree.
     pub(super) in_a_row: u32,
     failures: u32,
+    /// The leap second that it announces.
+    pub(super) leap: Option<LeapSecond>,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
     /// The last one since time was disturbed. The RTC's is by how much it has
@@ -45,6 +47,7 @@ impl Polled {
             is_fresh: false,
             in_a_row: 0,
             failures: 0,
+            leap: None,
             reference: None,
             offset: None,
         }

@@ -10,6 +10,7 @@ mod chronyd;
 mod cold_boot;
 mod error;
 mod known;
+mod leap;
 mod view;
 
 const MS: i64 = 1_000_000;

@@ -5,7 +5,7 @@
 use disruptions::{Disruption, Kind, Size};
 use keeper::{Action, Adjustment, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
 use pvclock::Nanos;
-use units::OffsetBound;
+use units::{LeapSecond, OffsetBound};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: u64 = 1_000_000_000;
@@ -34,6 +34,10 @@ pub(crate) struct ModelClock {
     moved: f64,
     /// Of each frequency that was set: its error before and after, ppb.
     pub(crate) frequencies: Vec<(f64, f64)>,
+    /// The largest error that the kernel knows of, which it adds 500 ppm to, until
+    /// something happens; and by how much it was too small at most.
+    max_error_ns: Option<u64>,
+    pub(crate) unknown_ns: u64,
     /// Errors estimated without a source, and what they were.
     pub(crate) estimates: Vec<(u64, u64)>,
     pub(crate) may_set: bool,
@@ -54,6 +58,8 @@ impl ModelClock {
             frequency_ppb: 0.0,
             moved: 0.0,
             frequencies: Vec::new(),
+            max_error_ns: None,
+            unknown_ns: 0,
             estimates: Vec::new(),
             may_set: true,
             steps: Vec::new(),
@@ -76,11 +82,18 @@ impl ModelClock {
         self.truth_ns += by_ns as i64;
         self.monotonic_ns += by_ns.saturating_add_signed(drift + slewed);
         self.realtime_ns += by_ns as i64 + drift + slewed;
+        if let Some(max_error_ns) = &mut self.max_error_ns {
+            *max_error_ns += by_ns / 2000;
+            let known_ns = *max_error_ns;
+            let unknown_ns = self.error_ns().unsigned_abs().saturating_sub(known_ns);
+            self.unknown_ns = self.unknown_ns.max(unknown_ns);
+        }
     }
 
     /// The host stops the machine, and every clock in it.
     pub(crate) fn pause(&mut self, for_ns: u64) {
         self.truth_ns += for_ns as i64;
+        self.max_error_ns = None;
     }
 
     /// How much faster than the truth the clock is, ppb.
@@ -145,6 +158,7 @@ impl SystemClock for ModelClock {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
+        self.max_error_ns = Some(error.max_ns);
         self.max_errors.push((error.max_ns, self.error_ns().unsigned_abs()));
         Ok(())
     }
@@ -154,13 +168,17 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
+    fn set_leap(&mut self, _: Option<LeapSecond>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// `adjtimex` with ADJ_FREQUENCY and ADJ_TICK, in units of 2^-16 ppm.
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
         let before = self.rate_error_ppb();
-        let units = (ppb * 65.536).round().clamp(-32_768_000.0, 32_768_000.0);
+        let units = (ppb * 65.536).round().clamp(-6.5536e9, 6.5536e9);
         self.frequency_ppb = units / 65.536;
         self.frequencies.push((before, self.rate_error_ppb()));
         Ok(())
@@ -193,6 +211,8 @@ pub(crate) struct Machine {
     /// Another process sets the clock by this just before the next correction.
     pub(crate) set_before_correction_ns: Option<i64>,
     pub(crate) keeper: Keeper,
+    /// Of each frequency that was set: a server was selected.
+    pub(crate) by_servers: Vec<bool>,
     noise: u64,
 }
 
@@ -206,6 +226,7 @@ impl Machine {
             corrections: Vec::new(),
             set_before_correction_ns: None,
             keeper: Keeper::new(policy, &kinds),
+            by_servers: Vec::new(),
             noise: seed | 1,
         }
     }
@@ -266,9 +287,15 @@ impl Machine {
                     });
                     let is_made = set.and(slewed).is_ok();
                     self.keeper.corrected(self.clock.monotonic_ns, is_made);
+                    if frequency_ppb.is_some() {
+                        self.by_servers.push(self.follows_server());
+                    }
                     continue;
                 }
-                Action::Refuse(..) | Action::Synchronised(_) => continue,
+                Action::Refuse(..)
+                | Action::Synchronised(_)
+                | Action::SetLeap(_)
+                | Action::WrongRate { .. } => continue,
                 Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }
@@ -276,6 +303,12 @@ impl Machine {
             self.attempts += 1;
             self.keeper.corrected(self.clock.monotonic_ns, is_done);
         }
+    }
+
+    /// Whether a server is selected.
+    fn follows_server(&self) -> bool {
+        let selected = self.keeper.view(self.clock.monotonic_ns).selected;
+        selected.is_some_and(|(index, _)| self.sources[index].kind == SourceKind::Ntp)
     }
 
     pub(crate) fn samples(&mut self, count: u64) {

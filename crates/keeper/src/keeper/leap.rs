@@ -1,0 +1,89 @@
+//! A leap second: who announces it, whether the kernel is to carry it out, and
+//! what is not measured while it passes.
+//!
+//! Servers announce it on its day (RFC 5905, figure 9, the leap indicator), which
+//! is the last of June or December: what announces one on another day is wrong. The
+//! kernel carries it out at the end of the UTC day if it was told before (STA_INS,
+//! STA_DEL). A source that spreads the second over hours announces none: where most
+//! do, none is armed, and the clock follows them.
+
+use units::{LeapSecond, calendar};
+
+use super::Keeper;
+use super::polled::SECOND_NS;
+use crate::action::Action;
+use crate::policy::Corrector;
+
+const DAY_NS: u64 = 86_400 * SECOND_NS;
+
+/// For so long around it a server's clock and ours may differ by it: each carries
+/// it out by its own time, and an inserted one lasts a second.
+const BEFORE_NS: u64 = 2 * SECOND_NS;
+const AFTER_NS: u64 = 3 * SECOND_NS;
+
+/// A kernel whose clock was stepped lost its second, and takes another only after
+/// one without the bit (`ntp_clear` and `second_overflow`, kernel/time/ntp.c).
+const REARMED_AFTER_NS: u64 = 3 * SECOND_NS;
+
+/// What is known of the next leap second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Leap {
+    /// What the kernel was told.
+    armed: Option<LeapSecond>,
+    /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
+    at_ns: u64,
+    /// The kernel may be told from then on.
+    from_ns: u64,
+}
+
+impl Leap {
+    /// Whether it passes now.
+    pub(super) fn passes(&self, now_ns: u64) -> bool {
+        let from_ns = self.at_ns.saturating_sub(BEFORE_NS);
+        self.at_ns != 0 && (from_ns..self.at_ns.saturating_add(AFTER_NS)).contains(&now_ns)
+    }
+}
+
+impl Keeper {
+    /// What source `index` announced with its last offset: the leap second of this
+    /// day, if any. The time of day is `unix_ns`. To be called before
+    /// [`Keeper::measured`].
+    pub fn announced(&mut self, index: usize, leap: Option<LeapSecond>, now_ns: u64, unix_ns: u64) {
+        let date = calendar::date((unix_ns / DAY_NS).into());
+        let is_its_day = matches!((date.month, date.day), (6, 30) | (12, 31));
+        let Some(source) = self.sources.get_mut(index) else { return };
+        source.leap = leap.filter(|_| is_its_day);
+        if source.leap.is_some() {
+            self.leap.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
+        }
+    }
+
+    /// What as many voices announce as have to agree, and more than do not.
+    fn most_announce(&self, now_ns: u64) -> Option<LeapSecond> {
+        let servers = self.candidates(now_ns).into_iter().filter(|it| it.kind.is_server());
+        let said: Vec<_> = servers.map(|it| self.sources[it.source].leap).collect();
+        let by = |leap| said.iter().filter(|it| **it == Some(leap)).count();
+        let is_enough =
+            |leap: &LeapSecond| by(*leap) >= self.needed().0 && 2 * by(*leap) > said.len();
+        [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(is_enough)
+    }
+
+    /// The clock is right: what the kernel is to be told.
+    pub(super) fn arm_leap(&mut self, now_ns: u64) -> Option<Action> {
+        let is_ours = self.policy.corrector == Corrector::Kernel;
+        let wanted = self.most_announce(now_ns).filter(|_| is_ours);
+        if wanted == self.leap.armed || now_ns < self.leap.from_ns {
+            return None;
+        }
+        self.leap.armed = wanted;
+        Some(Action::SetLeap(wanted))
+    }
+
+    /// The clock was set, and the kernel has lost what it was told.
+    pub(super) fn disarm_leap(&mut self, now_ns: u64) {
+        if self.leap.armed.take().is_some() {
+            self.leap.from_ns = now_ns.saturating_add(REARMED_AFTER_NS);
+            self.queued.push_back(Action::SetLeap(None));
+        }
+    }
+}

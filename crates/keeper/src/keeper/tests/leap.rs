@@ -1,0 +1,81 @@
+use units::LeapSecond::{self, Deleted, Inserted};
+
+use super::*;
+
+/// Of 30 June 2026.
+const NOON_NS: u64 = 1_782_820_800 * S;
+const HALF_A_DAY_NS: u64 = 43_200 * S;
+
+/// Three servers.
+fn bench(corrector: Corrector) -> Bench {
+    Bench::new(Policy { corrector, ..Policy::default() }, &[SERVER; 3])
+}
+
+/// What the kernel is told a poll after this was said, at this time of day.
+fn told(bench: &mut Bench, said: [Option<LeapSecond>; 3], unix_ns: u64) -> Vec<Option<LeapSecond>> {
+    for (index, leap) in said.into_iter().enumerate() {
+        bench.keeper.announced(index, leap, bench.now_ns, unix_ns);
+    }
+    bench.now_ns += 65 * S;
+    set_by(&bench.sample(&[]))
+}
+
+fn set_by(done: &[Action]) -> Vec<Option<LeapSecond>> {
+    let set = |action: &Action| match action {
+        Action::SetLeap(leap) => Some(*leap),
+        _ => None,
+    };
+    done.iter().filter_map(set).collect()
+}
+
+#[test]
+fn what_most_announce_on_its_day_is_armed_and_disarmed_after_it() {
+    for leap in [Inserted, Deleted] {
+        let mut bench = bench(Corrector::Kernel);
+        let said = [Some(leap), None, Some(leap)];
+        assert_eq!(told(&mut bench, said, NOON_NS), [Some(leap)]);
+        assert_eq!(told(&mut bench, said, NOON_NS + S), []);
+        assert_eq!(told(&mut bench, said, NOON_NS + HALF_A_DAY_NS + S), [None]);
+    }
+}
+
+#[test]
+fn what_few_announce_or_on_another_day_or_beside_a_daemon_is_not_armed() {
+    let both = [Some(Inserted), Some(Inserted), Some(Deleted)];
+    for (said, unix_ns, corrector) in [
+        ([Some(Inserted), None, None], NOON_NS, Corrector::Kernel),
+        ([Some(Inserted), Some(Deleted), None], NOON_NS, Corrector::Kernel),
+        (both, NOON_NS - 2 * HALF_A_DAY_NS, Corrector::Kernel),
+        (both, NOON_NS, Corrector::Beside),
+    ] {
+        assert_eq!(told(&mut bench(corrector), said, unix_ns), [], "{said:?} {unix_ns}");
+    }
+}
+
+#[test]
+fn a_step_disarms_the_kernel_and_it_is_armed_anew() {
+    let mut bench = bench(Corrector::Kernel);
+    let said = [Some(Inserted); 3];
+    told(&mut bench, said, NOON_NS);
+    bench.move_by(10 * S as i64);
+    let pause = disruption(Kind::Pause, bench.now_ns, 10e9);
+    assert_eq!(set_by(&bench.sample(&[pause])), [None]);
+    assert_eq!(told(&mut bench, said, NOON_NS + S), [Some(Inserted)]);
+}
+
+/// Theirs passes a little before ours, or after it.
+#[test]
+fn nothing_is_measured_while_it_passes() {
+    for (at_ns, steps) in
+        [(HALF_A_DAY_NS - S, 0), (HALF_A_DAY_NS + 2 * S, 0), (HALF_A_DAY_NS / 2, 1)]
+    {
+        let mut bench = bench(Corrector::Kernel);
+        let began_ns = bench.now_ns;
+        told(&mut bench, [Some(Inserted); 3], NOON_NS);
+        bench.move_by(-(S as i64));
+        bench.now_ns = began_ns + at_ns;
+        let done = bench.sample(&[]);
+        let made = done.iter().filter(|action| matches!(action, Action::Step(_))).count();
+        assert_eq!(made, steps, "{at_ns}: {done:?}");
+    }
+}
