@@ -19,6 +19,7 @@ use timekeeper::Timex;
 use timekeeper::timex::{mode, status};
 
 use crate::network::Reply;
+use crate::scrape::Tracking;
 use crate::world::World;
 
 /// The median of what the servers show: one that lies does not move it far.
@@ -36,6 +37,12 @@ fn announce_leap(world: &mut World, bits: i32) -> i32 {
         (0..DAY_NS).contains(&(leap_ns - world.now_ns)) && !world.network.smears()
     });
     if is_near { bits | status::INS } else { bits & !status::INS }
+}
+
+/// The bound that both tell the kernel, µs.
+fn max_error_us(reply: Reply) -> i64 {
+    let ns = reply.bound_ns.saturating_add(reply.offset_ns.unsigned_abs());
+    i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX)
 }
 
 /// The kernel's PLL, fed.
@@ -77,9 +84,10 @@ impl Pll {
         }
         self.beyond_since_ns = None;
         let status = announce_leap(world, status::PLL);
-        let modes = mode::OFFSET | mode::STATUS | mode::TIMECONST | mode::NANO;
+        let modes = mode::OFFSET | mode::STATUS | mode::TIMECONST | mode::NANO | mode::MAXERROR;
         let constant = i64::from(self.poll_s.max(1).ilog2());
-        let timex = Timex { modes, status, constant, offset: reply.offset_ns, ..Timex::default() };
+        let (offset, max_error) = (reply.offset_ns, max_error_us(reply));
+        let timex = Timex { modes, status, constant, offset, max_error, ..Timex::default() };
         let _ = world.kernel.adjust(timex);
     }
 }
@@ -119,6 +127,10 @@ pub(crate) struct Regression {
     updates: u32,
     /// A slew's rate, ppb, its begin by CLOCK_MONOTONIC, s, and its end, true ns.
     slew: Option<(f64, f64, i64)>,
+    /// The last reply, when it came by CLOCK_MONOTONIC, s, and how uncertain the
+    /// frequency was then, s/s.
+    last: Option<(Reply, f64)>,
+    skew: f64,
 }
 
 impl Regression {
@@ -127,11 +139,34 @@ impl Regression {
         self.slew.map(|(.., until_ns)| until_ns)
     }
 
+    /// What `chronyc tracking` would show.
+    pub(crate) fn tracking(&self, world: &World) -> Tracking {
+        /// `maxclockerror`.
+        const WANDER: f64 = 1e-6;
+        let Some((last, at_s)) = self.last else { return Tracking::default() };
+        let now_s = world.monotonic_ns() as f64 * 1e-9;
+        // What is left of a slew, by its end.
+        let left_s = self.slew.map_or(0.0, |(ppb, _, until_ns)| {
+            ((until_ns - world.now_ns) as f64 * ppb * 1e-18).clamp(-1e9, 1e9)
+        });
+        Tracking {
+            left_s,
+            last_offset_s: last.offset_ns as f64 * 1e-9,
+            root_s: last.bound_ns as f64 * 1e-9 + (now_s - at_s) * (WANDER + self.skew),
+        }
+    }
+
     /// Another has set the clock, or the machine was away: all that was measured
     /// is dropped (`chronyc reset sources`).
     pub(crate) fn restart(&mut self, world: &mut World) {
         self.end_slew(world);
         self.points.clear();
+    }
+
+    /// It is started again, with the frequency that it had.
+    pub(crate) fn start_anew(&mut self, world: &mut World) {
+        self.restart(world);
+        (self.updates, self.last) = (0, None);
     }
 
     /// The slew ends.
@@ -150,9 +185,11 @@ impl Regression {
         world.counts.polls += 1;
         self.end_slew(world);
         let Some(reply) = median(world) else { return };
-        let status = announce_leap(world, 0);
-        let _ = world.kernel.adjust(Timex { modes: mode::STATUS, status, ..Timex::default() });
+        let (modes, status) = (mode::STATUS | mode::MAXERROR, announce_leap(world, 0));
+        let max_error = max_error_us(reply);
+        let _ = world.kernel.adjust(Timex { modes, status, max_error, ..Timex::default() });
         let at_s = world.monotonic_ns() as f64 * 1e-9;
+        self.last = Some((reply, at_s));
         let offset_s = reply.offset_ns as f64 * 1e-9;
         self.points.push_back(Point { at_s, offset_s, delay_s: reply.bound_ns as f64 * 1e-9 });
         if self.points.len() > MOST {
@@ -217,6 +254,7 @@ impl Regression {
                     self.points.iter().map(|it| weight(it) * residual(it) * residual(it)).sum();
                 let free = (self.points.len() - 2) as f64;
                 let skew = (squares / free * n / (n * xx - x * x)).sqrt();
+                self.skew = skew.min(MOST_SKEW);
                 return (offset, (skew <= MOST_SKEW).then_some(slope));
             }
             // No line: the oldest do not belong to it.

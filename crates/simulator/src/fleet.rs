@@ -9,6 +9,7 @@ use crate::outcome::Fleet;
 use crate::plan;
 use crate::run::Run;
 use crate::scenario::{Corrector, Scenario};
+use crate::scrape::Scrape;
 use crate::tally::{Look, Tally};
 
 /// A fleet that is simulated.
@@ -19,6 +20,7 @@ pub struct Simulation<'s> {
     seed: u64,
     span_ns: i64,
     walks: bool,
+    scraped_each_ns: Option<i64>,
 }
 
 impl<'s> Simulation<'s> {
@@ -30,7 +32,7 @@ impl<'s> Simulation<'s> {
         seed: u64,
         span_ns: i64,
     ) -> Self {
-        Self { scenario, corrector, seed, span_ns, walks: false }
+        Self { scenario, corrector, seed, span_ns, walks: false, scraped_each_ns: None }
     }
 
     /// The same with the keeper asked about each poll, as the daemon does: slow,
@@ -41,8 +43,8 @@ impl<'s> Simulation<'s> {
     }
 
     const fn run(&self, guest: u64) -> Run<'s> {
-        let Self { scenario, corrector, seed, span_ns, walks } = *self;
-        Run { scenario, corrector, seed, guest, span_ns, walks }
+        let Self { scenario, corrector, seed, span_ns, walks, scraped_each_ns } = *self;
+        Run { scenario, corrector, seed, guest, span_ns, walks, scraped_each_ns }
     }
 
     /// What happens to a guest.
@@ -80,5 +82,19 @@ impl<'s> Simulation<'s> {
         }
         let world = new.run(plan, run, &mut tally);
         tally.end(&world);
+    }
+
+    /// One guest to which this happens, scraped so often, from a third of that on. The
+    /// keeper is asked about each poll, so that it shows what the daemon would.
+    pub fn scraped(
+        &self,
+        guest: u64,
+        plan: &[Planned],
+        each_ns: i64,
+        scrape: &mut dyn FnMut(&Scrape),
+    ) {
+        let run = Run { walks: true, scraped_each_ns: Some(each_ns.max(1)), ..self.run(guest) };
+        let Some(new) = Guest::new(run) else { return };
+        new.run(plan, run, &mut Tally::silent(run).scraping(scrape));
     }
 }

@@ -7,13 +7,15 @@
 //! the one before did. The last two are given to it before anything else. A test
 //! compares runs in which the keeper is asked about every poll.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use disruptions::Observer;
+use disruptions::{Kind, Observer};
 use keeper::{Action, ClockError, Corrector, Keeper, Policy, SourceKind, SystemClock};
 
 use crate::checks::Promise;
 use crate::network::{MOST, Reply};
+use crate::scrape;
 use crate::world::World;
 
 /// The interval of samples, `parachron keep`'s default.
@@ -64,6 +66,8 @@ pub(crate) struct Kept {
     pub(crate) wants_restart: bool,
     /// It made a step.
     pub(crate) has_stepped: bool,
+    /// What it has reported, by kind.
+    reported: BTreeMap<String, u64>,
 }
 
 impl Kept {
@@ -102,7 +106,15 @@ impl Kept {
             walks,
             wants_restart: false,
             has_stepped: false,
+            reported: BTreeMap::new(),
         }
+    }
+
+    /// What the daemon would show now.
+    pub(crate) fn shown(&self, world: &World) -> scrape::Kept {
+        let now_ns = world.monotonic_ns();
+        let view = self.keeper.view(now_ns);
+        scrape::Kept { view, now_ns, disruptions: self.reported.clone() }
     }
 
     /// Whether the next sample is due sooner, as evidence is gathered.
@@ -215,6 +227,12 @@ impl Kept {
             self.observed_ns = Some(now_ns);
             disruptions = self.observer.observe(world.sample()).disruptions;
             disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
+            for disruption in &disruptions {
+                // As the daemon counts: what leaves the clock as it is, is not reported.
+                if !matches!(disruption.kinds.only(), Some(Kind::LongSteal | Kind::Steered)) {
+                    *self.reported.entry(disruption.kinds.to_string()).or_default() += 1;
+                }
+            }
         } else {
             self.skipped = true;
         }

@@ -11,4 +11,5 @@ pub(crate) struct Run<'s> {
     pub(crate) guest: u64,
     pub(crate) span_ns: i64,
     pub(crate) walks: bool,
+    pub(crate) scraped_each_ns: Option<i64>,
 }
