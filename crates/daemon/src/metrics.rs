@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use disruptions::Kind;
+use disruptions::Kinds;
 use fleet::{Snapshot, Source};
 use keeper::ClockState;
 use serde::Serialize;
@@ -28,7 +28,7 @@ impl From<&Status> for Snapshot {
         };
         // What has not happened is 0, so that its first time is an increase.
         let mut disruptions: BTreeMap<_, _> =
-            Kind::ALL.iter().map(|kind| (kind.name().to_owned(), 0)).collect();
+            Kinds::reported().map(|kinds| (kinds.to_string(), 0)).collect();
         disruptions.extend(counts.disruptions.clone());
         Self {
             daemon_up: Some(true),

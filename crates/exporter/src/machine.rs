@@ -99,7 +99,11 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
 fn chronyd(snapshot: &mut Snapshot) {
     let Ok(tracking) = ChronydClient::new(None).tracking() else { return };
     // None where it follows its own clock (`local`), which shows no error and has no bound.
-    let Some(error_ns) = tracking.error_bound().error_ns else { return };
+    let bound = tracking.error_bound();
+    let Some(error_ns) = bound.error_ns else { return };
+    let now_ns = Clock::Realtime.read_ns().map(u128::from);
+    snapshot.measured_age_s =
+        now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
     let (offset_s, error_s) = (tracking.system_offset.value(), error_ns as f64 / 1e9);
     snapshot.offset_s = Some(offset_s);
     snapshot.offset_bound_s = Some(error_s - offset_s.abs());

@@ -93,6 +93,14 @@ pub const ALERTS: &[Alert] = &[
         "parachron status: which source is unreachable, and why",
     ),
     alert(
+        "ParachronClockUnmeasured",
+        "parachron_clock_measured_age_seconds > 3600",
+        "5m",
+        "warning",
+        "The clock was measured {{ $value | humanizeDuration }} ago",
+        "parachron status, chronyc sources: which source is unreachable, and why",
+    ),
+    alert(
         "ParachronFalseticker",
         "parachron_source_state{state=\"falseticker\"} == 1",
         "10m",
@@ -118,14 +126,10 @@ pub const ALERTS: &[Alert] = &[
     ),
     alert(
         "ParachronDisrupted",
-        // A kind that was never seen before has no series to increase.
-        concat!(
-            "increase(parachron_disruptions_total{kind=~",
-            "\"pause|suspend|.*snapshot-restored.*|.*migrated.*|counter-disrupted\"}[5m]) > 0 ",
-            "or (parachron_disruptions_total{kind=~",
-            "\"pause|suspend|.*snapshot-restored.*|.*migrated.*|counter-disrupted\"} > 0 ",
-            "unless parachron_disruptions_total offset 5m)"
-        ),
+        // Each kind has its series from the start: what is said of one that was not there
+        // five minutes ago is said again after each scrape that failed.
+        "increase(parachron_disruptions_total{kind=~\"pause|suspend|\
+         .*snapshot-restored.*|.*migrated.*|.*counter-disrupted\"}[5m]) > 0",
         "0m",
         "info",
         "The machine was disrupted: {{ $labels.kind }}",

@@ -118,6 +118,16 @@ const MOST_SKEW: f64 = 1e-3;
 const MAKESTEP_S: f64 = 1.0;
 const MAKESTEP_UPDATES: u32 = 3;
 
+/// What the line through the samples shows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fit {
+    /// The offset, and its deviation, s.
+    offset_s: f64,
+    offset_sd_s: f64,
+    /// The frequency's, s/s.
+    skew: f64,
+}
+
 /// The regression.
 #[derive(Debug, Default)]
 pub(crate) struct Regression {
@@ -127,10 +137,9 @@ pub(crate) struct Regression {
     updates: u32,
     /// A slew's rate, ppb, its begin by CLOCK_MONOTONIC, s, and its end, true ns.
     slew: Option<(f64, f64, i64)>,
-    /// The last reply, when it came by CLOCK_MONOTONIC, s, and how uncertain the
-    /// frequency was then, s/s.
+    /// The last reply, and when it came by CLOCK_MONOTONIC, s.
     last: Option<(Reply, f64)>,
-    skew: f64,
+    fit: Fit,
 }
 
 impl Regression {
@@ -139,21 +148,25 @@ impl Regression {
         self.slew.map(|(.., until_ns)| until_ns)
     }
 
-    /// What `chronyc tracking` would show.
-    pub(crate) fn tracking(&self, world: &World) -> Tracking {
+    /// What `chronyc tracking` would show, once it was synchronised.
+    pub(crate) fn tracking(&self, world: &World) -> Option<Tracking> {
         /// `maxclockerror`.
         const WANDER: f64 = 1e-6;
-        let Some((last, at_s)) = self.last else { return Tracking::default() };
+        let (last, at_s) = self.last?;
+        let Fit { offset_s, offset_sd_s, skew } = self.fit;
         let now_s = world.monotonic_ns() as f64 * 1e-9;
         // What is left of a slew, by its end.
         let left_s = self.slew.map_or(0.0, |(ppb, _, until_ns)| {
             ((until_ns - world.now_ns) as f64 * ppb * 1e-18).clamp(-1e9, 1e9)
         });
-        Tracking {
+        Some(Tracking {
             left_s,
-            last_offset_s: last.offset_ns as f64 * 1e-9,
-            root_s: last.bound_ns as f64 * 1e-9 + (now_s - at_s) * (WANDER + self.skew),
-        }
+            last_offset_s: offset_s,
+            root_s: last.bound_ns as f64 * 1e-9
+                + offset_sd_s
+                + (now_s - at_s) * (WANDER + skew.min(1.0)),
+            age_s: now_s - at_s,
+        })
     }
 
     /// Another has set the clock, or the machine was away: all that was measured
@@ -230,6 +243,7 @@ impl Regression {
         loop {
             let last = self.points.back().map_or(0.0, |point| point.offset_s);
             if self.points.len() < FEWEST {
+                self.fit = Fit { offset_s: last, ..Fit::default() };
                 return (last, None);
             }
             let least_s = self.points.iter().map(|point| point.delay_s).fold(f64::MAX, f64::min);
@@ -254,7 +268,9 @@ impl Regression {
                     self.points.iter().map(|it| weight(it) * residual(it) * residual(it)).sum();
                 let free = (self.points.len() - 2) as f64;
                 let skew = (squares / free * n / (n * xx - x * x)).sqrt();
-                self.skew = skew.min(MOST_SKEW);
+                // As chronyd's root dispersion has it (sourcestats.c).
+                let offset_sd_s = (squares / free * xx / (n * xx - x * x)).sqrt();
+                self.fit = Fit { offset_s: offset, offset_sd_s, skew };
                 return (offset, (skew <= MOST_SKEW).then_some(slope));
             }
             // No line: the oldest do not belong to it.

@@ -189,9 +189,9 @@ impl<'s> Guest<'s> {
         let (keeper, tracking) = match &self.discipline {
             Discipline::Keeper(it) => (Some(it.shown(world)), None),
             Discipline::Beside(it, regression) => {
-                (Some(it.shown(world)), Some(regression.tracking(world)))
+                (Some(it.shown(world)), regression.tracking(world))
             }
-            Discipline::Regression(it) => (None, Some(it.tracking(world))),
+            Discipline::Regression(it) => (None, it.tracking(world)),
             Discipline::None | Discipline::Pll(_) => (None, None),
         };
         tally.scraped(&Scrape {

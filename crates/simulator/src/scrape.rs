@@ -45,10 +45,12 @@ pub struct Kept {
 pub struct Tracking {
     /// Correction still to be slewed, s: positive where the clock is slow.
     pub left_s: f64,
-    /// Last measured offset, s.
+    /// The offset at the last update, s, by the line through the last samples.
     pub last_offset_s: f64,
     /// Root dispersion and half the root delay, s: it grows from one update to the next.
     pub root_s: f64,
+    /// How long ago the last update was, s.
+    pub age_s: f64,
 }
 
 /// A scrape that has no reply for so long has failed, ns: Prometheus' default.
