@@ -2,7 +2,7 @@
 //! (promql/engine.go and promql/functions.go; read, not copied).
 
 use crate::promql::{Expr, Function, Operator, Selector};
-use crate::series::{Database, LabelsId};
+use crate::series::{Database, LabelsId, Series};
 
 /// One value, of these labels.
 pub(crate) type Element = (LabelsId, f64);
@@ -33,12 +33,7 @@ impl Evaluator {
             Expr::Number(_) => Vec::new(),
             Expr::Select(selector) => {
                 let at_ms = at_ms - selector.offset_ms;
-                let series = self.taken(selector).to_owned();
-                let value = |index: usize| {
-                    let series = &self.database.series[index];
-                    Some((series.labels, series.at(at_ms)?))
-                };
-                series.into_iter().filter_map(value).collect()
+                self.of_each(selector, |series| series.at(at_ms))
             }
             Expr::Call(function, of, number) => self.call(*function, of, *number, at_ms),
             Expr::Binary(operator, left, right, on) => {
@@ -56,7 +51,12 @@ impl Evaluator {
         }
     }
 
-    fn taken(&mut self, selector: &Selector) -> &[usize] {
+    /// The value of each series that a selector takes.
+    fn of_each(
+        &mut self,
+        selector: &Selector,
+        value: impl Fn(&Series) -> Option<f64>,
+    ) -> Vec<Element> {
         let taken = &mut self.taken[selector.number];
         let new = taken.looked_at..self.database.series.len();
         taken.looked_at = new.end;
@@ -72,7 +72,8 @@ impl Evaluator {
                 taken.series.push(index);
             }
         }
-        &taken.series
+        let all = taken.series.iter().map(|index| &self.database.series[*index]);
+        all.filter_map(|series| Some((series.labels, value(series)?))).collect()
     }
 
     fn call(
@@ -93,20 +94,19 @@ impl Evaluator {
             return all;
         };
         let to_ms = at_ms - selector.offset_ms;
-        let series = self.taken(selector).to_owned();
-        let value = |index: usize| {
-            let series = &self.database.series[index];
-            let from_ms = to_ms - range_ms;
+        let from_ms = to_ms - range_ms;
+        self.of_each(selector, |series| {
             let samples = || series.between(from_ms, to_ms);
-            let value = match function {
-                Function::Increase => increase(samples(), from_ms, to_ms)?,
-                Function::Rate => increase(samples(), from_ms, to_ms)? / (range_ms as f64 / 1000.0),
-                Function::Deriv => slope(samples())?,
-                _ => samples().map(|(_, value)| value).reduce(f64::min)?,
-            };
-            Some((series.labels, value))
-        };
-        series.into_iter().filter_map(value).collect()
+            match function {
+                Function::Increase => increase(samples(), from_ms, to_ms),
+                Function::Rate => {
+                    Some(increase(samples(), from_ms, to_ms)? / (range_ms as f64 / 1000.0))
+                }
+                Function::Deriv => slope(samples()),
+                Function::MaxOverTime => samples().map(|(_, value)| value).reduce(f64::max),
+                _ => samples().map(|(_, value)| value).reduce(f64::min),
+            }
+        })
     }
 
     fn joined(

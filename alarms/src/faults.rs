@@ -66,7 +66,7 @@ const fn expect(by: &'static [&'static str], minutes: i64, since: Since) -> Expe
 const DISRUPTED: Expected = expect(&["ParachronDisrupted"], 3, Since::End);
 const OFF: Expected = expect(
     &["ParachronClockOff", "ParachronClockMarginGone", "ParachronClockUnsynchronised"],
-    6,
+    10,
     Since::Wrong,
 );
 const UNSYNCHRONISED: Expected = expect(&["ParachronClockUnsynchronised"], 15, Since::Begin);
@@ -188,7 +188,11 @@ pub const FAULTS: [Fault; 12] = [
             let factor = Factor(1.0 + signed(stream, 1e-3, 2e-2));
             (vec![Planned { factor, ..event(FaultKind::WrongFrequency, at, 0) }], i64::MAX)
         },
-        by_daemon: expect(&["ParachronStepsRepeated", "ParachronClockOff"], 60, Since::Begin),
+        by_daemon: expect(
+            &["ParachronDisrupted", "ParachronStepsRepeated", "ParachronClockOff"],
+            60,
+            Since::Begin,
+        ),
         elsewhere: OFF,
     },
     Fault {
@@ -222,10 +226,10 @@ pub const FAULTS: [Fault; 12] = [
         name: "time daemon not running, 30 min to 6 h",
         on_tsc: false,
         plan: |stream, at| one(stream, FaultKind::KeeperGone, at, 1800.0, 21_600.0),
-        by_daemon: expect(&["ParachronDaemonGone"], 7, Since::Begin),
+        by_daemon: expect(&["ParachronDaemonGone"], 8, Since::Begin),
         elsewhere: expect(
             &["ParachronClockMarginGone", "ParachronClockUnsynchronised"],
-            15,
+            20,
             Since::Begin,
         ),
     },

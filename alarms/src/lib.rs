@@ -5,6 +5,8 @@ mod evaluate;
 pub mod faults;
 mod machine;
 pub mod promql;
+#[cfg(test)]
+mod promtool;
 pub mod report;
 mod rules;
 mod run;

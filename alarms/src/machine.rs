@@ -1,12 +1,10 @@
 //! What the exporters of a simulated machine show: ours, node_exporter's timex collector,
 //! and chrony_exporter.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use disruptions::Kinds;
 use facts::steering::Adjtimex;
-use fleet::{METRICS, Snapshot, Source, samples};
+use fleet::{METRICS, Metric, Snapshot, Source, samples};
 use keeper::{ClockState, SourceState};
 use simulator::Scrape;
 use simulator::scrape::{Kept, Tracking};
@@ -21,19 +19,19 @@ const CONSUMER: &str = "cockroachdb";
 const SERVERS: [&str; 4] = ["ntp a", "ntp b", "ntp c", "ntp d"];
 
 /// Metrics that no rule names are left out: nobody asks for them here.
-static ASKED: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+static ASKED: LazyLock<Vec<&Metric>> = LazyLock::new(|| {
     let is_named = |name: &&str| {
         let recorded = fleet::RECORDED.iter().map(|it| it.is);
         RULES.0.iter().map(|rule| rule.text).chain(recorded).any(|text| text.contains(name))
     };
-    METRICS.iter().map(|metric| metric.name).filter(is_named).collect()
+    METRICS.iter().filter(|metric| is_named(&metric.name)).collect()
 });
 
 /// Adds a scrape's samples.
 pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, has_daemon: bool) {
     database.begin();
     for sample in samples(&snapshot(scrape, has_daemon)) {
-        if !ASKED.contains(sample.metric.name) {
+        if !ASKED.iter().any(|metric| std::ptr::eq(*metric, sample.metric)) {
             continue;
         }
         let values = sample.labels.iter().map(String::as_str);
@@ -67,10 +65,10 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     clock.kernel_synchronised = Some(is_synchronised);
     if clock.error_bound_s.is_none() && (clock.daemon_up != Some(true) || clock.sources.is_empty())
     {
-        if let Some(Tracking { left_s, root_s, age_s, .. }) = scrape.tracking {
+        if let Some(Tracking { left_s, last_offset_s, root_s, age_s }) = scrape.tracking {
             clock.offset_s = Some(left_s);
             clock.offset_bound_s = Some(root_s);
-            clock.error_bound_s = Some(left_s.abs() + root_s);
+            clock.error_bound_s = Some(left_s.abs().max(last_offset_s.abs()) + root_s);
             clock.measured_age_s = Some(age_s);
         }
         let stated_s = (is_synchronised && kernel.max_error_us < 16_000_000)
@@ -96,14 +94,12 @@ fn of_daemon(scrape: &Scrape, kept: &Kept) -> Snapshot {
         ..Source::default()
     };
     let count = |counts: [(&str, u64); 2]| counts.map(|(name, count)| (name.to_owned(), count));
-    let mut disruptions: std::collections::BTreeMap<_, _> =
-        Kinds::reported().map(|kinds| (kinds.to_string(), 0)).collect();
-    disruptions.extend(kept.disruptions.clone());
+    let age_s = |at_ns: u64| seconds(kept.now_ns.saturating_sub(at_ns));
+    let ages = kept.disruptions.iter().map(|(kind, (_, at_ns))| (kind.clone(), age_s(*at_ns)));
     let selected = view.selected.and_then(|(index, _)| view.sources.get(index)?.offset);
     Snapshot {
         daemon_up: Some(true),
-        measured_age_s: selected
-            .map(|offset| seconds(kept.now_ns.saturating_sub(offset.at_monotonic_ns))),
+        measured_age_s: selected.map(|offset| age_s(offset.at_monotonic_ns)),
         synchronised: Some(view.clock != ClockState::Unsynchronised),
         holdover: Some(view.clock == ClockState::Holdover),
         offset_s: together.map(|offset| offset.offset_ns as f64 / 1e9),
@@ -111,7 +107,8 @@ fn of_daemon(scrape: &Scrape, kept: &Kept) -> Snapshot {
         error_bound_s: together
             .map(|offset| seconds(offset.offset_ns.unsigned_abs().saturating_add(offset.bound_ns))),
         sources: SERVERS.into_iter().zip(&view.sources).map(source).collect(),
-        disruptions,
+        // No rule goes by the counters of disruptions.
+        disrupted_age_s: ages.collect(),
         corrections: count([("slew", scrape.counts.slews), ("step", scrape.counts.steps)]).into(),
         not_corrected: count([("failed", 0), ("refused", scrape.counts.refusals)]).into(),
         ..Snapshot::default()

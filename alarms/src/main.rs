@@ -1,7 +1,8 @@
-//! `alarms --runs N [--threads N] [--into FILE]`: each kind of fault under each discipline
+//! `alarms --runs N [--threads N] [--minutes N] [--into FILE]`: each kind of fault under each discipline
 //! so often, and the tables.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use alarms::{report, study};
 
@@ -17,14 +18,16 @@ fn main() -> ExitCode {
     };
     let number = |name: &str, default: u64| value(name).map_or(Some(default), |it| it.parse().ok());
     let (Some(runs), Some(threads)) = (number("--runs", 10), number("--threads", 2)) else {
-        eprintln!("usage: alarms [--runs N] [--threads N] [--into FILE]");
+        eprintln!("usage: alarms [--runs N] [--threads N] [--minutes N] [--into FILE]");
         return ExitCode::from(2);
     };
-    let begun = std::time::Instant::now();
-    let cells = study::study(runs, threads as usize);
-    let days = runs * cells.len() as u64 * study::DAYS;
+    let begun = Instant::now();
+    let until = number("--minutes", 0).filter(|minutes| *minutes > 0);
+    let until = until.map(|minutes| begun + Duration::from_secs(minutes * 60));
+    let cells = study::study(runs, threads as usize, until);
+    let days = cells.iter().map(|cell| cell.runs).sum::<u64>() * study::DAYS;
     let tables = format!(
-        "{days} machine-days: {runs} machines of {} days for each row.\n\n{}\n{}\n{}",
+        "{days} machine-days, each machine watched for {} of them.\n\n{}\n{}\n{}",
         study::DAYS,
         report::recall_table(&cells),
         report::false_table(&cells),

@@ -81,16 +81,19 @@ pub enum Function {
     Deriv,
     /// The least sample.
     MinOverTime,
+    /// The largest.
+    MaxOverTime,
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("abs", Self::Abs),
         ("clamp_min", Self::ClampMin),
         ("increase", Self::Increase),
         ("rate", Self::Rate),
         ("deriv", Self::Deriv),
         ("min_over_time", Self::MinOverTime),
+        ("max_over_time", Self::MaxOverTime),
     ];
 }
 

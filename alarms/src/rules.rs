@@ -123,6 +123,7 @@ impl Alerts {
     }
 
     /// How many alerts of each rule fire.
+    #[cfg(test)]
     pub(crate) fn firing(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let count = |state: &State| state.0.iter().filter(|(.., fires)| *fires).count();
         RULES.0.iter().zip(&self.states).map(move |(rule, state)| (rule.name, count(state)))

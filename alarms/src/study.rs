@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
 use simulator::Corrector;
 
@@ -48,8 +49,8 @@ pub struct Cell {
     pub quiet_days: f64,
 }
 
-/// All cells, of so many runs each, on so many threads.
-pub fn study(runs: u64, threads: usize) -> Vec<Cell> {
+/// All cells, of so many runs each, or as many as there is time for, on so many threads.
+pub fn study(runs: u64, threads: usize, until: Option<Instant>) -> Vec<Cell> {
     let cell = |fault: &'static Fault, on| Cell {
         fault,
         on,
@@ -69,7 +70,7 @@ pub fn study(runs: u64, threads: usize) -> Vec<Cell> {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Relaxed);
-                    if number >= all {
+                    if number >= all || until.is_some_and(|until| Instant::now() >= until) {
                         break;
                     }
                     let cell = &cells[(number % cells.len() as u64) as usize];

@@ -42,6 +42,7 @@ impl From<&Status> for Snapshot {
             measured_age_s: selected.and_then(|source| source.age_s),
             sources: sources.collect(),
             disruptions,
+            disrupted_age_s: status.disrupted_age_s.clone(),
             corrections: named(&[
                 ("makestep", counts.makesteps),
                 ("slew", counts.slews),

@@ -66,8 +66,8 @@ pub(crate) struct Kept {
     pub(crate) wants_restart: bool,
     /// It made a step.
     pub(crate) has_stepped: bool,
-    /// What it has reported, by kind.
-    reported: BTreeMap<String, u64>,
+    /// What it has reported, by kind: how often, and when last, CLOCK_MONOTONIC, ns.
+    reported: BTreeMap<String, (u64, u64)>,
 }
 
 impl Kept {
@@ -230,7 +230,9 @@ impl Kept {
             for disruption in &disruptions {
                 // As the daemon counts: what leaves the clock as it is, is not reported.
                 if !matches!(disruption.kinds.only(), Some(Kind::LongSteal | Kind::Steered)) {
-                    *self.reported.entry(disruption.kinds.to_string()).or_default() += 1;
+                    let reported = self.reported.entry(disruption.kinds.to_string());
+                    let (count, last_ns) = reported.or_default();
+                    (*count, *last_ns) = (*count + 1, now_ns);
                 }
             }
         } else {

@@ -36,8 +36,9 @@ pub struct Kept {
     pub view: View,
     /// CLOCK_MONOTONIC, ns, which the view is of.
     pub now_ns: u64,
-    /// The disruptions that it has reported, by kind.
-    pub disruptions: BTreeMap<String, u64>,
+    /// The disruptions that it has reported, by kind: how many, and when the last,
+    /// CLOCK_MONOTONIC, ns.
+    pub disruptions: BTreeMap<String, (u64, u64)>,
 }
 
 /// What chronyd shows (`chronyc tracking`).
