@@ -66,6 +66,8 @@ pub(crate) struct Args {
 enum Printed {
     /// Alert and recording rules for Prometheus
     Rules,
+    /// The dashboard for Grafana: Dashboards, New, Import
+    Dashboard,
     /// The metrics, and those that trust a clock with their limits
     Tables,
 }
@@ -81,6 +83,10 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (args.print, args.listen, &args.textfile) {
         (Some(Printed::Rules), ..) => output::text(&fleet::rules())?,
+        (Some(Printed::Dashboard), ..) => {
+            let json = serde_json::to_string_pretty(&fleet::dashboard()).unwrap_or_default();
+            output::text(&(json + "\n"))?;
+        }
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
