@@ -1,6 +1,7 @@
 //! A daemon's status as what a fleet's metrics are made of.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use disruptions::Kinds;
 use fleet::{Snapshot, Source};
@@ -8,6 +9,16 @@ use keeper::ClockState;
 use serde::Serialize;
 
 use crate::status::Status;
+use crate::status_socket;
+
+/// Asks the daemon at this socket; nothing if it does not reply.
+pub fn ask(socket: &Path) -> Option<Snapshot> {
+    let reply = status_socket::ask(socket).ok()?;
+    // One of another version may have words that mean something else.
+    let unknown = || Snapshot { daemon_up: Some(true), ..Snapshot::default() };
+    let status: Option<Status> = serde_json::from_str(&reply).ok();
+    Some(status.as_ref().map_or_else(unknown, Snapshot::from))
+}
 
 impl From<&Status> for Snapshot {
     fn from(status: &Status) -> Self {

@@ -88,7 +88,7 @@ pub(super) const CRATES: &[Row] = &[
         "simulator",
         &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
     ),
-    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
+    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "exporter", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),
