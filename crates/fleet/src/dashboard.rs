@@ -3,9 +3,15 @@
 //! The fields are those of Grafana's dashboard, schema version 39 (kinds/dashboard,
 //! github.com/grafana/grafana), as `@grafana/schema` has them.
 
+mod model;
+
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+pub use model::Dashboard;
+use model::{
+    Custom, Drawn, Field, FieldConfig, Legend, Options, Override, PROMETHEUS, Place, Property,
+    Reduce, Scale, Stacking, Step, Target, Templating, Thresholds, Variable,
+};
 
 /// A panel, as people read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,180 +189,6 @@ const PANELS: &[Panel] = &[
         &[("parachron_source_state{$} == 1", "")],
     ),
 ];
-
-/// Grafana's dashboard.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Dashboard {
-    uid: &'static str,
-    title: &'static str,
-    description: &'static str,
-    tags: [&'static str; 1],
-    schema_version: u32,
-    editable: bool,
-    graph_tooltip: u32,
-    refresh: &'static str,
-    time: BTreeMap<&'static str, &'static str>,
-    templating: Templating,
-    panels: Vec<Drawn>,
-}
-
-#[derive(Debug, Serialize)]
-struct Templating {
-    list: Vec<Variable>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Variable {
-    name: &'static str,
-    label: &'static str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    query: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    datasource: Option<DataSource>,
-    include_all: bool,
-    multi: bool,
-    /// 2: when the time range changes.
-    refresh: u32,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct DataSource {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    uid: &'static str,
-}
-
-const PROMETHEUS: DataSource = DataSource { kind: "prometheus", uid: "${datasource}" };
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Drawn {
-    id: u32,
-    title: &'static str,
-    description: &'static str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    datasource: DataSource,
-    grid_pos: Place,
-    targets: Vec<Target>,
-    field_config: FieldConfig,
-    options: Options,
-}
-
-#[derive(Debug, Serialize)]
-struct Place {
-    x: u32,
-    y: u32,
-    w: u32,
-    h: u32,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Target {
-    ref_id: String,
-    expr: String,
-    legend_format: &'static str,
-    instant: bool,
-    range: bool,
-    format: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct FieldConfig {
-    defaults: Field,
-    overrides: Vec<Override>,
-}
-
-#[derive(Debug, Serialize)]
-struct Field {
-    unit: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thresholds: Option<Thresholds>,
-    custom: Custom,
-}
-
-#[derive(Debug, Serialize)]
-struct Thresholds {
-    mode: &'static str,
-    steps: Vec<Step>,
-}
-
-#[derive(Debug, Serialize)]
-struct Step {
-    color: &'static str,
-    value: Option<f64>,
-}
-
-/// How series are drawn; empty where there are none.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Custom {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    draw_style: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fill_opacity: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scale_distribution: Option<Scale>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stacking: Option<Stacking>,
-}
-
-#[derive(Debug, Serialize)]
-struct Scale {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    log: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct Stacking {
-    mode: &'static str,
-    group: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct Override {
-    matcher: Property,
-    properties: [Property; 1],
-}
-
-#[derive(Debug, Serialize)]
-struct Property {
-    id: &'static str,
-    #[serde(rename = "options", skip_serializing_if = "Option::is_none")]
-    of: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Options {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    legend: Option<Legend>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reduce_options: Option<Reduce>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Legend {
-    show_legend: bool,
-    display_mode: &'static str,
-    placement: &'static str,
-    calcs: [&'static str; 1],
-}
-
-#[derive(Debug, Serialize)]
-struct Reduce {
-    calcs: [&'static str; 1],
-    fields: &'static str,
-    values: bool,
-}
 
 /// The dashboard.
 pub fn dashboard() -> Dashboard {
