@@ -98,14 +98,13 @@ pub(crate) fn run(guests: u64) -> Result<bool, String> {
         let counts = fleet.counts;
         println!(
             "{servers} server(s): {seen:.0} guest-days a minute on 2 threads as it was, {rate:.0} with \
-             2 CPUs for itself: {:.1} us of CPU each; a guest-day has {:.0} polls, {:.0} requests, {:.2} faults, {:.1} samples, {:.1} rounds of \
-             the keeper; {:.0} events",
+             2 CPUs for itself: {:.1} us of CPU each; a guest-day has {:.0} polls, {:.0} requests, {:.2} faults, {:.1} samples; \
+             {:.0} events",
             1e6 * cpu_s / guests as f64,
             each(counts.polls),
             each(counts.requests),
             each(counts.faults),
             each(counts.samples),
-            each(counts.rounds),
             each(counts.events()),
         );
         let steps = cpu_s / guests as f64 / (loops / LOOP as f64);

@@ -181,7 +181,7 @@ impl Daemon {
             self.held = held;
         } else {
             held.sort_by_key(|line| line.at_monotonic_ns);
-            held.iter().for_each(|line| self.recents.note(line));
+            held.iter().for_each(|line| self.recents.note(line, monotonic_ns()));
             held.into_iter().for_each(log);
         }
     }

@@ -14,7 +14,7 @@ mod kept_clock;
 mod learnt;
 mod lock;
 pub mod manager;
-mod metrics;
+pub mod metrics;
 mod other_daemons;
 mod polled;
 pub mod program;

@@ -1,13 +1,24 @@
 //! A daemon's status as what a fleet's metrics are made of.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use disruptions::Kind;
+use disruptions::Kinds;
 use fleet::{Snapshot, Source};
 use keeper::ClockState;
 use serde::Serialize;
 
 use crate::status::Status;
+use crate::status_socket;
+
+/// Asks the daemon at this socket; nothing if it does not reply.
+pub fn ask(socket: &Path) -> Option<Snapshot> {
+    let reply = status_socket::ask(socket).ok()?;
+    // One of another version may have words that mean something else.
+    let unknown = || Snapshot { daemon_up: Some(true), ..Snapshot::default() };
+    let status: Option<Status> = serde_json::from_str(&reply).ok();
+    Some(status.as_ref().map_or_else(unknown, Snapshot::from))
+}
 
 impl From<&Status> for Snapshot {
     fn from(status: &Status) -> Self {
@@ -28,7 +39,7 @@ impl From<&Status> for Snapshot {
         };
         // What has not happened is 0, so that its first time is an increase.
         let mut disruptions: BTreeMap<_, _> =
-            Kind::ALL.iter().map(|kind| (kind.name().to_owned(), 0)).collect();
+            Kinds::reported().map(|kinds| (kinds.to_string(), 0)).collect();
         disruptions.extend(counts.disruptions.clone());
         Self {
             daemon_up: Some(true),
@@ -42,6 +53,7 @@ impl From<&Status> for Snapshot {
             measured_age_s: selected.and_then(|source| source.age_s),
             sources: sources.collect(),
             disruptions,
+            disrupted_age_s: status.disrupted_age_s.clone(),
             corrections: named(&[
                 ("makestep", counts.makesteps),
                 ("slew", counts.slews),

@@ -1,5 +1,6 @@
 //! What a daemon is started with.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +45,10 @@ pub struct Settings {
     pub force: bool,
     /// Where status is served to whoever asks, at no place where there is none.
     pub status_socket: Option<PathBuf>,
+    /// Where the program serves its metrics, as it starts; nowhere by default.
+    pub metrics: Option<SocketAddr>,
+    /// What trusts this clock, by the names of crate `fleet`.
+    pub consumers: Vec<String>,
     /// The files that samples are read from.
     pub paths: ProbePaths,
 }
@@ -114,6 +119,8 @@ impl Default for Settings {
             allowed: Vec::new(),
             force: false,
             status_socket: None,
+            metrics: None,
+            consumers: Vec::new(),
             paths: ProbePaths::default(),
         }
     }

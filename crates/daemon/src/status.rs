@@ -1,6 +1,6 @@
 //! A daemon's status, as its socket serves it and `parachron status` shows it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use keeper::event::{Event, Line, Summary};
 use keeper::{ClockState, SourceKind, SourceState};
@@ -34,6 +34,10 @@ pub struct Status {
     /// How often what happened and was done, since it was started.
     #[serde(default)]
     pub counts: Summary,
+    /// How long ago the last disruption of each kind was reported, s: what is counted
+    /// shows nothing new to who was away meanwhile, as the machine was.
+    #[serde(default)]
+    pub disrupted_age_s: BTreeMap<String, f64>,
 }
 
 /// The clock, as the daemon and the kernel have it.
@@ -129,11 +133,18 @@ const MOST_RECENT: usize = 12;
 
 /// The last disruptions and corrections.
 #[derive(Debug, Default)]
-pub(crate) struct Recents(VecDeque<Recent>);
+pub(crate) struct Recents {
+    lines: VecDeque<Recent>,
+    /// When the last disruption of each kind was reported, CLOCK_MONOTONIC, ns.
+    disrupted_ns: BTreeMap<String, u64>,
+}
 
 impl Recents {
     /// Keeps what happened to the clock, or was done to it or not.
-    pub(crate) fn note(&mut self, line: &Line) {
+    pub(crate) fn note(&mut self, line: &Line, now_ns: u64) {
+        if let Event::Disruption(disruption) = &line.event {
+            self.disrupted_ns.insert(disruption.kinds.to_string(), now_ns);
+        }
         if !matches!(
             line.event,
             Event::Disruption(_)
@@ -151,17 +162,23 @@ impl Recents {
         }
         let (event, message) = words::describe(&line.event);
         // What is repeated each minute would displace the rest.
-        if self.0.back().is_some_and(|last| last.event == event && event == "refused") {
-            self.0.pop_back();
-        } else if self.0.len() == MOST_RECENT {
-            self.0.pop_front();
+        let lines = &mut self.lines;
+        if lines.back().is_some_and(|last| last.event == event && event == "refused") {
+            lines.pop_back();
+        } else if lines.len() == MOST_RECENT {
+            lines.pop_front();
         }
         let message = message.join("; ");
-        self.0.push_back(Recent { at_unix_ns: line.at_unix_ns, event, message });
+        lines.push_back(Recent { at_unix_ns: line.at_unix_ns, event, message });
     }
 
     pub(crate) fn all(&self) -> VecDeque<Recent> {
-        self.0.clone()
+        self.lines.clone()
+    }
+
+    pub(crate) fn disrupted_age_s(&self, now_ns: u64) -> BTreeMap<String, f64> {
+        let age_s = |at_ns: &u64| now_ns.saturating_sub(*at_ns) as f64 / 1e9;
+        self.disrupted_ns.iter().map(|(kind, at_ns)| (kind.clone(), age_s(at_ns))).collect()
     }
 }
 
@@ -175,7 +192,8 @@ mod tests {
     #[test]
     fn what_is_refused_each_minute_leaves_room_for_what_happened() {
         let mut recents = Recents::default();
-        let mut note = |event| recents.note(&Line { at_unix_ns: None, at_monotonic_ns: 0, event });
+        let line = |event| Line { at_unix_ns: None, at_monotonic_ns: 0, event };
+        let mut note = |event| recents.note(&line(event), 0);
         note(Event::HostResumed);
         let basis = Basis {
             by_ns: 5,
@@ -189,10 +207,11 @@ mod tests {
             note(Event::Refused { basis: basis.clone(), why: Refusal::Contradiction });
             note(Event::SourceReachable { source: "ntp a".into() });
         }
-        let events = |of: &Recents| of.0.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
+        let events =
+            |of: &Recents| of.lines.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
         assert_eq!(events(&recents), ["host", "refused"]);
         for _ in 0..100 {
-            recents.note(&Line { at_unix_ns: None, at_monotonic_ns: 0, event: Event::HostResumed });
+            recents.note(&line(Event::HostResumed), 0);
         }
         assert_eq!(events(&recents), ["host"; MOST_RECENT]);
     }

@@ -1,6 +1,7 @@
 //! What the settings' values may be, as text: on a command line and in the
 //! configuration file alike.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,6 +12,30 @@ use sources::NtpServer;
 use sources::chronyd_client::Address;
 
 use crate::settings::{ChronydSettings, DiscoveredSource};
+
+/// Where to listen; nowhere if it is empty.
+///
+/// # Errors
+/// What was expected.
+pub fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| format!("expected ADDRESS:PORT, found {text:?}");
+    text.parse().map(Some).map_err(wrong)
+}
+
+/// Something that trusts a clock.
+///
+/// # Errors
+/// What was expected.
+pub fn consumer(text: &str) -> Result<String, String> {
+    let known = || fleet::CONSUMERS.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    match fleet::consumer(text) {
+        Some(consumer) => Ok(consumer.name.to_owned()),
+        None => Err(format!("expected one of {}, found {text:?}", known())),
+    }
+}
 
 /// Steps allowed back to back.
 pub const BURST: std::ops::RangeInclusive<u32> = 1..=100;

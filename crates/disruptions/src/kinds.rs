@@ -32,6 +32,18 @@ impl Kinds {
     /// its clock source counts.
     pub(crate) const STOPPED_OR_LOST: Self = Self::of(&[Kind::Pause, Kind::CounterDisrupted]);
 
+    /// Every set that is reported: each kind alone, and those that cannot be told apart.
+    pub fn reported() -> impl Iterator<Item = Self> {
+        let unsure = [
+            Self::MOVED,
+            Self::STOOD,
+            Self::SUSPENDED_BY_HOST,
+            Self::STARVED,
+            Self::STOPPED_OR_LOST,
+        ];
+        Kind::ALL.into_iter().map(Self::from).chain(unsure)
+    }
+
     /// These kinds.
     pub const fn of(kinds: &[Kind]) -> Self {
         let (mut bits, mut next) = (0, 0);

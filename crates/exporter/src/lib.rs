@@ -3,8 +3,10 @@
 
 mod exposition;
 mod machine;
+mod scrapes;
 mod serve;
 
 pub use exposition::{CONTENT_TYPE, exposition, textfile};
 pub use machine::Machine;
+pub use scrapes::{Answer, Scrapes};
 pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, serve};

@@ -99,11 +99,19 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
 fn chronyd(snapshot: &mut Snapshot) {
     let Ok(tracking) = ChronydClient::new(None).tracking() else { return };
     // None where it follows its own clock (`local`), which shows no error and has no bound.
-    let Some(error_ns) = tracking.error_bound().error_ns else { return };
-    let (offset_s, error_s) = (tracking.system_offset.value(), error_ns as f64 / 1e9);
+    let bound = tracking.error_bound();
+    let Some(error_ns) = bound.error_ns else { return };
+    let now_ns = Clock::Realtime.read_ns().map(u128::from);
+    snapshot.measured_age_s =
+        now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
+    let offset_s = tracking.system_offset.value();
+    let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
     snapshot.offset_s = Some(offset_s);
-    snapshot.offset_bound_s = Some(error_s - offset_s.abs());
-    snapshot.error_bound_s = Some(error_s);
+    snapshot.offset_bound_s = Some(bound_s);
+    // What it was off by at the last update, it may be off by before the next: a clock
+    // that is slewed right again each minute shows nothing that is left.
+    let off_s = offset_s.abs().max(tracking.last_offset.value().abs());
+    snapshot.error_bound_s = Some(off_s + bound_s);
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a

@@ -7,12 +7,14 @@
 
 mod alerts;
 mod consumers;
+mod dashboard;
 mod metrics;
 mod samples;
 mod snapshot;
 
 pub use alerts::{ALERTS, Alert, RECORDED, Recorded, rules};
 pub use consumers::{CONSUMERS, Consumer, consumer, margins};
+pub use dashboard::{Dashboard, dashboard};
 pub use metrics::{Kind, METRICS, Metric};
 pub use samples::{Sample, samples};
 pub use snapshot::{Finding, Snapshot, Source};

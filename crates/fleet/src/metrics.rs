@@ -36,7 +36,7 @@ const fn counter(
 }
 
 /// All of them.
-pub const METRICS: &[Metric] = &[
+pub static METRICS: &[Metric] = &[
     gauge("parachron_build_info", &["version"], "The exporter, 1"),
     gauge("parachron_daemon_up", &[], "1 where parachrond replies"),
     gauge("parachron_clock_synchronised", &[], "1 where somebody vouches for the clock now"),
@@ -79,6 +79,11 @@ pub const METRICS: &[Metric] = &[
     gauge("parachron_source_offset_bound_seconds", &["source"], "Its error is at most this"),
     gauge("parachron_source_age_seconds", &["source"], "How long ago it was measured"),
     counter("parachron_disruptions_total", &["kind"], "What happened to the clock, by kind"),
+    gauge(
+        "parachron_disruption_age_seconds",
+        &["kind"],
+        "How long ago the last disruption of the kind was reported",
+    ),
     counter("parachron_corrections_total", &["how"], "Corrections of the clock"),
     counter(
         "parachron_corrections_not_made_total",

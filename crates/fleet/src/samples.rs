@@ -1,5 +1,7 @@
 //! The samples of a scrape.
 
+use std::collections::BTreeMap;
+
 use crate::consumers::margins;
 use crate::metrics::{Metric, named};
 use crate::snapshot::Snapshot;
@@ -47,15 +49,12 @@ pub fn samples(of: &Snapshot) -> Vec<Sample> {
     for source in &of.sources {
         all.one("parachron_source_age_seconds", &[&source.name], source.age_s);
     }
-    for (name, counts) in [
-        ("parachron_disruptions_total", &of.disruptions),
-        ("parachron_corrections_total", &of.corrections),
-        ("parachron_corrections_not_made_total", &of.not_corrected),
-    ] {
-        for (label, count) in counts {
-            all.one(name, &[label], Some(*count as f64));
-        }
+    all.counts("parachron_disruptions_total", &of.disruptions);
+    for (kind, age_s) in &of.disrupted_age_s {
+        all.one("parachron_disruption_age_seconds", &[kind], Some(*age_s));
     }
+    all.counts("parachron_corrections_total", &of.corrections);
+    all.counts("parachron_corrections_not_made_total", &of.not_corrected);
     if let Some(clocksource) = &of.clocksource {
         all.one("parachron_clocksource_info", &[clocksource], Some(1.0));
     }
@@ -78,6 +77,12 @@ impl Samples {
         self.0.extend(value.map(|value| Sample { metric, labels, value }));
     }
 
+    fn counts(&mut self, name: &str, counts: &BTreeMap<String, u64>) {
+        for (label, count) in counts {
+            self.one(name, &[label], Some(*count as f64));
+        }
+    }
+
     fn flag(&mut self, name: &str, is: Option<bool>) {
         self.one(name, &[], is.map(|is| f64::from(u8::from(is))));
     }
@@ -85,8 +90,6 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::metrics::METRICS;
     use crate::snapshot::{Finding, Source};
@@ -113,6 +116,7 @@ mod tests {
                 age_s: Some(1.0),
             }],
             disruptions: counts(),
+            disrupted_age_s: BTreeMap::from([("pause".to_owned(), 2.0)]),
             corrections: counts(),
             not_corrected: counts(),
             clocksource: Some("tsc".into()),

@@ -32,6 +32,8 @@ pub struct Snapshot {
     pub sources: Vec<Source>,
     /// Disruptions by kind.
     pub disruptions: BTreeMap<String, u64>,
+    /// How long ago the last of each kind was reported.
+    pub disrupted_age_s: BTreeMap<String, f64>,
     /// Corrections by how: step, slew, makestep.
     pub corrections: BTreeMap<String, u64>,
     /// Corrections that were refused, and that failed.

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod log;
+mod metrics;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
         .map_err(|why| (format!("cannot wait: {why}"), "ulimit -n".into(), program::FAILED))?;
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { dry } else { as_it_is };
+    let metrics = metrics::Metrics::open(&settings)?;
     let failed = |why| {
         let (cause, remedy) = advice::of(&why);
         (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
@@ -60,6 +62,9 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
     let is_optional = arguments.config.is_none();
     let mut daemon = daemon.reloading(arguments.file().to_owned(), is_optional, change);
     log.write(&daemon.started());
+    if let Some(metrics) = metrics {
+        metrics.serve()?;
+    }
     daemon.run(Wait::new(signals), |line| log.write(&line)).map_err(failed)?;
     Ok(())
 }
@@ -67,7 +72,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
 /// The service's files are the service's.
 fn dry(settings: &mut Settings) {
     settings.dry_run = true;
-    settings.state_folder = None;
+    (settings.state_folder, settings.metrics) = (None, None);
     let services = Path::new(configuration::STATUS_SOCKET);
     settings.status_socket = settings.status_socket.take().filter(|path| path != services);
 }

@@ -22,6 +22,12 @@ pub(crate) fn announce_leap(world: &World, bits: i32) -> i32 {
     if world.announces_leap() { bits | status::INS } else { bits & !status::INS }
 }
 
+/// The bound that both tell the kernel, µs.
+pub(crate) fn max_error_us(reply: Reply) -> i64 {
+    let ns = reply.bound_ns.saturating_add(reply.offset_ns.unsigned_abs());
+    i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX)
+}
+
 /// The kernel's PLL, fed.
 #[derive(Debug)]
 pub(crate) struct Pll {
@@ -61,9 +67,10 @@ impl Pll {
         }
         self.beyond_since_ns = None;
         let status = announce_leap(world, status::PLL);
-        let modes = mode::OFFSET | mode::STATUS | mode::TIMECONST | mode::NANO;
+        let modes = mode::OFFSET | mode::STATUS | mode::TIMECONST | mode::NANO | mode::MAXERROR;
         let constant = i64::from(self.poll_s.max(1).ilog2());
-        let timex = Timex { modes, status, constant, offset: reply.offset_ns, ..Timex::default() };
+        let (offset, max_error) = (reply.offset_ns, max_error_us(reply));
+        let timex = Timex { modes, status, constant, offset, max_error, ..Timex::default() };
         let _ = world.kernel.adjust(timex);
     }
 }

@@ -36,6 +36,10 @@ pub enum FaultKind {
     ServerLies,
     /// No server can be reached.
     NetworkDown,
+    /// Another program sets the clock.
+    ClockSet,
+    /// What corrects the clock does not run.
+    KeeperGone,
 }
 
 /// What becomes of the time that a guest was away.
@@ -86,7 +90,7 @@ pub struct Fault {
     /// What becomes of ticks that were not given.
     #[serde(default)]
     pub missed: Missed,
-    /// By how much: of an RTC or a server, s.
+    /// By how much: of an RTC, a server, or a clock that is set, s.
     #[serde(default)]
     pub off_s: Offset,
     /// The frequency that the host says, by the right one.
@@ -156,7 +160,7 @@ impl FaultKind {
     /// It happens to servers or the way to them, and the guest runs on.
     #[must_use]
     pub const fn is_elsewhere(self) -> bool {
-        matches!(self, Self::ServerLies | Self::NetworkDown)
+        matches!(self, Self::ServerLies | Self::NetworkDown | Self::KeeperGone)
     }
 
     /// Its name in files.
@@ -174,6 +178,8 @@ impl FaultKind {
             Self::CounterReset => "counter-reset",
             Self::ServerLies => "server-lies",
             Self::NetworkDown => "network-down",
+            Self::ClockSet => "clock-set",
+            Self::KeeperGone => "keeper-gone",
         }
     }
 }

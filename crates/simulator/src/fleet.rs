@@ -9,6 +9,7 @@ use crate::outcome::Fleet;
 use crate::plan;
 use crate::run::Run;
 use crate::scenario::{Corrector, Scenario};
+use crate::scrape::Scrape;
 use crate::tally::{Look, Tally};
 
 /// A fleet that is simulated.
@@ -18,6 +19,7 @@ pub struct Simulation<'s> {
     corrector: Corrector,
     seed: u64,
     span_ns: i64,
+    scraped_each_ns: Option<i64>,
 }
 
 impl<'s> Simulation<'s> {
@@ -29,12 +31,12 @@ impl<'s> Simulation<'s> {
         seed: u64,
         span_ns: i64,
     ) -> Self {
-        Self { scenario, corrector, seed, span_ns }
+        Self { scenario, corrector, seed, span_ns, scraped_each_ns: None }
     }
 
     const fn run(&self, guest: u64) -> Run<'s> {
-        let Self { scenario, corrector, seed, span_ns } = *self;
-        Run { scenario, corrector, seed, guest, span_ns }
+        let Self { scenario, corrector, seed, span_ns, scraped_each_ns } = *self;
+        Run { scenario, corrector, seed, guest, span_ns, scraped_each_ns }
     }
 
     /// What happens to a guest.
@@ -72,5 +74,18 @@ impl<'s> Simulation<'s> {
         }
         let world = new.run(plan, run, &mut tally);
         tally.end(&world);
+    }
+
+    /// One guest to which this happens, scraped so often, from a third of that on.
+    pub fn scraped(
+        &self,
+        guest: u64,
+        plan: &[Planned],
+        each_ns: i64,
+        scrape: &mut dyn FnMut(&Scrape),
+    ) {
+        let run = Run { scraped_each_ns: Some(each_ns.max(1)), ..self.run(guest) };
+        let Some(new) = Guest::new(run) else { return };
+        new.run(plan, run, &mut Tally::silent(run).scraping(scrape));
     }
 }

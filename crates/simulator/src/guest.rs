@@ -1,6 +1,8 @@
 //! One guest from its start to the end of the run: looks and faults, in order.
 
+use facts::Fact;
 use host::Policy;
+use keeper::SystemClock;
 
 use crate::checks::{Checks, Promise};
 use crate::daemons::Pll;
@@ -15,6 +17,7 @@ use crate::random::{Purpose, Stream};
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::scenario::{Corrector, Scenario};
+use crate::scrape::{Schedule, Scrape};
 use crate::tally::Tally;
 use crate::truth::Truth;
 use crate::world::World;
@@ -50,6 +53,9 @@ pub(crate) struct Guest<'s> {
     /// When the observer looks next, and until when it does.
     next_look_ns: i64,
     attends_until_ns: i64,
+    /// Until when what corrects the clock does not run.
+    gone_until_ns: i64,
+    scrapes: Option<Schedule>,
 }
 
 impl<'s> Guest<'s> {
@@ -77,6 +83,8 @@ impl<'s> Guest<'s> {
             next_poll_ns,
             next_look_ns: S / 2,
             attends_until_ns: ATTENTION_NS,
+            gone_until_ns: 0,
+            scrapes: run.scraped_each_ns.map(Schedule::each),
         })
     }
 
@@ -146,13 +154,18 @@ impl<'s> Guest<'s> {
             } else {
                 i64::MAX
             };
-            let next_ns = self.next_poll_ns.min(wakes_ns).min(looks_ns);
+            let scrape_ns = self.scrapes.map_or(i64::MAX, |scrapes| scrapes.next_ns);
+            let next_ns = self.next_poll_ns.min(wakes_ns).min(looks_ns).min(scrape_ns);
             if next_ns >= until_ns {
                 self.world.advance(until_ns);
                 return tally.look(&mut self.world);
             }
             self.world.advance(next_ns);
             tally.look(&mut self.world);
+            if next_ns == scrape_ns {
+                self.scraped(tally);
+                continue;
+            }
             if next_ns == wakes_ns {
                 self.wake();
             } else if next_ns == self.next_poll_ns {
@@ -163,6 +176,32 @@ impl<'s> Guest<'s> {
             }
             tally.corrected(&self.world);
         }
+    }
+
+    fn scraped(&mut self, tally: &mut Tally<'_>) {
+        let Some(scrapes) = &mut self.scrapes else { return };
+        let at_ns = scrapes.take();
+        let world = &mut self.world;
+        let Fact::Known(kernel) = world.kernel.steering() else { return };
+        let runs = self.gone_until_ns <= world.now_ns;
+        let (keeper, tracking) = match &self.discipline {
+            Discipline::Keeper(it) => (Some(it.shown(world)), None),
+            Discipline::Beside(it, regression) => {
+                (Some(it.shown(world)), regression.tracking(world))
+            }
+            Discipline::Regression(it) => (None, it.tracking(world)),
+            Discipline::None | Discipline::Pll(_) => (None, None),
+        };
+        tally.scraped(&Scrape {
+            at_ns,
+            error_ns: world.error_ns(),
+            kernel,
+            clocksource: world.kernel.source(),
+            stolen_ns: world.counted.stolen_ns,
+            counts: world.counts,
+            keeper: keeper.filter(|_| runs),
+            tracking: tracking.filter(|_| runs),
+        });
     }
 
     fn wake(&mut self) {
@@ -218,6 +257,9 @@ impl<'s> Guest<'s> {
 
     /// Looks as the daemon would have before what happens at `at_ns`, and after.
     fn attend(&mut self, at_ns: i64) {
+        if self.world.now_ns < self.gone_until_ns {
+            return;
+        }
         if self.attends_until_ns < self.world.now_ns {
             if let Discipline::Keeper(it) | Discipline::Beside(it, _) = &mut self.discipline {
                 it.attend();
@@ -241,6 +283,17 @@ impl<'s> Guest<'s> {
                 self.world.network.lie(event.server, event.off_s.ns(), until_ns);
             }
             FaultKind::NetworkDown => self.world.network.fail(until_ns),
+            FaultKind::ClockSet => {
+                let _ = self.world.kernel.step(event.off_s.ns());
+            }
+            FaultKind::KeeperGone => {
+                match &mut self.discipline {
+                    // It has its drift on disk.
+                    Discipline::Regression(it) => it.start_anew(&mut self.world),
+                    _ => self.restart(),
+                }
+                self.gone_until_ns = until_ns;
+            }
             FaultKind::WrongRtc => self.boot(event),
             FaultKind::WrongFrequency => {
                 let World { machine, truth, .. } = &mut self.world;
@@ -257,6 +310,11 @@ impl<'s> Guest<'s> {
         self.attends_until_ns = resumed_ns + ATTENTION_NS;
         self.next_look_ns = resumed_ns + WOKEN_NS;
         self.next_poll_ns = self.next_poll_ns.max(resumed_ns + 2 * WOKEN_NS);
+        if resumed_ns < self.gone_until_ns {
+            self.next_poll_ns = self.next_poll_ns.max(self.gone_until_ns);
+            (self.next_look_ns, self.attends_until_ns) = (i64::MAX, resumed_ns);
+        }
+        self.scrapes.iter_mut().for_each(|scrapes| scrapes.resumed(resumed_ns));
         tally.goes_on(&self.world);
         tally.look(&mut self.world);
     }
@@ -301,6 +359,11 @@ impl<'s> Guest<'s> {
         let rtc_ns = truth.utc_ns(at_ns).saturating_add(event.off_s.ns()).div_euclid(S) * S;
         self.world.kernel = Kernel::boot(self.scenario.guest, machine, at_ns, rtc_ns);
         self.world.checks.boot();
+        self.restart();
+    }
+
+    /// What corrects the clock starts anew.
+    fn restart(&mut self) {
         self.discipline = match &self.discipline {
             Discipline::None => Discipline::None,
             Discipline::Pll(_) => Discipline::Pll(Pll::new(self.scenario.poll_s.0)),

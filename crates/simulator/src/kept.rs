@@ -4,15 +4,17 @@
 //! The daemon samples twice a second. Here the observer looks only around what
 //! happens, as between it sees nothing, and the keeper is asked when it polls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use disruptions::Observer;
+use disruptions::{Kind, Observer};
 use keeper::{Action, ClockError, Corrector, Keeper, Policy, SourceKind, SystemClock};
 
 use units::LeapSecond;
 
 use crate::checks::Promise;
 use crate::network::{MOST, Reply};
+use crate::scrape;
 use crate::world::World;
 
 /// The interval of samples, `parachron keep`'s default.
@@ -36,6 +38,8 @@ pub(crate) struct Kept {
     pub(crate) wants_restart: bool,
     /// It made a step.
     pub(crate) has_stepped: bool,
+    /// What it has reported, by kind: how often, and when last, CLOCK_MONOTONIC, ns.
+    reported: BTreeMap<String, (u64, u64)>,
 }
 
 impl Kept {
@@ -61,7 +65,15 @@ impl Kept {
             skipped: false,
             wants_restart: false,
             has_stepped: false,
+            reported: BTreeMap::new(),
         }
+    }
+
+    /// What the daemon would show now.
+    pub(crate) fn shown(&self, world: &World) -> scrape::Kept {
+        let now_ns = world.monotonic_ns();
+        let view = self.keeper.view(now_ns);
+        scrape::Kept { view, now_ns, disruptions: self.reported.clone() }
     }
 
     /// Whether the next sample is due sooner, as evidence is gathered.
@@ -101,6 +113,14 @@ impl Kept {
             self.observed_ns = Some(now_ns);
             disruptions = self.observer.observe(world.sample()).disruptions;
             disruptions.retain(|disruption| !self.keeper.is_own_step(disruption));
+            for disruption in &disruptions {
+                // As the daemon counts: what leaves the clock as it is, is not reported.
+                if !matches!(disruption.kinds.only(), Some(Kind::LongSteal | Kind::Steered)) {
+                    let reported = self.reported.entry(disruption.kinds.to_string());
+                    let (count, last_ns) = reported.or_default();
+                    (*count, *last_ns) = (*count + 1, now_ns);
+                }
+            }
         } else {
             self.skipped = true;
         }

@@ -14,7 +14,9 @@ use std::collections::VecDeque;
 use timekeeper::Timex;
 use timekeeper::timex::mode;
 
-use crate::daemons::{announce_leap, median};
+use crate::daemons::{announce_leap, max_error_us, median};
+use crate::network::Reply;
+use crate::scrape::Tracking;
 use crate::world::World;
 
 /// An offset of the clock as it would be without corrections since.
@@ -83,6 +85,10 @@ pub(crate) struct Regression {
     updates: u32,
     /// A slew's rate, ppb, its begin by CLOCK_MONOTONIC, s, and its end, true ns.
     slew: Option<(f64, f64, i64)>,
+    /// The last reply, and when it came by CLOCK_MONOTONIC, s.
+    last: Option<(Reply, f64)>,
+    /// What the line said then.
+    fit: Option<Fit>,
 }
 
 impl Regression {
@@ -91,11 +97,41 @@ impl Regression {
         self.slew.map(|(.., until_ns)| until_ns)
     }
 
+    /// What `chronyc tracking` would show, once it was synchronised.
+    pub(crate) fn tracking(&self, world: &World) -> Option<Tracking> {
+        /// `maxclockerror`.
+        const WANDER: f64 = 1e-6;
+        let (last, at_s) = self.last?;
+        let (offset_s, uncertain_s, skew) = match self.fit {
+            Some(Fit { offset_s, uncertain_s, skew, .. }) => (offset_s, uncertain_s, skew),
+            None => (last.offset_ns as f64 * 1e-9, 0.0, 0.0),
+        };
+        let now_s = world.monotonic_ns() as f64 * 1e-9;
+        // What is left of a slew, by its end.
+        let left_s = self.slew.map_or(0.0, |(ppb, _, until_ns)| {
+            ((until_ns - world.now_ns) as f64 * ppb * 1e-18).clamp(-1e9, 1e9)
+        });
+        Some(Tracking {
+            left_s,
+            last_offset_s: offset_s,
+            root_s: last.bound_ns as f64 * 1e-9
+                + uncertain_s
+                + (now_s - at_s) * (WANDER + skew.min(1.0)),
+            age_s: now_s - at_s,
+        })
+    }
+
     /// Another has set the clock, or the machine was away: all that was measured
     /// is dropped (`chronyc reset sources`).
     pub(crate) fn restart(&mut self, world: &mut World) {
         self.end_slew(world);
         self.forget();
+    }
+
+    /// It is started again, with the frequency that it had.
+    pub(crate) fn start_anew(&mut self, world: &mut World) {
+        self.restart(world);
+        (self.updates, self.last, self.fit) = (0, None, None);
     }
 
     fn forget(&mut self) {
@@ -119,9 +155,11 @@ impl Regression {
         world.counts.polls += 1;
         self.end_slew(world);
         let Some(reply) = median(world) else { return };
-        let status = announce_leap(world, 0);
-        let _ = world.kernel.adjust(Timex { modes: mode::STATUS, status, ..Timex::default() });
+        let (modes, status) = (mode::STATUS | mode::MAXERROR, announce_leap(world, 0));
+        let max_error = max_error_us(reply);
+        let _ = world.kernel.adjust(Timex { modes, status, max_error, ..Timex::default() });
         let at_s = world.monotonic_ns() as f64 * 1e-9;
+        self.last = Some((reply, at_s));
         let offset_s = reply.offset_ns as f64 * 1e-9;
         self.points.push_back(Point { at_s, offset_s, delay_s: reply.bound_ns as f64 * 1e-9 });
         self.used = MOST.min(self.used + 1);
@@ -131,7 +169,8 @@ impl Regression {
             return self.forget();
         }
         let interval_s = at_s - std::mem::replace(&mut self.updated_s, at_s);
-        let Some(fit) = self.fitted(at_s) else { return self.slew(world, offset_s, 0.0, at_s) };
+        self.fit = self.fitted(at_s);
+        let Some(fit) = self.fit else { return self.slew(world, offset_s, 0.0, at_s) };
         let gained = self.gain(fit);
         self.ppb = (self.ppb + gained * 1e9).clamp(-MOST_PPB, MOST_PPB);
         for point in &mut self.points {

@@ -10,4 +10,5 @@ pub(crate) struct Run<'s> {
     pub(crate) seed: u64,
     pub(crate) guest: u64,
     pub(crate) span_ns: i64,
+    pub(crate) scraped_each_ns: Option<i64>,
 }

@@ -4,6 +4,7 @@ use crate::checks::Promise;
 use crate::fault::FaultKind;
 use crate::outcome::{BANDS, Counts, Fleet, OFF_NS, Outcome};
 use crate::run::Run;
+use crate::scrape::Scrape;
 use crate::world::World;
 
 /// A look at a guest's clock.
@@ -23,6 +24,7 @@ pub struct Look {
 pub(crate) struct Tally<'f> {
     fleet: Option<&'f mut Fleet>,
     watch: Option<&'f mut dyn FnMut(Look)>,
+    scrape: Option<&'f mut dyn FnMut(&Scrape)>,
     outcome: Outcome,
     right_ns: i64,
     limits: [Option<i64>; 2],
@@ -62,6 +64,7 @@ impl<'f> Tally<'f> {
         Self {
             fleet: None,
             watch: None,
+            scrape: None,
             outcome,
             right_ns: limits.right_ms.ns(),
             limits: [limits.error_s, limits.recovery_s].map(|limit| limit.map(|it| it.ns())),
@@ -77,6 +80,16 @@ impl<'f> Tally<'f> {
 
     pub(crate) fn watched(self, watch: &'f mut dyn FnMut(Look)) -> Self {
         Self { watch: Some(watch), ..self }
+    }
+
+    pub(crate) fn scraping(self, scrape: &'f mut dyn FnMut(&Scrape)) -> Self {
+        Self { scrape: Some(scrape), ..self }
+    }
+
+    pub(crate) fn scraped(&mut self, scrape: &Scrape) {
+        if let Some(take) = &mut self.scrape {
+            take(scrape);
+        }
     }
 
     /// The clock is looked at, before anything is done about it.

@@ -25,7 +25,7 @@ impl Row {
     pub(super) fn package(&self) -> String {
         match self.folder {
             "cli" => "parachron".to_owned(),
-            "parachrond" | "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => {
+            "alarms" | "parachrond" | "pvclock" | "zoo" | "e2e" | "bench" | "fuzz" | "xtask" => {
                 self.folder.to_owned()
             }
             folder => format!("parachron-{folder}"),
@@ -91,11 +91,16 @@ pub(super) const CRATES: &[Row] = &[
         &["units", "pvclock", "facts", "timekeeper", "host", "disruptions", "keeper"],
     ),
     Row { is_pure: true, ..top(ROOF, "simulator-web", Uses::Only(&["simulator"])) },
-    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "keeper", "linux"])),
+    top(ROOF, "parachrond", Uses::Only(&["daemon", "disruptions", "exporter", "keeper", "linux"])),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),
     top(ROOF, "bench", Uses::AllBelowBut(&[])),
     top(ROOF, "fuzz", Uses::AllBelowBut(&[])),
+    top(
+        ROOF,
+        "alarms",
+        Uses::Only(&["disruptions", "facts", "keeper", "fleet", "simulator", "daemon"]),
+    ),
     top(ROOF, "zoo", Uses::Only(&["pvclock", "timekeeper"])),
     top(ROOF, "xtask", Uses::Only(&[])),
 ];

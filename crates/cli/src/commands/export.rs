@@ -4,17 +4,12 @@ use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use daemon::status::Status;
-use daemon::{configuration, status_socket};
-use exporter::Machine;
-use fleet::Snapshot;
+use daemon::configuration;
+use exporter::{Answer, Scrapes};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -66,6 +61,8 @@ pub(crate) struct Args {
 enum Printed {
     /// Alert and recording rules for Prometheus
     Rules,
+    /// The dashboard for Grafana: Dashboards, New, Import
+    Dashboard,
     /// The metrics, and those that trust a clock with their limits
     Tables,
 }
@@ -81,53 +78,25 @@ fn consumers() -> impl TypedValueParser<Value = String> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     match (args.print, args.listen, &args.textfile) {
         (Some(Printed::Rules), ..) => output::text(&fleet::rules())?,
+        (Some(Printed::Dashboard), ..) => {
+            let json = serde_json::to_string_pretty(&fleet::dashboard()).unwrap_or_default();
+            output::text(&(json + "\n"))?;
+        }
         (Some(Printed::Tables), ..) => output::text(&tables())?,
         (None, Some(address), _) => match serve(args, address)? {},
         (None, None, Some(file)) => write_each(args, file)?,
-        (None, None, None) => output::text(&exporter::exposition(&Scrapes::new(args).one()))?,
+        (None, None, None) => output::text(&exporter::exposition(&scrapes(args).one()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Scrapes of this machine.
-struct Scrapes {
-    socket: PathBuf,
-    consumers_here: Vec<String>,
-    machine: Mutex<Machine>,
-    was_up: AtomicBool,
-}
-
-impl Scrapes {
-    fn new(args: &Args) -> Self {
-        let mut consumers_here = args.consumer.clone();
-        consumers_here.sort();
-        consumers_here.dedup();
-        Self {
-            socket: args.socket.clone(),
-            consumers_here,
-            machine: Mutex::default(),
-            was_up: AtomicBool::new(args.daemon),
-        }
-    }
-
-    fn one(&self) -> Snapshot {
-        let reply = status_socket::ask(&self.socket).ok();
-        // Once there, it is missed; a machine that never had one has not lost it.
-        let was_up = self.was_up.fetch_or(reply.is_some(), Relaxed) || self.socket.exists();
-        let status: Option<Status> =
-            reply.as_ref().and_then(|reply| serde_json::from_str(reply).ok());
-        let mut snapshot = match (&status, &reply) {
-            (Some(status), _) => Snapshot::from(status),
-            // One of another version, whose words mean something else.
-            (None, Some(_)) => Snapshot { daemon_up: Some(true), ..Snapshot::default() },
-            (None, None) => Snapshot { daemon_up: was_up.then_some(false), ..Snapshot::default() },
-        };
-        env!("CARGO_PKG_VERSION").clone_into(&mut snapshot.version);
-        snapshot.consumers_here.clone_from(&self.consumers_here);
-        let mut machine = self.machine.lock().unwrap_or_else(|broken| broken.into_inner());
-        machine.add_to(&mut snapshot);
-        snapshot
-    }
+fn scrapes(args: &Args) -> Scrapes {
+    let (socket, is_expected) = (args.socket.clone(), args.daemon);
+    let ask = move || {
+        let is_expected = is_expected || socket.exists();
+        Answer { knows: daemon::metrics::ask(&socket), is_expected }
+    };
+    Scrapes::new(env!("CARGO_PKG_VERSION"), &args.consumer, ask)
 }
 
 fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
@@ -136,7 +105,7 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
         remedy: "another address: --listen=127.0.0.1:PORT".into(),
     };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
-    let scrapes = Scrapes::new(args);
+    let scrapes = scrapes(args);
     exporter::serve(listener, move || exporter::exposition(&scrapes.one()))
         .map_err(|why| failed("serve", why))
 }
@@ -148,7 +117,7 @@ fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
             remedy: "a name that ends with .prom, in its --collector.textfile.directory".into(),
         });
     }
-    let scrapes = Scrapes::new(args);
+    let scrapes = scrapes(args);
     let wait = Wait::new(Signals::ending().map_err(cannot_wait)?);
     loop {
         output::file(file, exporter::textfile(&scrapes.one()))?;

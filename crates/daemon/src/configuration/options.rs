@@ -107,6 +107,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
     option("status-socket", "\"/run/parachron/status.sock\"", &[
         "Where `parachron status` asks, open to all users; none where it is empty.",
     ], |to, it| set(&mut to.status_socket, path_or_none(it))),
+    option("metrics", "\"\"", &[
+        "Serve metrics for Prometheus at this ADDRESS:PORT, such as \"127.0.0.1:9975\", by what",
+        "is told at status-socket. A change is made by a restart.",
+    ], |to, it| set(&mut to.metrics, parsed(it, values::listen))),
+    option("consumers", "[]", &[
+        "What trusts this clock, such as \"cockroachdb\": alerts of margins are about these.",
+    ], |to, it| set(&mut to.consumers, list(it, values::consumer))),
     option("state-folder", "\"/var/lib/parachron\"", &[
         "Keep the learnt frequency here for the next start; nowhere where it is empty.",
     ], |to, it| set(&mut to.state_folder, path_or_none(it))),

@@ -33,7 +33,7 @@ fn every_setting_has_a_key_that_changes_it() {
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
-                status-socket = ''\nstate-folder = ''\nclockbound = '/run/b'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
+                status-socket = ''\nmetrics = '[::1]:9975'\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
@@ -45,6 +45,8 @@ fn every_setting_has_a_key_that_changes_it() {
         allowed,
         force,
         status_socket,
+        metrics,
+        consumers,
         state_folder,
         clockbound,
         host_time,
@@ -82,6 +84,7 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!((chronyd.feed, chronyd.makestep), (Some("/run/c".into()), None));
     assert_eq!((interval, dry_run, force, allowed.len()), (Duration::from_secs(10), true, true, 1));
     assert_eq!((status_socket, state_folder, clockbound), (None, None, Some("/run/b".into())));
+    assert_eq!((metrics, consumers), ("[::1]:9975".parse().ok(), vec!["ceph".to_owned()]));
     assert_eq!(host_time, Some("/run/t".into()));
     assert_eq!((paths.vmclock, paths.kernel_log), ("/tmp/v".into(), "/tmp/k".into()));
 }

@@ -83,6 +83,7 @@ impl Daemon {
             next: next(view.next),
             recent: self.recents.all(),
             counts,
+            disrupted_age_s: self.recents.disrupted_age_s(now_ns),
         }
     }
 }

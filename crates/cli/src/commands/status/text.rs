@@ -172,6 +172,7 @@ mod tests {
                 message: "+2.000 s, selected source ntp a; cause: pause\u{1b}[2J".into(),
             }]
             .into(),
+            disrupted_age_s: std::collections::BTreeMap::new(),
             counts: keeper::event::Summary::default(),
         };
         let page = page(&status);

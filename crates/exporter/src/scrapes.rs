@@ -1,0 +1,56 @@
+//! What each scrape asks: the daemon, and the machine itself.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fleet::Snapshot;
+
+use crate::machine::Machine;
+
+/// Scrapes of this machine.
+pub struct Scrapes {
+    ask: Box<dyn Fn() -> Answer + Send + Sync>,
+    version: &'static str,
+    consumers_here: Vec<String>,
+    machine: Mutex<Machine>,
+    was_up: AtomicBool,
+}
+
+/// What came of asking the daemon.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// What it knows, if it replied.
+    pub knows: Option<Snapshot>,
+    /// It is to be there, as its socket is.
+    pub is_expected: bool,
+}
+
+impl Scrapes {
+    /// By an exporter of this version; these trust the clock; `ask` asks the daemon.
+    pub fn new(
+        version: &'static str,
+        consumers: &[String],
+        ask: impl Fn() -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let mut consumers_here = consumers.to_vec();
+        consumers_here.sort();
+        consumers_here.dedup();
+        let (machine, was_up) = (Mutex::default(), AtomicBool::new(false));
+        Self { ask: Box::new(ask), version, consumers_here, machine, was_up }
+    }
+
+    /// What is known now.
+    pub fn one(&self) -> Snapshot {
+        let Answer { knows, is_expected } = (self.ask)();
+        // Once there, it is missed; a machine that never had one has not lost it.
+        let was_up = self.was_up.fetch_or(knows.is_some(), Relaxed) || is_expected;
+        let daemon_up = was_up.then_some(false);
+        let mut snapshot = knows.unwrap_or_else(|| Snapshot { daemon_up, ..Snapshot::default() });
+        self.version.clone_into(&mut snapshot.version);
+        snapshot.consumers_here.clone_from(&self.consumers_here);
+        let mut machine = self.machine.lock().unwrap_or_else(|broken| broken.into_inner());
+        machine.add_to(&mut snapshot);
+        snapshot
+    }
+}

@@ -1,0 +1,49 @@
+//! Its metrics over HTTP, by a thread of their own: a scrape asks the daemon at its
+//! socket, as `parachron status` does, so none holds it up.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use daemon::{Settings, program};
+use exporter::{Answer, Scrapes};
+
+use crate::Failure;
+
+/// The tokio runtime's; a scrape is made by another thread.
+const STACK_BYTES: usize = 256 << 10;
+
+/// A listener, and who is asked.
+pub(crate) struct Metrics {
+    listener: TcpListener,
+    socket: PathBuf,
+    consumers: Vec<String>,
+}
+
+impl Metrics {
+    /// Listens, if that is configured.
+    pub(crate) fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
+        let Some(address) = settings.metrics else { return Ok(None) };
+        let Some(socket) = settings.status_socket.clone() else {
+            let cause = "metrics are made of what is told at status-socket, which is empty";
+            return Err((cause.into(), "name a status-socket".into(), program::USAGE));
+        };
+        let listener = TcpListener::bind(address).map_err(|why| {
+            let remedy = "another address or port: metrics";
+            (format!("cannot listen at {address}: {why}"), remedy.into(), program::FAILED)
+        })?;
+        Ok(Some(Self { listener, socket, consumers: settings.consumers.clone() }))
+    }
+
+    /// Serves them until the process ends.
+    pub(crate) fn serve(self) -> Result<(), Failure> {
+        let Self { listener, socket, consumers } = self;
+        let ask = move || Answer { knows: daemon::metrics::ask(&socket), is_expected: true };
+        let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &consumers, ask);
+        let serve = move || exporter::serve(listener, move || exporter::exposition(&scrapes.one()));
+        let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
+        let failed =
+            |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);
+        thread.spawn(serve).map(|_| ()).map_err(failed)
+    }
+}
