@@ -124,7 +124,9 @@ impl Kernel {
         if self.line.is_none() {
             self.settle();
             let clocks = self.time.clocks(count);
-            let is_steady = self.bent_until_ns.is_some_and(|until_ns| clocks.monotonic > until_ns);
+            // The HPET's coarse counts catch up with a frequency for longer than a line lasts.
+            let is_steady = self.hpet_since_ns.is_none()
+                && self.bent_until_ns.is_some_and(|until_ns| clocks.monotonic > until_ns);
             let ns = self.ns_a_count();
             let [realtime_ns, monotonic_ns] =
                 [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(0));
@@ -210,8 +212,6 @@ impl Kernel {
                 }
                 // The PLL decays for hours, and a leap second has its states; what a
                 // tick of another length was short of is made up for in an hour.
-                // The HPET's coarse counts catch up with another frequency for longer.
-                _ if self.hpet_since_ns.is_some() => None,
                 _ if announces || timex.modes & (mode::OFFSET | mode::TICK) != 0 => None,
                 _ => until(10_000_000_000),
             };
