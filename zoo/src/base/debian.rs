@@ -44,7 +44,8 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
     if row.does.contains(&Deed::Packages) {
         let packages = below(&workshop.packages, "packages").unwrap_or_default();
         if !packages.iter().any(|(path, _)| path.extension().is_some_and(|it| it == "deb")) {
-            let why = format!("no packages in {}", workshop.packages.display());
+            let here = workshop.packages.strip_prefix(tools::root());
+            let why = format!("no packages in {}", here.unwrap_or(&workshop.packages).display());
             return Err(Unavailable::new(why, "cargo xtask release").into());
         }
         let is_ours = |path: &Path| path.to_string_lossy().ends_with("_amd64.deb");
