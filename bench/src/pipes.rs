@@ -80,20 +80,24 @@ fn print(rounds: u32) -> Result<(), Box<dyn Error>> {
 fn loops_per_s(cpus: [u32; 2], awake: bool) -> Result<f64, Box<dyn Error>> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let mut loops = Vec::new();
         for cpu in cpus.into_iter().filter(|_| awake) {
             let over = &over;
-            scope.spawn(move || {
-                let _pinned = linux::cpus::pin(cpu);
+            loops.push(scope.spawn(move || -> Result<(), String> {
+                let _pinned = linux::cpus::pin(cpu).map_err(|why| why.to_string())?;
                 // Where it may not be so, it would take what is to be measured.
-                if linux::scheduling::yield_to_all().is_ok() {
-                    while !over.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
+                linux::scheduling::yield_to_all().map_err(|why| why.to_string())?;
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
                 }
-            });
+                Ok(())
+            }));
         }
         let found = one_turn(cpus);
         over.store(true, Ordering::Relaxed);
+        for one in loops {
+            one.join().expect("a loop does not panic")?;
+        }
         found
     })
 }

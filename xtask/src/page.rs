@@ -13,12 +13,15 @@ use crate::project::Project;
 const TARGET: &str = "wasm32-unknown-unknown";
 const SOURCES: &str = "docs/simulator";
 
+/// The page, in the target folder.
+const PAGE: &str = "simulator.html";
+
 /// The options.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where it goes
-    #[arg(long, value_name = "FILE", default_value = "target/simulator.html")]
-    out: PathBuf,
+    /// Where it goes [default: simulator.html in the target folder]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     /// Also test it: in node beside the program, and in a Chromium without a window
     #[arg(long)]
     check: bool,
@@ -28,13 +31,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
-    let built = build(project, &project.root().join(&args.out));
+    let out = args.out.as_ref().map(|out| project.root().join(out));
+    let out = out.unwrap_or_else(|| project.target_folder().join(PAGE));
+    let built = build(project, &out);
     match built {
         Err(why) => {
             eprintln!("page: {why}");
             ExitCode::FAILURE
         }
-        Ok(wasm) if args.check => check(project, args, &wasm),
+        Ok(wasm) if args.check => check(project, args, &wasm, &out),
         Ok(_) => ExitCode::SUCCESS,
     }
 }
@@ -92,7 +97,7 @@ fn page(project: &Project, module: &[u8]) -> Result<String, String> {
 /// The browsers that are looked for.
 const BROWSERS: [&str; 3] = ["chromium-headless-shell", "chromium", "google-chrome"];
 
-fn check(project: &Project, args: &Args, wasm: &Path) -> ExitCode {
+fn check(project: &Project, args: &Args, wasm: &Path, out: &Path) -> ExitCode {
     if !outside::is_available(Command::new("node").arg("--version")) {
         println!("SKIPPED: node is not installed; try: apt-get install nodejs");
         return ExitCode::SUCCESS;
@@ -106,7 +111,7 @@ fn check(project: &Project, args: &Args, wasm: &Path) -> ExitCode {
         .find(|name| outside::is_available(Command::new(name).arg("--version")));
     let mut node = Command::new("node");
     node.current_dir(project.root()).arg("docs/simulator/check.mjs").arg(wasm);
-    node.arg(project.target_folder().join("debug/parachron")).arg(&args.out);
+    node.arg(project.target_folder().join("debug/parachron")).arg(out);
     node.arg(browser.unwrap_or(""));
     outside::pass_through(node.args(&args.pictures))
 }

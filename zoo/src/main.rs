@@ -166,7 +166,7 @@ fn setting(visits: &[Visit]) -> Vec<(&'static str, String)> {
         ("date", tools::now_utc()),
         ("emulator", tools::first_line(Command::new(qemu::PROGRAM).arg("--version"))),
         ("rows", visits.len().to_string()),
-        ("took", format!("{:.0} min, one row after the other", took_s / 60.0)),
+        ("took", format!("{:.0} min, the sum of the rows", took_s / 60.0)),
     ]
 }
 

@@ -13,24 +13,21 @@ pub(crate) fn each(
     visit: impl Fn(&Row) -> Result<Visit, String> + Sync,
 ) -> Result<Vec<Visit>, String> {
     let waiting = Mutex::new(rows.iter());
-    let visits = Mutex::new(Ok(Vec::new()));
     let next = || waiting.lock().ok()?.next();
-    thread::scope(|scope| {
-        for _ in 0..at_once {
-            scope.spawn(|| {
-                while let Some(row) = next() {
-                    let one = visit(row);
-                    let Ok(mut all) = visits.lock() else { return };
-                    match (one, all.as_mut()) {
-                        (Ok(one), Ok(all)) => all.push(one),
-                        (Err(why), _) => *all = Err(why),
-                        (Ok(_), Err(_)) => {}
-                    }
-                }
-            });
+    let none_left = || waiting.lock().map(|mut rows| rows.by_ref().for_each(drop));
+    let lane = || {
+        let mut visits = Vec::new();
+        while let Some(row) = next() {
+            // After an error only the rows that run already are waited for.
+            visits.push(visit(row).inspect_err(|_| drop(none_left()))?);
         }
-    });
-    visits.into_inner().map_err(|error| error.to_string())?
+        Ok(visits)
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..at_once).map(|_| scope.spawn(lane)).collect();
+        let ended = lanes.into_iter().map(|lane| lane.join().expect("a visit does not panic"));
+        ended.collect::<Result<Vec<_>, String>>().map(|lanes| lanes.into_iter().flatten().collect())
+    })
 }
 
 #[cfg(test)]
@@ -65,9 +62,11 @@ mod tests {
         });
         assert_eq!(names(all.unwrap()), names(rows.iter().map(visit).collect()));
         assert!(most.into_inner() <= 3);
-        let refused = each(&rows, 2, |row| {
+        let visited = AtomicUsize::new(0);
+        let refused = each(&rows, 1, |row| {
+            visited.fetch_add(1, Ordering::SeqCst);
             if row.name == rows[5].name { Err("no space".to_owned()) } else { Ok(visit(row)) }
         });
-        assert_eq!(refused.unwrap_err(), "no space");
+        assert_eq!((refused.unwrap_err().as_str(), visited.into_inner()), ("no space", 6));
     }
 }

@@ -57,7 +57,7 @@ impl Counted {
     }
 }
 
-/// Buckets of a span, eight to each power of two: within 6 % of its middle.
+/// Buckets of a span, eight to each power of two: within 7 % of its middle.
 pub const BUCKETS: usize = 8 * 62;
 
 /// The bucket of a span of cycles.
