@@ -95,7 +95,8 @@ pub enum Finding {
         /// The loop that shows it.
         shown_by: Vec<Step>,
     },
-    /// A clock is off from the others' by more than the tolerance, for certain.
+    /// A clock is off from the others' by more than the tolerance, for certain if what
+    /// nodes answered is true where nothing contradicts it.
     Off {
         /// Which.
         node: String,
