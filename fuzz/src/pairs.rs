@@ -1,5 +1,7 @@
 //! What the nodes of a fleet send and say of each other.
 
+use std::collections::BTreeSet;
+
 use errormap::{Samples, Settings, solve};
 use pair::Reply;
 
@@ -25,7 +27,7 @@ pub(crate) fn packets(data: &[u8]) {
 pub(crate) fn samples(data: &[u8]) {
     let mut samples = Samples::default();
     pair::read(data, &mut samples).expect("memory can be read");
-    pair::take(&String::from_utf8_lossy(data), &mut samples);
+    pair::take(&String::from_utf8_lossy(data), &mut samples, &mut BTreeSet::new());
     let map = solve(&samples, &Settings::default());
     for node in &map.nodes {
         let Some(ahead) = node.ahead else { continue };

@@ -94,7 +94,10 @@ fn without_a_wrong_one_none_is_named_and_the_page_says_so() {
     let page = folder.path().join("map.html");
     let said = map(folder.path(), &["--html", page.to_str().unwrap()]);
     let text = String::from_utf8(said.stdout).unwrap();
-    assert!(text.starts_with("No clock is off, and none contradicts the others.\n"), "{text}");
+    assert!(
+        text.starts_with("No clock is off for certain, and none contradicts the others.\n"),
+        "{text}"
+    );
     let Some(chromium) = chromium() else {
         println!("skipped: the page was not seen in a browser, as there is no chromium on PATH");
         return;
@@ -111,7 +114,7 @@ fn without_a_wrong_one_none_is_named_and_the_page_says_so() {
     // Only the page's own script writes that: its policy lets it run.
     assert!(shown.contains("3 clocks, 3 pairs compared: 0 off by more than 1 ms"), "{shown}");
     assert_eq!(shown.matches("<tr data-place=").count(), 3, "{shown}");
-    assert!(shown.contains("No clock is off, and none contradicts the others."));
+    assert!(shown.contains("No clock is off for certain, and none contradicts the others."));
 }
 
 #[test]
@@ -123,6 +126,16 @@ fn nothing_is_answered_or_solved_that_was_not_asked_for() {
     };
     assert!(refused(&["pair", "--name", "a", "--listen", "127.0.0.1:1"]).contains("--answer"));
     assert!(refused(&["pair", "--name", "a", "--answer", "10.0.0.1/8"]).contains("10.0.0.1/8"));
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("peers");
+    let list = list.to_str().unwrap();
+    std::fs::write(list, "b 127.0.0.1:1\nc 127.0.0.1:1\nb 127.0.0.1:2\n").unwrap();
+    assert!(refused(&["pair", "--name", "a", "--peers", list]).contains("line 3: b is named"));
+    std::fs::write(list, "b 127.0.0.1:1\n").unwrap();
+    let asked = ["pair", "--name", "a", "--peers", list, "--every", "1s", "--duration", "3s"];
+    let said = String::from_utf8(parachron().args(asked).output().unwrap().stderr).unwrap();
+    assert_eq!(said.matches("b at 127.0.0.1:1 did not reply").count(), 1, "{said}");
+    assert!(said.ends_with("0 of 1 peers replied\n"), "{said}");
     let missing = refused(&["fleet", "map", "--peers", "/no such file"]);
     assert!(missing.contains("cannot read /no such file"), "{missing}");
     let silent = refused(&["fleet", "map", "--from", "http://127.0.0.1:1/metrics"]);

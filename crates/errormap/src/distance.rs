@@ -55,6 +55,10 @@ impl<'g> Slack<'g> {
             if reached > distance[vertex as usize] {
                 continue;
             }
+            // What one node says of UTC bounds UTC, and no other node.
+            if vertex == self.graph.utc() {
+                continue;
+            }
             let leaving = self.graph.leaving(vertex);
             for &edge in leaving {
                 let to = self.graph.edges[edge as usize].to as usize;

@@ -30,6 +30,8 @@ pub(crate) struct Graph {
     pub(crate) heard: Vec<bool>,
     /// Edges looked at, for all that was asked.
     pub(crate) work: u64,
+    /// Of which no more are looked at for contradictions.
+    most_work: u64,
 }
 
 /// No edge led here.
@@ -45,7 +47,12 @@ struct Search {
 }
 
 impl Graph {
-    pub(crate) fn new(nodes: usize, pairs: &[Pair], claims: &[(u32, i64, i64)]) -> Self {
+    pub(crate) fn new(
+        nodes: usize,
+        pairs: &[Pair],
+        claims: &[(u32, i64, i64)],
+        most_work: u64,
+    ) -> Self {
         let utc = nodes as Vertex;
         let interval = |from: Vertex, to: Vertex, min_ns: i64, max_ns: i64| {
             let back = Edge { from: to, to: from, most_ns: min_ns.saturating_neg() };
@@ -72,11 +79,25 @@ impl Graph {
             *place += 1;
         }
         let claims = claims.iter().map(|claim| claim.0).collect();
-        Self { nodes, claims, edges, starts, leaving, heard: vec![true; vertices], work: 0 }
+        Self {
+            nodes,
+            claims,
+            edges,
+            starts,
+            leaving,
+            heard: vec![true; vertices],
+            work: 0,
+            most_work,
+        }
     }
 
     pub(crate) fn vertices(&self) -> usize {
         self.heard.len()
+    }
+
+    /// No more is looked for, and what was found is worth nothing.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.work > self.most_work
     }
 
     pub(crate) fn utc(&self) -> Vertex {
@@ -121,13 +142,16 @@ impl Graph {
 
     /// Bellman and Ford: a pass over all edges, till none changes anything or the edges
     /// by which vertices were reached last make loops. Without a loop the passes are no
-    /// more than the vertices.
+    /// more than the vertices; [`Self::is_exhausted`] ends them.
     fn relax(&mut self, search: &mut Search) -> Result<(), Loops> {
         let Search { potential, left_out } = search;
         let mut led = vec![NONE; self.vertices()];
         for _ in 0..=self.vertices() {
+            if self.is_exhausted() {
+                break;
+            }
             let mut is_changed = false;
-            self.work += self.edges.len() as u64;
+            self.work += (self.edges.len() + self.vertices()) as u64;
             for (index, edge) in self.edges.iter().enumerate() {
                 let by_edge = potential[edge.from as usize] + i128::from(edge.most_ns);
                 if by_edge < potential[edge.to as usize] && !left_out[index] && self.is_heard(*edge)
@@ -196,9 +220,9 @@ mod tests {
     #[test]
     fn a_loop_of_negative_sum_is_found_with_its_edges_in_order() {
         let round = |last| [pair(0, 1, 1, 2), pair(1, 2, 1, 2), pair(0, 2, last - 1, last)];
-        assert!(Graph::new(3, &round(4), &[]).feasible().is_ok());
+        assert!(Graph::new(3, &round(4), &[], u64::MAX).feasible().is_ok());
         // 1 is ahead of 0, 2 of 1, and 2 is behind 0.
-        let mut graph = Graph::new(3, &round(-1), &[]);
+        let mut graph = Graph::new(3, &round(-1), &[], u64::MAX);
         let loops = graph.feasible().unwrap_err();
         let edges: Vec<Edge> = loops[0].iter().map(|edge| graph.edges[*edge as usize]).collect();
         assert_eq!(edges.iter().map(|edge| edge.most_ns).sum::<i64>(), -3);
@@ -213,8 +237,8 @@ mod tests {
     #[test]
     fn claims_contradict_each_other_by_way_of_utc() {
         let claims = [(0, -10, 10), (1, -10, 10)];
-        assert!(Graph::new(2, &[pair(0, 1, 15, 20)], &claims).feasible().is_ok());
-        let mut graph = Graph::new(2, &[pair(0, 1, 25, 30)], &claims);
+        assert!(Graph::new(2, &[pair(0, 1, 15, 20)], &claims, u64::MAX).feasible().is_ok());
+        let mut graph = Graph::new(2, &[pair(0, 1, 25, 30)], &claims, u64::MAX);
         assert!(graph.feasible().is_err());
         // Without the first claim.
         graph.heard[3] = false;

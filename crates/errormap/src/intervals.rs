@@ -2,7 +2,9 @@
 //!
 //! From a root the shortest ways bound every other clock. The median of all lower bounds
 //! is a lower bound of the median, and that of all upper ones an upper: so each clock is
-//! bounded against the median clock, by each root anew, and the bounds meet.
+//! bounded against the median clock, by each root anew, and the bounds meet. Of an even
+//! number the two in the middle are both the median: the bounds hold against either, so
+//! that of two halves neither is off.
 
 use crate::distance::Slack;
 use crate::graph::{Graph, Vertex};
@@ -34,6 +36,10 @@ pub(crate) fn largest_part(graph: &Graph) -> Vec<Vertex> {
                 continue;
             }
             is_seen[vertex as usize] = true;
+            // Of what nodes say of UTC nothing follows for one clock against another.
+            if vertex == graph.utc() {
+                continue;
+            }
             part.extend((vertex < graph.utc()).then_some(vertex));
             next.extend(graph.leaving(vertex).iter().map(|edge| graph.edges[*edge as usize].to));
         }
@@ -66,9 +72,9 @@ pub(crate) fn bounds(
         let from_root = slack.bounds(root);
         let of = |side: fn((i64, i64)) -> i64| {
             let bounds = worst_first.iter().filter_map(|node| from_root[*node as usize]);
-            median(bounds.map(side).collect())
+            medians(bounds.map(side).collect())
         };
-        let (least, most) = (of(|it| it.0), of(|it| it.1));
+        let (least, most) = (of(|it| it.0).0, of(|it| it.1).1);
         for (known, bounds) in against.median.iter_mut().zip(&from_root) {
             let Some((min_ns, max_ns)) = bounds else { continue };
             let bounds = (min_ns.saturating_sub(most), max_ns.saturating_sub(least));
@@ -89,11 +95,18 @@ fn meet(one: (i64, i64), other: (i64, i64)) -> (i64, i64) {
     (one.0.max(other.0), one.1.min(other.1))
 }
 
-/// The lower one of two; 0 of none.
-pub(crate) fn median(mut values: Vec<i64>) -> i64 {
+/// Halfway between the two in the middle, of an even number; 0 of none.
+pub(crate) fn median(values: Vec<i64>) -> i64 {
+    let (lower, upper) = medians(values);
+    lower.midpoint(upper)
+}
+
+/// The two in the middle, which are one of an odd number.
+fn medians(mut values: Vec<i64>) -> (i64, i64) {
     if values.is_empty() {
-        return 0;
+        return (0, 0);
     }
-    let middle = (values.len() - 1) / 2;
-    *values.select_nth_unstable(middle).1
+    let (lower, upper) = ((values.len() - 1) / 2, values.len() / 2);
+    let upper = *values.select_nth_unstable(upper).1;
+    (*values.select_nth_unstable(lower).1, upper)
 }

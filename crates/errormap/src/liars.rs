@@ -23,8 +23,18 @@ pub(crate) struct Culprits {
 }
 
 /// Leaves out of the graph as few vertices as it can, and all among which it cannot
-/// tell, so that no contradiction is left.
+/// tell, so that no contradiction is left: first clocks, by pairs alone, then claims, so
+/// that no clock is disbelieved because of what others say of UTC.
 pub(crate) fn leave_out(graph: &mut Graph) -> Vec<Culprits> {
+    let utc = graph.utc() as usize;
+    graph.heard[utc] = false;
+    let mut all = of_a_kind(graph);
+    graph.heard[utc] = true;
+    all.extend(of_a_kind(graph));
+    all
+}
+
+fn of_a_kind(graph: &mut Graph) -> Vec<Culprits> {
     let mut all: Vec<Culprits> = Vec::new();
     let most = AT_A_TIME + WORK / graph.edges.len().max(1);
     // Each round leaves one out at least.
@@ -39,17 +49,19 @@ pub(crate) fn leave_out(graph: &mut Graph) -> Vec<Culprits> {
         let is_tried = all.len() < NAMED;
         for shown_by in loops.into_iter().take(if is_tried { 1 } else { most }) {
             let on_it = ranked(graph, &shown_by, &counts);
-            if on_it.iter().any(|vertex| !graph.heard[*vertex as usize]) {
+            if on_it.is_empty() || on_it.iter().any(|vertex| !graph.heard[*vertex as usize]) {
                 continue;
             }
             let suspects = if is_tried { best(graph, &on_it, most) } else { on_it };
-            let Some(&first) = suspects.first() else { continue };
-            graph.heard[first as usize] = false;
-            all.push(Culprits { suspects: vec![first], shown_by });
+            // Of those that were not tried it may be each.
+            let named = suspects.into_iter().take(if is_tried { 1 } else { usize::MAX });
+            let suspects: Vec<Vertex> = named.collect();
+            suspects.iter().for_each(|vertex| graph.heard[*vertex as usize] = false);
+            all.push(Culprits { suspects, shown_by });
         }
     }
-    for index in 0..all.len().min(NAMED) {
-        others(graph, &mut all[index]);
+    for it in all.iter_mut().take(NAMED) {
+        others(graph, it);
     }
     // Cleared by what was left out later.
     all.retain(|it| !it.suspects.is_empty());
@@ -68,26 +80,25 @@ fn on_loops(graph: &Graph, loops: &[Vec<u32>]) -> BTreeMap<Vertex, usize> {
     counts
 }
 
-/// The vertices of a loop that can be wrong: not UTC.
+/// The vertices of a loop that can be wrong: where UTC is heard, claims.
 fn on(graph: &Graph, edges: &[u32]) -> BTreeSet<Vertex> {
+    let utc = graph.utc();
     let to = edges.iter().map(|edge| graph.edges[*edge as usize].to);
-    to.filter(|vertex| *vertex != graph.utc()).collect()
+    to.filter(|vertex| *vertex > utc || !graph.heard[utc as usize]).collect()
 }
 
-/// Those of a loop, the likeliest first: a claim is disbelieved before a clock, then who is
-/// on most loops.
+/// Those of a loop, the likeliest first: who is on most loops.
 fn ranked(graph: &Graph, edges: &[u32], counts: &BTreeMap<Vertex, usize>) -> Vec<Vertex> {
     let mut on_it: Vec<Vertex> = on(graph, edges).into_iter().collect();
     let count = |vertex: &Vertex| counts.get(vertex).copied().unwrap_or_default();
-    on_it.sort_by_key(|vertex| (*vertex < graph.utc(), std::cmp::Reverse(count(vertex)), *vertex));
-    on_it.truncate(TRIED);
+    on_it.sort_by_key(|vertex| (std::cmp::Reverse(count(vertex)), *vertex));
     on_it
 }
 
 /// Those without one of which the fewest contradictions are left, the likeliest first.
 fn best(graph: &mut Graph, on_it: &[Vertex], most: usize) -> Vec<Vertex> {
     let mut left = Vec::new();
-    for &vertex in on_it {
+    for &vertex in on_it.iter().take(TRIED) {
         graph.heard[vertex as usize] = false;
         left.push((graph.contradictions(most).len(), vertex));
         graph.heard[vertex as usize] = true;
@@ -96,7 +107,7 @@ fn best(graph: &mut Graph, on_it: &[Vertex], most: usize) -> Vec<Vertex> {
     left.into_iter().filter(|it| Some(it.0) == least).map(|it| it.1).collect()
 }
 
-/// Who else of its kind it may be, all others left out as they are: each in whose place
+/// Who else it may be, all others left out as they are: each in whose place
 /// the one named could be believed. Nobody at all, if even so there is no contradiction.
 fn others(graph: &mut Graph, it: &mut Culprits) {
     let Some(&named) = it.suspects.first() else { return };
@@ -107,7 +118,7 @@ fn others(graph: &mut Graph, it: &mut Culprits) {
     };
     let Some(shown_by) = loops.into_iter().min_by_key(Vec::len) else { return };
     for vertex in on(graph, &shown_by) {
-        if vertex == named || (vertex < graph.utc()) != (named < graph.utc()) {
+        if vertex == named {
             continue;
         }
         graph.heard[vertex as usize] = false;

@@ -77,24 +77,26 @@ pub struct Step {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Finding {
-    /// No clocks can show what was seen. One suspect, and no other contradiction: it alone
-    /// can be the cause, if there is one: it answers by more than one clock, was set, or
-    /// drifts faster than stated. Several suspects: one of them. Several contradictions:
-    /// without all who are named in them nothing contradicts.
+    /// No clocks can show what was seen: some node answers by more than one clock, was set,
+    /// or drifts faster than stated.
     Contradiction {
-        /// Who.
+        /// Who it may be. Without all that are named in all contradictions there is none.
         suspects: Vec<String>,
+        /// There is no other contradiction: if one node alone is wrong, it is a suspect.
+        is_only: bool,
         /// The loop that shows it; its sum is below zero.
         shown_by: Vec<Step>,
     },
-    /// A node's statement about UTC, or that of one of several, contradicts the others'.
+    /// What nodes say of UTC contradicts itself: a suspect's statement is wrong, or what
+    /// some clock answered its peers.
     FalseClaim {
-        /// Whose.
+        /// Without whose statements nothing contradicts.
         suspects: Vec<String>,
         /// The loop that shows it.
         shown_by: Vec<Step>,
     },
-    /// A clock is off from the others' by more than the tolerance, for certain.
+    /// A clock is off from the others' by more than the tolerance, for certain if what
+    /// nodes answered is true where nothing contradicts it.
     Off {
         /// Which.
         node: String,
@@ -114,6 +116,9 @@ pub enum Finding {
         /// Which.
         node: String,
     },
+    /// There is so much that contradicts itself that the search was given up: the map has
+    /// no bounds.
+    NotSolved,
 }
 
 /// The map of a fleet.
@@ -138,16 +143,22 @@ pub struct Map {
 }
 
 /// Solves the map: intervals that hold if each node answers by one clock, or contradicts
-/// somebody where it does not, and no clock drifts faster than stated.
+/// somebody where it does not, and no clock drifts faster than stated. A node that answers
+/// by two clocks and contradicts nobody shifts each bound by twice their difference at most.
 pub fn solve(samples: &Samples, settings: &Settings) -> Map {
     let as_of_ns = samples.as_of_ns();
     let pairs = samples.pairs(as_of_ns, settings);
     let claims = samples.claims(as_of_ns, settings);
-    let mut graph = Graph::new(samples.names.len(), &pairs, &claims);
-    let culprits = liars::leave_out(&mut graph);
+    let mut graph = Graph::new(samples.names.len(), &pairs, &claims, settings.most_work);
+    let mut culprits = liars::leave_out(&mut graph);
     // Nothing is left that contradicts itself.
-    let potential = graph.feasible().unwrap_or_default();
+    let mut potential = graph.feasible().unwrap_or_default();
     let mut part = largest_part(&graph);
+    if graph.is_exhausted() {
+        culprits.clear();
+        potential.clear();
+        part.clear();
+    }
     let estimates = estimates(&potential, &graph, &part, &pairs);
     part.sort_by_key(|node| std::cmp::Reverse(estimates[*node as usize].unsigned_abs()));
     let against = if potential.is_empty() {
@@ -197,7 +208,11 @@ impl Solved<'_> {
             nodes[pair.nodes.0 as usize].1.peers += 1;
             nodes[pair.nodes.1 as usize].1.peers += 1;
         });
-        let mut findings: Vec<Finding> = culprits.iter().map(|it| self.culprits(it)).collect();
+        let contradictions = culprits.iter().filter(|it| !self.is_of_claims(it)).count();
+        let mut findings: Vec<Finding> =
+            culprits.iter().map(|it| self.culprits(it, contradictions == 1)).collect();
+        let is_solved = !self.graph.is_exhausted();
+        findings.extend((!is_solved).then_some(Finding::NotSolved));
         // Those without an interval first: nothing good is known of them.
         nodes.sort_by_key(|(_, node)| {
             let worst = node.ahead.map_or((i64::MAX, u64::MAX), |it| {
@@ -211,7 +226,7 @@ impl Solved<'_> {
             let name = || node.name.clone();
             findings.extend(off.map(|ahead| Finding::Off { node: name(), ahead }));
             let is_apart = self.graph.heard[*number as usize] && !is_connected[*number as usize];
-            findings.extend(is_apart.then(|| Finding::Apart { node: name() }));
+            findings.extend((is_apart && is_solved).then(|| Finding::Apart { node: name() }));
         }
         let broken = self.pairs.iter().filter(|pair| pair.is_broken);
         findings.extend(broken.map(|pair| Finding::Changed {
@@ -258,7 +273,11 @@ impl Solved<'_> {
         Node { name: self.name(node), ahead, claim, peers: 0 }
     }
 
-    fn culprits(&self, it: &Culprits) -> Finding {
+    fn is_of_claims(&self, it: &Culprits) -> bool {
+        it.suspects.iter().any(|vertex| *vertex > self.graph.utc())
+    }
+
+    fn culprits(&self, it: &Culprits, is_only: bool) -> Finding {
         let suspects = it.suspects.iter().map(|vertex| self.name(*vertex)).collect();
         let steps = it.shown_by.iter().map(|edge| self.graph.edges[*edge as usize]);
         // Between a claim and its node is nothing to see.
@@ -268,10 +287,10 @@ impl Solved<'_> {
             most_ns: edge.most_ns,
         });
         let shown_by = steps.filter(|step| step.from != step.to).collect();
-        if it.suspects.iter().any(|vertex| *vertex > self.graph.utc()) {
+        if self.is_of_claims(it) {
             Finding::FalseClaim { suspects, shown_by }
         } else {
-            Finding::Contradiction { suspects, shown_by }
+            Finding::Contradiction { suspects, is_only, shown_by }
         }
     }
 }
@@ -283,11 +302,13 @@ fn off_ns(min_ns: i64, max_ns: i64) -> i64 {
 
 fn link(pair: &Pair, all: (i64, i64), places: &[u32]) -> Link {
     let all = Interval { min_ns: all.0, max_ns: all.1.max(all.0) };
-    // There it takes at most max - d, and back d - min; the widening is no way.
-    let sum_ns = pair.min_ns.saturating_add(pair.max_ns);
+    // There it takes at most max - d, and back d - min. No way is the widening of either,
+    // nor what the clocks went apart by since either, which is no more.
+    let (sum_ns, no_way_ns) =
+        (pair.min_ns.saturating_add(pair.max_ns), pair.widened_ns.saturating_mul(2));
     let asymmetry = Interval {
-        min_ns: sum_ns.saturating_sub(all.max_ns.saturating_mul(2)).saturating_sub(pair.widened_ns),
-        max_ns: sum_ns.saturating_sub(all.min_ns.saturating_mul(2)).saturating_add(pair.widened_ns),
+        min_ns: sum_ns.saturating_sub(all.max_ns.saturating_mul(2)).saturating_sub(no_way_ns),
+        max_ns: sum_ns.saturating_sub(all.min_ns.saturating_mul(2)).saturating_add(no_way_ns),
     };
     let is_certain = asymmetry.min_ns > 0 || asymmetry.max_ns < 0;
     Link {

@@ -1,35 +1,43 @@
 //! How often each address is answered.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// An address is answered so often at once,
 const BURST: u64 = 16;
 /// and then once in this, ns: a peer asks once in ten seconds.
 const EACH_NS: u64 = 1_000_000_000;
-/// So many addresses are remembered; 256 KB.
-const MOST: usize = 8192;
+/// Addresses share so many places; 256 KB.
+const PLACES: usize = 32_768;
 
-/// Addresses that asked lately. Time is any clock's that goes forward, ns.
-#[derive(Debug, Default)]
+/// When addresses asked lately. Time is any clock's that goes forward, ns.
+///
+/// Each has a place, by a hash that nobody else can compute, and may share it: so nothing
+/// is searched or given up, and forged senders keep a peer out only by as many packets a
+/// second as there are places. Who has an IPv6 network of 64 bits has one place.
+#[derive(Debug)]
 pub struct Limiter {
-    /// Each one's answers are paid for till then.
-    paid_until_ns: HashMap<IpAddr, u64>,
+    /// Each place's answers are paid for till then.
+    paid_until_ns: Box<[u64]>,
+    hash: RandomState,
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Self { paid_until_ns: vec![0; PLACES].into(), hash: RandomState::new() }
+    }
 }
 
 impl Limiter {
     /// Whether an address that asks now is answered. (The generic cell rate algorithm:
     /// each answer costs [`EACH_NS`], and [`BURST`] of them may be owed.)
-    ///
-    /// While too many addresses ask at a time, new ones are not.
     pub fn allows(&mut self, address: IpAddr, now_ns: u64) -> bool {
-        if self.paid_until_ns.len() >= MOST && !self.paid_until_ns.contains_key(&address) {
-            self.paid_until_ns.retain(|_, until_ns| *until_ns > now_ns);
-            if self.paid_until_ns.len() >= MOST {
-                return false;
-            }
-        }
-        let until_ns = self.paid_until_ns.entry(address).or_default();
+        let address = match address {
+            IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64)),
+            v4 @ IpAddr::V4(_) => v4,
+        };
+        let place = self.hash.hash_one(address) as usize % PLACES;
+        let until_ns = &mut self.paid_until_ns[place];
         let next_ns = (*until_ns).max(now_ns).saturating_add(EACH_NS);
         let is_allowed = next_ns <= now_ns.saturating_add(BURST * EACH_NS);
         if is_allowed {
@@ -56,11 +64,18 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_no_more_than_it_may() {
+    fn forged_senders_do_not_keep_a_peer_out() {
         let mut limiter = Limiter::default();
-        let address = |n: u32| IpAddr::from(n.to_be_bytes());
-        let answered = (0..20_000).filter(|n| limiter.allows(address(*n), 0)).count();
-        assert_eq!((answered, limiter.paid_until_ns.len()), (MOST, MOST));
-        assert!(limiter.allows(address(20_000), 2_000_000_000));
+        let forged = |n: u32| IpAddr::from((0x0a00_0000 | n).to_be_bytes());
+        let answered = (0..20_000).filter(|n| limiter.allows(forged(*n), 0)).count();
+        assert_eq!(answered, 20_000);
+        assert!(limiter.allows(IpAddr::from([192, 0, 2, 1]), 0));
+    }
+
+    #[test]
+    fn a_network_of_64_bits_is_one_sender() {
+        let mut limiter = Limiter::default();
+        let of = |n: u16| IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n]);
+        assert_eq!((0..1000).filter(|n| limiter.allows(of(*n), 0)).count(), 16);
     }
 }

@@ -1,7 +1,7 @@
 //! What a node knows of its peers, as metrics: written for a textfile collector, and read
 //! from a page on which others may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use errormap::{Claim, Sample, Samples};
@@ -80,7 +80,10 @@ fn escaped(label: &str) -> String {
 }
 
 /// Adds what a page says of pairs to the samples, and what its node says of itself.
-pub fn take(page: &str, samples: &mut Samples) -> Tally {
+///
+/// A page speaks for one node, and for a node one page: else any exporter could have any
+/// node contradict itself. `named` are the nodes of earlier pages, to which its own is added.
+pub fn take(page: &str, samples: &mut Samples, named: &mut BTreeSet<String>) -> Tally {
     let mut pairs: BTreeMap<(String, String), [Option<i64>; 3]> = BTreeMap::new();
     let (mut offset, mut bound) = (None, None);
     for (name, labels, value_ns) in page.lines().filter_map(sample) {
@@ -102,21 +105,29 @@ pub fn take(page: &str, samples: &mut Samples) -> Tally {
         pairs.entry((label("node"), label("peer"))).or_default()[place] = Some(value_ns);
     }
     let mut tally = Tally::default();
-    let (mut nodes, mut newest_ns) = (Vec::new(), i64::MIN);
+    let nodes: BTreeSet<&String> = pairs.keys().map(|(from, _)| from).collect();
+    let Some(node) = nodes.first().map(|node| (*node).clone()) else { return tally };
+    let others = nodes.len() - 1;
+    if others > 0 || !named.insert(node.clone()) {
+        let why = match others {
+            0 => format!("an earlier page speaks for {node}"),
+            _ => format!("one page speaks for {node} and {others} more"),
+        };
+        pairs.iter().for_each(|_| tally.count(Err(why.clone())));
+        return tally;
+    }
+    let mut newest_ns = i64::MIN;
     for ((from, to), values) in pairs {
         let [Some(min_ns), Some(max_ns), Some(at_ns)] = values else {
             tally.count(Err(format!("{from} and {to}: a metric of three is missing")));
             continue;
         };
-        nodes.push(from.clone());
         newest_ns = newest_ns.max(at_ns);
         let sample = Sample { from, to, min_ns, max_ns, at_ns };
         tally.count(samples.add(&sample).map_err(|why| why.to_string()));
     }
-    nodes.dedup();
-    // A page of several nodes does not say whose clock that is.
-    if let ([node], Some(offset_ns), Some(bound_ns)) = (&nodes[..], offset, bound) {
-        let claim = Claim { node: node.clone(), offset_ns, bound_ns, at_ns: newest_ns };
+    if let (Some(offset_ns), Some(bound_ns)) = (offset, bound) {
+        let claim = Claim { node, offset_ns, bound_ns, at_ns: newest_ns };
         tally.count(samples.claim(claim).map_err(|why| why.to_string()));
     }
     tally
@@ -196,7 +207,10 @@ mod tests {
         assert!(page.contains("\nparachron_pair_probes_total{result=\"lost\"} 1\n"), "{page}");
         let page = format!("go_goroutines 7\n{page}{OFFSET} -0.005\n{BOUND} 1e-3\n");
         let mut samples = Samples::default();
-        assert_eq!(take(&page, &mut samples), Tally { taken: 2, ..Tally::default() });
+        assert_eq!(
+            take(&page, &mut samples, &mut BTreeSet::new()),
+            Tally { taken: 2, ..Tally::default() }
+        );
         let mut expected = Samples::default();
         expected.add(&sample).unwrap();
         let claim = Claim {
@@ -211,15 +225,46 @@ mod tests {
     }
 
     #[test]
+    fn a_page_speaks_for_one_node_and_for_a_node_one_page() {
+        let sample = |from: &str, to: &str, ahead_ns| Sample {
+            from: from.into(),
+            to: to.into(),
+            min_ns: ahead_ns,
+            max_ns: ahead_ns + 1_000_000,
+            at_ns: 1_700_000_000_000_000_000,
+        };
+        let page = |all: &[Sample]| exposition(all.iter(), Counts::default());
+        let honest = ["a", "b", "c"].map(|from| {
+            let peers = ["a", "b", "c"].into_iter().filter(|to| *to != from);
+            page(&peers.map(|to| sample(from, to, 0)).collect::<Vec<_>>())
+        });
+        let far = 9_000_000_000;
+        let evil = [
+            page(&[sample("evil", "a", 0), sample("a", "b", far)]),
+            page(&[sample("a", "c", far)]),
+        ];
+        let (mut samples, mut named) = (Samples::default(), BTreeSet::new());
+        for page in &honest {
+            assert_eq!(take(page, &mut samples, &mut named).taken, 2);
+        }
+        let refused = evil.map(|page| take(&page, &mut samples, &mut named));
+        assert_eq!(refused[0].why.as_deref(), Some("one page speaks for a and 1 more"));
+        assert_eq!(refused[1].why.as_deref(), Some("an earlier page speaks for a"));
+        let map = errormap::solve(&samples, &errormap::Settings::default());
+        assert_eq!(map.findings, []);
+    }
+
+    #[test]
     fn a_page_that_is_damaged_is_counted() {
         let mut samples = Samples::default();
         let half = format!("{MIN}{{node=\"a\",peer=\"b\"}} 1\n{MAX}{{node=\"a\",peer=\"b");
-        assert_eq!(take(&half, &mut samples).refused, 1);
+        assert_eq!(take(&half, &mut samples, &mut BTreeSet::new()).refused, 1);
         let crossed = ["1", "0", "5"]
             .iter()
             .zip([MIN, MAX, AT])
             .map(|(value, name)| format!("{name}{{node=\"a\",peer=\"b\"}} {value}\n"));
-        assert_eq!(take(&crossed.collect::<String>(), &mut samples).refused, 1);
+        let crossed = crossed.collect::<String>();
+        assert_eq!(take(&crossed, &mut samples, &mut BTreeSet::new()).refused, 1);
         assert_eq!(nanoseconds("NaN"), None);
         assert_eq!(nanoseconds("1e300"), None);
         assert_eq!(nanoseconds(""), None);

@@ -24,10 +24,10 @@ pub(crate) fn request(number: u64) -> [u8; LENGTH] {
 
 /// The reply to a request that arrived then, but for the time at which it is sent: none
 /// unless it is a client's request of version 3 or 4, so that two responders never answer
-/// each other. As long as the shortest request, so never longer than one.
+/// each other. As long as a request, which has no extensions and no MAC.
 pub fn reply(request: &[u8], received_ns: i64) -> Option<[u8; LENGTH]> {
     let (version, mode) = (request.first()? >> 3 & 7, request.first()? & 7);
-    if request.len() < LENGTH || mode != CLIENT || !matches!(version, 3 | 4) {
+    if request.len() != LENGTH || mode != CLIENT || !matches!(version, 3 | 4) {
         return None;
     }
     let mut packet = [0; LENGTH];
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_never_longer_than_its_request() {
+    fn a_reply_is_as_long_as_its_request() {
         for length in 0..100 {
             let mut bytes = vec![0; length];
             if let Some(first) = bytes.first_mut() {
                 *first = 4 << 3 | CLIENT;
             }
-            assert_eq!(reply(&bytes, 1).is_some(), length >= LENGTH, "{length}");
+            assert_eq!(reply(&bytes, 1).is_some(), length == LENGTH, "{length}");
         }
     }
 }

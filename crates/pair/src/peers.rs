@@ -1,5 +1,6 @@
 //! Whom a node asks.
 
+use std::collections::HashSet;
 use std::hash::Hasher;
 
 /// A peer of a list.
@@ -14,19 +15,23 @@ pub struct Peer {
 /// A list of nodes: a name and `HOST:PORT` a line, `#` before what is no node.
 ///
 /// # Errors
-/// The line that is not so, by its number.
-pub fn parse(text: &str) -> Result<Vec<Peer>, String> {
+/// The line that is not so or names a node again, by its number.
+pub fn parse<'t>(text: &'t str) -> Result<Vec<Peer>, String> {
     let lines = text.lines().enumerate().filter_map(|(index, line)| {
         let line = line.split('#').next().unwrap_or_default().trim();
         (!line.is_empty()).then_some((index + 1, line))
     });
-    let peer = |(number, line): (usize, &str)| {
+    let mut names = HashSet::new();
+    let peer = |(number, line): (usize, &'t str)| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let &[name, address] = &words[..] else {
             return Err(format!("line {number}: expected a name and HOST:PORT, found {line:?}"));
         };
         if name.len() > 253 || !address.contains(':') {
             return Err(format!("line {number}: no name, or no port: {line:?}"));
+        }
+        if !names.insert(name) {
+            return Err(format!("line {number}: {name} is named twice"));
         }
         Ok(Peer { name: name.to_owned(), address: address.to_owned() })
     };
@@ -105,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused_with_its_line() {
         assert_eq!(parse("# none\n\n a h:1 # one\n").unwrap().len(), 1);
-        for wrong in ["a", "a b", "a b:1 c"] {
+        for wrong in ["a", "c b", "c b:1 c", "a c:1"] {
             assert!(parse(&format!("a b:1\n{wrong}")).unwrap_err().starts_with("line 2: "));
         }
     }

@@ -59,8 +59,8 @@ impl Responder {
     /// Answers until the process ends.
     pub fn run(self) -> Infallible {
         let mut limiter = Limiter::default();
-        // What is longer is a request with extensions, which are not answered.
-        let mut buffer = [0; packet::LENGTH];
+        // One more, to see what is longer: with extensions or a MAC, which are not answered.
+        let mut buffer = [0; packet::LENGTH + 1];
         loop {
             let is_answered = match self.next(&mut buffer, &mut limiter) {
                 Ok(is_answered) => is_answered,

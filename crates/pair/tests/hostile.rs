@@ -64,6 +64,21 @@ fn who_is_not_named_gets_no_reply() {
 }
 
 #[test]
+fn a_request_with_extensions_gets_no_reply() {
+    let address = responder("127.0.0.0/8");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    for (length, number) in [(49, 1), (200, 2), (48, 3)] {
+        let mut request = vec![0x23; length];
+        request[47] = number;
+        socket.send_to(&request, address).unwrap();
+    }
+    let mut reply = [0; 2048];
+    socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[31], 3, "the number of the request that it answers");
+}
+
+#[test]
 fn a_flood_gets_few_replies_and_none_that_is_longer() {
     let address = responder("127.0.0.0/8");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use errormap::Settings;
 use instruments::duration;
 
-use crate::error::CliError;
+use crate::error::{CliError, note};
 use crate::output::{self, Format};
 
 /// Compare the clocks of many machines.
@@ -30,8 +30,8 @@ enum What {
 /// Which clocks are off, by how much, and who contradicts the others; without a reference.
 ///
 /// From the samples of `parachron pair`, as files or from exporters. Each clock is bounded
-/// against the median of all; a packet takes some time, and no other assumption is made
-/// but that a clock's rate is off by at most --drift-ppm.
+/// against the median of all. The bounds rest on this: a packet takes some time; a clock's
+/// rate is off by at most --drift-ppm; and answers that nothing contradicts are true.
 #[derive(Debug, clap::Args)]
 struct MapArgs {
     /// Samples of `parachron pair --out`; repeatable
@@ -85,8 +85,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         drift_ppm: args.drift_ppm,
         window_ns: ns(args.window),
         tolerance_ns: ns(args.tolerance),
+        ..Settings::default()
     };
     let map = errormap::solve(&samples, &settings);
+    let now_ns = i64::try_from(linux::clock::pair()?.realtime_ns).unwrap_or(i64::MAX);
+    let ago_ns = now_ns.saturating_sub(map.as_of_ns);
+    if ago_ns > settings.window_ns {
+        let ago = instruments::figures::time(ago_ns as f64);
+        note(&format!("the map is {ago} old: the samples are older than --window"));
+    }
     // If the page fails the map is still printed.
     let written = args
         .html
@@ -94,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         .map_or(Ok(()), |path| html::page(&map).and_then(|page| output::file(path, page)));
     match args.format {
         Format::Json => output::json(&map)?,
-        format => output::text(&text::render(&map, format))?,
+        format => output::text(&text::render(&map, format, now_ns))?,
     }
     written?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `parachron pair`: compares this machine's clock with its peers', and answers theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
 
-    /// End after this time
+    /// End after this time, 1s to 1h
     #[arg(long, value_name = "TIME", value_parser = every)]
     duration: Option<Duration>,
 
@@ -106,6 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         newest: BTreeMap::new(),
         counts: Counts::default(),
         silent: BTreeMap::new(),
+        replied: BTreeSet::new(),
+        lost: BTreeSet::new(),
     };
     // Each has its turn, evenly spread.
     let each = args.every / u32::try_from(chosen.len().max(1)).unwrap_or(u32::MAX);
@@ -126,6 +128,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         }
     }
     session.expose()?;
+    if !chosen.is_empty() {
+        let replied = session.replied.len();
+        note(&format!("{replied} of {} peers replied", chosen.len()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -161,6 +167,10 @@ struct Session<'a> {
     counts: Counts,
     /// Peers that demanded not to be asked, or not now, until then.
     silent: BTreeMap<String, Instant>,
+    /// Peers that replied at some time,
+    replied: BTreeSet<String>,
+    /// and of whose silence was told.
+    lost: BTreeSet<String>,
 }
 
 impl Session<'_> {
@@ -185,11 +195,17 @@ impl Session<'_> {
                     self.silent
                         .insert(peer.name.clone(), Instant::now() + Duration::from_secs(pause));
                     note(&format!("{}: {error}; it is not asked for {pause} s", peer.name));
+                } else if self.lost.insert(peer.name.clone()) {
+                    note(&format!(
+                        "{} at {} did not reply: {error}; later losses are only counted",
+                        peer.name, peer.address
+                    ));
                 }
                 return Ok(());
             }
         };
         self.counts.replied += 1;
+        self.replied.insert(peer.name.clone());
         if let Some(path) = &self.args.out {
             append(path, &output::json_line(&probe)?)?;
         } else if self.args.textfile.is_none() {

@@ -1,6 +1,6 @@
 //! A fleet of clocks that drift, on a random graph of links that are not symmetric.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use errormap::{Probe, Samples};
 
@@ -55,6 +55,8 @@ pub(crate) struct Fleet {
     degree: usize,
     pub(crate) lied_to: BTreeSet<usize>,
     pub(crate) asked_by_liars: BTreeSet<usize>,
+    /// How long packets took from one to another, the least and the most.
+    pub(crate) ways: BTreeMap<(usize, usize), [i64; 2]>,
 }
 
 pub(crate) fn name(node: usize) -> String {
@@ -69,7 +71,7 @@ impl Fleet {
             .map(|_| Clock { ahead: random.within(MS / 2), ppb: random.within(15_000), lie: 0 })
             .collect();
         let (lied_to, asked_by_liars) = (BTreeSet::new(), BTreeSet::new());
-        Self { clocks, random, degree, lied_to, asked_by_liars }
+        Self { clocks, random, degree, lied_to, asked_by_liars, ways: BTreeMap::new() }
     }
 
     /// Each node probes each of its peers once in ten seconds, until `until`.
@@ -101,6 +103,10 @@ impl Fleet {
         };
         let arrived = at + way(base[0]);
         let (replied, back) = (arrived + 5_000, arrived + 5_000 + way(base[1]));
+        for (way, took) in [((from, to), arrived - at), ((to, from), back - replied)] {
+            let seen = self.ways.entry(way).or_insert([took; 2]);
+            *seen = [seen[0].min(took), seen[1].max(took)];
+        }
         let (a, b) = (self.clocks[from], self.clocks[to]);
         if b.lie != 0 && from.is_multiple_of(2) {
             self.lied_to.insert(from);
@@ -120,17 +126,18 @@ impl Fleet {
         }
     }
 
-    /// Errors when the median clock shows `as_of`, against the lower median of `among`.
-    pub(crate) fn truth(&self, as_of: i64, among: &[usize]) -> Vec<i64> {
-        let median = |after: i64| {
+    /// Errors when the median clock shows `as_of`, against the lower median of `among`,
+    /// and against the upper one.
+    pub(crate) fn truth(&self, as_of: i64, among: &[usize]) -> [Vec<i64>; 2] {
+        let medians = |after: i64| {
             let mut errors: Vec<i64> =
                 among.iter().map(|node| self.clocks[*node].error(after)).collect();
             errors.sort_unstable();
-            errors[(errors.len() - 1) / 2]
+            [errors[(errors.len() - 1) / 2], errors[errors.len() / 2]]
         };
         let after = as_of - BEGIN;
-        let after = after - median(after);
-        let zero = median(after);
-        self.clocks.iter().map(|clock| clock.error(after) - zero).collect()
+        let after = after - medians(after)[0];
+        let of = |zero| self.clocks.iter().map(|clock| clock.error(after) - zero).collect();
+        medians(after).map(of)
     }
 }

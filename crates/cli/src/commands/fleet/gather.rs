@@ -1,8 +1,12 @@
 //! Samples from files and exporters.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Error};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use errormap::Samples;
@@ -12,8 +16,8 @@ use crate::error::{CliError, note};
 
 /// For each exporter.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// So many are asked at a time.
-const AT_A_TIME: usize = 16;
+/// So many are asked at a time: one that is dead holds up none of the others.
+const AT_A_TIME: usize = 64;
 
 /// All of them; who does not reply is named and left out.
 pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, CliError> {
@@ -23,21 +27,13 @@ pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, Cli
         let tally = of_file(file, &mut samples)?;
         taken += told(&file.display().to_string(), &tally);
     }
-    for urls in urls.chunks(AT_A_TIME) {
-        let pages: Vec<_> = std::thread::scope(|scope| {
-            let ask = |url: &'_ String| {
-                let url = url.clone();
-                scope.spawn(move || pair::get(&url, TIMEOUT))
-            };
-            let asked: Vec<_> = urls.iter().map(ask).collect();
-            asked.into_iter().map(|one| one.join()).collect()
-        });
-        for (url, page) in urls.iter().zip(pages) {
-            match page {
-                Ok(Ok(page)) => taken += told(url, &pair::take(&page, &mut samples)),
-                Ok(Err(error)) => note(&format!("{url} is left out: {error}")),
-                Err(_) => note(&format!("{url} is left out")),
-            }
+    let mut named = BTreeSet::new();
+    // In the order given: the first page that speaks for a node does.
+    for (place, page) in pages(urls) {
+        let url = &urls[place];
+        match page {
+            Ok(page) => taken += told(url, &pair::take(&page, &mut samples, &mut named)),
+            Err(error) => note(&format!("{url} is left out: {error}")),
         }
     }
     if taken > 0 {
@@ -47,6 +43,27 @@ pub(super) fn samples(files: &[PathBuf], urls: &[String]) -> Result<Samples, Cli
         cause: "there is no sample of any pair".into(),
         remedy: "parachron pair --help, which makes them".into(),
     })
+}
+
+/// What each replied, by its place.
+fn pages(urls: &[String]) -> BTreeMap<usize, Result<String, Error>> {
+    let next = AtomicUsize::new(0);
+    let (send, pages) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME.min(urls.len()) {
+            let (next, send) = (&next, send.clone());
+            scope.spawn(move || {
+                while let Some((place, url)) =
+                    Some(next.fetch_add(1, Relaxed)).and_then(|it| Some((it, urls.get(it)?)))
+                {
+                    // The other end lasts as long as the threads do.
+                    let _ = send.send((place, pair::get(url, TIMEOUT)));
+                }
+            });
+        }
+    });
+    drop(send);
+    pages.into_iter().collect()
 }
 
 fn of_file(path: &Path, samples: &mut Samples) -> Result<Tally, CliError> {
@@ -67,4 +84,35 @@ fn told(of: &str, tally: &Tally) -> u64 {
         ));
     }
     tally.taken
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Forty that take a connection and say nothing, before as many that reply.
+    #[test]
+    fn dead_exporters_hold_up_none() {
+        let dead = TcpListener::bind("127.0.0.1:0").unwrap();
+        let alive = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = |it: &TcpListener| format!("http://{}/metrics", it.local_addr().unwrap());
+        let urls = [vec![url(&dead); 40], vec![url(&alive); 40]].concat();
+        std::thread::spawn(move || {
+            for mut stream in alive.incoming().flatten() {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nup 1\n");
+            }
+        });
+        let begun = Instant::now();
+        let pages = pages(&urls);
+        // In turns of sixteen it were three times the timeout.
+        assert!(begun.elapsed() < 2 * TIMEOUT, "{:?}", begun.elapsed());
+        let replied: Vec<usize> =
+            pages.iter().filter(|it| it.1.is_ok()).map(|(place, _)| *place).collect();
+        assert_eq!(replied, (40..80).collect::<Vec<_>>());
+    }
 }

@@ -1,5 +1,6 @@
 //! The map as tables.
 
+use daemon::words::date_and_time;
 use errormap::{Ahead, Finding, Map, Step};
 use instruments::figures::{signed, time};
 
@@ -12,8 +13,8 @@ const SHOWN: usize = 20;
 const NAMED: usize = 8;
 
 /// For all forms but JSON.
-pub(super) fn render(map: &Map, format: Format) -> String {
-    let table = table(map, format);
+pub(super) fn render(map: &Map, format: Format, now_ns: i64) -> String {
+    let table = table(map, format, now_ns);
     if format == Format::Csv {
         return table.render(format);
     }
@@ -26,12 +27,12 @@ pub(super) fn render(map: &Map, format: Format) -> String {
         };
     }
     if map.findings.is_empty() {
-        text += "No clock is off, and none contradicts the others.\n";
+        text += "No clock is off for certain, and none contradicts the others.\n";
     }
     text + "\n" + &table.render(format)
 }
 
-fn table(map: &Map, format: Format) -> Table {
+fn table(map: &Map, format: Format, now_ns: i64) -> Table {
     let columns = [
         Column::names("clock"),
         Column::figures("ahead by", if format == Format::Csv { "ns" } else { "" }),
@@ -58,10 +59,18 @@ fn table(map: &Map, format: Format) -> Table {
         table.note(format!("And {more} more, nearer to the median; --format csv has all."));
     }
     table.note(format!(
-        "Against the median of {} clocks, by {} pairs; a clock's rate is off by {} ppm at most.",
+        "Against the median of {} clocks, by {} pairs; a clock's rate is off by {} ppm at most, \
+         and answers that nothing contradicts are taken to be true.",
         map.nodes.iter().filter(|node| node.ahead.is_some()).count(),
         map.links.len(),
         map.drift_ppm,
+    ));
+    let ago_ns = now_ns.saturating_sub(map.as_of_ns);
+    table.note(format!(
+        "At {} UTC by the median clock, {} {} by this machine's.",
+        date_and_time(map.as_of_ns.unsigned_abs()),
+        time(ago_ns.unsigned_abs() as f64),
+        if ago_ns < 0 { "from now" } else { "ago" },
     ));
     if let Some(utc) = map.median_ahead_of_utc {
         table.note(format!(
@@ -92,12 +101,24 @@ fn shortened(name: &str) -> String {
 pub(super) fn sentence(finding: &Finding) -> String {
     let said = match finding {
         Finding::Off { node, ahead } => off(node, *ahead),
-        Finding::Contradiction { suspects, .. } => format!(
-            "{} contradicts the others: it answers by more than one clock, was set, or drifts \
-             faster than stated.",
+        Finding::Contradiction { suspects, is_only: true, .. } => format!(
+            "A clock contradicts the others: it answers by more than one, was set, or drifts \
+             faster than stated. If only one does, it is {}.",
             who(suspects)
         ),
-        Finding::FalseClaim { suspects, .. } => format!("{} states UTC wrongly.", who(suspects)),
+        Finding::Contradiction { suspects, .. } => format!(
+            "Clocks contradict each other: {} may answer by more than one, have been set, or \
+             drift faster than stated.",
+            who(suspects)
+        ),
+        Finding::FalseClaim { suspects, .. } => format!(
+            "What nodes state of UTC contradicts itself: the claim of {}, or what a clock \
+             answered, is wrong.",
+            who(suspects)
+        ),
+        Finding::NotSolved => {
+            "The map is not solved, and has no bounds: too much contradicts itself.".into()
+        }
         Finding::Changed { node, peer } => {
             format!("Between {node} and {peer} a clock was set, or drifts faster than stated.")
         }
@@ -139,7 +160,7 @@ fn who(suspects: &[String]) -> String {
                 several.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = several.len().saturating_sub(NAMED);
             let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("One of {named}{rest}")
+            format!("one of {named}{rest}")
         }
     }
 }
@@ -181,13 +202,30 @@ mod tests {
 
     #[test]
     fn the_worst_is_first_and_lines_are_no_longer_than_80() {
-        let text = render(&map(), Format::Text);
+        let text = render(&map(), Format::Text, 60_000_000_000);
         assert!(text.starts_with("c is ahead of the others by 5.00 ms: 4.80 ms to 5.20 ms.\n"));
         let first = text.lines().skip_while(|line| !line.starts_with('─')).nth(1).unwrap();
         assert!(first.starts_with("c ") && first.contains("+5.00 ms"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let csv = render(&map(), Format::Csv);
+        assert!(text.contains("At 1970-01-01 00:00:00.000 UTC by the median clock, "), "{text}");
+        assert!(text.contains("60.0 s ago"), "{text}");
+        let csv = render(&map(), Format::Csv, 0);
         assert!(csv.contains("c,5000000,4800000,5200000,2\r\n"), "{csv}");
+    }
+
+    #[test]
+    fn nobody_is_said_to_lie_for_certain() {
+        let said = |is_only| {
+            sentence(&Finding::Contradiction {
+                suspects: vec!["a".into()],
+                is_only,
+                shown_by: vec![],
+            })
+        };
+        assert!(said(true).ends_with("If only one does, it is a."), "{}", said(true));
+        assert!(said(false).contains("a may answer"), "{}", said(false));
+        let claim = Finding::FalseClaim { suspects: vec!["a".into()], shown_by: vec![] };
+        assert!(sentence(&claim).contains("or what a clock answered"));
     }
 
     #[test]
