@@ -30,7 +30,7 @@ impl Default for Limiter {
 
 impl Limiter {
     /// Whether an address that asks now is answered. (The generic cell rate algorithm:
-    /// each answer costs [`EACH_NS`], and [`BURST`] of them may be owed.)
+    /// each answer costs a second, and 16 of them may be owed.)
     pub fn allows(&mut self, address: IpAddr, now_ns: u64) -> bool {
         let address = match address {
             IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64)),
