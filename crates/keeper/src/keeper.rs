@@ -153,6 +153,7 @@ impl Keeper {
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
         self.chronyd.suspected(now_ns);
+        self.discipline.disrupted();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
     }

@@ -172,13 +172,13 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    /// `adjtimex` with ADJ_FREQUENCY and ADJ_TICK, in units of 2^-16 ppm.
+    /// `adjtimex` with ADJ_FREQUENCY: the kernel's units of 2^-16 ppm, up to 500 ppm.
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
         let before = self.rate_error_ppb();
-        let units = (ppb * 65.536).round().clamp(-6.5536e9, 6.5536e9);
+        let units = (ppb * 65.536).round().clamp(-32_768_000.0, 32_768_000.0);
         self.frequency_ppb = units / 65.536;
         self.frequencies.push((before, self.rate_error_ppb()));
         Ok(())
