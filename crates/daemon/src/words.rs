@@ -60,7 +60,7 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             ("alone", vec!["no other daemon disciplines the clock any more".into()])
         }
         Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
-        Event::LeapSecond { by_s } => ("leap second", vec![leap(*by_s).into()]),
+        Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
         Event::Reloaded(now) => ("reloaded", self::started(now)),
@@ -117,12 +117,14 @@ fn policy(policy: &Policy) -> String {
     }
 }
 
-const fn leap(by_s: i8) -> &'static str {
-    match by_s {
-        0 => "the kernel inserts or deletes none",
-        1.. => "the kernel inserts 23:59:60 at the end of this UTC day",
-        _ => "the kernel leaves out 23:59:59 at the end of this UTC day",
-    }
+fn leap(by_s: i8, dry_run: bool) -> String {
+    let how = if dry_run { "would be told to" } else { "is told to" };
+    let what = match by_s {
+        0 => "insert or delete none",
+        1.. => "insert 23:59:60 at the end of this UTC day",
+        _ => "leave out 23:59:59 at the end of this UTC day",
+    };
+    format!("the kernel {how} {what}")
 }
 
 /// An oscillator is off by 500 ppm at the most: beyond, what was told of the counter

@@ -43,7 +43,7 @@ pub enum Action {
     /// largest error grows by itself. No reply is expected.
     SetEstimatedError(u64),
     /// Have the kernel carry out this leap second at the end of the UTC day, or
-    /// none. No reply is expected.
+    /// none, and call [`crate::Keeper::corrected`].
     SetLeap(Option<LeapSecond>),
     /// Log that the counter is slower than it claims by this, beyond what the kernel's
     /// frequency holds. No reply is expected.

@@ -85,6 +85,8 @@ pub enum Event {
     LeapSecond {
         /// By what the day's last minute is longer, s: 1, −1 or 0.
         by_s: i8,
+        /// The kernel was not told.
+        dry_run: bool,
     },
     /// This machine's counter runs at another rate than it claims, beyond what an
     /// oscillator can be off by: its host says a wrong frequency, or changed it.

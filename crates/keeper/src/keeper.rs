@@ -177,7 +177,7 @@ impl Keeper {
             slewing.by_ns = 0;
         }
         self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
-        self.disarm_leap(now_ns);
+        self.disarm_leap();
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
@@ -317,7 +317,7 @@ impl Keeper {
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 let left_ns = self.slewing.take().map_or(0, |slewing| slewing.left_ns(now_ns));
                 self.discipline.stepped(by.by_ns.saturating_sub(left_ns));
-                self.disarm_leap(now_ns);
+                self.disarm_leap();
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
@@ -335,6 +335,7 @@ impl Keeper {
             }
             Some(Action::Discipline(by)) if is_made => self.discipline.adjusted(now_ns, by),
             Some(Action::Discipline(_)) => self.discipline.failed(),
+            Some(Action::SetLeap(leap)) => self.leap_told(now_ns, leap, is_made),
             _ => {}
         }
     }
@@ -352,7 +353,7 @@ impl Keeper {
     /// it is right still is measured.
     fn set_by_another(&mut self, now_ns: u64) {
         self.chronyd.disturbed(now_ns);
-        self.disarm_leap(now_ns);
+        self.disarm_leap();
         self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
         self.sources.iter_mut().for_each(Polled::unlearn);
         self.phase = Phase::SetByAnother;

@@ -40,10 +40,12 @@ fn a_wrong_rate_names_its_cause_and_remedy() {
         );
         assert_eq!(shown(Event::WrongRate { ppm }), expected);
     }
-    assert_eq!(
-        shown(Event::LeapSecond { by_s: 1 }),
-        "leap second: the kernel inserts 23:59:60 at the end of this UTC day"
-    );
+    for (dry_run, told) in [(false, "is told"), (true, "would be told")] {
+        assert_eq!(
+            shown(Event::LeapSecond { by_s: 1, dry_run }),
+            format!("leap second: the kernel {told} to insert 23:59:60 at the end of this UTC day")
+        );
+    }
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl Keeper {
         if is_new {
             self.policy.corrector = corrector;
             self.queued.retain(|action| !matches!(action, Action::Discipline(_)));
+            self.leave_leap();
             self.discipline.failed();
         }
         is_new

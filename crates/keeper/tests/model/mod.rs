@@ -306,7 +306,8 @@ impl Machine {
                     self.told_ppb.push(ppb);
                     continue;
                 }
-                Action::Synchronised(_) | Action::SetLeap(_) => continue,
+                Action::Synchronised(_) => continue,
+                Action::SetLeap(leap) => self.clock.set_leap(leap).is_ok(),
                 Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }
