@@ -75,8 +75,8 @@ pub(crate) struct Discipline {
     /// The clock without steps either, since the last disruption.
     unstepped: History,
     stepped_ns: f64,
-    /// It was told that the rate is wrong.
-    is_told: bool,
+    /// The wrong rate that was told, ppb.
+    told_ppb: Option<f64>,
     /// The kernel's frequency, ppb, and since when.
     set_ppb: f64,
     since_ns: u64,
@@ -129,7 +129,6 @@ impl Discipline {
     /// count. Where it certainly does, what to adjust.
     pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
         let was_learnt = self.learnt.take().is_some();
-        self.is_told = false;
         self.disturbed(0);
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
@@ -139,6 +138,11 @@ impl Discipline {
         self.disturbed(0);
         self.slewing_until_ns = 0;
         self.stepped_ns += by_ns as f64;
+    }
+
+    /// Whether the rate was told to be wrong, and was not right since.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told_ppb.is_some()
     }
 
     /// Something moved the clock that no source shows: its rate is seen anew.
@@ -159,14 +163,15 @@ impl Discipline {
         self.unstepped.add(uncorrected_ns, proven, None);
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
-            self.is_told = false;
+            self.told_ppb = None;
         }
         let is_beyond = known.low > LARGEST_PPB || known.high < -LARGEST_PPB;
         let ppb = known.middle();
+        let is_news = self.told_ppb.is_none_or(|told| (ppb - told).abs() > LARGEST_PPB);
         let is_seen = is_beyond
             && ppb.abs() <= COUNTERS_PPB
             && self.unstepped.moves_beyond(LARGEST_PPB) >= SEEN;
-        (is_seen && !std::mem::replace(&mut self.is_told, true)).then_some(ppb)
+        (is_seen && is_news).then(|| *self.told_ppb.insert(ppb))
     }
 
     /// The clock is behind by `offset`, ns; what a majority proves of that is
@@ -253,8 +258,8 @@ impl Discipline {
 
     /// The adjustment could not be made: another process may steer the clock.
     pub(crate) fn failed(&mut self) {
-        let Self { set_ppb, next_ns, slewing_until_ns, .. } = *self;
-        *self = Self { set_ppb, next_ns, slewing_until_ns, ..Self::default() };
+        let Self { set_ppb, next_ns, slewing_until_ns, told_ppb, .. } = *self;
+        *self = Self { set_ppb, next_ns, slewing_until_ns, told_ppb, ..Self::default() };
     }
 
     /// The adjustment was made.

@@ -83,7 +83,8 @@ pub struct Keeper {
     leap: Leap,
     /// So many polls of servers are made in a hurry.
     hurried: u32,
-    /// So they may be: nothing has moved for a poll, or there was a disruption.
+    /// So they may be: no server had moved when they were polled before, or there was a
+    /// disruption.
     may_hurry: bool,
     /// What the driver carries out now.
     pending: Option<Action>,
@@ -137,7 +138,8 @@ impl Keeper {
             } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
             {
                 self.chronyd.disturbed(disruption.at_monotonic_ns);
-                self.may_hurry = true;
+                // A rate that is known to be wrong shows as absences, and is not news.
+                self.may_hurry |= !self.discipline.is_told();
                 self.explained.add(disruption);
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
