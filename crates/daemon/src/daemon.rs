@@ -270,8 +270,8 @@ impl Daemon {
                 Action::SetError(error) => drop(self.set_error(error)),
                 Action::SetEstimatedError(ns) => drop(self.clock.set_estimated_error(ns)),
                 Action::SetLeap(leap) => self.set_leap(leap),
-                Action::WrongRate { ppb, is_held } => {
-                    self.events.push(Event::WrongRate { ppm: ppb / 1000.0, is_held });
+                Action::WrongRate { ppb } => {
+                    self.events.push(Event::WrongRate { ppm: ppb / 1000.0 });
                 }
                 Action::FeedChronyd(offset) => self.feed(&offset),
                 Action::Refuse(by, why) => {

@@ -64,7 +64,7 @@ pub struct KernelStatus {
     pub max_error_ns: i64,
     /// The estimated error, ns.
     pub estimated_error_ns: i64,
-    /// The frequency correction, with the tick's, ppm.
+    /// The frequency correction, ppm.
     pub frequency_ppm: f64,
 }
 

@@ -60,8 +60,8 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
             ("alone", vec!["no other daemon disciplines the clock any more".into()])
         }
         Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
-        Event::LeapSecond { by_s } => ("leap second", vec![leap(*by_s).into()]),
-        Event::WrongRate { ppm, is_held } => ("wrong rate", wrong_rate(*ppm, *is_held)),
+        Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
+        Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
         Event::Synchronised(basis) => ("synchronised", vec![offset(basis)]),
         Event::Reloaded(now) => ("reloaded", self::started(now)),
         Event::ReloadRefused { why } => ("reload refused", vec![why.clone()]),
@@ -117,27 +117,25 @@ fn policy(policy: &Policy) -> String {
     }
 }
 
-const fn leap(by_s: i8) -> &'static str {
-    match by_s {
-        0 => "the kernel inserts or deletes none",
-        1.. => "the kernel inserts 23:59:60 at the end of this UTC day",
-        _ => "the kernel leaves out 23:59:59 at the end of this UTC day",
-    }
+fn leap(by_s: i8, dry_run: bool) -> String {
+    let how = if dry_run { "would be told to" } else { "is told to" };
+    let what = match by_s {
+        0 => "insert or delete none",
+        1.. => "insert 23:59:60 at the end of this UTC day",
+        _ => "leave out 23:59:59 at the end of this UTC day",
+    };
+    format!("the kernel {how} {what}")
 }
 
 /// An oscillator is off by 500 ppm at the most: beyond, what was told of the counter
 /// is wrong.
-fn wrong_rate(ppm: f64, is_held: bool) -> Vec<String> {
-    if ppm.abs() <= 500.0 {
-        return vec![format!("over: the counter is off by {ppm:+.1} ppm, as an oscillator can be")];
-    }
+fn wrong_rate(ppm: f64) -> Vec<String> {
     let how = if ppm > 0.0 { "slow" } else { "fast" };
-    let done = if is_held { "held by the kernel's tick" } else { "beyond the kernel's tick" };
-    let more = if is_held { "" } else { "; the clock is stepped again and again" };
+    let ppm = ppm.abs();
     vec![
-        format!("the counter is {:.0} ppm {how}: {done}{more}", ppm.abs()),
-        "its frequency as the host says it is wrong: see `parachron doctor`, and have the host \
-         corrected or boot again there"
+        format!("the counter is {ppm:.0} ppm {how}: the clock is stepped again and again"),
+        "the host tells this machine a wrong TSC frequency: see `parachron doctor`, and have the \
+         host corrected or boot again there"
             .into(),
     ]
 }

@@ -43,15 +43,13 @@ pub enum Action {
     /// largest error grows by itself. No reply is expected.
     SetEstimatedError(u64),
     /// Have the kernel carry out this leap second at the end of the UTC day, or
-    /// none. No reply is expected.
+    /// none, and call [`crate::Keeper::corrected`].
     SetLeap(Option<LeapSecond>),
-    /// Log that the counter is slower than it claims by this, ppb, and whether the
-    /// kernel can hold that. No reply is expected.
+    /// Log that the counter is slower than it claims by this, beyond what the kernel's
+    /// frequency holds. No reply is expected.
     WrongRate {
-        /// What the kernel's clock has to gain.
+        /// What the kernel's clock would have to gain, ppb.
         ppb: f64,
-        /// It is within what the kernel's tick and frequency can hold.
-        is_held: bool,
     },
     /// Send chronyd this as a sample of a reference clock.
     FeedChronyd(OffsetBound),

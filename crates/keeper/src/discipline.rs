@@ -19,11 +19,7 @@ use crate::slewing::Slewing;
 
 /// What the kernel holds by its frequency (MAXFREQ, include/linux/timex.h), ppb: no
 /// oscillator is off by more.
-const OSCILLATORS_PPB: f64 = 500_000.0;
-
-/// And by the length of its tick too: a tenth (`timekeeping_validate_timex`,
-/// kernel/time/timekeeping.c).
-const LARGEST_PPB: f64 = 99_900_000.0;
+const LARGEST_PPB: f64 = 500_000.0;
 
 /// What an oscillator's frequency may have changed by since it was learnt,
 /// ppb: by temperature, mostly.
@@ -37,11 +33,11 @@ const BOOT_PPB: f64 = 10_000.0;
 /// 2.9 GHz are 53 % apart. Beyond it is the source that runs away.
 const COUNTERS_PPB: f64 = 600_000_000.0;
 
-/// A rate beyond an oscillator's was seen so often before it is believed.
+/// A rate beyond an oscillator's was seen so often before it is believed: a pause or
+/// two look like one as well, but go on for no longer.
 const SEEN: usize = 6;
 
-/// And known so well, ppb: what is left then is learnt as any frequency is, beside
-/// slews of 500 ppm that end.
+/// And known so well, ppb.
 const SURE_PPB: f64 = 100_000.0;
 
 /// Servers change the frequency by no more at once, ppb, however often they are polled:
@@ -76,9 +72,11 @@ pub(crate) struct Discipline {
     history: History,
     /// It is of servers.
     is_noisy: bool,
-    /// The clock without steps either.
+    /// The clock without steps either, since the last disruption.
     unstepped: History,
     stepped_ns: f64,
+    /// The wrong rate that was told, ppb.
+    told_ppb: Option<f64>,
     /// The kernel's frequency, ppb, and since when.
     set_ppb: f64,
     since_ns: u64,
@@ -102,7 +100,7 @@ impl Discipline {
         stored: Option<Frequency>,
     ) -> Option<Adjustment> {
         self.set_ppb = kernel_ppb;
-        let stored = stored.filter(|stored| is_oscillators(stored.ppb))?;
+        let stored = stored.filter(|stored| stored.ppb.abs() <= LARGEST_PPB)?;
         if (stored.ppb - kernel_ppb).abs() <= LEAST_PPB {
             self.learnt = Some(stored);
             return None;
@@ -130,8 +128,7 @@ impl Discipline {
     /// The machine may run by another oscillator: what is learnt does not
     /// count. Where it certainly does, what to adjust.
     pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
-        let was_learnt = self.learnt.take().is_some() || !is_oscillators(self.set_ppb);
-        self.unstepped = History::default();
+        let was_learnt = self.learnt.take().is_some();
         self.disturbed(0);
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
@@ -143,10 +140,20 @@ impl Discipline {
         self.stepped_ns += by_ns as f64;
     }
 
-    /// The clock is behind by what is `proven`, ns, be it right or not. Where its
-    /// rate is proven to be beyond what its oscillator can be off by, what has to be
-    /// set, ppb, and as much of it as can be.
-    pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<(f64, Adjustment)> {
+    /// Whether the rate was told to be wrong, and was not right since.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told_ppb.is_some()
+    }
+
+    /// Something moved the clock that no source shows: its rate is seen anew.
+    pub(crate) fn disrupted(&mut self) {
+        self.unstepped = History::default();
+    }
+
+    /// The clock is behind by what is `proven`, ns, be it right or not. What it has to
+    /// gain without our corrections, ppb, where that is news, and proven to be more
+    /// than an oscillator can be off by.
+    pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<f64> {
         if now_ns < self.slewing_until_ns {
             return None;
         }
@@ -154,21 +161,17 @@ impl Discipline {
         let by_ns = by_ns + self.stepped_ns;
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
         self.unstepped.add(uncorrected_ns, proven, None);
-        let known = self.unstepped.frequency_ppb()?;
-        let beyond =
-            |by: f64| known.low > by + OSCILLATORS_PPB || known.high < by - OSCILLATORS_PPB;
-        let ppb = self.unstepped.line(uncorrected_ns)?.ppb.clamp(known.low, known.high);
-        // A pause or two look like a rate as well, but go on for no longer.
-        if known.bound() > SURE_PPB
-            || ppb.abs() > COUNTERS_PPB
-            || self.unstepped.moves_beyond(OSCILLATORS_PPB) < SEEN
-        {
-            return None;
+        let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
+        if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
+            self.told_ppb = None;
         }
-        let held_ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
-        let is_new = beyond(self.set_ppb) && (held_ppb - self.set_ppb).abs() > OSCILLATORS_PPB;
-        let by = Adjustment { frequency_ppb: Some(held_ppb), slew_ns: None };
-        is_new.then_some((ppb, by))
+        let is_beyond = known.low > LARGEST_PPB || known.high < -LARGEST_PPB;
+        let ppb = known.middle();
+        let is_news = self.told_ppb.is_none_or(|told| (ppb - told).abs() > LARGEST_PPB);
+        let is_seen = is_beyond
+            && ppb.abs() <= COUNTERS_PPB
+            && self.unstepped.moves_beyond(LARGEST_PPB) >= SEEN;
+        (is_seen && is_news).then(|| *self.told_ppb.insert(ppb))
     }
 
     /// The clock is behind by `offset`, ns; what a majority proves of that is
@@ -255,8 +258,8 @@ impl Discipline {
 
     /// The adjustment could not be made: another process may steer the clock.
     pub(crate) fn failed(&mut self) {
-        let Self { set_ppb, next_ns, slewing_until_ns, .. } = *self;
-        *self = Self { set_ppb, next_ns, slewing_until_ns, ..Self::default() };
+        let Self { set_ppb, next_ns, slewing_until_ns, told_ppb, .. } = *self;
+        *self = Self { set_ppb, next_ns, slewing_until_ns, told_ppb, ..Self::default() };
     }
 
     /// The adjustment was made.
@@ -279,11 +282,6 @@ impl Discipline {
         self.since_ns = self.since_ns.saturating_add_signed(by_ns);
         (self.slewing_until_ns, self.offset) = (until_ns, None);
     }
-}
-
-/// Whether an oscillator can be off by so much.
-pub(crate) fn is_oscillators(ppb: f64) -> bool {
-    ppb.abs() <= OSCILLATORS_PPB
 }
 
 /// A frequency that is nearer to all of `known` than `set` is, and as near to

@@ -85,14 +85,15 @@ pub enum Event {
     LeapSecond {
         /// By what the day's last minute is longer, s: 1, −1 or 0.
         by_s: i8,
+        /// The kernel was not told.
+        dry_run: bool,
     },
     /// This machine's counter runs at another rate than it claims, beyond what an
     /// oscillator can be off by: its host says a wrong frequency, or changed it.
     WrongRate {
-        /// What the clock has to gain by its tick and frequency, ppm.
+        /// What the clock would have to gain by its frequency, ppm: more than the kernel
+        /// holds by that, so it is stepped on.
         ppm: f64,
-        /// The kernel holds that; else it steps on.
-        is_held: bool,
     },
     /// The clock is right: once after each start, disruption and step.
     Synchronised(Basis),

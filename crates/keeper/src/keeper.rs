@@ -48,7 +48,8 @@ pub use view::{ClockState, Next, SourceState, SourceView, View};
 const REQUEST_BURST: u32 = 10;
 
 /// After a server moved against the clock so many polls come in a hurry, each after
-/// this part of the interval: an absence is over, a wrong rate goes on.
+/// this part of the interval, to tell an absence from a wrong rate. One that goes on
+/// is no reason to hurry on.
 const HURRIED_POLLS: u32 = 16;
 const HURRIED: u64 = 8;
 
@@ -82,6 +83,9 @@ pub struct Keeper {
     leap: Leap,
     /// So many polls of servers are made in a hurry.
     hurried: u32,
+    /// So they may be: no server had moved when they were polled before, or there was a
+    /// disruption.
+    may_hurry: bool,
     /// What the driver carries out now.
     pending: Option<Action>,
     /// What it carries out next.
@@ -111,6 +115,7 @@ impl Keeper {
             chronyd: Chronyd::default(),
             leap: Leap::default(),
             hurried: 0,
+            may_hurry: true,
             pending: None,
             queued: VecDeque::new(),
             discipline: Discipline::default(),
@@ -133,6 +138,8 @@ impl Keeper {
             } else if disruption.kinds.may_be_wrong() || disruption.kinds.contains(Kind::LeapSecond)
             {
                 self.chronyd.disturbed(disruption.at_monotonic_ns);
+                // A rate that is known to be wrong shows as absences, and is not news.
+                self.may_hurry |= !self.discipline.is_told();
                 self.explained.add(disruption);
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
@@ -153,6 +160,7 @@ impl Keeper {
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
         self.chronyd.suspected(now_ns);
+        self.discipline.disrupted();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
     }
@@ -171,7 +179,7 @@ impl Keeper {
             slewing.by_ns = 0;
         }
         self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
-        self.disarm_leap(now_ns);
+        self.disarm_leap();
     }
 
     /// What to do now; `None` until the next sample, or until a source sends
@@ -265,11 +273,16 @@ impl Keeper {
         let is_news = source.kind == SourceKind::Rtc
             && source.offset.is_none()
             && matches!(self.phase, Phase::Settled | Phase::Disturbed(Cause::Start));
+        let is_later = source.offset.is_some_and(|last| {
+            offset.at_monotonic_ns.saturating_sub(last.at_monotonic_ns) >= poll_ns / 2
+        });
+        let is_calm = self.hurried == 0 && is_later && source.kind.is_server();
         let has_moved = source.replied(offset, now_ns, poll_ns)
             || is_news
             || is_first_sample && self.contradicts_earlier(index, &offset, oldest_ns);
+        self.may_hurry |= is_calm && !has_moved;
         if has_moved && !self.chronyd.is_stepping(now_ns) {
-            if self.sources[index].kind.is_server() {
+            if self.sources[index].kind.is_server() && std::mem::take(&mut self.may_hurry) {
                 self.hurried = HURRIED_POLLS;
             }
             self.disturb(now_ns, cause, Some(index));
@@ -306,7 +319,7 @@ impl Keeper {
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
                 let left_ns = self.slewing.take().map_or(0, |slewing| slewing.left_ns(now_ns));
                 self.discipline.stepped(by.by_ns.saturating_sub(left_ns));
-                self.disarm_leap(now_ns);
+                self.disarm_leap();
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
                 if self.policy.corrector == Corrector::Beside {
@@ -324,6 +337,7 @@ impl Keeper {
             }
             Some(Action::Discipline(by)) if is_made => self.discipline.adjusted(now_ns, by),
             Some(Action::Discipline(_)) => self.discipline.failed(),
+            Some(Action::SetLeap(leap)) => self.leap_told(now_ns, leap, is_made),
             _ => {}
         }
     }
@@ -341,18 +355,23 @@ impl Keeper {
     /// it is right still is measured.
     fn set_by_another(&mut self, now_ns: u64) {
         self.chronyd.disturbed(now_ns);
-        self.disarm_leap(now_ns);
+        self.disarm_leap();
         self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
         self.sources.iter_mut().for_each(Polled::unlearn);
         self.phase = Phase::SetByAnother;
     }
 
-    /// Nothing measured before counts any more, but for the offset of `moved`.
+    /// Nothing measured before counts any more, but for the offset of `moved`, and of
+    /// servers that were polled together with it: the limit of requests may not let
+    /// them be asked again, and without them there is no majority.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
         (self.phase, self.known) = (Phase::Disturbed(cause), None);
         self.discipline.disturbed(0);
+        let together = moved.map(|index| &self.sources[index]).filter(|it| it.kind.is_server());
+        let together = together.map(|it| it.polls);
         for (index, source) in self.sources.iter_mut().enumerate() {
-            if Some(index) != moved {
+            let is_with = source.kind.is_server() && source.is_fresh;
+            if Some(index) != moved && !(is_with && Some(source.polls) == together) {
                 source.forget(now_ns);
                 source.want();
             }

@@ -59,9 +59,8 @@ pub trait SystemClock {
     /// Not permitted.
     fn set_leap(&mut self, leap: Option<LeapSecond>) -> Result<(), Self::Error>;
 
-    /// Sets the frequency correction (ADJ_FREQUENCY, and beyond 500 ppm ADJ_TICK),
-    /// parts per billion: positive makes the clock faster. It stays if the caller
-    /// is killed.
+    /// Sets the frequency correction (ADJ_FREQUENCY), parts per billion: positive
+    /// makes the clock faster. It stays if the caller is killed.
     ///
     /// # Errors
     /// Not permitted.

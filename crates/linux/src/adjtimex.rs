@@ -146,20 +146,19 @@ pub fn set_figures(max_error_us: Option<i64>, estimated_error_us: i64) -> io::Re
     call(request).map(drop)
 }
 
-/// ADJ_FREQUENCY and ADJ_TICK: the frequency correction, in 2^-16 ppm, which the
-/// kernel limits to 500 ppm, and the length of a tick of 100 Hz, µs, 9000 to 11000
-/// (`timekeeping_validate_timex`, kernel/time/timekeeping.c).
+/// ADJ_FREQUENCY: the frequency correction, in 2^-16 ppm; the kernel limits it
+/// to 500 ppm.
 ///
 /// # Errors
 /// The kernel's: not permitted.
-pub fn set_frequency(frequency: i64, tick_us: i64) -> io::Result<()> {
-    call(frequency_request(frequency, tick_us)).map(drop)
+pub fn set_frequency(frequency: i64) -> io::Result<()> {
+    call(frequency_request(frequency)).map(drop)
 }
 
-pub(crate) fn frequency_request(frequency: i64, tick_us: i64) -> timex {
+pub(crate) fn frequency_request(frequency: i64) -> timex {
     let mut request = nothing();
-    request.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK;
-    (request.freq, request.tick) = (frequency, tick_us);
+    request.modes = libc::ADJ_FREQUENCY;
+    request.freq = frequency;
     request
 }
 

@@ -40,12 +40,6 @@ const UNITS_PER_PPB: f64 = 65.536;
 /// MAXFREQ, include/linux/timex.h.
 const LARGEST_PPB: f64 = 500_000.0;
 
-/// The length of a tick of 100 Hz, µs, how far from it the kernel goes, and what
-/// one µs of it is worth.
-const TICK_US: i64 = 10_000;
-const LARGEST_TICKS: f64 = 1000.0;
-const TICK_PPB: f64 = 100_000.0;
-
 /// CLOCK_REALTIME, to be corrected.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelClock;
@@ -130,23 +124,21 @@ impl KernelClock {
         adjtimex::slew(slew_us(by_ns)?).map_err(|error| refused("slew", by_ns, error))
     }
 
-    /// The frequency correction, ppb, with the tick's.
+    /// The frequency correction, ppb.
     ///
     /// # Errors
     /// A seccomp filter forbids the call.
     pub fn frequency_ppb(&self) -> Result<f64, SetError> {
         let discipline = adjtimex::read().map_err(SetError::NotDisciplined)?;
-        Ok(discipline.frequency_ppb())
+        Ok(discipline.frequency as f64 / UNITS_PER_PPB)
     }
 
-    /// Sets the frequency correction, ppb, and the tick where it is beyond 500 ppm;
-    /// it stays until it is set again.
+    /// Sets the frequency correction, ppb; it stays until it is set again.
     ///
     /// # Errors
     /// Not permitted.
     pub fn set_frequency(&mut self, ppb: f64) -> Result<(), SetError> {
-        let (units, tick_us) = frequency_units(ppb);
-        adjtimex::set_frequency(units, tick_us).map_err(SetError::NotDisciplined)
+        adjtimex::set_frequency(frequency_units(ppb)).map_err(SetError::NotDisciplined)
     }
 
     /// Has the kernel insert or delete a second at the end of the UTC day, or
@@ -186,22 +178,9 @@ impl KernelClock {
     }
 }
 
-impl adjtimex::Discipline {
-    /// What frequency and tick together correct, ppb: 2.5 ppm and a tick of 10 230 µs
-    /// are 23 002 500.
-    pub fn frequency_ppb(&self) -> f64 {
-        let ticks = self.tick_us.saturating_sub(TICK_US) as f64;
-        self.frequency as f64 / UNITS_PER_PPB + ticks * TICK_PPB
-    }
-}
-
-/// The frequency, and the tick in µs, rounded to the nearest; beyond the kernel's
-/// limits, those. What the frequency alone holds leaves the tick as it is by nature.
-fn frequency_units(ppb: f64) -> (i64, i64) {
-    let ticks = if ppb.abs() > LARGEST_PPB { (ppb / TICK_PPB).round() } else { 0.0 };
-    let ticks = ticks.clamp(-LARGEST_TICKS, LARGEST_TICKS);
-    let rest_ppb = (ppb - ticks * TICK_PPB).clamp(-LARGEST_PPB, LARGEST_PPB);
-    ((rest_ppb * UNITS_PER_PPB).round() as i64, TICK_US + ticks as i64)
+/// Rounded to the nearest; beyond the kernel's limit, that.
+fn frequency_units(ppb: f64) -> i64 {
+    (ppb.clamp(-LARGEST_PPB, LARGEST_PPB) * UNITS_PER_PPB).round() as i64
 }
 
 /// Rounded up: an error is not reported smaller than it is.

@@ -165,7 +165,10 @@ impl Kept {
                     self.check_error(world, error);
                     let _ = world.kernel.set_error(error);
                 }
-                Action::SetLeap(leap) => drop(world.kernel.set_leap(leap)),
+                Action::SetLeap(leap) => {
+                    let is_made = world.kernel.set_leap(leap).is_ok();
+                    self.keeper.corrected(now_ns, is_made);
+                }
                 Action::SetEstimatedError(ns) => drop(world.kernel.set_estimated_error(ns)),
                 Action::Restart => self.wants_restart = true,
                 Action::Refuse(..) => world.counts.refusals += 1,

@@ -301,14 +301,8 @@ impl SystemClock for Kernel {
     }
 
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Refused> {
-        if ppb.abs() > 500_000.0 {
-            return self.set_rate(ppb);
-        }
         let frequency = (ppb * 65.536).round() as i64;
-        // Setting a tick that is not another would cost the line.
-        let is_set = self.adjust(Timex::default())?.tick != 10_000;
-        let modes = mode::FREQUENCY | if is_set { mode::TICK } else { 0 };
-        self.adjust(Timex { modes, frequency, tick: 10_000, ..Timex::default() })?;
+        self.adjust(Timex { modes: mode::FREQUENCY, frequency, ..Timex::default() })?;
         Ok(())
     }
 }

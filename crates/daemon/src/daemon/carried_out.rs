@@ -3,7 +3,7 @@
 
 use facts::steering::TimeKeeperKind;
 use keeper::event::{Event, Method};
-use keeper::{Adjustment, ClockError, Correction, Corrector, SystemClock};
+use keeper::{Adjustment, ClockError, Correction, Corrector, Frequency, SystemClock};
 use linux::adjtimex;
 use linux::system_clock::SetError;
 use units::LeapSecond;
@@ -16,18 +16,29 @@ impl Daemon {
     /// The frequency that is set, and the one that was learnt.
     pub(super) fn start_discipline(&mut self) {
         if self.settings.policy.corrector != Corrector::Kernel || self.clock.is_simulated() {
-            return self.keeper.start_at(self.clock.found_frequency_ppb(), None);
-        }
-        // A leap second that has passed is in the way of the next until its bit is
-        // cleared.
-        if adjtimex::read().is_ok_and(|found| found.state == libc::TIME_WAIT) {
-            let _ = self.clock.set_leap(None);
+            return self.start_keeper(None);
         }
         let stored = self.learnt.load().unwrap_or_else(|why| {
             self.events.push(Event::FrequencyFile { why });
             None
         });
+        self.start_keeper(stored);
+    }
+
+    /// What the kernel holds, and what was learnt before.
+    pub(super) fn start_keeper(&mut self, stored: Option<Frequency>) {
         self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
+        let is_ours =
+            self.settings.policy.corrector == Corrector::Kernel && !self.clock.is_simulated();
+        let Some(found) = adjtimex::read().ok().filter(|_| is_ours) else {
+            return self.keeper.found_leap(None);
+        };
+        // A leap second that has passed is in the way of the next until its bit is
+        // cleared.
+        if found.state == libc::TIME_WAIT {
+            let _ = self.clock.set_leap(None);
+        }
+        self.keeper.found_leap(found.leap_due());
     }
 
     pub(super) fn store_learnt(&mut self, is_last: bool) {
@@ -51,7 +62,7 @@ impl Daemon {
         }
         self.settings.policy.corrector = corrector;
         if daemon.is_none() {
-            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+            self.start_keeper(None);
         }
         self.events.push(Event::DaemonBeside { daemon });
         true
@@ -66,9 +77,11 @@ impl Daemon {
 
     pub(super) fn set_leap(&mut self, leap: Option<LeapSecond>) {
         // It fails for want of permission alone, as a correction does.
-        if self.clock.set_leap(leap).is_ok() {
+        let is_told = !self.follow_others(FOR_A_CORRECTION) && self.clock.set_leap(leap).is_ok();
+        self.keeper.corrected(monotonic_ns(), is_told);
+        if is_told {
             let by_s = leap.map_or(0, |leap| if leap == LeapSecond::Inserted { 1 } else { -1 });
-            self.events.push(Event::LeapSecond { by_s });
+            self.events.push(Event::LeapSecond { by_s, dry_run: self.clock.is_simulated() });
         }
     }
 

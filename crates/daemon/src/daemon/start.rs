@@ -159,10 +159,8 @@ impl Daemon {
         if is_other_clock {
             self.clock = clock(&settings);
         }
-        if is_other_clock || settings.policy.corrector != self.settings.policy.corrector {
-            // The frequency that was learnt is that of the other.
-            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
-        }
+        // The frequency that was learnt is that of the other.
+        let starts = is_other_clock || settings.policy.corrector != self.settings.policy.corrector;
         if is_other_clock
             || settings.clockbound != self.settings.clockbound
             || settings.paths != self.settings.paths
@@ -181,6 +179,9 @@ impl Daemon {
         self.asked = listening(&settings, self.asked.take(), &mut not_used);
         (self.sources, self.not_used, self.others) = (sources, not_used, others);
         self.settings = settings;
+        if starts {
+            self.start_keeper(None);
+        }
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use super::polled::SECOND_NS;
 use super::{Keeper, Phase};
 use crate::action::Action;
 use crate::choice::Selected;
-use crate::discipline::{Adjustment, is_oscillators};
+use crate::discipline::Adjustment;
 use crate::frequency::Frequency;
 use crate::offset::Offset;
 use crate::policy::Corrector;
@@ -37,10 +37,10 @@ impl Keeper {
     }
 
     /// The frequency that is set, and how well it is known; `None` while it is
-    /// not, or is no oscillator's. To be stored for the next start.
+    /// not. To be stored for the next start.
     pub fn frequency(&self) -> Option<Frequency> {
         let is_ours = self.policy.corrector == Corrector::Kernel;
-        self.discipline.learnt().filter(|learnt| is_ours && is_oscillators(learnt.ppb))
+        self.discipline.learnt().filter(|_| is_ours)
     }
 
     /// Another daemon that disciplines the clock was started, or the last one
@@ -50,6 +50,7 @@ impl Keeper {
         if is_new {
             self.policy.corrector = corrector;
             self.queued.retain(|action| !matches!(action, Action::Discipline(_)));
+            self.leave_leap();
             self.discipline.failed();
         }
         is_new
@@ -58,6 +59,7 @@ impl Keeper {
     /// What a disruption leaves of what was learnt: a paused machine keeps its
     /// oscillator, one that may have been moved perhaps not.
     pub(super) fn disturb_frequency(&mut self, disruption: &Disruption) {
+        self.discipline.disrupted();
         let moves = [Kind::Migrated, Kind::SourceSwitched, Kind::SnapshotRestored];
         if !moves.into_iter().any(|kind| disruption.kinds.contains(kind)) {
             return;
@@ -92,18 +94,13 @@ impl Keeper {
         self.discipline.adjust(now_ns, self.policy.poll_ns)
     }
 
-    /// Whether the clock runs at another rate than the kernel's frequency can hold,
-    /// whatever steps follow it: then it is the tick's to hold. A lone server is not
-    /// believed so much.
+    /// Tells of a clock that runs at another rate than the kernel's frequency can hold,
+    /// whatever steps follow it. A voice alone is not believed so much.
     pub(super) fn watch_rate(&mut self, now_ns: u64, selected: &Selected) {
-        let is_lone_server = selected.kind.is_server() && selected.agreeing.0 < 2;
-        let is_ours = self.policy.corrector == Corrector::Kernel && !is_lone_server;
+        let is_ours = self.policy.corrector == Corrector::Kernel && selected.agreeing.0 >= 2;
         let Some(proven) = selected.proven.filter(|_| is_ours) else { return };
-        if let Some((ppb, by)) = self.discipline.ran(now_ns, proven) {
-            let is_held = by.frequency_ppb == Some(ppb);
-            self.queued.push_back(Action::Discipline(by));
-            self.queued.push_back(Action::WrongRate { ppb, is_held });
-        }
+        let ppb = self.discipline.ran(now_ns, proven);
+        self.queued.extend(ppb.map(|ppb| Action::WrongRate { ppb }));
     }
 
     /// The clock's error, for the kernel: where that is new, or was last

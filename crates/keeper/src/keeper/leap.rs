@@ -28,7 +28,7 @@ const REARMED_AFTER_NS: u64 = 3 * SECOND_NS;
 /// What is known of the next leap second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Leap {
-    /// What the kernel was told.
+    /// What the kernel holds.
     armed: Option<LeapSecond>,
     /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
     at_ns: u64,
@@ -58,32 +58,51 @@ impl Keeper {
         }
     }
 
-    /// What as many voices announce as have to agree, and more than do not.
-    fn most_announce(&self, now_ns: u64) -> Option<LeapSecond> {
+    /// What as many voices announce as have to agree, and more than do not, if so many
+    /// said anything.
+    fn most_announce(&self, now_ns: u64) -> Option<Option<LeapSecond>> {
         let servers = self.candidates(now_ns).into_iter().filter(|it| it.kind.is_server());
         let said: Vec<_> = servers.map(|it| self.sources[it.source].leap).collect();
         let by = |leap| said.iter().filter(|it| **it == Some(leap)).count();
-        let is_enough =
-            |leap: &LeapSecond| by(*leap) >= self.needed().0 && 2 * by(*leap) > said.len();
-        [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(is_enough)
+        let needed = self.needed().0;
+        let is_enough = |leap: &LeapSecond| by(*leap) >= needed && 2 * by(*leap) > said.len();
+        let most = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(is_enough);
+        (said.len() >= needed).then_some(most)
+    }
+
+    /// The kernel holds this from before: by a keeper that was killed, or a daemon that
+    /// has ended. It is cleared once servers do not announce it.
+    pub fn found_leap(&mut self, leap: Option<LeapSecond>) {
+        self.leap.armed = leap.filter(|_| self.policy.corrector == Corrector::Kernel);
     }
 
     /// The clock is right: what the kernel is to be told.
     pub(super) fn arm_leap(&mut self, now_ns: u64) -> Option<Action> {
         let is_ours = self.policy.corrector == Corrector::Kernel;
-        let wanted = self.most_announce(now_ns).filter(|_| is_ours);
-        if wanted == self.leap.armed || now_ns < self.leap.from_ns {
-            return None;
-        }
-        self.leap.armed = wanted;
-        Some(Action::SetLeap(wanted))
+        let wanted = self.most_announce(now_ns).filter(|_| is_ours)?;
+        let is_due = wanted != self.leap.armed && now_ns >= self.leap.from_ns;
+        is_due.then_some(Action::SetLeap(wanted))
     }
 
     /// The clock was set, and the kernel has lost what it was told.
-    pub(super) fn disarm_leap(&mut self, now_ns: u64) {
-        if self.leap.armed.take().is_some() {
-            self.leap.from_ns = now_ns.saturating_add(REARMED_AFTER_NS);
+    pub(super) fn disarm_leap(&mut self) {
+        if self.leap.armed.is_some() && self.policy.corrector == Corrector::Kernel {
             self.queued.push_back(Action::SetLeap(None));
         }
+    }
+
+    /// The kernel was told, or is to be told again.
+    pub(super) fn leap_told(&mut self, now_ns: u64, leap: Option<LeapSecond>, is_made: bool) {
+        if is_made {
+            self.leap.armed = leap;
+        }
+        let wait_ns = if is_made { REARMED_AFTER_NS } else { self.policy.poll_ns };
+        self.leap.from_ns = now_ns.saturating_add(wait_ns);
+    }
+
+    /// The kernel is another daemon's to tell.
+    pub(super) fn leave_leap(&mut self) {
+        self.leap.armed = None;
+        self.queued.retain(|action| !matches!(action, Action::SetLeap(_)));
     }
 }

@@ -172,13 +172,14 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    /// `adjtimex` with ADJ_FREQUENCY and ADJ_TICK, in units of 2^-16 ppm.
+    /// `adjtimex` with ADJ_FREQUENCY, in units of 2^-16 ppm.
     fn set_frequency(&mut self, ppb: f64) -> Result<(), Errno> {
         if !self.may_set {
             return Err(Errno::Eperm);
         }
         let before = self.rate_error_ppb();
-        let units = (ppb * 65.536).round().clamp(-6.5536e9, 6.5536e9);
+        assert!(ppb.abs() <= 500_000.0, "beyond MAXFREQ: {ppb}");
+        let units = (ppb * 65.536).round();
         self.frequency_ppb = units / 65.536;
         self.frequencies.push((before, self.rate_error_ppb()));
         Ok(())
@@ -213,6 +214,9 @@ pub(crate) struct Machine {
     pub(crate) keeper: Keeper,
     /// Of each frequency that was set: a server was selected.
     pub(crate) by_servers: Vec<bool>,
+    /// Rates that were told to be wrong, ppb, and how often an offset was refused.
+    pub(crate) told_ppb: Vec<f64>,
+    pub(crate) refusals: u64,
     noise: u64,
 }
 
@@ -227,6 +231,8 @@ impl Machine {
             set_before_correction_ns: None,
             keeper: Keeper::new(policy, &kinds),
             by_servers: Vec::new(),
+            told_ppb: Vec::new(),
+            refusals: 0,
             noise: seed | 1,
         }
     }
@@ -292,10 +298,16 @@ impl Machine {
                     }
                     continue;
                 }
-                Action::Refuse(..)
-                | Action::Synchronised(_)
-                | Action::SetLeap(_)
-                | Action::WrongRate { .. } => continue,
+                Action::Refuse(..) => {
+                    self.refusals += 1;
+                    continue;
+                }
+                Action::WrongRate { ppb } => {
+                    self.told_ppb.push(ppb);
+                    continue;
+                }
+                Action::Synchronised(_) => continue,
+                Action::SetLeap(leap) => self.clock.set_leap(leap).is_ok(),
                 Action::Restart | Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     panic!("no chronyd: {action:?}")
                 }

@@ -79,3 +79,44 @@ fn nothing_is_measured_while_it_passes() {
         assert_eq!(made, steps, "{at_ns}: {done:?}");
     }
 }
+
+/// What a keeper that was killed had told, or a daemon that has ended.
+#[test]
+fn what_is_found_is_cleared_once_servers_do_not_announce_it() {
+    for (corrector, expected) in [(Corrector::Kernel, &[None][..]), (Corrector::Beside, &[])] {
+        let mut found = bench(corrector);
+        found.keeper.found_leap(Some(Inserted));
+        assert_eq!(told(&mut found, [None; 3], NOON_NS), expected);
+    }
+    let mut silent = bench(Corrector::Kernel);
+    silent.offsets = vec![None; 3];
+    silent.keeper.found_leap(Some(Inserted));
+    assert_eq!(told(&mut silent, [None; 3], NOON_NS), []);
+    let mut announced = bench(Corrector::Kernel);
+    announced.keeper.found_leap(Some(Inserted));
+    assert_eq!(told(&mut announced, [Some(Inserted); 3], NOON_NS), []);
+}
+
+#[test]
+fn another_daemons_leap_second_is_left_to_it() {
+    let mut bench = bench(Corrector::Kernel);
+    assert_eq!(told(&mut bench, [Some(Inserted); 3], NOON_NS), [Some(Inserted)]);
+    bench.keeper.set_corrector(Corrector::Beside);
+    assert_eq!(told(&mut bench, [None; 3], NOON_NS + S), []);
+    bench.move_by(10 * S as i64);
+    let pause = disruption(Kind::Pause, bench.now_ns, 10e9);
+    assert_eq!(set_by(&bench.sample(&[pause])), []);
+}
+
+#[test]
+fn what_the_kernel_could_not_be_told_is_told_again() {
+    let mut bench = bench(Corrector::Kernel);
+    bench.succeeds = false;
+    let said = [Some(Inserted); 3];
+    for _ in 0..3 {
+        assert_eq!(told(&mut bench, said, NOON_NS), [Some(Inserted)]);
+    }
+    bench.succeeds = true;
+    assert_eq!(told(&mut bench, said, NOON_NS), [Some(Inserted)]);
+    assert_eq!(told(&mut bench, said, NOON_NS), []);
+}
