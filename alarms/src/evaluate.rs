@@ -179,7 +179,7 @@ fn applied(operator: Operator, left: f64, right: f64) -> Option<f64> {
 /// the window is longer, up to half an interval where they do not reach its end.
 ///
 /// 0, 60, 120 at 20, 80 and 140 s of 0 to 160 s: 120 over 120 s, and 20 s are missing
-/// at each end, so 160.
+/// at the end, so 140; none at the begin, as it was not below 0 before.
 fn increase(samples: impl Iterator<Item = (i64, f64)>, from_ms: i64, to_ms: i64) -> Option<f64> {
     let (mut first, mut last, mut count) = (None, (0, 0.0), 0_u32);
     let mut grown = 0.0;
@@ -230,4 +230,46 @@ fn slope(samples: impl Iterator<Item = (i64, f64)> + Clone) -> Option<f64> {
         return Some(0.0);
     }
     Some((xy - x * y / n) / (xx - x * x / n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grown(values: &[f64], to_ms: i64) -> Option<f64> {
+        let samples = (0..).map(|n| 20_000 + n * 60_000).zip(values.iter().copied());
+        increase(samples, 0, to_ms)
+    }
+
+    #[test]
+    fn an_increase_reaches_the_ends_of_its_window() {
+        for (values, to_s, expected) in [
+            (&[0.0, 60.0, 120.0][..], 160, Some(140.0)),
+            (&[1000.0, 1060.0, 1120.0], 160, Some(160.0)),
+            // 90 s are missing at the end, more than 66 s: half an interval.
+            (&[1000.0, 1060.0, 1120.0], 230, Some(170.0)),
+            // 30, anew, 60.
+            (&[1000.0, 1030.0, 60.0], 160, Some(120.0)),
+            (&[5.0, 5.0], 100, Some(0.0)),
+            (&[5.0], 100, None),
+        ] {
+            let found = grown(values, to_s * 1000);
+            assert!(
+                match (found, expected) {
+                    (Some(found), Some(expected)) => f64::abs(found - expected) < 1e-9,
+                    (found, expected) => found == expected,
+                },
+                "{values:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slope_is_of_the_line_through_all() {
+        let slope = |values: &[f64]| slope((0..).map(|n| n * 60_000).zip(values.iter().copied()));
+        assert_eq!(slope(&[1.0]), None);
+        assert_eq!(slope(&[0.3, 0.3, 0.3]), Some(0.0));
+        // Least squares: (0 - 1) * -60 + (5 - 1) * 60 over 2 * 60².
+        assert!((slope(&[0.0, -2.0, 5.0]).unwrap() - 300.0 / 7200.0).abs() < 1e-12);
+    }
 }

@@ -3,6 +3,7 @@
 
 mod evaluate;
 pub mod faults;
+pub mod installation;
 mod machine;
 pub mod promql;
 #[cfg(test)]

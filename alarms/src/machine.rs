@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use facts::steering::Adjtimex;
-use fleet::{METRICS, Metric, Snapshot, Source, samples};
+use fleet::{Followed, METRICS, Metric, Snapshot, Source, samples};
 use keeper::{ClockState, SourceState};
 use simulator::Scrape;
 use simulator::scrape::{Kept, Tracking};
@@ -14,6 +14,9 @@ use crate::series::Database;
 
 /// What runs on each machine: 0.2 s.
 const CONSUMER: &str = "cockroachdb";
+
+/// Prometheus' own series for our exporter has its job.
+const UP: [(&str, &str); 1] = [("job", "parachron")];
 
 /// The names of a machine's servers.
 const SERVERS: [&str; 4] = ["ntp a", "ntp b", "ntp c", "ntp d"];
@@ -30,6 +33,7 @@ static ASKED: LazyLock<Vec<&Metric>> = LazyLock::new(|| {
 /// Adds a scrape's samples.
 pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, has_daemon: bool) {
     database.begin();
+    database.add(at_ms, "up", &UP, 1.0);
     for sample in samples(&snapshot(scrape, has_daemon)) {
         if !ASKED.iter().any(|metric| std::ptr::eq(*metric, sample.metric)) {
             continue;
@@ -54,7 +58,15 @@ pub(crate) fn add(database: &mut Database, at_ms: i64, scrape: &Scrape, has_daem
     database.end(at_ms);
 }
 
-/// What our exporter knows: as crates `daemon` and `exporter` have it.
+/// A scrape that failed: nothing but that it did.
+pub(crate) fn add_failure(database: &mut Database, at_ms: i64) {
+    database.begin();
+    database.add(at_ms, "up", &UP, 0.0);
+    database.end(at_ms);
+}
+
+/// What our exporter knows: a copy by hand of what crate `daemon` makes of the view, and
+/// of what `exporter` reads; how the two are joined they share.
 fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     let mut clock = match &scrape.keeper {
         Some(kept) => of_daemon(scrape, kept),
@@ -63,13 +75,10 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     let kernel = &scrape.kernel;
     let is_synchronised = kernel.state != 5 && !kernel.has(Adjtimex::STA_UNSYNC);
     clock.kernel_synchronised = Some(is_synchronised);
-    if clock.error_bound_s.is_none() && (clock.daemon_up != Some(true) || clock.sources.is_empty())
-    {
+    if clock.lacks_bound() {
         if let Some(Tracking { left_s, last_offset_s, root_s, age_s }) = scrape.tracking {
-            clock.offset_s = Some(left_s);
-            clock.offset_bound_s = Some(root_s);
-            clock.error_bound_s = Some(left_s.abs().max(last_offset_s.abs()) + root_s);
-            clock.measured_age_s = Some(age_s);
+            let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
+            clock.follow(Followed { offset_s, last_offset_s, bound_s, age_s });
         }
         let stated_s = (is_synchronised && kernel.max_error_us < 16_000_000)
             .then_some(kernel.max_error_us as f64 / 1e6);

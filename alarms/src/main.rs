@@ -27,7 +27,9 @@ fn main() -> ExitCode {
     let cells = study::study(runs, threads as usize, until);
     let days = cells.iter().map(|cell| cell.runs).sum::<u64>() * study::DAYS;
     let tables = format!(
-        "{days} machine-days, each machine watched for {} of them.\n\n{}\n{}\n{}",
+        "By `alarms {}`: {days} machine-days, each machine watched for {} of them.\n\n\
+         {}\n{}\n{}",
+        words.join(" "),
         study::DAYS,
         report::recall_table(&cells),
         report::false_table(&cells),

@@ -37,6 +37,14 @@ pub struct Selector {
     pub number: usize,
 }
 
+impl Selector {
+    /// All series of a name, now.
+    pub(crate) fn of(name: &str) -> Self {
+        let name = name.to_owned();
+        Self { name, matchers: Vec::new(), range_ms: None, offset_ms: 0, number: 0 }
+    }
+}
+
 /// What a label is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matcher {
@@ -86,6 +94,11 @@ pub enum Function {
 }
 
 impl Function {
+    /// It is of the samples of a while; else of the last ones.
+    pub(crate) const fn is_of_range(self) -> bool {
+        !matches!(self, Self::Abs | Self::ClampMin)
+    }
+
     const ALL: [(&'static str, Self); 7] = [
         ("abs", Self::Abs),
         ("clamp_min", Self::ClampMin),
@@ -116,6 +129,10 @@ pub enum Operator {
 }
 
 impl Operator {
+    pub(crate) const fn is_of_sets(self) -> bool {
+        matches!(self, Self::Or | Self::And | Self::Unless)
+    }
+
     /// By how firmly they bind.
     const LEVELS: [&'static [(&'static str, Self)]; 5] = [
         &[("or", Self::Or)],

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::process::Command;
 
 use crate::faults::FAULTS;
+use crate::installation::INSTALLATIONS;
 use crate::rules::{Alerts, RULES};
-use crate::run::{EACH_MS, Witness, run, scenario};
+use crate::run::{EACH_MS, Witness, run};
 use crate::series::Labels;
-use crate::study::DISCIPLINES;
 
 /// Slots of a series in the file: a scrape is in each third.
 const SLOT_MS: i64 = EACH_MS / 3;
@@ -125,14 +125,15 @@ fn promtool_finds_the_same_alerts_at_the_same_minutes() {
         String::from("rule_files: [rules.yml, others.yml]\nevaluation_interval: 1m\ntests:\n");
     let mut asked = 0;
     for (number, fault) in FAULTS.iter().enumerate() {
-        for (other, on) in DISCIPLINES.into_iter().enumerate().skip(number % 2).step_by(2) {
+        for (other, on) in INSTALLATIONS.iter().enumerate().skip(number % 2).step_by(2) {
             let number = (number * 100 + other) as u64;
-            let fault_ms = run(&scenario(fault), fault, on, number, &mut ()).fault_ms.0;
+            let fault_ms = run(fault, on, number, &mut ()).fault_ms.0;
             // On the grid of evaluations, as scrapes are a third off it.
             let from_ms = (fault_ms - BEFORE_MS) / EACH_MS * EACH_MS;
             let mut trace = Trace { from_ms, ..Trace::default() };
-            run(&scenario(fault), fault, on, number, &mut trace);
-            asked += trace.write(&format!("{}, {on:?}", fault.name.replace('\'', "")), &mut file);
+            run(fault, on, number, &mut trace);
+            asked +=
+                trace.write(&format!("{}, {}", fault.name.replace('\'', ""), on.name), &mut file);
         }
     }
     assert!(asked > 60, "{asked}");

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use simulator::Corrector;
-
 use crate::faults::Since;
 use crate::rules::RULES;
 use crate::study::Cell;
@@ -17,17 +15,6 @@ const FALSE_PER_1000: f64 = 1.0;
 /// Rules of others, beside which ours stand.
 const OTHERS: [&str; 3] = ["NodeClockSkewDetected", "NodeClockNotSynchronising", "ChronyBound"];
 
-/// Who corrects the clocks, in words.
-const fn discipline(on: Corrector) -> &'static str {
-    match on {
-        Corrector::Keeper => "parachrond",
-        Corrector::Beside => "chronyd, parachrond beside",
-        Corrector::Regression => "chronyd",
-        Corrector::Pll => "ntpd",
-        Corrector::None => "none",
-    }
-}
-
 /// The share of faults that was found in time.
 fn recall(cell: &Cell) -> f64 {
     cell.took_s.len() as f64 / cell.counted as f64
@@ -36,7 +23,7 @@ fn recall(cell: &Cell) -> f64 {
 /// Cells whose recall is below the bar, and rules with too many false alarms.
 pub fn missed(cells: &[Cell]) -> (Vec<String>, Vec<String>) {
     let below = cells.iter().filter(|cell| cell.counted > 0 && recall(cell) < RECALL);
-    let below = below.map(|cell| format!("{}, {}", cell.fault.name, discipline(cell.on)));
+    let below = below.map(|cell| format!("{}, {}", cell.fault.name, cell.on.name));
     let loud = RULES.0.iter().enumerate().filter(|(index, rule)| {
         !OTHERS.contains(&rule.name) && false_per_1000(cells, *index) > FALSE_PER_1000
     });
@@ -67,38 +54,51 @@ fn time(s: f64) -> String {
 /// Faults and what found them.
 pub fn recall_table(cells: &[Cell]) -> String {
     let mut text = String::from(
-        "| fault | clock kept by | to be found | by | in | found | median, 99 % | SkewDetected | \
-         NotSynchronising | chrony bound |\n\
-         | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "| fault | clock kept by | to be found | by | in | found | without a consumer | without \
+         info | median, 99 % | SkewDetected | NotSynchronising | chrony bound |\n\
+         | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for cell in cells {
-        let (fault, on) = (cell.fault.name, discipline(cell.on));
+        let (fault, on) = (cell.fault.name, cell.on.name);
         if cell.counted == 0 {
-            let _ = writeln!(text, "| {fault} | {on} | 0 of {} | | | | | | | |", cell.runs);
+            let _ = writeln!(text, "| {fault} | {on} | 0 of {} | | | | | | | | | |", cell.runs);
             continue;
         }
         let expected = cell.fault.expected(cell.on);
-        let by: Vec<_> =
-            expected.by.iter().map(|name| name.trim_start_matches("Parachron")).collect();
+        let by: Vec<_> = expected.by.iter().map(|name| rule(name)).collect();
+        let share = |count: u64| count as f64 * 100.0 / cell.counted as f64;
         let others = OTHERS.map(|name| {
+            // It has no series.
+            if name == "ChronyBound" && !cell.on.has_chronyd() {
+                return "–".to_owned();
+            }
             let index = RULES.0.iter().position(|rule| rule.name == name).unwrap_or(0);
-            format!("{:.1} %", cell.by_rule[index].0 as f64 * 100.0 / cell.counted as f64)
+            format!("{:.1} %", share(cell.by_rule[index].0))
         });
         let since = if expected.since == Since::Begin { "" } else { ", once it goes on" };
         let _ = writeln!(
             text,
-            "| {fault} | {on} | {} of {} | {} | {} min{since} | {:.2} % | {}, {} | {} |",
+            "| {fault} | {on} | {} of {} | {} | {} min{since} | {:.2} % | {:.2} % | {:.2} % | {}, {} | {} |",
             cell.counted,
             cell.runs,
             by.join(", "),
             expected.within_s / 60,
             recall(cell) * 100.0,
+            share(cell.without_consumer),
+            share(cell.without_info),
             quantile(&cell.took_s, 0.5),
             quantile(&cell.took_s, 0.99),
             others.join(" | "),
         );
     }
     text
+}
+
+/// A rule's name, short, and whether it is for information only.
+fn rule(name: &str) -> String {
+    let is_info = RULES.0.iter().any(|rule| rule.name == name && rule.is_info);
+    let mark = if is_info { " (info)" } else { "" };
+    format!("{}{mark}", name.trim_start_matches("Parachron"))
 }
 
 /// Rules, and how often they fired though nothing was wrong.
@@ -128,13 +128,7 @@ pub fn matrix(cells: &[Cell]) -> String {
             format!("{name} {share:.1} % ({})", time(sum_s / *count as f64))
         });
         let words: Vec<_> = words.collect();
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} |",
-            cell.fault.name,
-            discipline(cell.on),
-            words.join(", ")
-        );
+        let _ = writeln!(text, "| {} | {} | {} |", cell.fault.name, cell.on.name, words.join(", "));
     }
     text
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fleet::{ALERTS, RECORDED};
 
 use crate::evaluate::Evaluator;
-use crate::promql::{Expr, parse};
+use crate::promql::{Expr, Selector, parse};
 use crate::series::LabelsId;
 
 /// An alert rule.
@@ -19,6 +19,8 @@ pub struct Rule {
     pub lasts_ms: i64,
     /// In the same, as its file has it.
     pub lasts: &'static str,
+    /// Of severity info: nobody is called.
+    pub is_info: bool,
     expr: Expr,
 }
 
@@ -50,14 +52,16 @@ const OTHERS: [(&str, &str, &str); 3] = [
 /// All rules, and how many selectors they have.
 pub static RULES: LazyLock<(Vec<Rule>, usize)> = LazyLock::new(|| {
     let mut number = 0;
-    let ours = ALERTS.iter().map(|alert| (alert.name, alert.when, alert.lasts));
-    let rule = |(name, text, lasts)| {
+    let ours =
+        ALERTS.iter().map(|alert| (alert.name, alert.when, alert.lasts, alert.severity == "info"));
+    let others = OTHERS.into_iter().map(|(name, text, lasts)| (name, text, lasts, false));
+    let rule = |(name, text, lasts, is_info)| {
         let mut expr = parsed(text, &mut number);
         with_recorded(&mut expr, &mut number);
         let lasts_ms = crate::promql::duration_ms(lasts).unwrap_or_else(|| panic!("{lasts}"));
-        Rule { name, text, lasts_ms, lasts, expr }
+        Rule { name, text, lasts_ms, lasts, is_info, expr }
     };
-    let rules = ours.chain(OTHERS).map(rule).collect();
+    let rules = ours.chain(others).map(rule).collect();
     (rules, number)
 });
 
@@ -78,6 +82,8 @@ fn with_recorded(expr: &mut Expr, number: &mut usize) {
         Expr::Select(selector) => {
             if let Some(recorded) = RECORDED.iter().find(|recorded| recorded.name == selector.name)
             {
+                let plain = Selector { number: selector.number, ..Selector::of(recorded.name) };
+                assert_eq!(*selector, plain, "what is recorded is taken as it is");
                 *expr = parsed(recorded.is, number);
             }
         }

@@ -1,10 +1,11 @@
 //! One machine's days: simulated, scraped, and its rules evaluated.
 
-use simulator::fault::Planned;
+use simulator::fault::{FaultKind, Planned};
 use simulator::random::{Purpose, Stream};
-use simulator::{Corrector, Scenario, Scrape, Simulation};
+use simulator::{Scenario, Scrape, Simulation};
 
 use crate::faults::{Fault, everyday};
+use crate::installation::Installation;
 use crate::machine;
 use crate::rules::Alerts;
 
@@ -26,7 +27,6 @@ const GAP_S: [f64; 2] = [120.0, 900.0];
 /// Four servers on the internet, as distributions configure them.
 const SCENARIO: &str = "
 name = 'alarms'
-poll_s = 64
 [[server]]
 delay_ms = 8.0
 jitter_ms = 1.0
@@ -47,9 +47,9 @@ loss = 0.02
 ";
 
 /// The scenario of a fault.
-pub(crate) fn scenario(fault: &Fault) -> Scenario {
+pub(crate) fn scenario(fault: &Fault, on: &Installation) -> Scenario {
     let counter = if fault.on_tsc { "tsc" } else { "kvm-clock" };
-    let text = format!("{SCENARIO}\n[guest]\ncounter = '{counter}'\n");
+    let text = format!("poll_s = {}\n{SCENARIO}\n[guest]\ncounter = '{counter}'\n", on.poll_s);
     toml::from_str(&text).unwrap_or_else(|why| panic!("{why}"))
 }
 
@@ -74,9 +74,8 @@ impl Witness for () {}
 
 /// Simulates the `number`th machine of a kind.
 pub(crate) fn run(
-    scenario: &Scenario,
     fault: &Fault,
-    on: Corrector,
+    on: &Installation,
     number: u64,
     witness: &mut impl Witness,
 ) -> Run {
@@ -84,22 +83,22 @@ pub(crate) fn run(
     let mut stream = Stream::new(seed, number, Purpose::Fault(1000));
     let begin_ns = stream.between(BEGIN_NS[0], BEGIN_NS[1]) as i64;
     let (events, end_ns) = fault.plan(&mut stream, begin_ns);
-    let plan = merged(events, everyday(&mut stream, SPAN_NS), end_ns);
+    let plan = merged(events, everyday(&mut stream, SPAN_NS));
     let mut run = Run { fault_ms: (begin_ns / 1_000_000, end_ns / 1_000_000), ..Run::default() };
     let gaps = gaps(&mut stream);
     let mut prometheus = Prometheus { alerts: Alerts::new(), next_ms: 0, due_ms: EACH_MS / 3 };
-    let has_daemon = matches!(on, Corrector::Keeper | Corrector::Beside);
-    let simulation = Simulation::new(scenario, on, seed, SPAN_NS);
+    let scenario = scenario(fault, on);
+    let simulation = Simulation::new(&scenario, on.on, seed, SPAN_NS);
     simulation.scraped(number, &plan, EACH_MS * 1_000_000, &mut |scrape: &Scrape| {
         let at_ms = scrape.at_ns / 1_000_000;
         prometheus.fail_until(at_ms, &mut run, witness);
         let is_lost = stream.unit() < LOST || gaps.iter().any(|gap| gap.contains(&at_ms));
-        if is_lost {
+        if is_lost || (on.serves_itself && scrape.keeper.is_none()) {
             return;
         }
         prometheus.evaluate_until(at_ms, &mut run, witness);
         let database = &mut prometheus.alerts.evaluator.database;
-        machine::add(database, at_ms, scrape, has_daemon);
+        machine::add(database, at_ms, scrape, on.has_daemon());
         prometheus.due_ms = at_ms + EACH_MS;
         witness.scraped(at_ms, &prometheus.alerts);
         run.errors.push((at_ms, scrape.error_ns as f64 / 1e9));
@@ -132,38 +131,30 @@ impl Prometheus {
         while self.due_ms < at_ms {
             let due_ms = self.due_ms;
             self.evaluate_until(due_ms, run, witness);
-            let database = &mut self.alerts.evaluator.database;
-            database.begin();
-            database.end(due_ms);
+            machine::add_failure(&mut self.alerts.evaluator.database, due_ms);
             witness.scraped(due_ms, &self.alerts);
             self.due_ms += EACH_MS;
         }
     }
 }
 
-/// Both in order; everyday events wait for what is a fault.
-fn merged(mut events: Vec<Planned>, everyday: Vec<Planned>, end_ns: i64) -> Vec<Planned> {
+/// Both in order. What is everyday happens beside a fault too, but not within seconds of
+/// another event, nor while the machine, or its daemon, is away.
+fn merged(mut events: Vec<Planned>, everyday: Vec<Planned>) -> Vec<Planned> {
     const APART_NS: i64 = 5_000_000_000;
-    let begin_ns = events.first().map_or(i64::MAX, |event| event.at_ns);
-    let stays = end_ns == i64::MAX;
-    let end_ns = if stays { begin_ns } else { end_ns };
-    let mut free_ns = APART_NS;
+    let end_ns = |event: &Planned| match event.kind {
+        FaultKind::NetworkDown | FaultKind::ServerLies => event.at_ns,
+        _ => event.at_ns + event.length_ns,
+    };
     for event in everyday {
-        let until_ns = event.at_ns + event.length_ns + APART_NS;
-        let is_near = event.at_ns < end_ns + APART_NS && until_ns > begin_ns;
-        if !is_near {
+        let is_near = |other: &Planned| {
+            event.at_ns < end_ns(other) + APART_NS && other.at_ns < end_ns(&event) + APART_NS
+        };
+        if event.at_ns > APART_NS && !events.iter().any(is_near) {
             events.push(event);
         }
     }
     events.sort_by_key(|event| event.at_ns);
-    events.retain(|event| {
-        let is_everyday = !(begin_ns..=end_ns).contains(&event.at_ns);
-        if is_everyday && event.at_ns < free_ns {
-            return false;
-        }
-        free_ns = event.at_ns + event.length_ns + APART_NS;
-        true
-    });
     events
 }
 
@@ -178,5 +169,27 @@ fn gaps(stream: &mut Stream) -> Vec<core::ops::Range<i64>> {
         }
         let length_s = stream.between(GAP_S[0], GAP_S[1]);
         gaps.push((at_s * 1e3) as i64..((at_s + length_s) * 1e3) as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::FAULTS;
+
+    #[test]
+    fn a_fault_is_no_shelter_from_every_day() {
+        let of = |name: &str| {
+            let fault = FAULTS.iter().find(|fault| fault.name.starts_with(name)).unwrap();
+            let mut stream = Stream::new(1, 1, Purpose::Fault(1000));
+            let (events, end_ns) = fault.plan(&mut stream, 3_600_000_000_000);
+            let daily = everyday(&mut stream, SPAN_NS);
+            let within = |event: &Planned| (3_700_000_000_000..end_ns).contains(&event.at_ns);
+            let meanwhile = daily.iter().filter(|event| within(event)).count();
+            assert!(meanwhile > 0, "{name}");
+            merged(events, daily).iter().filter(|event| within(event)).count()
+        };
+        assert!(of("no network") > 0);
+        assert_eq!(of("time daemon not running"), 0);
     }
 }

@@ -6,15 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use simulator::Corrector;
-
 use crate::faults::{FAULTS, Fault, Since};
+use crate::installation::{INSTALLATIONS, Installation};
 use crate::rules::RULES;
-use crate::run::{Run, SPAN_NS, run, scenario};
-
-/// What corrects the machines' clocks.
-pub const DISCIPLINES: [Corrector; 4] =
-    [Corrector::Keeper, Corrector::Beside, Corrector::Regression, Corrector::Pll];
+use crate::run::{Run, SPAN_NS, run};
 
 /// Days that each machine is watched.
 pub const DAYS: u64 = SPAN_NS as u64 / 86_400_000_000_000;
@@ -28,19 +23,23 @@ const WRONG_S: f64 = 0.05;
 /// And by more than this it is to be found.
 const FOUND_S: f64 = 0.1;
 
-/// A fault under a discipline.
+/// A fault on machines of a kind.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// The fault.
     pub fault: &'static Fault,
-    /// What corrects the clocks.
-    pub on: Corrector,
+    /// What they have.
+    pub on: &'static Installation,
     /// How often it happened.
     pub runs: u64,
     /// How often it was to be found.
     pub counted: u64,
     /// What it took where it was, s.
     pub took_s: Vec<f64>,
+    /// How often it was found by a rule that needs no consumer.
+    pub without_consumer: u64,
+    /// How often by one that is no mere information.
+    pub without_info: u64,
     /// In how many of these each rule fired, and after what sum of times, s.
     pub by_rule: Vec<(u64, f64)>,
     /// How often each fired though nothing was wrong.
@@ -57,11 +56,14 @@ pub fn study(runs: u64, threads: usize, until: Option<Instant>) -> Vec<Cell> {
         runs: 0,
         counted: 0,
         took_s: Vec::new(),
+        without_consumer: 0,
+        without_info: 0,
         by_rule: vec![(0, 0.0); RULES.0.len()],
         false_alarms: vec![0; RULES.0.len()],
         quiet_days: 0.0,
     };
-    let cells = FAULTS.iter().flat_map(|fault| DISCIPLINES.map(|on| Mutex::new(cell(fault, on))));
+    let of_fault = |fault| INSTALLATIONS.iter().map(move |on| Mutex::new(cell(fault, on)));
+    let cells = FAULTS.iter().flat_map(of_fault);
     let cells: Vec<Mutex<Cell>> = cells.collect();
     let next = AtomicU64::new(0);
     let all = runs * cells.len() as u64;
@@ -78,7 +80,7 @@ pub fn study(runs: u64, threads: usize, until: Option<Instant>) -> Vec<Cell> {
                         let cell = locked(cell);
                         (cell.fault, cell.on)
                     };
-                    let run = run(&scenario(fault), fault, on, number, &mut ());
+                    let run = run(fault, on, number, &mut ());
                     locked(cell).add(&run);
                 }
             });
@@ -116,6 +118,7 @@ impl Cell {
         };
         self.counted += 1;
         let mut found = None;
+        let (mut without_consumer, mut without_info) = (false, false);
         for (index, rule) in RULES.0.iter().enumerate() {
             let after =
                 |at_ms: i64| (begin_ms..=since_ms + within_ms.max(AFTER_MS)).contains(&at_ms);
@@ -126,9 +129,13 @@ impl Cell {
             self.by_rule[index].1 += took_s;
             if expected.by.contains(&rule.name) && *at_ms <= since_ms + within_ms {
                 found = Some(found.map_or(took_s, |first: f64| first.min(took_s)));
+                without_consumer |= !rule.text.contains("consumer_here");
+                without_info |= !rule.is_info;
             }
         }
         self.took_s.extend(found);
+        self.without_consumer += u64::from(without_consumer);
+        self.without_info += u64::from(without_info);
     }
 }
 

@@ -9,7 +9,20 @@ use super::{Expr, Function, Matcher, Operator, Selector};
 pub fn parse(text: &str, number: &mut usize) -> Result<Expr, String> {
     let mut parser = Parser { rest: text.trim_start(), number };
     let expr = parser.binary(0)?;
+    let expr = of_now(expr)?;
     if parser.rest.is_empty() { Ok(expr) } else { Err(parser.unexpected("the end")) }
+}
+
+/// Series with one value each: neither a number, which stands only to the right of an
+/// operator, nor the samples of a while, which only some functions take.
+fn of_now(expr: Expr) -> Result<Expr, String> {
+    match &expr {
+        Expr::Number(_) => Err("a number alone, or at the left of an operator".to_owned()),
+        Expr::Select(selector) if selector.range_ms.is_some() => {
+            Err(format!("samples of a while: {}", selector.name))
+        }
+        _ => Ok(expr),
+    }
 }
 
 struct Parser<'t, 'n> {
@@ -66,7 +79,16 @@ impl<'t> Parser<'t, '_> {
         let mut left = self.binary(level + 1)?;
         while let Some((_, operator)) = operators.iter().find(|(text, _)| self.takes(text)) {
             let on = if self.takes("on") { Some(self.names()?) } else { None };
-            let right = self.binary(level + 1)?;
+            let mut right = self.binary(level + 1)?;
+            let is_of_sets = operator.is_of_sets();
+            if is_of_sets || !matches!(right, Expr::Number(_)) {
+                right = of_now(right)?;
+            }
+            // Elsewhere `on` would take labels from what comes out.
+            if on.is_some() && !is_of_sets {
+                return Err("on, with what is no operator of sets".to_owned());
+            }
+            left = of_now(left)?;
             left = Expr::Binary(*operator, left.into(), right.into(), on);
         }
         Ok(left)
@@ -97,6 +119,13 @@ impl<'t> Parser<'t, '_> {
             let of = self.binary(0)?;
             let number = if self.takes(",") { Some(self.number()?) } else { None };
             self.needs(")")?;
+            let has_range = matches!(&of, Expr::Select(it) if it.range_ms.is_some());
+            if has_range != function.is_of_range()
+                || matches!(of, Expr::Number(_))
+                || number.is_some() != (*function == Function::ClampMin)
+            {
+                return Err(format!("{name} does not take that"));
+            }
             return Ok(Expr::Call(*function, of.into(), number));
         }
         self.selector(name)
@@ -176,7 +205,7 @@ mod tests {
     fn precedence_is_prometheus() {
         let parsed = |text| parse(text, &mut 0).unwrap();
         for (text, with_parentheses) in [
-            ("a or b and c > 1 + 2 * 3", "a or (b and (c > (1 + (2 * 3))))"),
+            ("a or b and c > d + e * 3", "a or (b and (c > (d + (e * 3))))"),
             ("a - b - c", "(a - b) - c"),
             ("rate(a[5m]) / b > 0.1", "(rate(a[5m]) / b) > 0.1"),
             ("a unless b offset 5m", "a unless (b offset 5m)"),
@@ -200,6 +229,20 @@ mod tests {
             "a and on b",
             "a > bool b",
             "quantile(0.5, a)",
+            "0.05 < a",
+            "1",
+            "a or 1",
+            "a[5m]",
+            "a[5m] > 1",
+            "a > a[5m]",
+            "abs(a[5m])",
+            "abs(1)",
+            "abs(a, 1)",
+            "clamp_min(a)",
+            "increase(a)",
+            "increase(abs(a))",
+            "increase(a[5m], 1)",
+            "a > on (b) c",
         ] {
             assert!(parse(wrong, &mut 0).is_err(), "{wrong}");
         }

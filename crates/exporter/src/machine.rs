@@ -8,7 +8,7 @@ use doctor::selection::RuleSelection;
 use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
 use facts::system::parse_cpu_time;
-use fleet::{Finding, Snapshot};
+use fleet::{Finding, Followed, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
 use linux::clock::Clock;
@@ -39,11 +39,7 @@ impl Machine {
             self.examined = Some(examine(&tree));
         }
         let stated_s = kernel(snapshot);
-        // A daemon that has sources and states no bound knows that the clock may be
-        // wrong, as after a pause; chronyd and the kernel do not.
-        if snapshot.error_bound_s.is_none()
-            && (snapshot.daemon_up != Some(true) || snapshot.sources.is_empty())
-        {
+        if snapshot.lacks_bound() {
             chronyd(snapshot);
             let has_bound = self.examined.as_ref().is_some_and(|examined| !examined.has_timesyncd);
             snapshot.error_bound_s = snapshot.error_bound_s.or(stated_s.filter(|_| has_bound));
@@ -102,16 +98,11 @@ fn chronyd(snapshot: &mut Snapshot) {
     let bound = tracking.error_bound();
     let Some(error_ns) = bound.error_ns else { return };
     let now_ns = Clock::Realtime.read_ns().map(u128::from);
-    snapshot.measured_age_s =
-        now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
+    let age_s = now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
     let offset_s = tracking.system_offset.value();
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
-    snapshot.offset_s = Some(offset_s);
-    snapshot.offset_bound_s = Some(bound_s);
-    // What it was off by at the last update, it may be off by before the next: a clock
-    // that is slewed right again each minute shows nothing that is left.
-    let off_s = offset_s.abs().max(tracking.last_offset.value().abs());
-    snapshot.error_bound_s = Some(off_s + bound_s);
+    let last_offset_s = tracking.last_offset.value();
+    snapshot.follow(Followed { offset_s, last_offset_s, bound_s, age_s });
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a

@@ -71,11 +71,25 @@ pub const ALERTS: &[Alert] = &[
     alert(
         "ParachronClockMarginGone",
         "parachron_clock_margin_seconds < 0 and on (job, instance, consumer) \
-         parachron_clock_consumer_here == 1",
+         parachron_clock_consumer_here == 1 and on (job, instance) \
+         max_over_time(parachron_clock_offset_bound_seconds[1h])",
         "2m",
         "critical",
         "The clock may be further off than {{ $labels.consumer }} allows",
         "parachron status: more or nearer sources, a host source; then parachron doctor",
+    ),
+    alert(
+        "ParachronKernelMarginGone",
+        // Where nobody but the kernel states a bound: it adds 500 ppm (MAXFREQ,
+        // kernel/time/ntp.c), so half a second from one poll of ntpd to the next, 1024 s.
+        "max_over_time(parachron_clock_margin_seconds[20m]) < 0 \
+         and on (job, instance, consumer) \
+         max_over_time(parachron_clock_consumer_here[5m]) == 1 unless on (job, instance) \
+         max_over_time(parachron_clock_offset_bound_seconds[1h])",
+        "10m",
+        "warning",
+        "For half an hour the kernel's error was more than {{ $labels.consumer }} allows",
+        "ntpq -p, or what else steers the clock: does it run, and has it servers",
     ),
     alert(
         "ParachronClockUnsynchronised",
@@ -167,6 +181,15 @@ pub const ALERTS: &[Alert] = &[
         "parachrond does not reply",
         "systemctl status parachrond",
     ),
+    alert(
+        "ParachronNotScraped",
+        // A daemon that serves its metrics is missed by this alone.
+        "up{job=~\"parachron.*\"} == 0",
+        "20m",
+        "warning",
+        "Its metrics have not been scraped for 20 minutes",
+        "systemctl status parachrond, or the exporter; then the machine and its network",
+    ),
 ];
 
 /// The file of rules for Prometheus.
@@ -216,7 +239,9 @@ mod tests {
         };
         let expressions = ALERTS.iter().map(|alert| alert.when);
         for expression in expressions.chain(RECORDED.iter().map(|recorded| recorded.is)) {
-            assert!(series(expression).count() > 0, "{expression}");
+            // Prometheus itself has `up`.
+            let is_known = series(expression).count() > 0 || expression.starts_with("up{");
+            assert!(is_known, "{expression}");
             assert_eq!(series(expression).find(|name| !is_there(name)), None, "{expression}");
         }
     }

@@ -52,6 +52,39 @@ pub struct Snapshot {
     pub consumers_here: Vec<String>,
 }
 
+/// What chronyd says of the clock it keeps (`chronyc tracking`), s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Followed {
+    /// What is still to be slewed.
+    pub offset_s: f64,
+    /// What the clock was off by at the last update.
+    pub last_offset_s: f64,
+    /// Root dispersion and half the root delay.
+    pub bound_s: f64,
+    /// Since the last update.
+    pub age_s: Option<f64>,
+}
+
+impl Snapshot {
+    /// Whether chronyd, or the kernel, is to be asked for a bound. A daemon that has
+    /// sources and states none knows that the clock may be wrong, as after a pause;
+    /// they do not.
+    pub fn lacks_bound(&self) -> bool {
+        self.error_bound_s.is_none() && (self.daemon_up != Some(true) || self.sources.is_empty())
+    }
+
+    /// The clock is as chronyd says.
+    pub fn follow(&mut self, chronyd: Followed) {
+        let Followed { offset_s, last_offset_s, bound_s, age_s } = chronyd;
+        self.measured_age_s = age_s;
+        self.offset_s = Some(offset_s);
+        self.offset_bound_s = Some(bound_s);
+        // What it was off by at the last update, it may be off by before the next: a clock
+        // that is slewed right again each minute shows nothing that is left.
+        self.error_bound_s = Some(offset_s.abs().max(last_offset_s.abs()) + bound_s);
+    }
+}
+
 /// A time source.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Source {

@@ -1,7 +1,8 @@
 //! The PLL, to compare the keeper with: what ntpd does with the kernel's (RFC 5905,
 //! appendix A.5.5.6, and ntpd's documentation of `tinker`): each poll's offset goes to
 //! the kernel; one beyond 128 ms is stepped by after it has lasted for 300 s; one beyond
-//! 1000 s ends the daemon.
+//! 1000 s ends the daemon. It polls each 64 s at first and after a step, and doubles that
+//! after some polls, up to what is set (RFC 5905, A.5.5.6: the jiggle counter).
 
 use timekeeper::Timex;
 use timekeeper::timex::{mode, status};
@@ -33,18 +34,30 @@ pub(crate) fn max_error_us(reply: Reply) -> i64 {
 pub(crate) struct Pll {
     /// Between two polls: the loop's time constant is its log₂.
     poll_s: u64,
+    /// No longer than this.
+    max_poll_s: u64,
+    /// Of polls since it became longer, in units of its log₂.
+    jiggle: u32,
     /// Since when the offset has been beyond the step threshold, true ns.
     beyond_since_ns: Option<i64>,
     has_given_up: bool,
 }
 
+const MIN_POLL_S: u64 = 64;
+const JIGGLE_LIMIT: u32 = 30;
 const STEP_NS: i64 = 128_000_000;
 const STEP_AFTER_NS: i64 = 300_000_000_000;
 const PANIC_NS: i64 = 1_000_000_000_000;
 
 impl Pll {
-    pub(crate) fn new(poll_s: u64) -> Self {
-        Self { poll_s, beyond_since_ns: None, has_given_up: false }
+    pub(crate) fn new(max_poll_s: u64) -> Self {
+        let poll_s = max_poll_s.min(MIN_POLL_S);
+        Self { poll_s, max_poll_s, jiggle: 0, beyond_since_ns: None, has_given_up: false }
+    }
+
+    /// Until the next poll, ns.
+    pub(crate) const fn waits_ns(&self) -> i64 {
+        self.poll_s.cast_signed() * 1_000_000_000
     }
 
     pub(crate) fn poll(&mut self, world: &mut World) {
@@ -61,7 +74,7 @@ impl Pll {
             let since_ns = *self.beyond_since_ns.get_or_insert(world.now_ns);
             if world.now_ns - since_ns >= STEP_AFTER_NS {
                 world.step(reply.offset_ns);
-                self.beyond_since_ns = None;
+                *self = Self::new(self.max_poll_s);
             }
             return;
         }
@@ -72,5 +85,9 @@ impl Pll {
         let (offset, max_error) = (reply.offset_ns, max_error_us(reply));
         let timex = Timex { modes, status, constant, offset, max_error, ..Timex::default() };
         let _ = world.kernel.adjust(timex);
+        self.jiggle += self.poll_s.max(1).ilog2();
+        if self.jiggle > JIGGLE_LIMIT {
+            (self.jiggle, self.poll_s) = (0, (self.poll_s * 2).min(self.max_poll_s));
+        }
     }
 }

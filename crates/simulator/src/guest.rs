@@ -242,6 +242,9 @@ impl<'s> Guest<'s> {
         if let Discipline::Keeper(it) = &self.discipline {
             self.next_poll_ns = self.world.now_ns + it.waits_ns(&self.world);
         }
+        if let Discipline::Pll(it) = &self.discipline {
+            self.next_poll_ns = self.next_poll_ns.min(self.world.now_ns + it.waits_ns());
+        }
         if let Discipline::Beside(kept, regression) = &mut self.discipline
             && std::mem::take(&mut kept.wants_restart)
         {

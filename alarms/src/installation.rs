@@ -1,0 +1,44 @@
+//! What keeps a machine's clock, and what is scraped on it.
+
+use simulator::Corrector;
+
+/// What is installed.
+#[derive(Debug)]
+pub struct Installation {
+    /// In words.
+    pub name: &'static str,
+    /// What corrects the clock.
+    pub on: Corrector,
+    /// Between two requests to a server, s.
+    pub(crate) poll_s: u64,
+    /// The daemon serves its metrics: without it no scrape succeeds.
+    pub(crate) serves_itself: bool,
+}
+
+const fn of(name: &'static str, on: Corrector, poll_s: u64) -> Installation {
+    Installation { name, on, poll_s, serves_itself: false }
+}
+
+/// All of them. ntpd polls each 64 s at first, and each 1024 s once it is steady
+/// (RFC 5905: MINPOLL, and ntpd's default of maxpoll, 10).
+pub const INSTALLATIONS: [Installation; 6] = [
+    of("parachrond", Corrector::Keeper, 64),
+    Installation {
+        serves_itself: true,
+        ..of("parachrond, its own metrics", Corrector::Keeper, 64)
+    },
+    of("chronyd, parachrond beside", Corrector::Beside, 64),
+    of("chronyd", Corrector::Regression, 64),
+    of("ntpd, polls of 64 s", Corrector::Pll, 64),
+    of("ntpd, polls of 1024 s", Corrector::Pll, 1024),
+];
+
+impl Installation {
+    pub(crate) const fn has_daemon(&self) -> bool {
+        matches!(self.on, Corrector::Keeper | Corrector::Beside)
+    }
+
+    pub(crate) const fn has_chronyd(&self) -> bool {
+        matches!(self.on, Corrector::Regression | Corrector::Beside)
+    }
+}
