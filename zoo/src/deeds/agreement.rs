@@ -12,7 +12,7 @@ use super::Done;
 pub(super) const ALL: [&str; 5] = ["agreement", "conformance", "updates", "restore", "monotonic"];
 
 /// How the lab's reason begins where it could not measure.
-const NOT_MEASURED: &str = "not measured";
+pub(super) const NOT_MEASURED: &str = "not measured";
 
 /// A report without checks fails. What the lab itself could not measure is no
 /// failure: one check says so for each experiment, and an experiment of which

@@ -30,16 +30,15 @@ An emulated host proves what a kernel decides and reads, not what anything costs
 const FOOT: &str = "
 ## Read with
 
-- The record of 2026-11-22 has Linux 6.1 alone, under QEMU 7.2, and is older than what it
-  led to; it is to be made again by the row, with four kernels. Changed since: Hyper-V's
-  page may be enabled before the guest's OS id, as Linux does; the kernel is told the
-  TSC's rate, as an emulated exit takes longer than its calibration by the PIT allows; a
-  guest that counts ticks is not held to the host's clock; the time of day under kvm-clock
-  may be behind by what the boot took, as Linux counts ticks until it takes kvm-clock, and
-  `TSCs unsynchronized` is no fault of two vCPUs without a constant TSC.
+- What fails is `none` and `minimal` alone, which give no clock but the TSC, up to Linux 6.12:
+  its watchdog compares it with ticks, of which an emulated host loses many, gives the TSC
+  up, and the guest counts ticks from then on. The watchdog of 7.3 does not.
+- The kernel is told the TSC's rate, as an emulated exit takes longer than its calibration
+  by the PIT allows. A guest that counts ticks is not held to the host's clock. The time of
+  day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
+  takes kvm-clock, and `TSCs unsynchronized` is no fault of two vCPUs without a constant TSC.
 - Under QEMU 7.2 a guest finds CPUID 0xD with the size of another XCR0: older kernels warn,
-  and 7.3 panics in fpstate_reset. Presumably that emulation does not pass a guest's XSETBV
-  to KVM. The row takes QEMU 10, with which this was not tried yet.
+  and 7.3 panics in fpstate_reset. QEMU 10 does not.
 - That lost ticks explain the seconds by which kvm-clock's guests are behind is inferred,
   not measured.
 ";
