@@ -18,9 +18,11 @@ mod explained;
 mod judge;
 mod known;
 mod leap;
+mod next_leap;
 mod phase;
 mod polled;
 mod reconfigure;
+mod requests;
 mod view;
 
 use std::collections::VecDeque;
@@ -38,7 +40,7 @@ use crate::source::SourceKind;
 use chronyd::{Chronyd, OWN_STEP_SEEN_NS};
 use explained::Explained;
 pub use known::Known;
-use leap::Leap;
+use next_leap::Leap;
 use phase::{Phase, Stage};
 use polled::Polled;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
@@ -208,38 +210,6 @@ impl Keeper {
             }
             // No longer done where a source has to confirm its offset.
         }
-    }
-
-    /// A local source to be polled now.
-    fn wanted_here(&mut self) -> Option<usize> {
-        let is_here = |source: &Polled| source.is_wanted && source.kind.is_local();
-        let index = self.sources.iter().position(is_here)?;
-        self.sources[index].poll();
-        Some(index)
-    }
-
-    /// When the next server is to be polled, CLOCK_MONOTONIC; `None` without any.
-    pub fn next_poll_ns(&self) -> Option<u64> {
-        let servers = self.sources.iter().filter(|source| source.kind.is_server());
-        servers.map(|source| source.due_ns).min()
-    }
-
-    /// The servers to be polled now, if the rate limit allows all of them: what
-    /// takes several that agree takes them in one sample.
-    fn wanted(&mut self, now_ns: u64) -> Vec<usize> {
-        let all = self.sources.iter().enumerate();
-        let wanted: Vec<usize> =
-            all.filter(|(_, source)| source.is_wanted).map(|(index, _)| index).collect();
-        let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
-        self.hurried = self.hurried.saturating_sub(u32::from(!wanted.is_empty()));
-        for index in &wanted {
-            let source = &mut self.sources[*index];
-            source.poll();
-            if let Err(wait_ns) = allowed {
-                source.due_ns = now_ns.saturating_add(wait_ns);
-            }
-        }
-        if allowed.is_ok() { wanted } else { Vec::new() }
     }
 
     /// The offset of source `index`: the reply to [`Action::Measure`], or sent

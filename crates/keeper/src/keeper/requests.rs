@@ -1,0 +1,38 @@
+//! Which sources are to be polled now.
+
+use super::Keeper;
+use super::polled::Polled;
+
+impl Keeper {
+    /// A local source to be polled now.
+    pub(super) fn wanted_here(&mut self) -> Option<usize> {
+        let is_here = |source: &Polled| source.is_wanted && source.kind.is_local();
+        let index = self.sources.iter().position(is_here)?;
+        self.sources[index].poll();
+        Some(index)
+    }
+
+    /// When the next server is to be polled, CLOCK_MONOTONIC; `None` without any.
+    pub fn next_poll_ns(&self) -> Option<u64> {
+        let servers = self.sources.iter().filter(|source| source.kind.is_server());
+        servers.map(|source| source.due_ns).min()
+    }
+
+    /// The servers to be polled now, if the rate limit allows all of them: what
+    /// takes several that agree takes them in one sample.
+    pub(super) fn wanted(&mut self, now_ns: u64) -> Vec<usize> {
+        let all = self.sources.iter().enumerate();
+        let wanted: Vec<usize> =
+            all.filter(|(_, source)| source.is_wanted).map(|(index, _)| index).collect();
+        let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
+        self.hurried = self.hurried.saturating_sub(u32::from(!wanted.is_empty()));
+        for index in &wanted {
+            let source = &mut self.sources[*index];
+            source.poll();
+            if let Err(wait_ns) = allowed {
+                source.due_ns = now_ns.saturating_add(wait_ns);
+            }
+        }
+        if allowed.is_ok() { wanted } else { Vec::new() }
+    }
+}
