@@ -205,7 +205,8 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
         let offset = machine.with_clock(|host, _, _| host.tsc_offset(VcpuId(0))).flatten();
         let offset = offset.expect("the provider knows its vCPUs");
         let shared = machine.ram().shared();
-        let reads = 2_500_000;
+        // Some seconds: a quarter of that had ended before the fifth once.
+        let reads = 10_000_000;
         let source = Source::KvmClock;
         let request = Request::Monotonic { source, reads, participants: 2, guarded: false };
         for vcpu in 0..machine.vcpus() {
@@ -213,7 +214,9 @@ fn lab_a_new_snapshot_takes_no_time_back(_: &Program) {
         }
         for _ in 0..5 {
             let begun = shared.last_time_ns.load(Ordering::Acquire);
+            let started = Instant::now();
             while shared.last_time_ns.load(Ordering::Acquire) < begun + 20_000_000 {
+                assert!(started.elapsed() < TIMEOUT, "the guest reads no more");
                 std::thread::yield_now();
             }
             machine.set_tsc_offset(0, offset).expect("KVM accepts the offset that it has");
