@@ -127,14 +127,16 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
     Ok(listing)
 }
 
-/// Builds the programs of a processor: static, without this machine's paths.
+/// Builds the programs of a processor: static, without this machine's paths. Addresses to
+/// relocate take a bit each (musl has read them since 1.2.4, Rust's is newer since 1.93).
 fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
     let target = project.target_folder();
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let home = home.unwrap_or_default();
     let flags = format!(
-        "--remap-path-prefix={}=/parachron --remap-path-prefix={}=/cargo",
+        "--remap-path-prefix={}=/parachron --remap-path-prefix={}=/cargo \
+         -C link-arg=--pack-dyn-relocs=relr -C link-arg=--icf=safe",
         project.root().display(),
         home.display()
     );
