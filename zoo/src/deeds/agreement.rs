@@ -8,8 +8,18 @@ use crate::outcome::Unavailable;
 
 use super::Done;
 
-/// The experiments that KVM itself is judged by.
-pub(super) const ALL: [&str; 5] = ["agreement", "conformance", "updates", "restore", "monotonic"];
+/// The lab's experiments; the first judges KVM itself.
+pub(super) const ALL: [&str; 9] = [
+    "agreement",
+    "conformance",
+    "updates",
+    "restore",
+    "monotonic",
+    "offset",
+    "drift",
+    "ticks",
+    "cost",
+];
 
 /// How the lab's reason begins where it could not measure.
 pub(super) const NOT_MEASURED: &str = "not measured";

@@ -28,6 +28,9 @@ const CHANGES: &[Change] = &[
     ("a CPU brought back", "echo 1 >/sys/devices/system/cpu/cpu1/online", None, None),
 ];
 
+/// `hwclock` writes a second when it has begun already.
+const WRITTEN_LATE_S: f64 = 1.0;
+
 const SWITCH: &str = "cat $CLOCKSOURCE >/tmp/source; echo acpi_pm >$CLOCKSOURCE";
 const BACK: &str = "cat /tmp/source >$CLOCKSOURCE";
 
@@ -45,5 +48,25 @@ pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), 
         ));
         watching::end(machine)?;
     }
-    Ok(())
+    rtc_alone(machine, checks)
+}
+
+/// An RTC that somebody sets to another time than the time of day's cannot be told
+/// from a machine that stood (docs/guide/watch.md), and is told as that.
+fn rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    watching::start(machine)?;
+    machine.execute("guest-clock step 100; hwclock -u -w; guest-clock step -100")?;
+    let (soon, late) = watching::told(machine)?;
+    checks.push(watching::judge(
+        &Caused {
+            what: "the RTC alone set 100 s ahead",
+            kinds: &["pause|snapshot-restored|migrated"],
+            besides: &["clock-set"],
+            size_s: Some((100.0, WRITTEN_LATE_S)),
+        },
+        &soon,
+        &late,
+    ));
+    watching::end(machine)?;
+    machine.execute("hwclock -u -w").map(drop)
 }

@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::machine::Machine;
 
 use super::Place;
-use super::drift::{Reference, WRONG, rate, references};
+use super::drift::{Reference, WRONG, put_on_a_timer, rate, references, useful_ppm};
 
 /// Runs at a time, and how often: together more than a hundred.
 const AT_ONCE: usize = 6;
@@ -26,10 +26,6 @@ const KNOWN_PPM: f64 = 0.2;
 /// One wrong answer in fifty makes an interval wider by less than this.
 const DEARER: f64 = 1.2;
 
-/// A wider interval of the machine's clock holds the right and the fast server's
-/// truth, and shows nothing: this system is too busy, ppm.
-const USEFUL_PPM: f64 = 100.0;
-
 /// The clocks measured: the machine's, whose names run at one rate, and the RTC.
 const CLOCKS: [&str; 2] = ["realtime", "rtc"];
 
@@ -38,11 +34,7 @@ pub(super) fn run(
     machine: &mut Machine,
     checks: &mut Vec<Check>,
 ) -> Result<(), String> {
-    if place.row.truth()?.available.iter().any(|source| source == "hpet")
-        && place.row.truth()?.clocksource == "tsc"
-    {
-        machine.execute("echo hpet >$CLOCKSOURCE")?;
-    }
+    put_on_a_timer(place, machine)?;
     let (_servers, references) = references(place, machine)?;
     if references.is_empty() {
         return Err("neither a network nor a PTP clock to compare with".to_owned());
@@ -88,7 +80,7 @@ fn held(reports: &[Value], clock: &str, (reference, what, fast_ppm): &Reference)
     Check::new(
         format!("drift: {clock} against {what}: {truth:.0} ppm is in 95 of 100 intervals"),
         format!("{held} of {runs}; their median width is {width:.2} ppm"),
-        runs.saturating_sub(held) * ONE_IN <= runs && (clock != CLOCKS[0] || width < USEFUL_PPM),
+        runs.saturating_sub(held) * ONE_IN <= runs && width < useful_ppm(clock),
     )
 }
 
@@ -100,7 +92,7 @@ fn cost(reports: &[Value], references: &[Reference]) -> Option<Check> {
     Some(Check::new(
         "drift: one wrong answer in fifty makes the interval less than 20 % wider",
         format!("{right:.2} ppm, and {wrong:.2} ppm: {:+.0} %", (wrong / right - 1.0) * 100.0),
-        wrong < right * DEARER && right < USEFUL_PPM,
+        wrong < right * DEARER && right < useful_ppm(CLOCKS[0]),
     ))
 }
 

@@ -3,8 +3,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::checks::Check;
 use crate::machine::Machine;
+use crate::table::Base;
 
 use super::Place;
 use super::watching::{self, Caused};
@@ -12,6 +15,11 @@ use super::watching::{self, Caused};
 /// For how long, one after another.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(60)];
+
+/// For how long its process is stopped, and how well that is known, s: what `watch`
+/// takes for a part of it is the time since its last sample.
+const NOT_RUN: Duration = Duration::from_secs(2);
+const KNOWN_S: f64 = 0.1;
 
 /// Under KVM the TSC runs on while kvm-clock stands, which QEMU then sets back
 /// (hw/i386/kvm/clock.c): only a pause does that, and any is seen.
@@ -55,5 +63,27 @@ pub(super) fn run(
         checks.push(watching::judge(&caused, &soon, &late));
         watching::end(machine)?;
     }
+    if place.row.base == Base::Emulated {
+        not_run(machine, checks)?
+    }
     Ok(())
+}
+
+/// Its process is stopped: the machine is not run, and all of its clocks go on, as
+/// QEMU has them from this system's.
+fn not_run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+    watching::start(machine)?;
+    let pid = i32::try_from(machine.hypervisor()?).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or("the hypervisor's number is none")?;
+    let stopping = Instant::now();
+    kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))?;
+    sleep(NOT_RUN);
+    kill_process(pid, Signal::CONT).map_err(|error| format!("SIGCONT: {error}"))?;
+    let most_s = stopping.elapsed().as_secs_f64();
+    let (soon, late) = watching::told(machine)?;
+    let size_s = Some((f64::midpoint(NOT_RUN.as_secs_f64(), most_s), KNOWN_S));
+    let what = format!("SIGSTOP for {} s, SIGCONT", NOT_RUN.as_secs());
+    let caused = Caused { what: &what, kinds: &["pause"], besides: &[], size_s };
+    checks.push(watching::judge(&caused, &soon, &late));
+    watching::end(machine)
 }

@@ -88,13 +88,14 @@ fn restore(
         0 => "savevm, loadvm at once".to_owned(),
         s => format!("savevm, {s} s later loadvm"),
     };
-    // A TSC that goes on tells how long it ran since it was saved. Where it was
-    // set back, or no clock source, it is that, or all that was lost by the page
-    // or the RTC: saving and loading too.
-    let (least_s, most_s) = if on_tsc {
-        (between.as_secs_f64(), between.as_secs_f64() + stood_s)
-    } else {
-        (between.as_secs_f64().min(lost_s), lost_s)
+    // What the RTC shows is what the time of day lost. A TSC that goes on tells how
+    // long it ran since it was saved; of one that was set back, or is no clock source,
+    // it is that or all that was lost: saving and loading too.
+    let by_rtc = soon.iter().chain(&late).any(|told| told.behind_s.is_some());
+    let (least_s, most_s) = match (on_tsc, by_rtc) {
+        (true, true) => (lost_s, lost_s),
+        (true, false) => (between.as_secs_f64(), between.as_secs_f64() + stood_s),
+        (false, _) => (between.as_secs_f64().min(lost_s), lost_s),
     };
     let known_s = (most_s - least_s) / 2.0 + before_bound_s + after_bound_s + KNOWN_S;
     // Under KVM the size is by how much the TSC moved against the page, of which
