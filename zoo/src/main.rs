@@ -30,6 +30,7 @@ mod tools;
 mod visit;
 mod wire;
 
+use std::cmp::Reverse;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -78,11 +79,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let wanted = |row: &&Row| {
         (args.only.is_empty() || args.only.contains(&row.name)) && (!args.quick || row.quick)
     };
-    let rows: Vec<Row> = table.rows.iter().filter(wanted).cloned().collect();
+    let mut rows: Vec<Row> = table.rows.iter().filter(wanted).cloned().collect();
     if args.list {
         rows.iter().for_each(list);
         return Ok(ExitCode::SUCCESS);
     }
+    // The longest first: else the last of them runs alone.
+    rows.sort_by_key(|row| Reverse(row.limit_s));
     let programs = args.programs.clone().map_or_else(artifacts::programs, Ok)?;
     let programs_arm64 = args.programs_arm64.clone();
     let packages = args.packages.clone().unwrap_or_else(|| tools::target_folder().join("packages"));

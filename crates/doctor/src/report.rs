@@ -188,7 +188,8 @@ fn clocksource(facts: &Facts) -> String {
         Fact::Unknown(why) => format!("unknown ({why})"),
     };
     let current = name(&facts.clocksources.current);
-    match facts.clocksources.available.known() {
+    match facts.clocksources.available.known().map(Vec::as_slice) {
+        Some([]) => format!("{current} (none is offered)"),
         Some(available) => format!("{current} (offered: {})", available.join(" ")),
         None => current,
     }

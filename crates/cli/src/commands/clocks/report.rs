@@ -151,7 +151,8 @@ fn source(
         SourceCost::Measured(cost) => Some(cost.path),
         SourceCost::NotMeasured { .. } => None,
     };
-    let is_available = available.contains(&name);
+    // The kernel may leave the one in use out of its list.
+    let is_available = current || available.contains(&name);
     Source {
         available: is_available,
         current,
