@@ -21,6 +21,10 @@ const PAUSES: [Duration; 3] =
 const NOT_RUN: Duration = Duration::from_secs(2);
 const KNOWN_S: f64 = 0.1;
 
+/// Until `watch` has seen what a machine does that has nothing to do: it counts that
+/// as seldom as an emulated CPU makes it dear.
+const LEARNING: &str = "sleep 15";
+
 /// Under KVM the TSC runs on while kvm-clock stands, which QEMU then sets back
 /// (hw/i386/kvm/clock.c): only a pause does that, and any is seen.
 const BESIDE_THE_TSC: &[&str] = &["pause"];
@@ -73,6 +77,7 @@ pub(super) fn run(
 /// QEMU has them from this system's.
 fn not_run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
     watching::start(machine)?;
+    machine.execute(LEARNING)?;
     let pid = i32::try_from(machine.hypervisor()?).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or("the hypervisor's number is none")?;
     let stopping = Instant::now();
