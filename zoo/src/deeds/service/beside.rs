@@ -1,6 +1,7 @@
 //! Beside a daemon that disciplines the clock by the first server: after each
 //! pause the time of day is right, and the other neither fights nor forgets.
 
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -86,6 +87,7 @@ const OF_THE_KERNEL: &str = "adjtimex | awk '/freq.adjust/{print $3/65536}'";
 
 /// NTP's port.
 const NTP: u16 = 123;
+static AT_NTPS_PORT: Mutex<()> = Mutex::new(());
 
 /// A step is due this soon after the first sample that shows a pause, ms.
 const FIRST_ANSWER_MS: f64 = 1000.0;
@@ -102,6 +104,8 @@ pub(crate) fn run(
     done: &mut Done,
 ) -> Result<(), String> {
     let program = place.workshop.programs.join("ntp-server");
+    // Rows side by side take turns.
+    let _alone = other.at_ntps_port.then(|| AT_NTPS_PORT.lock());
     let port = format!(":{}", if other.at_ntps_port { NTP } else { 0 });
     let Ok(first) = Server::with(&program, &[&port]) else {
         let why = format!("parachrond beside {}: no server on port {NTP} of loopback", other.name);
