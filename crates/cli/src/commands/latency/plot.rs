@@ -72,7 +72,8 @@ fn time_line(canvas: &Canvas, report: &LatencyReport, top: i32) -> Result<(), Dr
     let delays = &found.delays;
     canvas.bold("The longest delays, by cause", (20, top - 52), 16, INK)?;
     let causes: Vec<Cause> = Cause::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|cause| delays.iter().any(|one| one.cause == *cause))
         .collect();
     let mut x = 20;
