@@ -3,10 +3,13 @@
 
 use std::sync::LazyLock;
 
+use daemon::status::{ClockStatus, SourceStatus};
 use facts::steering::Adjtimex;
-use fleet::{Followed, METRICS, Metric, Snapshot, Source, samples};
-use keeper::{ClockState, SourceState};
+use fleet::{Followed, METRICS, Metric, Snapshot, samples};
+use keeper::SourceKind;
+use keeper::event::Summary;
 use simulator::Scrape;
+use simulator::outcome::Counts;
 use simulator::scrape::{Kept, Tracking};
 
 use crate::rules::RULES;
@@ -65,8 +68,7 @@ pub(crate) fn add_failure(database: &mut Database, at_ms: i64) {
     database.end(at_ms);
 }
 
-/// What our exporter knows: a copy by hand of what crate `daemon` makes of the view, and
-/// of what `exporter` reads; how the two are joined they share.
+/// What our exporter knows.
 fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     let mut clock = match &scrape.keeper {
         Some(kept) => of_daemon(scrape, kept),
@@ -75,16 +77,12 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
     let kernel = &scrape.kernel;
     let is_synchronised = kernel.state != 5 && !kernel.has(Adjtimex::STA_UNSYNC);
     clock.kernel_synchronised = Some(is_synchronised);
-    if clock.lacks_bound() {
-        if let Some(Tracking { left_s, last_offset_s, root_s, age_s }) = scrape.tracking {
-            let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
-            clock.follow(Followed { offset_s, last_offset_s, bound_s, age_s });
-        }
-        let stated_s = (is_synchronised && kernel.max_error_us < 16_000_000)
-            .then_some(kernel.max_error_us as f64 / 1e6);
-        clock.error_bound_s = clock.error_bound_s.or(stated_s);
-    }
-    clock.synchronised = clock.synchronised.or(clock.kernel_synchronised);
+    let tracking = scrape.tracking.map(|Tracking { left_s, last_offset_s, root_s, age_s }| {
+        let (offset_s, bound_s, age_s) = (left_s, root_s, Some(age_s));
+        Followed { offset_s, last_offset_s, bound_s, age_s }
+    });
+    let is_stated = is_synchronised && kernel.max_error_us < 16_000_000;
+    clock.complete(|| tracking, is_stated.then_some(kernel.max_error_us as f64 / 1e6));
     clock.consumers_here = vec![CONSUMER.to_owned()];
     // A read of the HPET leaves the guest; docs/measurements has the others.
     clock.read_s = Some(if scrape.clocksource == "hpet" { 2e-6 } else { 4e-8 });
@@ -94,44 +92,15 @@ fn snapshot(scrape: &Scrape, has_daemon: bool) -> Snapshot {
 }
 
 fn of_daemon(scrape: &Scrape, kept: &Kept) -> Snapshot {
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let view = &kept.view;
-    let together = view.selected.map(|(_, offset)| offset);
-    let source = |(name, source): (&str, &keeper::SourceView)| Source {
-        name: name.to_owned(),
-        state: state(source.state).to_owned(),
-        ..Source::default()
-    };
-    let count = |counts: [(&str, u64); 2]| counts.map(|(name, count)| (name.to_owned(), count));
-    let age_s = |at_ns: u64| seconds(kept.now_ns.saturating_sub(at_ns));
+    let source =
+        |(name, view): (&str, _)| SourceStatus::of(name, SourceKind::Ntp, view, kept.now_ns);
+    let sources: Vec<_> = SERVERS.into_iter().zip(&kept.view.sources).map(source).collect();
+    let clock = ClockStatus::of(&kept.view, &sources, None);
+    let age_s = |at_ns: u64| kept.now_ns.saturating_sub(at_ns) as f64 / 1e9;
     let ages = kept.disruptions.iter().map(|(kind, (_, at_ns))| (kind.clone(), age_s(*at_ns)));
-    let selected = view.selected.and_then(|(index, _)| view.sources.get(index)?.offset);
-    Snapshot {
-        daemon_up: Some(true),
-        measured_age_s: selected.map(|offset| age_s(offset.at_monotonic_ns)),
-        synchronised: Some(view.clock != ClockState::Unsynchronised),
-        holdover: Some(view.clock == ClockState::Holdover),
-        offset_s: together.map(|offset| offset.offset_ns as f64 / 1e9),
-        offset_bound_s: together.map(|offset| seconds(offset.bound_ns)),
-        error_bound_s: together
-            .map(|offset| seconds(offset.offset_ns.unsigned_abs().saturating_add(offset.bound_ns))),
-        sources: SERVERS.into_iter().zip(&view.sources).map(source).collect(),
-        // No rule goes by the counters of disruptions.
-        disrupted_age_s: ages.collect(),
-        corrections: count([("slew", scrape.counts.slews), ("step", scrape.counts.steps)]).into(),
-        not_corrected: count([("failed", 0), ("refused", scrape.counts.refusals)]).into(),
-        ..Snapshot::default()
-    }
-}
-
-const fn state(of: SourceState) -> &'static str {
-    match of {
-        SourceState::Selected => "selected",
-        SourceState::Combined => "combined",
-        SourceState::Falseticker => "falseticker",
-        SourceState::Candidate => "candidate",
-        SourceState::TimeAway => "time-away",
-        SourceState::NotMeasured => "not-measured",
-        SourceState::Unreachable => "unreachable",
-    }
+    let Counts { slews, steps, refusals, .. } = scrape.counts;
+    // No rule goes by the counters of disruptions.
+    let mut counts = Summary::default();
+    (counts.slews, counts.steps, counts.refused) = (slews, steps, refusals);
+    daemon::metrics::snapshot(&clock, &sources, &counts, ages.collect())
 }

@@ -2,9 +2,9 @@
 //! replies, each reader of a foreign page, and what a hostile guest can reach.
 //! None may panic, hang, or break the promise that it checks.
 //!
-//! The libFuzzer programs are in `engine`, a workspace of its own because
-//! they need nightly. The functions are here, so that `cargo test` replays
-//! the seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
+//! The libFuzzer program is in `engine`, a workspace of its own because it
+//! needs nightly. The functions are here, so that `cargo test` replays the
+//! seeds through them on any toolchain. `cargo xtask fuzz` runs them all.
 
 mod bytes;
 mod daemon;
@@ -27,7 +27,7 @@ mod trees;
 /// One thing to fuzz.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Its libFuzzer program, and the folder of its seeds.
+    /// What FUZZ_TARGET calls it, and the folder of its seeds.
     pub name: &'static str,
     /// Gives it foreign bytes.
     pub run: fn(&[u8]),

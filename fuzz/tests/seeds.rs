@@ -57,16 +57,11 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_target_has_its_program_and_its_seeds() {
+fn every_target_has_its_seeds() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(targets.len(), TARGETS.len(), "two targets have one name");
     assert_eq!(names(&folder("seeds")), targets);
-    let programs = targets.iter().map(|target| format!("{target}.rs")).collect();
-    assert_eq!(names(&folder("engine/fuzz_targets")), programs);
     for target in TARGETS {
-        let program = folder("engine/fuzz_targets").join(format!("{}.rs", target.name));
-        let program = fs::read_to_string(program).expect("a program can be read");
-        assert!(program.contains(&format!("\"{}\"", target.name)), "{program}");
         assert!(!names(&folder("seeds").join(target.name)).is_empty(), "{}", target.name);
     }
 }

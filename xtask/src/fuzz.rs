@@ -3,14 +3,15 @@
 mod machines;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 use crate::outside;
 use crate::project::Project;
 
-/// The crate that holds the libFuzzer programs.
+/// The crate that holds the libFuzzer program, and the seeds: a folder a target.
 const ENGINE: &str = "fuzz/engine";
+const SEEDS: &str = "fuzz/seeds";
 
 /// Duration and targets.
 #[derive(Debug, clap::Args)]
@@ -62,9 +63,8 @@ pub(crate) fn run(project: &Project, args: &Args) -> ExitCode {
 
 /// The targets' names, sorted.
 fn targets(project: &Project) -> Vec<String> {
-    let entries = fs::read_dir(project.path(ENGINE).join("fuzz_targets")).into_iter().flatten();
-    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
-    let mut names: Vec<String> = entries.flatten().filter_map(|entry| stem(entry.path())).collect();
+    let entries = fs::read_dir(project.path(SEEDS)).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|it| it.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -73,13 +73,13 @@ fn run_one(project: &Project, target: String, machines: &Path, seconds: u32) -> 
     eprintln!("{target}: {seconds} s");
     // Findings have a folder of their own: git tracks the seeds.
     let corpus = project.path(ENGINE).join("corpus").join(&target);
-    let seeds = project.path("fuzz/seeds").join(&target);
+    let seeds = project.path(SEEDS).join(&target);
     let made = fs::create_dir_all(&corpus);
     let ran = project
         .nightly_cargo()
-        .args(["fuzz", "run", "--fuzz-dir", ENGINE, &target])
-        .arg(&corpus)
-        .args(seeds.exists().then_some(&seeds))
+        .env("FUZZ_TARGET", &target)
+        .args(["fuzz", "run", "--fuzz-dir", ENGINE, "any"])
+        .args([&corpus, &seeds])
         .args(machines::seeds(machines, &target))
         .args(["--", &format!("-max_total_time={seconds}"), "-print_final_stats=1"])
         .stdin(Stdio::null())

@@ -6,9 +6,10 @@ use std::path::Path;
 use disruptions::Kinds;
 use fleet::{Snapshot, Source};
 use keeper::ClockState;
+use keeper::event::Summary;
 use serde::Serialize;
 
-use crate::status::Status;
+use crate::status::{ClockStatus, SourceStatus, Status};
 use crate::status_socket;
 
 /// Asks the daemon at this socket; nothing if it does not reply.
@@ -21,47 +22,56 @@ pub fn ask(socket: &Path) -> Option<Snapshot> {
 }
 
 impl From<&Status> for Snapshot {
-    fn from(status: &Status) -> Self {
-        let seconds = |ns: i64| ns as f64 / 1e9;
-        let unsigned = |ns: u64| ns as f64 / 1e9;
-        let (clock, counts) = (&status.clock, &status.counts);
-        let selected = status.sources.iter().find(|one| Some(&one.name) == clock.selected.as_ref());
-        let error = clock.offset_ns.zip(clock.bound_ns);
-        let sources = status.sources.iter().map(|source| Source {
-            name: source.name.clone(),
-            state: word(&source.state),
-            offset_s: source.offset_ns.map(seconds),
-            bound_s: source.bound_ns.map(unsigned),
-            age_s: source.age_s,
-        });
-        let named = |counts: &[(&str, u64)]| {
-            counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
-        };
-        // What has not happened is 0, so that its first time is an increase.
-        let mut disruptions: BTreeMap<_, _> =
-            Kinds::reported().map(|kinds| (kinds.to_string(), 0)).collect();
-        disruptions.extend(counts.disruptions.clone());
-        Self {
-            daemon_up: Some(true),
-            synchronised: Some(clock.state != ClockState::Unsynchronised),
-            holdover: Some(clock.state == ClockState::Holdover),
-            offset_s: clock.offset_ns.map(seconds),
-            offset_bound_s: clock.bound_ns.map(unsigned),
-            error_bound_s: error.map(|(offset_ns, bound_ns)| {
-                unsigned(offset_ns.unsigned_abs().saturating_add(bound_ns))
-            }),
-            measured_age_s: selected.and_then(|source| source.age_s),
-            sources: sources.collect(),
-            disruptions,
-            disrupted_age_s: status.disrupted_age_s.clone(),
-            corrections: named(&[
-                ("makestep", counts.makesteps),
-                ("slew", counts.slews),
-                ("step", counts.steps),
-            ]),
-            not_corrected: named(&[("failed", counts.failed), ("refused", counts.refused)]),
-            ..Self::default()
-        }
+    fn from(Status { clock, sources, counts, disrupted_age_s, .. }: &Status) -> Self {
+        snapshot(clock, sources, counts, disrupted_age_s.clone())
+    }
+}
+
+/// What a daemon knows of its clock.
+pub fn snapshot(
+    clock: &ClockStatus,
+    sources: &[SourceStatus],
+    counts: &Summary,
+    disrupted_age_s: BTreeMap<String, f64>,
+) -> Snapshot {
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    let unsigned = |ns: u64| ns as f64 / 1e9;
+    let selected = sources.iter().find(|one| Some(&one.name) == clock.selected.as_ref());
+    let error = clock.offset_ns.zip(clock.bound_ns);
+    let sources = sources.iter().map(|source| Source {
+        name: source.name.clone(),
+        state: word(&source.state),
+        offset_s: source.offset_ns.map(seconds),
+        bound_s: source.bound_ns.map(unsigned),
+        age_s: source.age_s,
+    });
+    let named = |counts: &[(&str, u64)]| {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    };
+    // What has not happened is 0, so that its first time is an increase.
+    let mut disruptions: BTreeMap<_, _> =
+        Kinds::reported().map(|kinds| (kinds.to_string(), 0)).collect();
+    disruptions.extend(counts.disruptions.clone());
+    Snapshot {
+        daemon_up: Some(true),
+        synchronised: Some(clock.state != ClockState::Unsynchronised),
+        holdover: Some(clock.state == ClockState::Holdover),
+        offset_s: clock.offset_ns.map(seconds),
+        offset_bound_s: clock.bound_ns.map(unsigned),
+        error_bound_s: error.map(|(offset_ns, bound_ns)| {
+            unsigned(offset_ns.unsigned_abs().saturating_add(bound_ns))
+        }),
+        measured_age_s: selected.and_then(|source| source.age_s),
+        sources: sources.collect(),
+        disruptions,
+        disrupted_age_s,
+        corrections: named(&[
+            ("makestep", counts.makesteps),
+            ("slew", counts.slews),
+            ("step", counts.steps),
+        ]),
+        not_corrected: named(&[("failed", counts.failed), ("refused", counts.refused)]),
+        ..Snapshot::default()
     }
 }
 

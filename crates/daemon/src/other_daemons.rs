@@ -107,12 +107,12 @@ mod tests {
         let (running_at_start, disciplining, checked) = (Vec::new(), None, Instant::now());
         let others =
             OtherDaemons { allowed, is_forced, running: running_at_start, disciplining, checked };
-        let found = TimeKeeperKind::ALL.map(|kind| TimeKeeper {
-            kind,
+        let found = TimeKeeperKind::ALL.iter().map(|kind| TimeKeeper {
+            kind: *kind,
             installed: true,
-            running: running.contains(&kind),
+            running: running.contains(kind),
         });
-        others.disciplining_in(&found)
+        others.disciplining_in(&found.collect::<Vec<_>>())
     }
 
     #[test]
@@ -122,6 +122,6 @@ mod tests {
         assert_eq!(disciplining(&[], false, &[QemuGuestAgent, Chrony]), Some(Chrony));
         assert_eq!(disciplining(&[Chrony], false, &[Chrony]), None);
         assert_eq!(disciplining(&[Chrony], false, &[Chrony, Ntpd]), Some(Ntpd));
-        assert_eq!(disciplining(&[], true, &TimeKeeperKind::ALL), None);
+        assert_eq!(disciplining(&[], true, TimeKeeperKind::ALL), None);
     }
 }

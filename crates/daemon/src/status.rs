@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use keeper::event::{Event, Line, Summary};
-use keeper::{ClockState, SourceKind, SourceState};
+use keeper::{ClockState, SourceKind, SourceState, SourceView, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::OffsetBound;
 
 use crate::words;
 
@@ -55,6 +56,20 @@ pub struct ClockStatus {
     pub kernel: Option<KernelStatus>,
 }
 
+impl ClockStatus {
+    /// As the keeper has it; these are its sources.
+    pub fn of(view: &View, sources: &[SourceStatus], kernel: Option<KernelStatus>) -> Self {
+        let (selected, together) = view.selected.unzip();
+        Self {
+            state: view.clock,
+            selected: selected.and_then(|index| Some(sources.get(index)?.name.clone())),
+            offset_ns: together.map(|offset| offset.offset_ns),
+            bound_ns: together.map(|offset| offset.bound_ns),
+            kernel,
+        }
+    }
+}
+
 /// The kernel's view (`man 2 adjtimex`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelStatus {
@@ -86,6 +101,22 @@ pub struct SourceStatus {
     pub age_s: Option<f64>,
     /// Why it is unreachable.
     pub why: Option<String>,
+}
+
+impl SourceStatus {
+    /// As the keeper has it now, by CLOCK_MONOTONIC.
+    pub fn of(name: &str, kind: SourceKind, view: &SourceView, now_ns: u64) -> Self {
+        let age_ns = |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns);
+        Self {
+            name: name.to_owned(),
+            kind,
+            state: view.state,
+            offset_ns: view.offset.map(|offset| offset.offset_ns),
+            bound_ns: view.bound_ns,
+            age_s: view.offset.map(|offset| age_ns(offset) as f64 / 1e9),
+            why: None,
+        }
+    }
 }
 
 /// What would be done with the clock.

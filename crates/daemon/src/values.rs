@@ -110,9 +110,10 @@ pub fn server(text: &str) -> Result<String, String> {
 /// # Errors
 /// None is called that.
 pub fn daemon_name(text: &str) -> Result<TimeKeeperKind, String> {
-    let names = || TimeKeeperKind::ALL.map(TimeKeeperKind::name).join(", ");
-    let named = TimeKeeperKind::ALL.into_iter().find(|kind| kind.name() == text);
-    named.ok_or_else(|| format!("expected one of {}, found {text:?}", names()))
+    TimeKeeperKind::named(text).ok_or_else(|| {
+        let names: Vec<_> = TimeKeeperKind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("expected one of {}, found {text:?}", names.join(", "))
+    })
 }
 
 /// The interval of samples.

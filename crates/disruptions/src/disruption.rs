@@ -3,12 +3,27 @@
 use instruments::steps::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::{Evidence, Kinds};
 
 /// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    JsonSchema,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
     /// The clock was steered: its frequency changed, or it is slewed.
@@ -37,35 +52,11 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Steered,
-        Self::ClockSet,
-        Self::LeapSecond,
-        Self::Suspend,
-        Self::Pause,
-        Self::SnapshotRestored,
-        Self::Migrated,
-        Self::SourceSwitched,
-        Self::LongSteal,
-        Self::HostStepped,
-        Self::CounterDisrupted,
-    ];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// Its name in every format: `clock-set`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Steered => "steered",
-            Self::ClockSet => "clock-set",
-            Self::LeapSecond => "leap-second",
-            Self::Suspend => "suspend",
-            Self::Pause => "pause",
-            Self::SnapshotRestored => "snapshot-restored",
-            Self::Migrated => "migrated",
-            Self::SourceSwitched => "source-switched",
-            Self::LongSteal => "long-steal",
-            Self::HostStepped => "host-stepped",
-            Self::CounterDisrupted => "counter-disrupted",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Whether the time of day may be wrong since, and should be compared with

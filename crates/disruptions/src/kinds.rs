@@ -41,7 +41,7 @@ impl Kinds {
             Self::STARVED,
             Self::STOPPED_OR_LOST,
         ];
-        Kind::ALL.into_iter().map(Self::from).chain(unsure)
+        Kind::ALL.iter().copied().map(Self::from).chain(unsure)
     }
 
     /// These kinds.
@@ -61,7 +61,7 @@ impl Kinds {
 
     /// Each kind, in the order of [`Kind::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+        Kind::ALL.iter().copied().filter(move |kind| self.contains(*kind))
     }
 
     /// The kind, where just one fits.
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!((kinds.only(), Kinds::from(Kind::Pause).only()), (None, Some(Kind::Pause)));
         assert_eq!(kinds.without(Kinds::MOVED), Some(Kind::Pause.into()));
         assert_eq!(kinds.without(Kinds::STOOD), None);
-        assert!(Kind::ALL.into_iter().all(|kind| Kinds::from(kind).only() == Some(kind)));
+        assert!(Kind::ALL.iter().all(|kind| Kinds::from(*kind).only() == Some(*kind)));
     }
 
     #[test]

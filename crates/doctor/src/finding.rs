@@ -44,9 +44,24 @@ impl Finding {
         self
     }
 
+    /// Adds lines or figures that show it, none or more.
+    pub(crate) fn evidence_from<S: Into<String>>(
+        mut self,
+        lines: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.evidence.extend(lines.into_iter().map(Into::into));
+        self
+    }
+
     /// Sets why it matters.
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
+        self
+    }
+
+    /// Adds remedies, none or more, after those already there.
+    pub(crate) fn remedies(mut self, remedies: impl IntoIterator<Item = Remedy>) -> Self {
+        self.remedies.extend(remedies);
         self
     }
 

@@ -30,8 +30,8 @@ pub fn findings(found: &Latency, facts: &Facts) -> Vec<Finding> {
     let case = Case::new(facts, None);
     let (shares, proven) = (shares(&found.delays), proven(found));
     let mut findings: Vec<(Severity, u64, Finding)> = Cause::ALL
-        .into_iter()
-        .filter_map(|cause| {
+        .iter()
+        .filter_map(|&cause| {
             let evidence = Evidence {
                 found,
                 cause,

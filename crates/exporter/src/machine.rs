@@ -39,14 +39,8 @@ impl Machine {
             self.examined = Some(examine(&tree));
         }
         let stated_s = kernel(snapshot);
-        if snapshot.lacks_bound() {
-            chronyd(snapshot);
-            let has_bound = self.examined.as_ref().is_some_and(|examined| !examined.has_timesyncd);
-            snapshot.error_bound_s = snapshot.error_bound_s.or(stated_s.filter(|_| has_bound));
-        }
-        if snapshot.synchronised.is_none() {
-            snapshot.synchronised = snapshot.kernel_synchronised;
-        }
+        let has_bound = self.examined.as_ref().is_some_and(|examined| !examined.has_timesyncd);
+        snapshot.complete(chronyd, stated_s.filter(|_| has_bound));
         snapshot.read_s = cost_of_reading_s();
         let text = |path: &str| tree.text(path).known().cloned();
         snapshot.clocksource = text(facts::clocksource::CURRENT)
@@ -92,17 +86,17 @@ fn kernel(snapshot: &mut Snapshot) -> Option<f64> {
 }
 
 /// adjtimex's offset is 0 under chronyd for ever; chronyd itself knows it.
-fn chronyd(snapshot: &mut Snapshot) {
-    let Ok(tracking) = ChronydClient::new(None).tracking() else { return };
+fn chronyd() -> Option<Followed> {
+    let tracking = ChronydClient::new(None).tracking().ok()?;
     // None where it follows its own clock (`local`), which shows no error and has no bound.
     let bound = tracking.error_bound();
-    let Some(error_ns) = bound.error_ns else { return };
+    let error_ns = bound.error_ns?;
     let now_ns = Clock::Realtime.read_ns().map(u128::from);
     let age_s = now_ns.map(|now_ns| now_ns.saturating_sub(bound.updated_ns) as f64 / 1e9);
     let offset_s = tracking.system_offset.value();
     let bound_s = error_ns as f64 / 1e9 - offset_s.abs();
     let last_offset_s = tracking.last_offset.value();
-    snapshot.follow(Followed { offset_s, last_offset_s, bound_s, age_s });
+    Some(Followed { offset_s, last_offset_s, bound_s, age_s })
 }
 
 /// Steal of all CPUs, s, from hundredths (USER_HZ). By the line of all: it goes on when a

@@ -33,6 +33,23 @@ pub struct Kernel {
     pub log: Fact<Vec<LogLine>>,
 }
 
+impl Kernel {
+    /// Timer ticks a second: CONFIG_HZ.
+    pub fn tick_hz(&self) -> Option<f64> {
+        let hz: f64 = self.configuration.known()?.get("HZ")?.parse().ok()?;
+        (1.0..=10_000.0).contains(&hz).then_some(hz)
+    }
+
+    /// The TSC's frequency that the kernel assumes, and where it says so: the last that it
+    /// logged, as it refines what it detected.
+    pub fn tsc_hz(&self) -> Option<(u64, &LogLine)> {
+        self.log.known()?.iter().rev().find_map(|line| match line.event {
+            LogEvent::TscFrequency { hz, .. } if hz > 0 => Some((hz, line)),
+            _ => None,
+        })
+    }
+}
+
 /// One kernel log line about clocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {

@@ -4,6 +4,7 @@ pub mod chrony_config;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::kernel::command_line::WITHHELD;
 use super::parse::Fields;
@@ -69,9 +70,21 @@ pub struct TimeKeeper {
 
 /// Programs known to set or discipline the clock.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum TimeKeeperKind {
     /// chronyd
     Chrony,
@@ -205,7 +218,7 @@ pub fn parse_adjtimex(text: &str) -> Fact<Adjtimex> {
 pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
-        let kind = TimeKeeperKind::from_name(words.next()?)?;
+        let kind = TimeKeeperKind::named(words.next()?)?;
         let words: Vec<_> = words.collect();
         let (installed, running) = (words.contains(&"installed"), words.contains(&"running"));
         (installed || running).then_some(TimeKeeper { kind, installed, running })
@@ -222,35 +235,11 @@ pub fn parse_keepers(text: &str) -> Fact<Vec<TimeKeeper>> {
 
 impl TimeKeeperKind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Chrony,
-        Self::Ntpd,
-        Self::SystemdTimesyncd,
-        Self::NtpdRs,
-        Self::Openntpd,
-        Self::LinuxPtp,
-        Self::VirtualBoxService,
-        Self::VmwareTools,
-        Self::QemuGuestAgent,
-        Self::HypervUtils,
-        Self::ParachronKeep,
-    ];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// Its name in captured trees, the same as in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Chrony => "chrony",
-            Self::Ntpd => "ntpd",
-            Self::SystemdTimesyncd => "systemd-timesyncd",
-            Self::NtpdRs => "ntpd-rs",
-            Self::Openntpd => "openntpd",
-            Self::LinuxPtp => "linux-ptp",
-            Self::VirtualBoxService => "virtual-box-service",
-            Self::VmwareTools => "vmware-tools",
-            Self::QemuGuestAgent => "qemu-guest-agent",
-            Self::HypervUtils => "hyperv-utils",
-            Self::ParachronKeep => "parachron-keep",
-        }
+        self.into()
     }
 
     /// What people call it: mostly the daemon's program.
@@ -270,8 +259,9 @@ impl TimeKeeperKind {
         }
     }
 
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 }
 

@@ -66,15 +66,22 @@ pub struct Followed {
 }
 
 impl Snapshot {
-    /// Whether chronyd, or the kernel, is to be asked for a bound. A daemon that has
-    /// sources and states none knows that the clock may be wrong, as after a pause;
+    /// Adds what chronyd says, and the bound that the kernel states. A daemon that has
+    /// sources and states no bound knows that the clock may be wrong, as after a pause;
     /// they do not.
-    pub fn lacks_bound(&self) -> bool {
-        self.error_bound_s.is_none() && (self.daemon_up != Some(true) || self.sources.is_empty())
+    pub fn complete(&mut self, chronyd: impl FnOnce() -> Option<Followed>, stated_s: Option<f64>) {
+        let knows = self.daemon_up == Some(true) && !self.sources.is_empty();
+        if self.error_bound_s.is_none() && !knows {
+            if let Some(chronyd) = chronyd() {
+                self.follow(chronyd);
+            }
+            self.error_bound_s = self.error_bound_s.or(stated_s);
+        }
+        self.synchronised = self.synchronised.or(self.kernel_synchronised);
     }
 
     /// The clock is as chronyd says.
-    pub fn follow(&mut self, chronyd: Followed) {
+    fn follow(&mut self, chronyd: Followed) {
         let Followed { offset_s, last_offset_s, bound_s, age_s } = chronyd;
         self.measured_age_s = age_s;
         self.offset_s = Some(offset_s);

@@ -41,7 +41,7 @@ impl Call {
             calls.extend(counter::is_self_ordered().then_some(Self::SelfOrderedCounter));
         }
         calls.extend([Self::Instant, Self::Gettimeofday, Self::Time]);
-        let known = Clock::ALL.into_iter().filter(|clock| clock.read_ns().is_some());
+        let known = Clock::ALL.iter().copied().filter(|clock| clock.read_ns().is_some());
         calls.extend(known.map(Self::ClockGettime));
         calls
     }

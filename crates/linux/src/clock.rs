@@ -8,10 +8,12 @@
 use std::io;
 
 use libc::{clockid_t, timespec};
+use strum::{IntoStaticStr, VariantArray};
 use units::ClockPair;
 
 /// A clock id of `clock_gettime`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE", prefix = "CLOCK_")]
 pub enum Clock {
     /// Time of day, stepped and slewed.
     Realtime,
@@ -28,38 +30,20 @@ pub enum Clock {
     /// Time of day without leap seconds.
     Tai,
     /// CPU time of this process.
+    #[strum(serialize = "PROCESS_CPUTIME_ID")]
     ProcessCputime,
     /// CPU time of this thread.
+    #[strum(serialize = "THREAD_CPUTIME_ID")]
     ThreadCputime,
 }
 
 impl Clock {
     /// All of them, the everyday ones first.
-    pub const ALL: [Self; 9] = [
-        Self::Realtime,
-        Self::Monotonic,
-        Self::MonotonicRaw,
-        Self::RealtimeCoarse,
-        Self::MonotonicCoarse,
-        Self::Boottime,
-        Self::Tai,
-        Self::ProcessCputime,
-        Self::ThreadCputime,
-    ];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// Its name in C: `CLOCK_MONOTONIC`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Realtime => "CLOCK_REALTIME",
-            Self::Monotonic => "CLOCK_MONOTONIC",
-            Self::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
-            Self::RealtimeCoarse => "CLOCK_REALTIME_COARSE",
-            Self::MonotonicCoarse => "CLOCK_MONOTONIC_COARSE",
-            Self::Boottime => "CLOCK_BOOTTIME",
-            Self::Tai => "CLOCK_TAI",
-            Self::ProcessCputime => "CLOCK_PROCESS_CPUTIME_ID",
-            Self::ThreadCputime => "CLOCK_THREAD_CPUTIME_ID",
-        }
+        self.into()
     }
 
     /// Its number.

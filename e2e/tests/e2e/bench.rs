@@ -3,30 +3,15 @@
 use std::fs;
 use std::process::Stdio;
 
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "tables_fit_80_columns", needs: &[], run: tables_fit_80_columns },
-    Case { name: "loads_run_by_one_and_by_all", needs: &[], run: loads_run_by_one_and_by_all },
-    Case {
-        name: "only_what_is_requested_is_timed",
-        needs: &[],
-        run: only_what_is_requested_is_timed,
-    },
-    Case { name: "nonsense_is_refused", needs: &[], run: nonsense_is_refused },
-    Case { name: "a_plot_is_a_picture", needs: &[], run: a_plot_is_a_picture },
-    Case {
-        name: "no_report_is_lost_with_its_plot",
-        needs: &[Need::Path("/dev/full")],
-        run: no_report_is_lost_with_its_plot,
-    },
-    Case {
-        name: "no_plot_is_lost_with_its_report",
-        needs: &[],
-        run: no_plot_is_lost_with_its_report,
-    },
-];
+cases! {
+    &[] =>
+        tables_fit_80_columns, loads_run_by_one_and_by_all, only_what_is_requested_is_timed,
+        nonsense_is_refused, a_plot_is_a_picture, no_plot_is_lost_with_its_report;
+    &[Need::Path("/dev/full")] => no_report_is_lost_with_its_plot;
+}
 
 fn tables_fit_80_columns(program: &Program) {
     let said =

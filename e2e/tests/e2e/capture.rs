@@ -5,18 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "a_capture_is_diagnosed_alike", needs: &[], run: a_capture_is_diagnosed_alike },
-    Case {
-        name: "a_capture_holds_no_host_name",
-        needs: &[Need::Root, Need::Tool("unshare")],
-        run: a_capture_holds_no_host_name,
-    },
-    Case { name: "a_capture_overwrites_nothing", needs: &[], run: a_capture_overwrites_nothing },
-];
+cases! {
+    &[] => a_capture_is_diagnosed_alike, a_capture_overwrites_nothing;
+    &[Need::Root, Need::Tool("unshare")] => a_capture_holds_no_host_name;
+}
 
 /// The names of the rules that found something.
 fn found(program: &Program, arguments: &[&str]) -> BTreeSet<String> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chronyd::{ReplyError, Status};
 use e2e::chronyd::Chronyd;
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use facts::steering::ChronyTracking;
 use sources::chronyd_client::{Address, Cause, ChronydClient, ChronydError, Feed};
 use sources::{NtpSource, now};
@@ -14,11 +14,11 @@ use units::OffsetBound;
 
 const NEEDS: &[Need] = &[Need::Root, Need::Tool("chronyd")];
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "chrony_serves_this_clock_to_our_ntp", needs: NEEDS, run: serves_this_clock },
-    Case { name: "chrony_uses_the_samples_we_send", needs: NEEDS, run: uses_our_samples },
-    Case { name: "chrony_replies_to_our_commands", needs: NEEDS, run: replies_to_commands },
-];
+cases! {
+    NEEDS =>
+        chrony_serves_this_clock_to_our_ntp, chrony_uses_the_samples_we_send,
+        chrony_replies_to_our_commands;
+}
 
 /// Longer than anything takes here, unless it never comes.
 const AGES: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ fn query(server: SocketAddr) -> OffsetBound {
     }
 }
 
-fn serves_this_clock(_: &Program) {
+fn chrony_serves_this_clock_to_our_ntp(_: &Program) {
     let chronyd = Chronyd::start("local stratum 5");
     let offset = query(chronyd.ntp);
     // The very clock that it is compared with.
@@ -63,7 +63,7 @@ fn feed(chronyd: &Chronyd, offset_ns: i64) -> ChronyTracking {
 
 /// chronyd uses the samples with their sign: it reports that this clock is slow
 /// by them, or fast, and serves the time that they give.
-fn uses_our_samples(_: &Program) {
+fn chrony_uses_the_samples_we_send(_: &Program) {
     for offset_ns in [50_000_000, -50_000_000] {
         let chronyd = Chronyd::fed();
         let tracking = feed(&chronyd, offset_ns);
@@ -86,7 +86,7 @@ fn refused(result: Result<(), ChronydError>) -> Option<ReplyError> {
 
 /// With `-x` it may not step, and replies that it failed: it accepted the
 /// command that far. Over the network it does not accept it.
-fn replies_to_commands(_: &Program) {
+fn chrony_replies_to_our_commands(_: &Program) {
     let chronyd = Chronyd::fed();
     feed(&chronyd, 50_000_000);
     let local = ChronydClient::at(Address::Unix(chronyd.commands()));

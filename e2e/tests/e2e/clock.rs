@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 use clock::{Clock, ErrorFrom};
 use e2e::chronyd::Chronyd;
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "clock_has_its_error_bounded_by_a_real_chronyd",
-    needs: &[Need::Root, Need::Tool("chronyd")],
-    run: bounded_by_chronyd,
-}];
+cases! {
+    &[Need::Root, Need::Tool("chronyd")] => clock_has_its_error_bounded_by_a_real_chronyd;
+}
 
 /// What the server is ahead of this machine's clock, which is what the clock
 /// is off by for a chronyd that may not touch it.
@@ -20,7 +18,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 
 /// A server that is 50 ms ahead, behind a network with 1 ms of jitter; the
 /// bound holds its time, and goes with the daemon.
-fn bounded_by_chronyd(_: &Program) {
+fn clock_has_its_error_bounded_by_a_real_chronyd(_: &Program) {
     let server = NtpServer::start(Behaviour {
         offset_s: AHEAD.as_secs_f64(),
         delay: Duration::from_micros(300),

@@ -5,19 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use e2e::{Case, Need, Program, project};
+use e2e::{Need, Program, project};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "help_names_every_command", needs: &[], run: help_names_every_command },
-    Case { name: "a_wrong_word_is_explained", needs: &[], run: a_wrong_word_is_explained },
-    Case { name: "documented_commands_parse", needs: &[], run: documented_commands_parse },
-    Case {
-        name: "bash_takes_its_completions",
-        needs: &[Need::Tool("bash")],
-        run: bash_takes_its_completions,
-    },
-    Case { name: "man_pages_are_written", needs: &[], run: man_pages_are_written },
-];
+cases! {
+    &[] =>
+        help_names_every_command, a_wrong_word_is_explained, documented_commands_parse,
+        man_pages_are_written;
+    &[Need::Tool("bash")] => bash_takes_its_completions;
+}
 
 /// The commands that `--help` names.
 fn commands(program: &Program) -> Vec<String> {

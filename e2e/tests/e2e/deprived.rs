@@ -4,24 +4,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use e2e::{Case, Need, Program, ProgramOutput, project};
+use e2e::{Need, Program, ProgramOutput, project};
 
 use crate::refused::refused;
 
 /// Folders of the system are hidden by mounts of our own.
 const MOUNTS: &[Need] = &[Need::Root, Need::Tool("unshare")];
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "without_sys_the_rest_works", needs: MOUNTS, run: without_sys },
-    Case { name: "without_proc_the_rest_works", needs: MOUNTS, run: without_proc },
-    Case { name: "hidden_processes_are_not_none", needs: MOUNTS, run: hidden_processes },
-    Case { name: "a_read_only_root_is_told", needs: MOUNTS, run: read_only_root },
-    Case { name: "forbidden_calls_are_told", needs: &[], run: forbidden_calls },
-    Case { name: "a_kernel_as_of_4_18_does", needs: &[], run: calls_of_4_18 },
-    Case { name: "no_terminal_and_no_locale_do", needs: &[], run: no_terminal_and_no_locale },
-    Case { name: "40_columns_do", needs: &[Need::Tool("script")], run: forty_columns },
-    Case { name: "256_cpus_do", needs: &[], run: many_cpus },
-];
+cases! {
+    MOUNTS =>
+        without_sys_the_rest_works, without_proc_the_rest_works, hidden_processes_are_not_none,
+        a_read_only_root_is_told;
+    &[] =>
+        forbidden_calls_are_told, a_kernel_as_of_4_18_does, no_terminal_and_no_locale_do,
+        many_cpus_do;
+    &[Need::Tool("script")] => forty_columns_do;
+}
 
 /// What asks the system, each briefly, without changing it.
 const COMMANDS: &[&[&str]] = &[
@@ -60,7 +58,7 @@ fn among_mounts(program: &Program, script: &str, arguments: &[&str]) -> Command 
     command
 }
 
-fn without_sys(program: &Program) {
+fn without_sys_the_rest_works(program: &Program) {
     let said = each(|arguments| among_mounts(program, "mount -t tmpfs none /sys", arguments));
     let doctor = &said["doctor"].out;
     assert!(doctor.contains("The kernel's clock sources are not readable"), "{doctor}");
@@ -68,7 +66,7 @@ fn without_sys(program: &Program) {
     assert!(said["clocks"].out.starts_with("No clock source is known."), "{}", said["clocks"].out);
 }
 
-fn without_proc(program: &Program) {
+fn without_proc_the_rest_works(program: &Program) {
     let hide = "mount -t tmpfs none /proc";
     let said = each(|arguments| among_mounts(program, hide, arguments));
     assert!(said["watch"].out.contains("no steal: not there: /proc/stat"), "{}", said["watch"].out);
@@ -78,7 +76,7 @@ fn without_proc(program: &Program) {
 }
 
 /// Whoever sees its own processes only must not believe that no daemon runs.
-fn hidden_processes(program: &Program) {
+fn hidden_processes_are_not_none(program: &Program) {
     let script = format!(
         "mount -t tmpfs none /run && cp {} /run/parachron && \
          mount -t proc -o hidepid=2 none /proc",
@@ -99,7 +97,7 @@ fn hidden_processes(program: &Program) {
     assert!(!doctor.out.contains("No time daemon"), "{}", doctor.out);
 }
 
-fn read_only_root(program: &Program) {
+fn a_read_only_root_is_told(program: &Program) {
     let script = "mount --make-rprivate / && mount -o remount,bind,ro / && \
                   mount -t tmpfs -o ro none /tmp";
     each(|arguments| among_mounts(program, script, arguments));
@@ -118,7 +116,7 @@ fn read_only_root(program: &Program) {
 
 /// As container managers forbid them: Docker's profile refuses perf_event_open, and
 /// adjtimex to those that may not set the clock.
-fn forbidden_calls(program: &Program) {
+fn forbidden_calls_are_told(program: &Program) {
     let calls = [libc::SYS_perf_event_open, libc::SYS_adjtimex, libc::SYS_clock_adjtime];
     let forbid = |arguments: &[&str]| refused(program, &calls, libc::EPERM, arguments);
     let said = each(forbid);
@@ -132,13 +130,13 @@ fn forbidden_calls(program: &Program) {
 
 /// Linux 4.18 has no system call of these numbers, which are the same on all processors:
 /// pidfd_send_signal (5.1) is 424.
-fn calls_of_4_18(program: &Program) {
+fn a_kernel_as_of_4_18_does(program: &Program) {
     let calls: Vec<i64> = (424..500).collect();
     let said = each(|arguments| refused(program, &calls, libc::ENOSYS, arguments));
     assert!(said["doctor"].out.starts_with("The clock "), "{}", said["doctor"].out);
 }
 
-fn no_terminal_and_no_locale(program: &Program) {
+fn no_terminal_and_no_locale_do(program: &Program) {
     let said = each(|arguments| {
         let mut command = program.command(arguments);
         command.env_clear().env("LC_ALL", "C");
@@ -149,7 +147,7 @@ fn no_terminal_and_no_locale(program: &Program) {
     }
 }
 
-fn forty_columns(program: &Program) {
+fn forty_columns_do(program: &Program) {
     let tree = project().join("testdata/machines/debian-systemd-chrony");
     let (program, tree) = (program.path().display(), tree.display());
     let typed = format!("stty cols 40; NO_COLOR=1 {program} doctor --verbose --root {tree}");
@@ -167,7 +165,7 @@ fn forty_columns(program: &Program) {
 }
 
 /// 256 processors, numbered with a gap as where half the threads are offline.
-fn many_cpus(program: &Program) {
+fn many_cpus_do(program: &Program) {
     let tree = tempfile::tempdir().expect("a temporary folder");
     let from = project().join("testdata/machines/kvm-6.1");
     let copied = Command::new("cp").arg("-R").arg(from.join(".")).arg(tree.path()).status();

@@ -1,13 +1,11 @@
 //! `parachron doctor` on the machine that it stands on.
 
-use e2e::{Case, Program};
+use e2e::Program;
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "doctor_gives_a_verdict_here", needs: &[], run: doctor_gives_a_verdict_here },
-    Case { name: "doctor_tells_by_its_exit_code", needs: &[], run: doctor_tells_by_its_exit_code },
-    Case { name: "doctor_does_without_root", needs: &[], run: doctor_does_without_root },
-];
+cases! {
+    &[] => doctor_gives_a_verdict_here, doctor_tells_by_its_exit_code, doctor_does_without_root;
+}
 
 fn doctor_gives_a_verdict_here(program: &Program) {
     let said = program.run(&["doctor"]);

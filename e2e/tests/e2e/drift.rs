@@ -8,21 +8,15 @@ use std::time::Duration;
 
 use e2e::chronyd::Chronyd;
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "drift_finds_fifty_ppm", needs: &[], run: drift_finds_fifty_ppm },
-    Case { name: "drift_obeys_a_kiss_of_death", needs: &[], run: drift_obeys_a_kiss },
-    Case { name: "drift_outvotes_a_falseticker", needs: &[], run: drift_outvotes_a_falseticker },
-    Case { name: "drift_by_a_stopwatch", needs: &[], run: drift_by_a_stopwatch },
-    Case { name: "drift_draws", needs: &[], run: drift_draws },
-    Case {
-        name: "drift_against_a_real_chronyd",
-        needs: &[Need::Root, Need::Tool("chronyd")],
-        run: drift_against_chronyd,
-    },
-];
+cases! {
+    &[] =>
+        drift_finds_fifty_ppm, drift_obeys_a_kiss_of_death, drift_outvotes_a_falseticker,
+        drift_by_a_stopwatch, drift_draws;
+    &[Need::Root, Need::Tool("chronyd")] => drift_against_a_real_chronyd;
+}
 
 pub(crate) fn measure(program: &Program, server: &NtpServer, more: &[&str]) -> ProgramOutput {
     let name = server.name();
@@ -63,7 +57,7 @@ fn drift_finds_fifty_ppm(program: &Program) {
     assert!((in_300_s + 0.015).abs() < 0.0004, "{in_300_s}");
 }
 
-fn drift_obeys_a_kiss(program: &Program) {
+fn drift_obeys_a_kiss_of_death(program: &Program) {
     let timing = ["--duration", "2s", "--interval", "50ms", "--format", "json"];
     // At DENY it stops at once, with what it has.
     let kiss = Some((4, *b"DENY"));
@@ -167,7 +161,7 @@ fn drift_draws(program: &Program) {
     assert!(svg.starts_with("<svg") && svg.contains("Allan deviation"), "{svg}");
 }
 
-fn drift_against_chronyd(program: &Program) {
+fn drift_against_a_real_chronyd(program: &Program) {
     // A server of this machine's time.
     let chronyd = Chronyd::start("local stratum 5");
     let (ntp, chrony) = (chronyd.ntp.to_string(), format!("--chrony={}", chronyd.command));

@@ -7,30 +7,20 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
 use crate::drift::{measure, report};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "drift_tells_what_is_wrong", needs: &[], run: drift_tells_what_is_wrong },
-    Case {
-        name: "drift_tells_that_there_is_no_route",
-        needs: &[Need::Root, Need::Tool("unshare")],
-        run: drift_without_a_route,
-    },
-    Case { name: "drift_waits_for_a_dead_server_seldom", needs: &[], run: drift_beside_the_dead },
-    Case { name: "drift_finds_a_step_and_cuts_it_out", needs: &[], run: drift_finds_a_step },
-    Case { name: "drift_tells_of_a_lone_step", needs: &[], run: drift_finds_a_lone_step },
-    Case { name: "drift_bears_a_server_that_goes_and_comes", needs: &[], run: drift_away },
-    Case { name: "drift_keeps_what_a_server_told_while_right", needs: &[], run: drift_until_wrong },
-    Case {
-        name: "drift_keeps_what_a_full_disk_holds",
-        needs: &[Need::Root, Need::Tool("unshare"), Need::Tool("mount")],
-        run: drift_on_a_full_disk,
-    },
-    Case { name: "drift_tells_what_is_not_permitted", needs: &[Need::Root], run: drift_as_nobody },
-];
+cases! {
+    &[] =>
+        drift_tells_what_is_wrong, drift_waits_for_a_dead_server_seldom,
+        drift_finds_a_step_and_cuts_it_out, drift_tells_of_a_lone_step,
+        drift_bears_a_server_that_goes_and_comes, drift_keeps_what_a_server_told_while_right;
+    &[Need::Root, Need::Tool("unshare")] => drift_tells_that_there_is_no_route;
+    &[Need::Root, Need::Tool("unshare"), Need::Tool("mount")] => drift_keeps_what_a_full_disk_holds;
+    &[Need::Root] => drift_tells_what_is_not_permitted;
+}
 
 fn drift_tells_what_is_wrong(program: &Program) {
     let short = ["--duration", "300ms", "--interval", "100ms"];
@@ -74,7 +64,7 @@ fn drift_tells_what_is_wrong(program: &Program) {
 }
 
 /// In a network of its own, which leads nowhere.
-fn drift_without_a_route(program: &Program) {
+fn drift_tells_that_there_is_no_route(program: &Program) {
     let output = Command::new("unshare")
         .arg("--net")
         .arg(program.path())
@@ -86,7 +76,7 @@ fn drift_without_a_route(program: &Program) {
     assert!(said.err.contains(cause) && said.err.contains("\n  try: another"), "{}", said.err);
 }
 
-fn drift_finds_a_step(program: &Program) {
+fn drift_finds_a_step_and_cuts_it_out(program: &Program) {
     let step = Some((Duration::from_secs(3), 0.5));
     let server = NtpServer::start(Behaviour { step, ..Behaviour::default() });
     let name = server.name();
@@ -124,7 +114,7 @@ fn drift_finds_a_step(program: &Program) {
 
 /// A server that never replies takes a second of all others' time each time
 /// it is queried: it is, twice, and then not before 8 s are over.
-fn drift_beside_the_dead(program: &Program) {
+fn drift_waits_for_a_dead_server_seldom(program: &Program) {
     let dead = NtpServer::start(Behaviour { loss_one_of: 1, ..Behaviour::default() });
     let good = NtpServer::start(Behaviour::default());
     let names = [dead.name(), good.name()];
@@ -142,7 +132,7 @@ fn drift_beside_the_dead(program: &Program) {
 
 /// One clock against one server: nothing shows which of the two it was, so
 /// no budget is kept to.
-fn drift_finds_a_lone_step(program: &Program) {
+fn drift_tells_of_a_lone_step(program: &Program) {
     let step_at_request = Some((20, -0.5));
     let server = NtpServer::start(Behaviour { step_at_request, ..Behaviour::default() });
     let timing = ["--duration", "4s", "--interval", "50ms", "--max-ppm", "100000"];
@@ -153,7 +143,7 @@ fn drift_finds_a_lone_step(program: &Program) {
     assert!(said.err.contains(&format!("or ntp {} back", server.name())), "{}", said.err);
 }
 
-fn drift_away(program: &Program) {
+fn drift_bears_a_server_that_goes_and_comes(program: &Program) {
     let away = Some((Duration::from_millis(1500), Duration::from_millis(3500)));
     let server = NtpServer::start(Behaviour { ppm: 2000.0, away, ..Behaviour::default() });
     let said = measure(program, &server, &["--duration", "6s", "--format", "json"]);
@@ -171,7 +161,7 @@ fn drift_away(program: &Program) {
     assert!((ppm + 2000.0).abs() < 200.0, "{told:#}");
 }
 
-fn drift_until_wrong(program: &Program) {
+fn drift_keeps_what_a_server_told_while_right(program: &Program) {
     let unsynchronised_from = Some(9);
     let server = NtpServer::start(Behaviour { unsynchronised_from, ..Behaviour::default() });
     let said = measure(program, &server, &["--duration", "3s", "--format", "json"]);
@@ -199,7 +189,7 @@ fn drift_until_wrong(program: &Program) {
 }
 
 /// A file system of 16 KiB, which only our own child sees.
-fn drift_on_a_full_disk(program: &Program) {
+fn drift_keeps_what_a_full_disk_holds(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 9\n\
         \"$2\" drift --clock raw --clock tsc --clock boottime --clock monotonic \
@@ -228,7 +218,7 @@ fn drift_on_a_full_disk(program: &Program) {
     }
 }
 
-fn drift_as_nobody(program: &Program) {
+fn drift_tells_what_is_not_permitted(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
     let records = folder.path().join("run.csv");

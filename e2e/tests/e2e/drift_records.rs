@@ -6,16 +6,16 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
+use e2e::Program;
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Program};
 
 use crate::drift::report;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "drift_killed_leaves_its_records", needs: &[], run: drift_killed },
-    Case { name: "drift_packs_what_was_killed", needs: &[], run: drift_packs },
-    Case { name: "drift_goes_on_where_it_was_killed", needs: &[], run: drift_goes_on },
-];
+cases! {
+    &[] =>
+        drift_killed_leaves_its_records, drift_packs_what_was_killed,
+        drift_goes_on_where_it_was_killed;
+}
 
 /// Starts a measurement that would take an hour, waits for some records, and
 /// kills it as a crash would: how many it left.
@@ -44,7 +44,7 @@ fn kill_after_some(program: &Program, server: &NtpServer, records: &Path) -> usi
     text.lines().count() - above
 }
 
-fn drift_killed(program: &Program) {
+fn drift_killed_leaves_its_records(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for name in ["run.csv", "run.jsonl", "run.parquet"] {
         let server = NtpServer::start(Behaviour::default());
@@ -56,7 +56,7 @@ fn drift_killed(program: &Program) {
 }
 
 /// Killed, continued, ended: one Parquet file of all comparisons.
-fn drift_packs(program: &Program) {
+fn drift_packs_what_was_killed(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("run.parquet");
     let file = path.to_str().expect("UTF-8");
@@ -99,7 +99,7 @@ fn drift_packs(program: &Program) {
     assert_eq!(fs::read(&path).expect("kept").len(), 200);
 }
 
-fn drift_goes_on(program: &Program) {
+fn drift_goes_on_where_it_was_killed(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let records = folder.path().join("run.csv");
     let file = records.to_str().expect("UTF-8");

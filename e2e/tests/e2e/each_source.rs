@@ -8,36 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "every_source_is_measured", needs: SWITCHING, run: every_source_is_measured },
-    Case {
-        name: "the_source_outlives_sigkill",
-        needs: SWITCHING,
-        run: the_source_outlives_sigkill,
-    },
-    Case {
-        name: "the_source_outlives_the_end_of_its_group",
-        needs: SWITCHING,
-        run: the_source_outlives_the_end_of_its_group,
-    },
-    Case {
-        name: "the_source_outlives_interrupts",
-        needs: SWITCHING,
-        run: the_source_outlives_interrupts,
-    },
-    Case { name: "two_do_not_switch_at_once", needs: SWITCHING, run: two_do_not_switch_at_once },
-    Case {
-        name: "switching_needs_root",
-        needs: &[Need::TwoClocksources],
-        run: switching_needs_root,
-    },
-    Case { name: "a_dry_run_changes_nothing", needs: &[], run: a_dry_run_changes_nothing },
-];
+cases! {
+    SWITCHING =>
+        every_source_is_measured, the_source_outlives_sigkill,
+        the_source_outlives_the_end_of_its_group, the_source_outlives_interrupts,
+        two_do_not_switch_at_once;
+    &[Need::TwoClocksources] => switching_needs_root;
+    &[] => a_dry_run_changes_nothing;
+}
 
 const SWITCHING: &[Need] = &[Need::Root, Need::TwoClocksources];
 

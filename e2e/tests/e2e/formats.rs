@@ -2,14 +2,13 @@
 
 use std::fs;
 
-use e2e::{Case, Need, Program, project};
+use e2e::{Need, Program, project};
 use serde_json::{Deserializer, Value};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "json_keeps_to_its_schema", needs: &[], run: json_keeps_to_its_schema },
-    Case { name: "lab_s_json_keeps_to_it", needs: &[Need::Kvm], run: lab_s_json_keeps_to_it },
-    Case { name: "schemas_are_named", needs: &[], run: schemas_are_named },
-];
+cases! {
+    &[] => json_keeps_to_its_schema, schemas_are_named;
+    &[Need::Kvm] => lab_s_json_keeps_to_it;
+}
 
 /// Which schema each kind of output keeps to.
 const OUTPUTS: &[(&str, &[&str])] = &[

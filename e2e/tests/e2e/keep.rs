@@ -8,23 +8,17 @@ pub(crate) mod service;
 use std::time::Duration;
 
 use e2e::ntp_server::{Behaviour, NtpServer};
-use e2e::{Case, Program, ProgramOutput};
+use e2e::{Program, ProgramOutput};
 use serde_json::Value;
 
 use crate::formats::keeps_to;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "keep_would_step_two_seconds", needs: &[], run: keep_would_step },
-    Case { name: "keep_would_slew_what_is_small", needs: &[], run: keep_would_slew },
-    Case { name: "keep_follows_a_server_that_steps", needs: &[], run: keep_follows_a_step },
-    Case { name: "keep_outvotes_a_falseticker", needs: &[], run: keep_outvotes_a_falseticker },
-    Case {
-        name: "keep_corrects_nothing_between_two",
-        needs: &[],
-        run: keep_corrects_nothing_between_two,
-    },
-    Case { name: "keep_reports_what_is_wrong", needs: &[], run: keep_reports_what_is_wrong },
-];
+cases! {
+    &[] =>
+        keep_would_step_two_seconds, keep_would_slew_what_is_small,
+        keep_follows_a_server_that_steps, keep_outvotes_a_falseticker,
+        keep_corrects_nothing_between_two, keep_reports_what_is_wrong;
+}
 
 /// No other daemon conflicts, and the sources are the test's own.
 const ALONE: [&str; 4] = ["keep", "--force", "--no-source", "vmclock,phc,rtc"];
@@ -68,7 +62,7 @@ fn ahead(offset_s: f64) -> NtpServer {
     NtpServer::start(Behaviour { offset_s, ..Behaviour::default() })
 }
 
-fn keep_would_step(program: &Program) {
+fn keep_would_step_two_seconds(program: &Program) {
     let servers = [ahead(2.0), ahead(2.0)];
     let (said, lines) = kept(program, &servers.each_ref(), &["--duration", "2s"]);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
@@ -101,7 +95,7 @@ fn keep_would_step(program: &Program) {
     assert!(text.out.contains("step: would correct by +"), "{}", text.out);
 }
 
-fn keep_would_slew(program: &Program) {
+fn keep_would_slew_what_is_small(program: &Program) {
     // More than a reply takes on a busy machine, as offsets within twice the
     // bound are ignored.
     let server = ahead(-0.4);
@@ -112,7 +106,7 @@ fn keep_would_slew(program: &Program) {
     assert!(slews[0]["how"] == "slew" && is_by(slews[0], -0.4), "{}", slews[0]);
 }
 
-fn keep_follows_a_step(program: &Program) {
+fn keep_follows_a_server_that_steps(program: &Program) {
     let step = Some((Duration::from_secs(2), 5.0));
     let servers = [(); 2].map(|()| NtpServer::start(Behaviour { step, ..Behaviour::default() }));
     let more = ["--duration", "6s", "--poll", "1s"];

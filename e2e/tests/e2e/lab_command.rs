@@ -5,32 +5,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case {
-        name: "lab_without_kvm_runs_in_process",
-        needs: &[Need::Root, Need::Tool("unshare")],
-        run: without_kvm,
-    },
-    Case { name: "lab_in_process_makes_293_s_of_300", needs: &[], run: in_process_drift },
-    Case { name: "lab_refuses_invalid_options", needs: &[], run: refuses_invalid_options },
-    Case { name: "lab_prints_the_same_figure_in_every_format", needs: &[], run: every_format },
-    Case { name: "lab_tables_fit_80_columns", needs: &[Need::Kvm], run: tables_fit },
-    Case { name: "lab_boots_soon_in_little_memory", needs: &[Need::Kvm], run: boots_soon },
-    Case { name: "lab_guest_image_is_not_overwritten", needs: &[], run: not_overwritten },
-    Case {
-        name: "lab_guest_image_boots_under_qemu",
-        needs: &[Need::Tool("qemu-system-x86_64")],
-        run: boots_under_qemu,
-    },
-];
+cases! {
+    &[Need::Root, Need::Tool("unshare")] => lab_without_kvm_runs_in_process;
+    &[] =>
+        lab_in_process_makes_293_s_of_300, lab_refuses_invalid_options,
+        lab_prints_the_same_figure_in_every_format, lab_guest_image_is_not_overwritten;
+    &[Need::Kvm] => lab_tables_fit_80_columns, lab_boots_soon_in_little_memory;
+    &[Need::Tool("qemu-system-x86_64")] => lab_guest_image_boots_under_qemu;
+}
 
 /// An empty /dev, for this program alone.
 const HIDDEN: &str = "mount -t tmpfs none /dev && exec \"$0\" \"$@\"";
 
-fn without_kvm(program: &Program) {
+fn lab_without_kvm_runs_in_process(program: &Program) {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", HIDDEN]).arg(program.path()).args(arguments);
@@ -64,7 +54,7 @@ fn json(output: &ProgramOutput) -> Value {
     serde_json::from_str(&output.out).expect("JSON")
 }
 
-fn in_process_drift(program: &Program) {
+fn lab_in_process_makes_293_s_of_300(program: &Program) {
     let report = json(&program.run(&[&DRIFT[..], &["--format", "json"]].concat()));
     assert!(report["ran_on"]["in-process"].is_string(), "{report:#}");
     let rows = report["experiments"][0]["findings"]["rows"].as_array().expect("rows");
@@ -79,7 +69,7 @@ fn in_process_drift(program: &Program) {
 }
 
 /// The same figure in all formats that print it.
-fn every_format(program: &Program) {
+fn lab_prints_the_same_figure_in_every_format(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (format, holds) in [
         ("text", "293.26"),
@@ -101,7 +91,7 @@ fn every_format(program: &Program) {
     }
 }
 
-fn refuses_invalid_options(program: &Program) {
+fn lab_refuses_invalid_options(program: &Program) {
     for (arguments, named) in [
         (&["lab", "--only", "sundial"][..], "sundial"),
         (&["lab", "drift", "--provider", "xen"], "xen"),
@@ -117,7 +107,7 @@ fn refuses_invalid_options(program: &Program) {
     }
 }
 
-fn tables_fit(program: &Program) {
+fn lab_tables_fit_80_columns(program: &Program) {
     let quick = ["--duration", "1s", "--downtime", "200ms", "--reads", "100000", "--rounds", "1"];
     let mut output = program.run(&[&["lab"], &quick[..]].concat());
     if output.code == Some(1) {
@@ -134,7 +124,7 @@ fn tables_fit(program: &Program) {
 
 /// A machine's start to its guest's first report, and the most memory that was in
 /// use.
-fn boots_soon(program: &Program) {
+fn lab_boots_soon_in_little_memory(program: &Program) {
     const BOOT_MS: f64 = 300.0;
     const RESIDENT_KB: u64 = 64 * 1024;
     let booted = || {
@@ -167,7 +157,7 @@ fn boots_soon(program: &Program) {
     assert!((1..=RESIDENT_KB).contains(&resident_kb), "{resident_kb} kB");
 }
 
-fn not_overwritten(program: &Program) {
+fn lab_guest_image_is_not_overwritten(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("guest.elf");
     let file = path.to_str().expect("UTF-8");
@@ -184,7 +174,7 @@ fn not_overwritten(program: &Program) {
 /// Software emulation has to start, on a busy machine too.
 const QEMU_LIMIT: Duration = Duration::from_secs(60);
 
-fn boots_under_qemu(program: &Program) {
+fn lab_guest_image_boots_under_qemu(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (image, serial) = (folder.path().join("guest.elf"), folder.path().join("serial"));
     let output = program.run(&["lab", "guest-image", image.to_str().expect("UTF-8")]);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use guest::hardware::Misbehaviour;
 use guest::protocol::RECORDS;
 use guest::request::{Outcome, Request};
@@ -12,31 +12,14 @@ use vmm::{Backend, Machine, MachineError, Settings, kvm};
 
 const KVM: &[Need] = &[Need::Kvm];
 
-pub(crate) const CASES: &[Case] = &[
-    Case {
-        name: "lab_restores_a_dead_guest_dead",
-        needs: KVM,
-        run: lab_restores_a_dead_guest_dead,
-    },
-    Case { name: "lab_reports_how_a_guest_died", needs: KVM, run: lab_reports_how_a_guest_died },
-    Case {
-        name: "lab_stops_a_guest_that_never_ends",
-        needs: KVM,
-        run: lab_stops_a_guest_that_never_ends,
-    },
-    Case { name: "lab_is_not_flooded", needs: KVM, run: lab_is_not_flooded },
-    Case { name: "lab_survives_wild_msrs", needs: KVM, run: lab_survives_wild_msrs },
-    Case { name: "lab_survives_wild_ports", needs: KVM, run: lab_survives_wild_ports },
-    Case { name: "lab_survives_wild_mmio", needs: KVM, run: lab_survives_wild_mmio },
-    Case { name: "lab_survives_extreme_timers", needs: KVM, run: lab_survives_extreme_timers },
-    Case {
-        name: "lab_survives_pages_over_the_guest_itself",
-        needs: KVM,
-        run: lab_survives_pages_over_the_guest_itself,
-    },
-    Case { name: "lab_leaks_nothing", needs: KVM, run: lab_leaks_nothing },
-    Case { name: "lab_refuses_invalid_machine_settings", needs: KVM, run: lab_refuses_settings },
-];
+cases! {
+    KVM =>
+        lab_restores_a_dead_guest_dead, lab_reports_how_a_guest_died,
+        lab_stops_a_guest_that_never_ends, lab_is_not_flooded, lab_survives_wild_msrs,
+        lab_survives_wild_ports, lab_survives_wild_mmio, lab_survives_extreme_timers,
+        lab_survives_pages_over_the_guest_itself, lab_leaks_nothing,
+        lab_refuses_invalid_machine_settings;
+}
 
 /// How long to wait for a guest's reply: far longer than one takes, even on a busy
 /// machine; and if none is expected.
@@ -309,7 +292,7 @@ fn lab_restores_a_dead_guest_dead(_: &Program) {
     }
 }
 
-fn lab_refuses_settings(_: &Program) {
+fn lab_refuses_invalid_machine_settings(_: &Program) {
     let refused = |settings: &Settings| Machine::start(settings).err().map(|e| e.to_string());
     let usual = Settings::new(Backend::Kernel);
     let none = refused(&Settings { vcpus: 0, ..usual.clone() });

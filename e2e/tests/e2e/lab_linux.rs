@@ -3,17 +3,13 @@
 
 use std::fs;
 
-use e2e::{Case, Need, Program, kernel};
+use e2e::{Need, Program, kernel};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case {
-        name: "lab_linux_boots_a_kernel_and_shows_its_end",
-        needs: &[Need::Kvm, Need::HardwareKvm, Need::Kernel],
-        run: boots,
-    },
-    Case { name: "lab_linux_refuses_what_is_no_kernel", needs: &[Need::Kvm], run: no_kernel },
-];
+cases! {
+    &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => lab_linux_boots_a_kernel_and_shows_its_end;
+    &[Need::Kvm] => lab_linux_refuses_what_is_no_kernel;
+}
 
 fn found(program: &Program, kernel: &str, initrd: &str) -> String {
     let output = program.run(&[
@@ -40,14 +36,14 @@ fn found(program: &Program, kernel: &str, initrd: &str) -> String {
 }
 
 /// Without a first program a kernel boots to the end, and panics.
-fn boots(program: &Program) {
+fn lab_linux_boots_a_kernel_and_shows_its_end(program: &Program) {
     let initrd = tempfile::NamedTempFile::new().expect("a file");
     let path = kernel().expect("it is there").display().to_string();
     let found = found(program, &path, &initrd.path().display().to_string());
     assert!(found.contains("Kernel panic - not syncing"), "{found}");
 }
 
-fn no_kernel(program: &Program) {
+fn lab_linux_refuses_what_is_no_kernel(program: &Program) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), vec![0; 4096]).expect("written");
     let path = file.path().display().to_string();

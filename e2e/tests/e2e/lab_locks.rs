@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use guest::contention::{Contest, Counted};
 use guest::layout::{DOORBELL, DOORBELL_HALT, KICK_CPU, SCHED_YIELD};
 use guest::lock::Waiting;
@@ -13,13 +13,12 @@ use vmm::{Backend, Machine, MachineError, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "lab_wakes_a_vcpu_that_is_kicked", needs: KVM, run: wakes_what_is_kicked },
-    Case { name: "lab_survives_floods_of_kicks", needs: KVM, run: survives_floods },
-    Case { name: "lab_stops_a_lock_that_is_never_freed", needs: KVM, run: stops_a_dead_lock },
-    Case { name: "lab_restores_a_vcpu_that_halted", needs: KVM, run: restores_a_halted_vcpu },
-    Case { name: "lab_hands_a_lock_over", needs: KVM, run: hands_a_lock_over },
-];
+cases! {
+    KVM =>
+        lab_wakes_a_vcpu_that_is_kicked, lab_survives_floods_of_kicks,
+        lab_stops_a_lock_that_is_never_freed, lab_restores_a_vcpu_that_halted,
+        lab_hands_a_lock_over;
+}
 
 const HALT: Request = Request::PortWrite { port: DOORBELL, value: DOORBELL_HALT };
 /// Far less than it would take, and far more than a wake-up does.
@@ -38,7 +37,7 @@ fn start(timeout: Duration) -> Machine {
     machine
 }
 
-fn wakes_what_is_kicked(_: &Program) {
+fn lab_wakes_a_vcpu_that_is_kicked(_: &Program) {
     let machine = start(NO_REPLY);
     machine.send_request(1, HALT).expect("no other request");
     let late = machine.wait_for_reply(1, HALT);
@@ -51,7 +50,7 @@ fn wakes_what_is_kicked(_: &Program) {
     machine.wait_for_reply(1, HALT).expect("it was kicked");
 }
 
-fn survives_floods(_: &Program) {
+fn lab_survives_floods_of_kicks(_: &Program) {
     let machine = start(NO_REPLY);
     for value in (0..=u8::MAX).cycle().take(2_000) {
         machine.request(0, kick(value)).expect("a kick");
@@ -65,7 +64,7 @@ fn survives_floods(_: &Program) {
 
 /// Whichever takes it holds it for ever, and the other waits: the machine ends
 /// nevertheless.
-fn stops_a_dead_lock(_: &Program) {
+fn lab_stops_a_lock_that_is_never_freed(_: &Program) {
     for way in Waiting::ALL {
         let machine = start(NO_REPLY);
         let contest =
@@ -81,7 +80,7 @@ fn stops_a_dead_lock(_: &Program) {
     }
 }
 
-fn restores_a_halted_vcpu(_: &Program) {
+fn lab_restores_a_vcpu_that_halted(_: &Program) {
     let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
     let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
     let settings = Settings { vcpus: 2, ..Settings::new(own) };
@@ -102,7 +101,7 @@ fn restores_a_halted_vcpu(_: &Program) {
 
 /// Each way, with more vCPUs than CPUs: all of them get it, and those alone that halt are
 /// kicked, no more often than they halt.
-fn hands_a_lock_over(_: &Program) {
+fn lab_hands_a_lock_over(_: &Program) {
     const VCPUS: usize = 3;
     let cpu = linux::cpus::allowed().expect("this process's CPUs")[0];
     let settings = Settings {

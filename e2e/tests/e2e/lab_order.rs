@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use guest::layout::Pages;
 use guest::monotonic::Order;
 use guest::request::Request;
@@ -21,34 +21,13 @@ const KVM: &[Need] = &[Need::Kvm];
 /// An update takes milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "lab_conformance_holds", needs: KVM, run: lab_conformance_holds },
-    Case { name: "lab_updates_hold", needs: KVM, run: lab_updates_hold },
-    Case { name: "lab_pause_stops_a_busy_guest", needs: KVM, run: lab_pause_stops_a_busy_guest },
-    Case {
-        name: "lab_clock_of_another_size_is_refused",
-        needs: KVM,
-        run: lab_clock_of_another_size_is_refused,
-    },
-    Case { name: "lab_time_is_monotonic", needs: KVM, run: lab_time_is_monotonic },
-    Case {
-        name: "lab_time_is_monotonic_past_the_update_of_all",
-        needs: KVM,
-        run: lab_time_is_monotonic_past_the_update_of_all,
-    },
-    Case { name: "lab_restore_holds", needs: KVM, run: lab_restore_holds },
-    Case { name: "lab_agreement_holds", needs: KVM, run: lab_agreement_holds },
-    Case {
-        name: "lab_a_new_snapshot_takes_no_time_back",
-        needs: KVM,
-        run: lab_a_new_snapshot_takes_no_time_back,
-    },
-    Case {
-        name: "lab_deadlines_reach_a_busy_guest",
-        needs: KVM,
-        run: lab_deadlines_reach_a_busy_guest,
-    },
-];
+cases! {
+    KVM =>
+        lab_conformance_holds, lab_updates_hold, lab_pause_stops_a_busy_guest,
+        lab_clock_of_another_size_is_refused, lab_time_is_monotonic,
+        lab_time_is_monotonic_past_the_update_of_all, lab_restore_holds, lab_agreement_holds,
+        lab_a_new_snapshot_takes_no_time_back, lab_deadlines_reach_a_busy_guest;
+}
 
 /// With fewer reads than by default.
 fn run(experiment: Experiment) -> Outcome {

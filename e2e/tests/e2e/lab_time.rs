@@ -3,23 +3,18 @@
 
 use std::time::Duration;
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use guest::source::Source;
 use lab::results::{Backend, Findings, Outcome, Verdict};
 use lab::{Experiment, Settings};
 
 const KVM: &[Need] = &[Need::Kvm];
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "lab_cost_holds", needs: KVM, run: lab_cost_holds },
-    Case { name: "lab_offset_holds", needs: KVM, run: lab_offset_holds },
-    Case {
-        name: "lab_drift_follows_the_advertised_frequency",
-        needs: KVM,
-        run: lab_drift_follows_the_advertised_frequency,
-    },
-    Case { name: "lab_drift_holds_over_10_s", needs: KVM, run: lab_drift_holds_over_10_s },
-];
+cases! {
+    KVM =>
+        lab_cost_holds, lab_offset_holds, lab_drift_follows_the_advertised_frequency,
+        lab_drift_holds_over_10_s;
+}
 
 /// What `lab drift` allows over its usual 10 s, ppm.
 const DRIFT_PPM: f64 = 200.0;

@@ -5,18 +5,17 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use serde_json::Value;
 
 use crate::formats::keeps_to;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "every_figure_is_measured", needs: &[], run: every_figure_is_measured },
-    Case { name: "runs_are_compared_and_drawn", needs: &[], run: runs_are_compared_and_drawn },
-    Case { name: "one_cpu_is_enough", needs: &[Need::Tool("taskset")], run: one_cpu_is_enough },
-    Case { name: "answers_are_told_apart", needs: &[], run: answers_are_told_apart },
-    Case { name: "late_nonsense_is_refused", needs: &[], run: nonsense_is_refused },
-];
+cases! {
+    &[] =>
+        every_figure_is_measured, runs_are_compared_and_drawn, answers_are_told_apart,
+        late_nonsense_is_refused;
+    &[Need::Tool("taskset")] => one_cpu_is_enough;
+}
 
 fn measured(program: &Program, arguments: &[&str]) -> Value {
     let all = [&["latency", "--duration", "1s", "--format", "json"], arguments].concat();
@@ -139,7 +138,7 @@ fn answers_are_told_apart(program: &Program) {
     assert!(!kinds(&silent).contains(&"echo"));
 }
 
-fn nonsense_is_refused(program: &Program) {
+fn late_nonsense_is_refused(program: &Program) {
     for arguments in [
         &["latency", "--duration", "50s"][..],
         &["latency", "--peer", "udp:no host"],

@@ -2,6 +2,14 @@
 //! cases of one subject, and is named here twice; what they share is in the
 //! crate.
 
+/// The cases of a file: what some cannot do without, and the functions of their names.
+macro_rules! cases {
+    ($($needs:expr => $($name:ident),+;)+) => {
+        pub(crate) const CASES: &[e2e::Case] =
+            &[$($(e2e::Case { name: stringify!($name), needs: $needs, run: $name }),+),+];
+    };
+}
+
 mod bench;
 mod capture;
 mod chrony;

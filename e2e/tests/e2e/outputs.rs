@@ -3,21 +3,13 @@
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "a_closed_pipe_is_no_noise", needs: &[], run: a_closed_pipe_is_no_noise },
-    Case {
-        name: "a_full_disk_is_reported",
-        needs: &[Need::Path("/dev/full")],
-        run: a_full_disk_is_reported,
-    },
-    Case {
-        name: "a_report_that_cannot_be_saved_is_reported",
-        needs: &[Need::Path("/dev/full")],
-        run: a_report_that_cannot_be_saved_is_reported,
-    },
-];
+cases! {
+    &[] => a_closed_pipe_is_no_noise;
+    &[Need::Path("/dev/full")] =>
+        a_full_disk_is_reported, a_report_that_cannot_be_saved_is_reported;
+}
 
 /// Commands that print a result, quick ones where there is a choice.
 const PRINTING: &[&[&str]] = &[

@@ -4,18 +4,16 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
-use e2e::{Case, Program};
+use e2e::Program;
 use hosttime::{FRAME_BYTES, Frame, Guest, Heard};
 use serde_json::Value;
 use units::ClockPair;
 
 use crate::formats::keeps_to;
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "guests_are_told_though_one_hangs_and_one_is_not_there",
-    needs: &[],
-    run: guests_are_told_though_one_hangs_and_one_is_not_there,
-}];
+cases! {
+    &[] => guests_are_told_though_one_hangs_and_one_is_not_there;
+}
 
 /// A guest 5 s behind: how far off it thinks it is.
 fn ask(mut stream: UnixStream) -> i64 {

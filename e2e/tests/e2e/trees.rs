@@ -5,15 +5,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use e2e::{Case, Program, ProgramOutput, project};
+use e2e::{Program, ProgramOutput, project};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "every_captured_machine_is_diagnosed", needs: &[], run: every_captured_machine },
-    Case { name: "a_root_that_is_no_folder_is_told", needs: &[], run: a_root_that_is_no_folder },
-    Case { name: "garbage_in_a_tree_is_survived", needs: &[], run: garbage_in_a_tree },
-    Case { name: "links_do_not_lead_out_of_a_tree", needs: &[], run: links_do_not_lead_out },
-    Case { name: "forbidden_files_are_told", needs: &[], run: forbidden_files_are_told },
-];
+cases! {
+    &[] =>
+        every_captured_machine_is_diagnosed, a_root_that_is_no_folder_is_told,
+        garbage_in_a_tree_is_survived, links_do_not_lead_out_of_a_tree, forbidden_files_are_told;
+}
 
 const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
@@ -31,14 +29,14 @@ fn put(root: &Path, path: &str, content: &[u8]) {
     fs::write(path, content).expect("our own file");
 }
 
-fn every_captured_machine(program: &Program) {
+fn every_captured_machine_is_diagnosed(program: &Program) {
     let machines = fs::read_dir(project().join("testdata/machines")).expect("captured machines");
     for machine in machines.flatten().filter(|machine| machine.path().is_dir()) {
         diagnosed(program, &machine.path());
     }
 }
 
-fn a_root_that_is_no_folder(program: &Program) {
+fn a_root_that_is_no_folder_is_told(program: &Program) {
     for (root, cause) in
         [("/no/such/folder", "No such file or directory"), ("/dev/null", "Not a directory")]
     {
@@ -49,7 +47,7 @@ fn a_root_that_is_no_folder(program: &Program) {
     }
 }
 
-fn garbage_in_a_tree(program: &Program) {
+fn garbage_in_a_tree_is_survived(program: &Program) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let root = place.path();
     diagnosed(program, root);
@@ -75,7 +73,7 @@ fn garbage_in_a_tree(program: &Program) {
     assert!(said.err.contains("4000000000"), "{}", said.err);
 }
 
-fn links_do_not_lead_out(program: &Program) {
+fn links_do_not_lead_out_of_a_tree(program: &Program) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let root = place.path().join("tree");
     put(place.path(), "secret", b"sundial\n");

@@ -5,19 +5,18 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use e2e::{Case, Program};
+use e2e::Program;
 use linux::counter::{Counter, CpuCounter};
 use pvclock::Nanos;
 use pvclock::vmclock::{ClockStatus, CounterId, TimeType, VmClockFlags, VmClockInfo};
 use serde_json::Value;
 use sources::{Source, VmClockSource, now};
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "drift_against_a_vmclock_page", needs: &[], run: drift_against_a_page },
-    Case { name: "drift_refuses_an_unreliable_page", needs: &[], run: drift_refuses },
-    Case { name: "keep_sees_a_pause_between_two_samples", needs: &[], run: sees_between_samples },
-    Case { name: "vmclock_page_gives_the_offset", needs: &[], run: gives_the_offset },
-];
+cases! {
+    &[] =>
+        drift_against_a_vmclock_page, drift_refuses_an_unreliable_page,
+        keep_sees_a_pause_between_two_samples, vmclock_page_gives_the_offset;
+}
 
 /// The TSC and CLOCK_REALTIME, read together as closely as a few tries get.
 fn pair() -> (u64, u64) {
@@ -66,7 +65,7 @@ fn write_page(path: &Path, ahead_ns: i64, ppm: f64, clock_status: ClockStatus) {
     fs::write(path, page.to_bytes()).expect("our own folder");
 }
 
-fn drift_against_a_page(program: &Program) {
+fn drift_against_a_vmclock_page(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
     write_page(&path, 50_000_000, 300.0, ClockStatus::SYNCHRONISED);
@@ -84,7 +83,7 @@ fn drift_against_a_page(program: &Program) {
     assert!((-60e6..-49.9e6).contains(&offset_ns), "{report:#}");
 }
 
-fn drift_refuses(program: &Program) {
+fn drift_refuses_an_unreliable_page(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
     write_page(&path, 0, 0.0, ClockStatus::UNRELIABLE);
@@ -102,7 +101,7 @@ fn drift_refuses(program: &Program) {
 
 /// Samples each 4 s: the page moves just after the second one, and is looked at
 /// before the third.
-fn sees_between_samples(program: &Program) {
+fn keep_sees_a_pause_between_two_samples(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (path, later) = (folder.path().join("vmclock"), folder.path().join("later"));
     write_page(&path, 0, 0.0, ClockStatus::SYNCHRONISED);
@@ -127,7 +126,7 @@ fn sees_between_samples(program: &Program) {
     assert!((5.0..7.0).contains(&after_s), "after {after_s} s: {}", said.out);
 }
 
-fn gives_the_offset(_: &Program) {
+fn vmclock_page_gives_the_offset(_: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("vmclock");
     write_page(&path, -3_000_000_000, 0.0, ClockStatus::SYNCHRONISED);

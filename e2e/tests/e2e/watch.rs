@@ -3,15 +3,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use e2e::{Case, Program};
+use e2e::Program;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "watch_ends_by_its_duration", needs: &[], run: watch_ends_by_its_duration },
-    Case { name: "watch_ends_at_ctrl_c", needs: &[], run: watch_ends_at_ctrl_c },
-    Case { name: "watch_ends_with_its_reader", needs: &[], run: watch_ends_with_its_reader },
-];
+cases! {
+    &[] => watch_ends_by_its_duration, watch_ends_at_ctrl_c, watch_ends_with_its_reader;
+}
 
 fn event(line: &str) -> String {
     let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));

@@ -10,27 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use e2e::{Case, Need, Program};
+use e2e::{Need, Program};
 use pvclock::vmclock::{VmClockFlags, VmClockInfo};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::vmclock::PAGE;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "watch_reports_a_restore", needs: &[], run: reports_a_restore },
-    Case { name: "watch_reports_a_migration", needs: &[], run: reports_a_migration },
-    Case { name: "watch_reads_new_lines_of_the_log", needs: &[], run: reads_new_lines_of_the_log },
-    Case { name: "watch_that_is_stopped_reports_no_pause", needs: &[], run: stopped_is_no_pause },
-    Case {
-        name: "watch_reports_a_switch_of_the_source",
-        needs: &[Need::Root, Need::Clocksource("kvm-clock"), Need::Clocksource("tsc")],
-        run: reports_a_switch,
-    },
-    Case { name: "watch_writes_to_the_journal", needs: &[], run: writes_to_the_journal },
-    Case { name: "watch_needs_an_existing_journal", needs: &[], run: needs_a_journal },
-    Case { name: "watch_fails_on_the_given_kinds", needs: &[], run: fails_on_the_given_kinds },
-];
+cases! {
+    &[] =>
+        watch_reports_a_restore, watch_reports_a_migration, watch_reads_new_lines_of_the_log,
+        watch_that_is_stopped_reports_no_pause, watch_writes_to_the_journal,
+        watch_needs_an_existing_journal, watch_fails_on_the_given_kinds;
+    &[Need::Root, Need::Clocksource("kvm-clock"), Need::Clocksource("tsc")] =>
+        watch_reports_a_switch_of_the_source;
+}
 
 /// A VMClock page with a generation.
 fn page(disruption_marker: u64, vm_generation: u64) -> [u8; VmClockInfo::SIZE] {
@@ -129,7 +123,7 @@ fn evidence(disruption: &Value) -> Vec<&str> {
     all.iter().filter_map(|one| one["what"].as_str()).collect()
 }
 
-fn reports_a_restore(program: &Program) {
+fn watch_reports_a_restore(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 2);
     let disruption = watch.disruption();
@@ -138,7 +132,7 @@ fn reports_a_restore(program: &Program) {
     assert_eq!(watch.end().1["snapshot-restored"], 1);
 }
 
-fn reports_a_migration(program: &Program) {
+fn watch_reports_a_migration(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.write_page(2, 1);
     let disruption = watch.disruption();
@@ -147,7 +141,7 @@ fn reports_a_migration(program: &Program) {
 }
 
 /// Lines that were in the log before, and lines of programs, are ignored.
-fn reads_new_lines_of_the_log(program: &Program) {
+fn watch_reads_new_lines_of_the_log(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     let lines = "14,2,2,-;PM: suspend exit\n\
                  5,3,3,-;random: crng reseeded due to virtual machine fork\n";
@@ -158,7 +152,7 @@ fn reads_new_lines_of_the_log(program: &Program) {
 }
 
 /// A machine on which only this process was stopped had no pause.
-fn stopped_is_no_pause(program: &Program) {
+fn watch_that_is_stopped_reports_no_pause(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s"]);
     watch.signal(Signal::STOP);
     std::thread::sleep(Duration::from_secs(2));
@@ -188,7 +182,7 @@ impl Drop for First {
     }
 }
 
-fn reports_a_switch(program: &Program) {
+fn watch_reports_a_switch_of_the_source(program: &Program) {
     let mut watch = Watch::begin(program, &["--duration", "60s", "--kind", "source-switched"]);
     let first = First(fs::read_to_string(CURRENT).expect("a clock source").trim().to_owned());
     let other = if first.0 == "tsc" { "kvm-clock" } else { "tsc" };
@@ -199,7 +193,7 @@ fn reports_a_switch(program: &Program) {
     assert_eq!(disruption["evidence"][0]["after"], other, "{disruption:#}");
 }
 
-fn writes_to_the_journal(program: &Program) {
+fn watch_writes_to_the_journal(program: &Program) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let listener = UnixDatagram::bind(&path).expect("a socket");
@@ -216,7 +210,7 @@ fn writes_to_the_journal(program: &Program) {
     assert!(entry.contains("this machine was restored from a snapshot\n- VMClock"), "{entry}");
 }
 
-fn needs_a_journal(program: &Program) {
+fn watch_needs_an_existing_journal(program: &Program) {
     let output = program.run(&["watch", "--duration", "1s", "--journal=/nowhere/socket"]);
     assert_eq!((output.code, output.out.as_str()), (Some(2), ""));
     assert!(
@@ -226,7 +220,7 @@ fn needs_a_journal(program: &Program) {
     );
 }
 
-fn fails_on_the_given_kinds(program: &Program) {
+fn watch_fails_on_the_given_kinds(program: &Program) {
     for (kind, code) in [("snapshot-restored,pause", 1), ("pause", 0)] {
         let mut watch = Watch::begin(program, &["--duration", "60s", "--fail-on", kind]);
         watch.write_page(2, 2);

@@ -83,8 +83,8 @@ pub(crate) struct Args {
 
 /// The kinds of disruption by name.
 fn kinds() -> impl TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name())).try_map(|name| {
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
         kind.ok_or("not a kind of disruption")
     })
 }

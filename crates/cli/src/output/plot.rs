@@ -5,9 +5,12 @@ pub(crate) mod canvas;
 #[cfg(test)]
 pub(crate) mod testing;
 
+use instruments::measurements::Spread;
 use plotters::style::RGBColor;
 
+use crate::error::CliError;
 use axis::Axis;
+use canvas::{Canvas, DrawError, INK, Side};
 
 /// Width of a picture.
 pub(crate) const WIDTH: i32 = 1000;
@@ -29,6 +32,76 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
 /// The colour of what is at `index`.
 pub(crate) fn colour(index: usize) -> RGBColor {
     COLOURS[index % COLOURS.len()]
+}
+
+/// A picture of this height as the text of an SVG file.
+pub(crate) fn picture(
+    height: i32,
+    draw: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
+) -> Result<String, CliError> {
+    let mut svg = String::new();
+    let drawn = Canvas::new(&mut svg, WIDTH, height).and_then(|canvas| {
+        draw(&canvas)?;
+        canvas.finish()
+    });
+    drawn.map(|()| svg).map_err(|error| CliError::Failed {
+        cause: format!("cannot draw the plot: {error}"),
+        remedy: "the same command without --plot, for the figures".into(),
+    })
+}
+
+/// Colours and what they mean.
+pub(crate) type Legend = Vec<(String, RGBColor)>;
+
+/// A legend, in one line from `top` down.
+pub(crate) fn legend(canvas: &Canvas<'_>, entries: &Legend, top: i32) -> Result<(), DrawError> {
+    let mut x = 20;
+    for (words, colour) in entries {
+        canvas.rect((x, top), (x + 12, top + 12), *colour, 1.0)?;
+        canvas.text(words, (x + 18, top + 6), Side::Left, 13, INK)?;
+        x += 40 + canvas::width(words, 13);
+    }
+    Ok(())
+}
+
+/// A bar from `left` to the axis' place of a value, `high` from `top` down, with a whisker
+/// from one value to another, and words behind them.
+pub(crate) struct Bar<'w> {
+    pub(crate) left: i32,
+    pub(crate) top: i32,
+    pub(crate) high: i32,
+    pub(crate) value: f64,
+    pub(crate) whisker: (f64, f64),
+    pub(crate) words: &'w str,
+    pub(crate) colour: RGBColor,
+}
+
+impl<'w> Bar<'w> {
+    /// Of a spread: the median, and from the least to p99.
+    pub(crate) fn of(
+        ns: &Spread,
+        left: i32,
+        (top, high): (i32, i32),
+        words: &'w str,
+        colour: RGBColor,
+    ) -> Self {
+        Self { left, top, high, value: ns.median, whisker: (ns.min, ns.p99), words, colour }
+    }
+
+    /// Draws it.
+    pub(crate) fn draw(&self, canvas: &Canvas<'_>, axis: &Axis) -> Result<(), DrawError> {
+        let end = axis.px(self.value).max(self.left + 1);
+        canvas.rect(
+            (self.left, self.top + 1),
+            (end, self.top + self.high - 1),
+            self.colour,
+            1.0,
+        )?;
+        let (from, to) = (axis.px(self.whisker.0), axis.px(self.whisker.1));
+        let middle = self.top + self.high / 2;
+        canvas.whisker(from, to, middle)?;
+        canvas.text(self.words, (to.max(end) + 6, middle), Side::Left, 12, INK)
+    }
 }
 
 /// The outline of a histogram, (lower edge; samples): a step for each bin, down to the base between

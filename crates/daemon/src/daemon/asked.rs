@@ -6,7 +6,6 @@ use keeper::{Next, Refusal, SourceState};
 use linux::adjtimex;
 use linux::clock::Clock;
 use linux::wait::Wait;
-use units::OffsetBound;
 
 use super::{Daemon, Tokens};
 use crate::error::DaemonError;
@@ -44,26 +43,14 @@ impl Daemon {
     pub fn status(&self) -> Status {
         let now_ns = monotonic_ns();
         let view = self.keeper.view(now_ns);
-        let (selected, together) = view.selected.unzip();
         let sources = self.sources.iter().zip(&view.sources).map(|(source, view)| {
-            let (state, why) = match (view.state, source.unreachable()) {
-                (SourceState::NotMeasured, Some(why)) => {
-                    (SourceState::Unreachable, Some(why.to_owned()))
-                }
-                (state, _) => (state, None),
-            };
-            let age_s =
-                |offset: OffsetBound| now_ns.saturating_sub(offset.at_monotonic_ns) as f64 / 1e9;
-            SourceStatus {
-                name: source.name.clone(),
-                kind: source.kind,
-                state,
-                offset_ns: view.offset.map(|offset| offset.offset_ns),
-                bound_ns: view.bound_ns,
-                age_s: view.offset.map(age_s),
-                why,
+            let mut status = SourceStatus::of(&source.name, source.kind, view, now_ns);
+            if let (SourceState::NotMeasured, Some(why)) = (view.state, source.unreachable()) {
+                (status.state, status.why) = (SourceState::Unreachable, Some(why.to_owned()));
             }
+            status
         });
+        let sources: Vec<_> = sources.collect();
         let mut counts = self.summary.clone();
         counts.ran_s = Instant::now().duration_since(self.begun).as_secs_f64();
         Status {
@@ -72,14 +59,8 @@ impl Daemon {
             dry_run: self.settings.dry_run,
             at_unix_ns: Clock::Realtime.read_ns(),
             running_s: counts.ran_s,
-            clock: ClockStatus {
-                state: view.clock,
-                selected: selected.and_then(|index| Some(self.sources.get(index)?.name.clone())),
-                offset_ns: together.map(|offset| offset.offset_ns),
-                bound_ns: together.map(|offset| offset.bound_ns),
-                kernel: adjtimex::read().ok().map(kernel),
-            },
-            sources: sources.collect(),
+            clock: ClockStatus::of(&view, &sources, adjtimex::read().ok().map(kernel)),
+            sources,
             next: next(view.next),
             recent: self.recents.all(),
             counts,

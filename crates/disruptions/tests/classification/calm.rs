@@ -13,7 +13,7 @@ fn assert_calm(machine: Machine, what: &str) {
 
 #[test]
 fn ten_minutes_on_each_source_are_calm() {
-    for source in Source::ALL {
+    for &source in Source::ALL {
         for has_rtc in [false, true] {
             let machine = || Machine::new(source, has_rtc, DAY / 3);
             assert_calm(machine(), source.name());

@@ -179,7 +179,7 @@ fn a_xen_domain() {
 
 #[test]
 fn the_date_set_forward_and_back() {
-    for source in Source::ALL {
+    for &source in Source::ALL {
         for s in [-3600, -1, 1, 3600] {
             let machine = Machine::new(source, true, DAYTIME);
             assert_told(machine, Kind::ClockSet.into(), s as f64, |machine| {
@@ -191,7 +191,7 @@ fn the_date_set_forward_and_back() {
 
 #[test]
 fn a_leap_second_in_and_out() {
-    for source in Source::ALL {
+    for &source in Source::ALL {
         for (by_s, state, bit) in [(-1, 1, 0x10), (1, 2, 0x20)] {
             let mut machine = Machine::new(source, true, DAY - 7 * S - 400 * MS);
             machine.announce_leap(state, bit);
@@ -240,7 +240,7 @@ fn a_cpu_taken_away_and_brought_back() {
 
 #[test]
 fn chronyd_slewing_and_stepping() {
-    for source in Source::ALL {
+    for &source in Source::ALL {
         let mut watch = Watch::begin(Machine::new(source, true, DAYTIME));
         watch.watch(5 * S);
         for tick_us in [10_833, 10_000, 9_167, 10_000] {

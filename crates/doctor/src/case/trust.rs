@@ -46,7 +46,7 @@ pub(crate) fn against_advertised_rate(case: &Case<'_>) -> Option<String> {
         return None;
     }
     let named_hz = named_hz(case)?;
-    let advertised_hz = kernel_tsc_hz(case)? as f64;
+    let advertised_hz = case.facts.kernel.tsc_hz()?.0 as f64;
     let off_ppm = (advertised_hz / named_hz - 1.0) * 1e6;
     (off_ppm.abs() > NAMED_RATE_PPM).then(|| {
         format!(
@@ -119,20 +119,9 @@ pub(crate) fn rate_error_ppm(case: &Case<'_>) -> Option<f64> {
     // rate: it would agree with itself.
     let independent = ["hpet", "acpi_pm"].contains(&measured.clocksource.as_deref()?);
     let rate = measured.tsc_rate.filter(|_| independent)?;
-    let assumed = kernel_tsc_hz(case)? as f64;
+    let assumed = case.facts.kernel.tsc_hz()?.0 as f64;
     let off = (rate.hz / assumed - 1.0) * 1e6;
     (off.abs() > rate.bound_ppm).then_some(off)
-}
-
-/// The TSC's rate that the kernel assumes: the refined one where it refined it.
-pub(crate) fn kernel_tsc_hz(case: &Case<'_>) -> Option<u64> {
-    let mut assumed = None;
-    for line in case.logged(|event| matches!(event, LogEvent::TscFrequency { .. })) {
-        if let LogEvent::TscFrequency { hz, .. } = line.event {
-            assumed = Some(hz);
-        }
-    }
-    assumed.filter(|hz| *hz > 0)
 }
 
 /// The TSC frequency of a kvm-clock page's scale

@@ -68,24 +68,19 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
     if let Some(available) = case.facts.clocksources.available.known() {
         finding = finding.evidence(format!("available_clocksource: {}", available.join(" ")));
     }
-    if let Some(measured) = case.clock_cost() {
-        finding = finding.evidence(cost_evidence(measured));
-    }
+    finding = finding.evidence_from(case.clock_cost().map(cost_evidence));
     let switched = case.logged(|event| matches!(event, LogEvent::Switched { to } if to == current));
-    if let Some(line) = switched.last() {
-        finding = finding.evidence(log_evidence(line));
-    }
+    finding = finding.evidence_from(switched.last().map(log_evidence));
     let pinned = ["clocksource", "clock"].iter().find_map(|name| {
         let value = case.parameter(name).filter(|value| !value.is_empty())?;
         Some(format!("{name}={value}")).filter(|_| value == current || *name == "clock")
     });
-    if let Some(pinned) = &pinned {
-        finding = finding.evidence(format!("kernel command line: {pinned}"));
-    }
-    finding = finding.why(format!(
-        "{cost} Databases, tracing and network servers read the clock thousands of times a \
+    finding = finding
+        .evidence_from(pinned.as_ref().map(|pinned| format!("kernel command line: {pinned}")))
+        .why(format!(
+            "{cost} Databases, tracing and network servers read the clock thousands of times a \
          second. tsc and the hypervisors' clock pages take 20–60 ns, without a system call."
-    ));
+        ));
     with_remedies(case, finding, better, against, pinned).alone()
 }
 
@@ -109,23 +104,19 @@ fn step(case: &Case<'_>, current: &str) -> Option<String> {
     if !current.ends_with("jiffies") {
         return None;
     }
-    let hz: Option<f64> =
-        case.facts.kernel.configuration.known().and_then(|options| options.get("HZ")?.parse().ok());
-    Some(match hz.filter(|hz| *hz > 0.0) {
+    Some(match case.facts.kernel.tick_hz() {
         Some(hz) => figures::time(1e9 / hz),
         None => "1 to 10 ms".to_owned(),
     })
 }
 
 fn in_user_mode_linux(case: &Case<'_>, current: &str, cost: &str) -> Finding {
-    let mut finding = Finding::new(
+    let finding = Finding::new(
         Severity::Note,
         format!("Every clock read is slow: {current}, the only source of User-mode Linux"),
     )
-    .evidence(format!("current_clocksource: {current}"));
-    if let Some(measured) = case.clock_cost() {
-        finding = finding.evidence(cost_evidence(measured));
-    }
+    .evidence(format!("current_clocksource: {current}"))
+    .evidence_from(case.clock_cost().map(cost_evidence));
     finding.why(cost).remedy(Remedy::advice(
         "Run programs that read the clock often in a virtual machine or a container instead.",
     ))
@@ -139,8 +130,7 @@ fn with_remedies(
     pinned: Option<String>,
 ) -> Finding {
     if let Some(better) = better {
-        finding = finding.remedy(remedies::switch_to(case, better));
-        finding = finding.remedy(match &pinned {
+        finding = finding.remedy(remedies::switch_to(case, better)).remedy(match &pinned {
             Some(pinned) => remedies::remove_parameter(case, pinned),
             None => remedies::add_parameter(case, &format!("clocksource={better}")),
         });
@@ -158,9 +148,7 @@ fn with_remedies(
         finding =
             finding.remedy(Remedy::advice("Enable kvm-clock: see the finding kvm-clock-missing."));
     }
-    if let Some(why) = why_no_tsc(case) {
-        finding = finding.evidence(why);
-    }
+    finding = finding.evidence_from(why_no_tsc(case));
     if finding.remedies.is_empty() {
         finding = finding.remedy(Remedy::advice(
             "The kernel offers nothing better. See the other findings for the reason, or ask the \

@@ -76,10 +76,7 @@ pub(crate) fn trapped(case: &Case<'_>) -> Check {
         return Outcome::fine(EMULATED);
     }
     let (what, who, remedy) = trapper(case);
-    let mut finding = Finding::new(Severity::Error, what);
-    if let Some(cost) = cost {
-        finding = finding.evidence(cost_evidence(cost));
-    }
+    let mut finding = Finding::new(Severity::Error, what).evidence_from(cost.map(cost_evidence));
     if let Some(tsc) = case.xen().and_then(|xen| xen.tsc) {
         finding = finding.evidence(format!(
             "Xen's CPUID leaf 3: TSC {}emulated, tsc_mode {}, host's TSC {}reliable",
@@ -188,24 +185,21 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
             "{shown} with {current}: software emulates the whole CPU, see software-emulation"
         ));
     }
-    let mut finding = Finding::new(
+    Finding::new(
         Severity::Warning,
         format!(
             "A clock read costs {}; usual for {current}: {low:.0}–{high:.0} ns",
             figures::time(cost.ns.median)
         ),
     )
-    .evidence(cost_evidence(cost));
-    if let Some(rdtsc) = case.counter_cost() {
-        finding = finding.evidence(cost_evidence(rdtsc));
-    }
-    finding
-        .why("It slows programs that read the clock often; or the machine was busy just now.")
-        .remedy(
-            Remedy::command("Measure again, for longer, on the idle machine.", "parachron bench")
-                .changes(remedies::READ_ONLY),
-        )
-        .alone()
+    .evidence(cost_evidence(cost))
+    .evidence_from(case.counter_cost().map(cost_evidence))
+    .why("It slows programs that read the clock often; or the machine was busy just now.")
+    .remedy(
+        Remedy::command("Measure again, for longer, on the idle machine.", "parachron bench")
+            .changes(remedies::READ_ONLY),
+    )
+    .alone()
 }
 
 /// `clock-order`

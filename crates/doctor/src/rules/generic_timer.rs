@@ -47,10 +47,8 @@ pub(crate) fn frequency(case: &Case<'_>) -> Check {
             figures::hz(then_hz)
         ),
     )
-    .evidence(format!("CNTFRQ_EL0, now: {}", figures::hz(now_hz)));
-    if let Some(line) = line {
-        finding = finding.evidence(log_evidence(line));
-    }
+    .evidence(format!("CNTFRQ_EL0, now: {}", figures::hz(now_hz)))
+    .evidence_from(line.map(log_evidence));
     if let Some(rate) = assumed {
         let hz = figures::hz(rate.hz);
         finding = finding.evidence(format!("measured by CLOCK_MONOTONIC_RAW: {hz}"));

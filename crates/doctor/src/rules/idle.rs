@@ -94,8 +94,7 @@ pub(crate) fn coarse_timers(case: &Case<'_>) -> Check {
     }
     let mut finding = Finding::new(Severity::Warning, "Timers fire at ticks only")
         .evidence("the kernel was built without CONFIG_HIGH_RES_TIMERS");
-    let hz = options.get("HZ").and_then(|hz| hz.parse().ok()).filter(|hz: &f64| *hz > 0.0);
-    if let Some(hz) = hz {
+    if let Some(hz) = case.facts.kernel.tick_hz() {
         finding = finding.evidence(format!("CONFIG_HZ={hz}: a tick is {} long", time(1e9 / hz)));
     }
     finding

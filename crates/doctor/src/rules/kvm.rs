@@ -107,36 +107,31 @@ pub(crate) fn not_stable(case: &Case<'_>) -> Check {
     if case.parameter("no-kvmclock-vsyscall").is_some() {
         return Outcome::fine("a kernel parameter keeps programs from reading the page");
     }
-    let mut finding = Finding::new(
+    Finding::new(
         Severity::Error,
         "The host does not flag its TSC as stable, so each read of kvm-clock is a system call",
-    );
-    if let Some(page) = page {
-        finding = finding.evidence(flags_line(page));
-    }
-    if let Some(cost) = case.clock_cost() {
-        finding = finding.evidence(cost_evidence(cost));
-    }
-    finding
-        .why(
-            "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest \
+    )
+    .evidence_from(page.map(flags_line))
+    .evidence_from(case.clock_cost().map(cost_evidence))
+    .why(
+        "Without TSC_STABLE the vCPUs' clocks may differ, so the kernel returns the largest \
              value so far and programs cannot read the page themselves: several times the cost, \
              and all CPUs contend for one word of memory.",
+    )
+    .remedy(
+        Remedy::command(
+            "On the host: check that its own clock source is tsc; if not, run the doctor there.",
+            "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
         )
-        .remedy(
-            Remedy::command(
-                "On the host: check that its own clock source is tsc; if not, run the doctor there.",
-                "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
-            )
-            .changes(
-                "nothing; once the host uses tsc KVM sets the flag, and guests booted without it use \
+        .changes(
+            "nothing; once the host uses tsc KVM sets the flag, and guests booted without it use \
                  it from their next boot on",
-            ),
-        )
-        .remedy(Remedy::advice(
-            "On the host: set one TSC frequency and offset for all vCPUs of this guest.",
-        ))
-        .alone()
+        ),
+    )
+    .remedy(Remedy::advice(
+        "On the host: set one TSC frequency and offset for all vCPUs of this guest.",
+    ))
+    .alone()
 }
 
 fn flags_line(page: &PvclockPage) -> String {

@@ -100,10 +100,7 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     if let Some(oem) = case.facts.system.acpi_oem.known() {
         finding = finding.evidence(format!("ACPI tables by {oem}"));
     }
-    if let Some(last) = restored.last() {
-        finding = finding.evidence(log_evidence(last));
-    }
-    finding = finding.why(format!(
+    finding = finding.evidence_from(restored.last().copied().map(log_evidence)).why(format!(
         "A restore sets the TSC back to its saved value, so a clock on tsc continues where it \
          stopped, unless a program in the guest then sets it. {platform} can only advance \
          kvm-clock: after a pause of 60 s a guest on tsc was 64 s behind, one on kvm-clock 1 s. (A \

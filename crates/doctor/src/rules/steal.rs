@@ -159,12 +159,9 @@ pub(crate) fn stalls(case: &Case<'_>) -> Check {
         });
     };
     let guest = case.is_guest() == Some(true);
-    let mut finding = Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
-        .evidence(log_evidence(first));
-    for line in stalls.iter().skip(1).take(3) {
-        finding = finding.evidence(log_evidence(line));
-    }
-    finding
+    Finding::new(Severity::Warning, "The kernel reported stalled CPUs")
+        .evidence(log_evidence(first))
+        .evidence_from(stalls.iter().skip(1).take(3).copied().map(log_evidence))
         .why(if guest {
             "In a guest that is mostly a pause: the host saved, migrated or starved it. Leases and \
              timeouts expired meanwhile."

@@ -83,10 +83,8 @@ pub(crate) fn steered(case: &Case<'_>) -> Check {
 }
 
 fn undisciplined(case: &Case<'_>, adjtimex: Option<&Adjtimex>, keepers: &[TimeKeeper]) -> Finding {
-    let mut finding = Finding::new(Severity::Warning, "No time daemon disciplines this clock");
-    if let Some(state) = adjtimex {
-        finding = finding.evidence(adjtimex_evidence(state));
-    }
+    let mut finding = Finding::new(Severity::Warning, "No time daemon disciplines this clock")
+        .evidence_from(adjtimex.map(adjtimex_evidence));
     let installed: Vec<_> = keepers
         .iter()
         .filter(|one| one.installed && DAEMONS.contains(&one.kind))
@@ -140,10 +138,8 @@ fn searching(
 ) -> Finding {
     let daemon_name = daemon.program();
     let mut finding =
-        Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"));
-    if let Some(state) = adjtimex {
-        finding = finding.evidence(adjtimex_evidence(state));
-    }
+        Finding::new(Severity::Warning, format!("{daemon_name} runs, but has no time source"))
+            .evidence_from(adjtimex.map(adjtimex_evidence));
     if let Some(tracking) = tracking {
         finding = finding.evidence(format!(
             "chronyc tracking: stratum {}, leap status {}",

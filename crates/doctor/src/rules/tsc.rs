@@ -6,8 +6,7 @@ use instruments::figures;
 use instruments::measurements::Measurements;
 
 use crate::case::trust::{
-    NAMED_RATE_PPM, WRONG_RATE_PPM, kernel_tsc_hz, named_hz, page_hz, rate_error_ppm,
-    stops_unless_flagged,
+    NAMED_RATE_PPM, WRONG_RATE_PPM, named_hz, page_hz, rate_error_ppm, stops_unless_flagged,
 };
 use crate::case::{Case, log_evidence};
 use crate::finding::{Finding, Remedy, Severity};
@@ -61,9 +60,7 @@ fn not_guaranteed(case: &Case<'_>, mut finding: Finding) -> Finding {
          host's CPUs change their frequency, time measured by it is wrong.",
     );
     let page = ["kvm-clock", "xen"].into_iter().find(|page| case.offers(page));
-    if let Some(page) = page {
-        finding = finding.remedy(remedies::switch_to(case, page));
-    }
+    finding = finding.remedies(page.map(|page| remedies::switch_to(case, page)));
     finding.remedy(Remedy::advice(match case.kind() {
         Some(HypervisorKind::Tcg) => {
             "Emulation (TCG) has no invariant TSC: start QEMU with -accel kvm -cpu host,+invtsc."
@@ -155,7 +152,7 @@ impl Witness {
 
 /// `tsc-frequency`
 pub(crate) fn frequency(case: &Case<'_>) -> Check {
-    let Some(kernel_hz) = kernel_tsc_hz(case).map(|hz| hz as f64) else {
+    let Some(kernel_hz) = case.facts.kernel.tsc_hz().map(|(hz, _)| hz as f64) else {
         return Err(Skipped::CouldNot(
             "the kernel log does not show the TSC frequency that the kernel assumes".to_owned(),
         ));
@@ -369,11 +366,8 @@ pub(crate) fn firmware(case: &Case<'_>) -> Check {
             first.text.trim()
         ));
     }
-    let mut finding = Finding::new(Severity::Note, "The firmware set up the TSC wrongly");
-    for line in faults.iter().take(3) {
-        finding = finding.evidence(log_evidence(line));
-    }
-    finding
+    Finding::new(Severity::Note, "The firmware set up the TSC wrongly")
+        .evidence_from(faults.iter().take(3).copied().map(log_evidence))
         .why("The kernel corrects what it can at boot; otherwise it marks the TSC unstable.")
         .remedy(Remedy::advice("Update the firmware."))
         .alone()

@@ -45,27 +45,19 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
     if cause == Cause::NotSynchronised && severity(case) == Severity::Note {
         return Outcome::fine("normal without constant_tsc; the hypervisor's page is the clock");
     }
-    let mut finding = Finding::new(
+    Finding::new(
         severity(case),
         format!("The kernel marked the TSC unstable: {}", explanation::in_short(&cause)),
-    );
-    for line in evidence(log, at) {
-        finding = finding.evidence(line);
-    }
-    for line in interval.iter().flat_map(Interval::sums) {
-        finding = finding.evidence(line);
-    }
-    for line in cause.context(case, log, at) {
-        finding = finding.evidence(line);
-    }
-    finding = finding.why(format!(
+    )
+    .evidence_from(evidence(log, at))
+    .evidence_from(interval.iter().flat_map(Interval::sums))
+    .evidence_from(cause.context(case, log, at))
+    .why(format!(
         "{} Until the next boot the kernel does not use the TSC, the cheapest clock source.",
         explanation::why(&cause)
-    ));
-    for remedy in advice::remedies(&cause, case) {
-        finding = finding.remedy(remedy);
-    }
-    finding.alone()
+    ))
+    .remedies(advice::remedies(&cause, case))
+    .alone()
 }
 
 /// `watchdog-late`

@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::cpuid;
 use crate::{Fact, Unknown};
@@ -113,8 +114,11 @@ impl Xen {
 }
 
 /// How a guest of Xen runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr, EnumString,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum XenMode {
     /// Paravirtual, without virtualisation by the processor.
     Pv,
@@ -139,20 +143,7 @@ pub struct XenTsc {
 impl XenMode {
     /// Its name for people.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pv => "PV",
-            Self::Pvh => "PVH",
-            Self::Hvm => "HVM",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "PV" => Some(Self::Pv),
-            "PVH" => Some(Self::Pvh),
-            "HVM" => Some(Self::Hvm),
-            _ => None,
-        }
+        self.into()
     }
 }
 
@@ -248,7 +239,7 @@ pub fn resolve(
     }
     let mode = signs
         .guest_type
-        .and_then(XenMode::parse)
+        .and_then(|word| word.parse().ok())
         .or_else(|| (signs.product == Some(HVM_PRODUCT)).then_some(XenMode::Hvm))
         // A PVH guest's log says `Xen HVM` too (arch/x86/xen/enlighten_hvm.c).
         .or_else(|| (detected?.trim() == "PV").then_some(XenMode::Pv));

@@ -1,13 +1,25 @@
 //! The clocks' names.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// A clock's name on the command line and in records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ClockName {
     /// The first PTP hardware clock, /dev/ptp0.
     Phc,
@@ -27,52 +39,39 @@ pub enum ClockName {
     Realtime,
 }
 
-/// Each with its name and what it is; slow to read first.
-const NAMES: [(ClockName, &str, &str); 8] = [
-    (ClockName::Phc, "phc", "The first PTP hardware clock, /dev/ptp0"),
-    (ClockName::Rtc, "rtc", "The battery-backed clock"),
-    (ClockName::Tsc, "tsc", "The CPU's counter (arm64: CNTVCT), by its nominal frequency"),
-    (ClockName::Pvclock, "pvclock", "The kvm-clock page, read in place"),
-    (ClockName::Raw, "raw", "CLOCK_MONOTONIC_RAW"),
-    (ClockName::Monotonic, "monotonic", "CLOCK_MONOTONIC"),
-    (ClockName::Boottime, "boottime", "CLOCK_BOOTTIME"),
-    (ClockName::Realtime, "realtime", "CLOCK_REALTIME"),
-];
-
 impl ClockName {
-    /// All, in the order in which they are read.
+    /// All, in the order in which they are read: slow to read first.
     pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.into_iter().map(|(clock, ..)| clock)
+        Self::VARIANTS.iter().copied()
     }
 
     /// As typed.
     pub fn name(self) -> &'static str {
-        self.row().1
+        self.into()
     }
 
     /// What it is, for people.
     pub fn description(self) -> &'static str {
-        self.row().2
+        match self {
+            Self::Phc => "The first PTP hardware clock, /dev/ptp0",
+            Self::Rtc => "The battery-backed clock",
+            Self::Tsc => "The CPU's counter (arm64: CNTVCT), by its nominal frequency",
+            Self::Pvclock => "The kvm-clock page, read in place",
+            Self::Raw => "CLOCK_MONOTONIC_RAW",
+            Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::Boottime => "CLOCK_BOOTTIME",
+            Self::Realtime => "CLOCK_REALTIME",
+        }
     }
 
     /// The clock of that name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|clock| clock.name() == name)
-    }
-
-    fn row(self) -> (Self, &'static str, &'static str) {
-        NAMES.into_iter().find(|(clock, ..)| *clock == self).unwrap_or(NAMES[0])
+        name.parse().ok()
     }
 
     /// Whether it counts from 1970, so that its offset from a reference that
     /// does means something.
     pub fn counts_from_1970(self) -> bool {
         matches!(self, Self::Realtime | Self::Rtc | Self::Phc)
-    }
-}
-
-impl fmt::Display for ClockName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use facts::kernel::LogEvent;
 use facts::{Fact, Facts};
 use instruments::drift::{Nesting, Reading, Span};
 use linux::clock::Clock;
@@ -77,12 +76,7 @@ fn known<T>(fact: Fact<T>) -> Result<T, String> {
 /// The frequency that the TSC is taken for: by the kernel, by CPUID, or by
 /// the host that fills the kvm-clock page.
 fn nominal_tsc(facts: &Facts) -> Option<TscFrequency> {
-    let logged = facts.kernel.log.known().and_then(|lines| {
-        lines.iter().rev().find_map(|line| match line.event {
-            LogEvent::TscFrequency { hz, .. } => Some(hz),
-            _ => None,
-        })
-    });
+    let logged = facts.kernel.tsc_hz().map(|(hz, _)| hz);
     let page = || {
         let info = TimeReader::new(*mapped_page::in_place().known()?).info().ok()?;
         Some(info.scale.to_hertz()?.0)

@@ -2,12 +2,25 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Why something was late.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// The host ran something else, and says so (steal time).
     Stolen,
@@ -54,52 +67,10 @@ pub enum Cause {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Self; 20] = [
-        Self::Stolen,
-        Self::Quota,
-        Self::RunQueue,
-        Self::Stopped,
-        Self::Interrupts,
-        Self::Softirqs,
-        Self::Tick,
-        Self::Smi,
-        Self::Hidden,
-        Self::Unexplained,
-        Self::IdleExit,
-        Self::HaltPolling,
-        Self::TimerSlack,
-        Self::CoarseTimers,
-        Self::Placement,
-        Self::Frequency,
-        Self::Neighbour,
-        Self::SlowClock,
-        Self::DearExits,
-        Self::Peer,
-    ];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// Its name, as in JSON: `run-queue`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Stolen => "stolen",
-            Self::Quota => "quota",
-            Self::RunQueue => "run-queue",
-            Self::Stopped => "stopped",
-            Self::Interrupts => "interrupts",
-            Self::Softirqs => "softirqs",
-            Self::Tick => "tick",
-            Self::Smi => "smi",
-            Self::Hidden => "hidden",
-            Self::Unexplained => "unexplained",
-            Self::IdleExit => "idle-exit",
-            Self::HaltPolling => "halt-polling",
-            Self::TimerSlack => "timer-slack",
-            Self::CoarseTimers => "coarse-timers",
-            Self::Placement => "placement",
-            Self::Frequency => "frequency",
-            Self::Neighbour => "neighbour",
-            Self::SlowClock => "slow-clock",
-            Self::DearExits => "dear-exits",
-            Self::Peer => "peer",
-        }
+        self.into()
     }
 }

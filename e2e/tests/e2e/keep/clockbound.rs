@@ -6,16 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use e2e::{Case, Need, Program, clockbound_clients};
+use e2e::{Need, Program, clockbound_clients};
 
 use super::alone;
 use super::service::{Running, send};
 
-pub(crate) const CASES: &[Case] = &[Case {
-    name: "keep_is_read_by_clients_of_clockbound",
-    needs: &[Need::ClockBoundClients],
-    run: keep_is_read_by_clients,
-}];
+cases! {
+    &[Need::ClockBoundClients] => keep_is_read_by_clients_of_clockbound;
+}
 
 /// What the three clients show: status, and the bounds of the time, ns.
 type Shown = Vec<(String, [i128; 2])>;
@@ -62,7 +60,7 @@ fn tell(socket: &Path) {
 }
 
 /// chronyd corrects the clock, as far as keep knows: so it sets none.
-fn keep_is_read_by_clients(program: &Program) {
+fn keep_is_read_by_clients_of_clockbound(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let of = |file: &str| folder.path().join(file).display().to_string();
     let _chronyd = UnixDatagram::bind(of("feed.sock")).expect("a socket");

@@ -4,28 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use linux::file_lock::FileLock;
 
 use super::service::{Running, a_minute_ahead, send, without_capability};
 
-pub(crate) const CASES: &[Case] = &[
-    Case {
-        name: "keep_only_steps_beside_chronyd",
-        needs: &[Need::Root],
-        run: keep_only_steps_beside_chronyd,
-    },
-    Case {
-        name: "keep_refuses_a_second_keeper",
-        needs: &[Need::Root, Need::Tool("setpriv")],
-        run: keep_refuses_a_second,
-    },
-    Case {
-        name: "keep_steps_beside_a_daemon_that_starts_later",
-        needs: &[Need::Root],
-        run: keep_steps_beside_a_later_daemon,
-    },
-];
+cases! {
+    &[Need::Root] => keep_only_steps_beside_chronyd, keep_steps_beside_a_daemon_that_starts_later;
+    &[Need::Root, Need::Tool("setpriv")] => keep_refuses_a_second_keeper;
+}
 
 /// A process with a time daemon's name that sleeps; root's, it may set the clock.
 struct Sleeper {
@@ -72,7 +59,7 @@ fn keep_only_steps_beside_chronyd(program: &Program) {
     }
 }
 
-fn keep_steps_beside_a_later_daemon(program: &Program) {
+fn keep_steps_beside_a_daemon_that_starts_later(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("host.sock");
     let host = ["--dry-run", "--format", "json", "--allow-daemon", "chrony", "--host-socket"];
@@ -87,7 +74,7 @@ fn keep_steps_beside_a_later_daemon(program: &Program) {
 }
 
 /// One keeper corrects at a time; none of those here may set the clock.
-fn keep_refuses_a_second(program: &Program) {
+fn keep_refuses_a_second_keeper(program: &Program) {
     let path = Path::new("/run/parachron/keep.lock");
     let held = FileLock::take(path).expect("root may").expect("no keeper runs during the tests");
     let allowed = ["--allow-daemon", "chrony", "--allow-daemon", "ntpd-rs"];

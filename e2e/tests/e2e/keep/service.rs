@@ -9,41 +9,22 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use e2e::chronyd::Chronyd;
-use e2e::{Case, Need, Program, ProgramOutput};
+use e2e::{Need, Program, ProgramOutput};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{ahead, alone, dry, is_by, parsed};
 use crate::formats::keeps_to;
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "keep_reads_the_hosts_messages", needs: &[], run: keep_reads_the_hosts_messages },
-    Case { name: "keep_needs_permission", needs: &[], run: keep_needs_permission },
-    Case {
-        name: "keep_needs_the_capability_of_root_too",
-        needs: &[Need::Root, Need::Tool("setpriv")],
-        run: keep_needs_the_capability,
-    },
-    Case {
-        name: "keep_runs_on_without_its_logs_reader",
-        needs: &[Need::Root, Need::Tool("setpriv")],
-        run: keep_outlives_its_reader,
-    },
-    Case { name: "keep_killed_leaves_nothing", needs: &[], run: keep_killed_leaves_nothing },
-    Case { name: "keep_notifies_its_manager", needs: &[], run: keep_notifies_its_manager },
-    Case { name: "keep_is_asked_for_its_status", needs: &[], run: keep_is_asked },
-    Case { name: "keep_wakes_for_samples_alone", needs: &[], run: keep_wakes_for_samples_alone },
-    Case {
-        name: "keep_feeds_a_real_chronyd",
-        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
-        run: keep_feeds_chronyd,
-    },
-    Case {
-        name: "keep_sends_a_real_chronyd_makestep",
-        needs: &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")],
-        run: keep_sends_makestep,
-    },
-];
+cases! {
+    &[] =>
+        keep_reads_the_hosts_messages, keep_needs_permission, keep_killed_leaves_nothing,
+        keep_notifies_its_manager, keep_is_asked_for_its_status, keep_wakes_for_samples_alone;
+    &[Need::Root, Need::Tool("setpriv")] =>
+        keep_needs_the_capability_of_root_too, keep_runs_on_without_its_logs_reader;
+    &[Need::Root, Need::Tool("setpriv"), Need::Tool("chronyd"), Need::Tool("chronyc")] =>
+        keep_feeds_a_real_chronyd, keep_sends_a_real_chronyd_makestep;
+}
 
 /// A keeper that runs until it is signalled.
 pub(super) struct Running {
@@ -150,7 +131,7 @@ pub(super) fn without_capability(program: &Program, arguments: &[&str]) -> Comma
     command
 }
 
-fn keep_needs_the_capability(program: &Program) {
+fn keep_needs_the_capability_of_root_too(program: &Program) {
     let arguments = ["keep", "--force", "--ntp", "127.0.0.1:9", "--duration", "1ms"];
     let output = without_capability(program, &arguments).output().expect("setpriv runs");
     let said = ProgramOutput::from(output);
@@ -159,7 +140,7 @@ fn keep_needs_the_capability(program: &Program) {
 }
 
 /// A lost log does not end it: it still notifies its manager.
-fn keep_outlives_its_reader(program: &Program) {
+fn keep_runs_on_without_its_logs_reader(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("notify.sock");
     let manager = UnixDatagram::bind(&path).expect("a socket");
@@ -233,7 +214,7 @@ fn keep_notifies_its_manager(program: &Program) {
     receive("STOPPING=1");
 }
 
-fn keep_is_asked(program: &Program) {
+fn keep_is_asked_for_its_status(program: &Program) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("status.sock");
     let socket = socket.to_str().unwrap();
@@ -281,7 +262,7 @@ fn keep_wakes_for_samples_alone(program: &Program) {
 
 /// chronyd selects what keep feeds it, and keep needs no permission to set the
 /// clock for that.
-fn keep_feeds_chronyd(program: &Program) {
+fn keep_feeds_a_real_chronyd(program: &Program) {
     let chronyd = Chronyd::fed();
     let server = ahead(0.3);
     let name = server.name();
@@ -307,7 +288,7 @@ fn keep_feeds_chronyd(program: &Program) {
 
 /// On `makestep` chronyd drops its measurements and tries: this one was
 /// started with -x, without a clock to set.
-fn keep_sends_makestep(program: &Program) {
+fn keep_sends_a_real_chronyd_makestep(program: &Program) {
     let chronyd = Chronyd::start("");
     let server = ahead(2.0);
     let name = server.name();

@@ -6,7 +6,7 @@ use facts::clocksource::known::{
     KNOWN_SOURCES, KnownSource, ReadPlace, known_source, order_of_cost,
 };
 use facts::cpu::Xen;
-use facts::kernel::{LogEvent, LogLine};
+use facts::kernel::LogLine;
 use instruments::measurements::{CallCost, Measurements, ReadPath, TRAPPED_RDTSC_NS};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -215,9 +215,7 @@ fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements
             Some(exact(ns, "the kernel's log, max_idle_ns of its clocksource line".into()))
         }),
         "jiffies" | "refined-jiffies" => {
-            let configuration = facts.kernel.configuration.known();
-            let hz = configuration.and_then(|options| options.get("HZ")?.parse::<f64>().ok());
-            hz.filter(|hz| *hz > 0.0).map(|hz| exact(1e9 / hz, format!("CONFIG_HZ={hz}")))
+            facts.kernel.tick_hz().map(|hz| exact(1e9 / hz, format!("CONFIG_HZ={hz}")))
         }
         _ => None,
     };
@@ -229,21 +227,11 @@ fn resolution(known: &KnownSource, facts: &Facts, measured: Option<&Measurements
 
 /// The TSC's frequency that the kernel assumes, and how it is known.
 fn tsc_hz(facts: &Facts) -> Option<(f64, String)> {
-    let of = |line: &LogLine, wanted| match line.event {
-        LogEvent::TscFrequency { hz, refined } if refined == wanted && hz > 0 => {
-            Some((hz as f64, format!("the kernel's log: {}", line.text)))
-        }
-        _ => None,
-    };
-    let lines = || log(facts).iter().rev();
-    lines().find_map(|line| of(line, true)).or_else(|| lines().find_map(|line| of(line, false))).or(
-        facts
-            .cpu
-            .cpuid_tsc_hz
-            .known()
-            .filter(|hz| **hz > 0)
-            .map(|hz| (*hz as f64, "CPUID".to_owned())),
-    )
+    let logged = facts.kernel.tsc_hz();
+    let logged = logged.map(|(hz, line)| (hz, format!("the kernel's log: {}", line.text)));
+    let stated = facts.cpu.cpuid_tsc_hz.known().filter(|hz| **hz > 0);
+    let found = logged.or(stated.map(|hz| (*hz, "CPUID".to_owned())));
+    found.map(|(hz, from)| (hz as f64, from))
 }
 
 /// The measured frequency, where the log is not readable.

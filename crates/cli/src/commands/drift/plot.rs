@@ -9,7 +9,7 @@ use super::text::frequency;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{RIGHT, WIDTH, colour};
+use crate::output::plot::{RIGHT, colour, picture};
 use instruments::figures::{signed, time};
 
 /// Where axes begin; labels stand before them.
@@ -23,29 +23,18 @@ const ROW: i32 = 22;
 
 /// The picture as the text of an SVG file.
 pub(super) fn svg(report: &DriftReport, pairs: &[Pair]) -> Result<String, CliError> {
-    draw(report, pairs).map_err(|error| CliError::Failed {
-        cause: format!("cannot draw the plot: {error}"),
-        remedy: "the figures themselves are had without --plot".into(),
-    })
-}
-
-fn draw(report: &DriftReport, pairs: &[Pair]) -> Result<String, DrawError> {
     let rows = i32::try_from(report.pairs.len()).unwrap_or(0);
     let first = LEGEND + rows * ROW + 62;
     let panels = offsets::panels(pairs);
     let second = first + offsets::height(&panels);
-    let mut svg = String::new();
-    {
-        let canvas = Canvas::new(&mut svg, WIDTH, second + PANEL + GAP / 2)?;
+    picture(second + PANEL + GAP / 2, |canvas| {
         canvas.bold("Clocks against their references", (20, 30), 22, INK)?;
         for (index, pair) in report.pairs.iter().enumerate() {
-            legend(&canvas, index, pair)?;
+            legend(canvas, index, pair)?;
         }
-        offsets::draw(&canvas, &panels, first)?;
-        deviations(&canvas, report, second)?;
-        canvas.finish()?;
-    }
-    Ok(svg)
+        offsets::draw(canvas, &panels, first)?;
+        deviations(canvas, report, second)
+    })
 }
 
 fn legend(canvas: &Canvas<'_>, index: usize, pair: &PairReport) -> Result<(), DrawError> {

@@ -9,9 +9,9 @@ use lab::results::Findings;
 
 use super::report::LabReport;
 use crate::error::CliError;
-use crate::output::plot::WIDTH;
-use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side, width};
-use panel::{Legend, Panel};
+use crate::output::plot::canvas::{INK, MUTED, Side};
+use crate::output::plot::{legend, picture};
+use panel::Panel;
 
 /// Where the first panel begins.
 const TOP: i32 = 84;
@@ -25,9 +25,18 @@ const HEADING: i32 = 52;
 pub(super) fn svg(report: &LabReport) -> Result<String, CliError> {
     let panels: Vec<Box<dyn Panel + '_>> =
         report.lab.experiments.iter().filter_map(|outcome| panel(&outcome.findings)).collect();
-    draw(report, &panels).map_err(|error| CliError::Failed {
-        cause: format!("cannot draw the plot: {error}"),
-        remedy: "run it without --plot to get the figures".into(),
+    let height = panels.iter().map(|panel| HEADING + panel.height() + GAP).sum::<i32>() + TOP;
+    picture(height, |canvas| {
+        canvas.bold("The clock of a virtual machine", (20, 30), 22, INK)?;
+        canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED)?;
+        let mut top = TOP;
+        for panel in &panels {
+            canvas.bold(panel.heading(), (20, top + 8), 17, INK)?;
+            legend(canvas, &panel.legend(), top + 25)?;
+            panel.draw(canvas, top + HEADING)?;
+            top += HEADING + panel.height() + GAP;
+        }
+        Ok(())
     })
 }
 
@@ -45,35 +54,6 @@ fn panel(findings: &Findings) -> Option<Box<dyn Panel + '_>> {
         | Findings::Linux(_)
         | Findings::Conformance => None,
     }
-}
-
-fn draw(report: &LabReport, panels: &[Box<dyn Panel + '_>]) -> Result<String, DrawError> {
-    let height = panels.iter().map(|panel| HEADING + panel.height() + GAP).sum::<i32>() + TOP;
-    let mut svg = String::new();
-    {
-        let canvas = Canvas::new(&mut svg, WIDTH, height)?;
-        canvas.bold("The clock of a virtual machine", (20, 30), 22, INK)?;
-        canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED)?;
-        let mut top = TOP;
-        for panel in panels {
-            canvas.bold(panel.heading(), (20, top + 8), 17, INK)?;
-            legend(&canvas, &panel.legend(), top + 25)?;
-            panel.draw(&canvas, top + HEADING)?;
-            top += HEADING + panel.height() + GAP;
-        }
-        canvas.finish()?;
-    }
-    Ok(svg)
-}
-
-fn legend(canvas: &Canvas, entries: &Legend, top: i32) -> Result<(), DrawError> {
-    let mut x = 20;
-    for (words, colour) in entries {
-        canvas.rect((x, top), (x + 12, top + 12), *colour, 1.0)?;
-        canvas.text(words, (x + 18, top + 6), Side::Left, 13, INK)?;
-        x += 40 + width(words, 13);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::text::short_name;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{self, Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{COLOURS, RIGHT, WIDTH, colour, outline};
+use crate::output::plot::{COLOURS, RIGHT, colour, outline, picture};
 
 /// Where row labels end, and where their figures begin.
 const LABELS: i32 = 150;
@@ -21,25 +21,14 @@ const LINE: i32 = 220;
 
 /// The picture as the text of an SVG file.
 pub(super) fn svg(report: &LatencyReport) -> Result<String, CliError> {
-    draw(report).map_err(|error| CliError::Failed {
-        cause: format!("cannot draw the plot: {error}"),
-        remedy: "the same command without --plot, for the figures".into(),
-    })
-}
-
-fn draw(report: &LatencyReport) -> Result<String, DrawError> {
     let rows = i32::try_from(report.latency.figures.len()).unwrap_or(0) * ROW;
     let line_top = TOP + rows + 100;
-    let mut svg = String::new();
-    {
-        let canvas = Canvas::new(&mut svg, WIDTH, line_top + LINE + 60)?;
+    picture(line_top + LINE + 60, |canvas| {
         canvas.bold("Who is late", (20, 30), 22, INK)?;
         canvas.text(&report.machine.line(), (20, 56), Side::Left, 14, MUTED)?;
-        distributions(&canvas, report, rows)?;
-        time_line(&canvas, report, line_top)?;
-        canvas.finish()?;
-    }
-    Ok(svg)
+        distributions(canvas, report, rows)?;
+        time_line(canvas, report, line_top)
+    })
 }
 
 /// A row for each figure: its histogram, a mark at p99.
@@ -72,7 +61,8 @@ fn time_line(canvas: &Canvas, report: &LatencyReport, top: i32) -> Result<(), Dr
     let delays = &found.delays;
     canvas.bold("The longest delays, by cause", (20, top - 52), 16, INK)?;
     let causes: Vec<Cause> = Cause::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|cause| delays.iter().any(|one| one.cause == *cause))
         .collect();
     let mut x = 20;

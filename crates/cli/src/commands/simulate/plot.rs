@@ -12,7 +12,7 @@ use super::run::Done;
 use crate::error::CliError;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side, width};
-use crate::output::plot::{RIGHT, WIDTH, colour};
+use crate::output::plot::{RIGHT, colour, picture};
 
 const LEFT: i32 = 90;
 const PANEL: i32 = 190;
@@ -34,8 +34,8 @@ pub(super) fn svg<'s>(
     simulation: impl Fn(Corrector) -> Simulation<'s>,
 ) -> Result<String, CliError> {
     // The keeper's story, where there is one.
-    let told = done.iter().rfind(|one| one.corrector == Corrector::Keeper).or(done.last());
-    let story = told.and_then(|one| {
+    let one = done.iter().rfind(|one| one.corrector == Corrector::Keeper).or(done.last());
+    let story = one.and_then(|one| {
         let worst = one.fleet.worst()?.guest;
         let mut looks = Vec::new();
         let simulation = simulation(one.corrector);
@@ -44,24 +44,8 @@ pub(super) fn svg<'s>(
         simulation.guest(worst, &plan, &mut Fleet::new(), Some(&mut watch));
         Some((one.corrector, worst, looks))
     });
-    draw(report, done, span_ns, story.as_ref()).map_err(|error| CliError::Failed {
-        cause: format!("cannot draw the plot: {error}"),
-        remedy: "the figures themselves are had without --plot".into(),
-    })
-}
-
-type Story = (Corrector, u64, Vec<Look>);
-
-fn draw(
-    report: &SimulateReport,
-    done: &Fleets,
-    span_ns: i64,
-    story: Option<&Story>,
-) -> Result<String, DrawError> {
     let panels = i32::try_from(done.len()).unwrap_or(0) + 2;
-    let mut svg = String::new();
-    {
-        let canvas = Canvas::new(&mut svg, WIDTH, FIRST + panels * (PANEL + GAP) - 20)?;
+    picture(FIRST + panels * (PANEL + GAP) - 20, |canvas| {
         let title = format!("{}: clocks of {} guests", report.scenario, report.guests);
         canvas.bold(&title, (20, 30), 22, INK)?;
         let mut at = 20;
@@ -74,17 +58,16 @@ fn draw(
         let mut top = FIRST;
         let most_s = most_s(done);
         for one in done {
-            bands(&canvas, one, span_ns, most_s, top)?;
+            bands(canvas, one, span_ns, most_s, top)?;
             top += PANEL + GAP;
         }
-        wrong(&canvas, done, top)?;
-        if let Some(story) = story {
-            told(&canvas, story, span_ns, top + PANEL + GAP)?;
-        }
-        canvas.finish()?;
-    }
-    Ok(svg)
+        wrong(canvas, done, top)?;
+        let Some(story) = &story else { return Ok(()) };
+        told(canvas, story, span_ns, top + PANEL + GAP)
+    })
 }
+
+type Story = (Corrector, u64, Vec<Look>);
 
 fn heading(canvas: &Canvas<'_>, words: &str, top: i32) -> Result<(), DrawError> {
     canvas.text(words, (20, top - 18), Side::Left, 15, INK)

@@ -1,16 +1,19 @@
 //! Clock sources: how finely they count, and how long a reading takes.
 
 use facts::clocksource::known::{KnownSource, known_source};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::MS;
 
 /// The kernel's source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Source {
     Tsc,
     KvmClock,
     /// A timer that the host emulates.
     Hpet,
+    #[strum(serialize = "acpi_pm")]
     AcpiPm,
     /// The kernel's own ticks, 250 a second.
     RefinedJiffies,
@@ -21,26 +24,10 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Tsc,
-        Self::KvmClock,
-        Self::Hpet,
-        Self::AcpiPm,
-        Self::RefinedJiffies,
-        Self::Timer,
-        Self::Xen,
-    ];
+    pub(crate) const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tsc => "tsc",
-            Self::KvmClock => "kvm-clock",
-            Self::Hpet => "hpet",
-            Self::AcpiPm => "acpi_pm",
-            Self::RefinedJiffies => "refined-jiffies",
-            Self::Timer => "timer",
-            Self::Xen => "xen",
-        }
+        self.into()
     }
 
     /// Its resolution, ns.

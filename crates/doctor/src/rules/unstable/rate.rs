@@ -3,7 +3,7 @@
 use instruments::figures;
 
 use crate::case::Case;
-use crate::case::trust::{kernel_tsc_hz, named_hz, page_hz};
+use crate::case::trust::{named_hz, page_hz};
 
 /// The ACPI PM timer's frequency, the same on all machines.
 pub(super) const ACPI_PM_HZ: f64 = 3_579_545.0;
@@ -71,7 +71,7 @@ impl Rate {
 pub(super) fn tsc(case: &Case<'_>) -> Option<Rate> {
     let facts = case.facts;
     let rate = |from, hz: Option<f64>| hz.map(|hz| Rate { hz, from });
-    rate(From::Log, kernel_tsc_hz(case).map(|hz| hz as f64))
+    rate(From::Log, facts.kernel.tsc_hz().map(|(hz, _)| hz as f64))
         .or_else(|| rate(From::Page, facts.pvclock_page.known().and_then(page_hz)))
         .or_else(|| rate(From::Cpuid, facts.cpu.cpuid_tsc_hz.known().map(|hz| *hz as f64)))
         .or_else(|| rate(From::CpuName, named_hz(case)))
@@ -89,7 +89,7 @@ pub(super) fn reference(case: &Case<'_>, name: &str, ticks: u64) -> Option<Rate>
                 rate(From::Assumed, HPET_HZ.into_iter().find(on_time).unwrap_or(HPET_HZ[0]))
             }
         },
-        "jiffies" | "refined-jiffies" => rate(From::Configuration, ticks_a_second(case)?),
+        "jiffies" | "refined-jiffies" => rate(From::Configuration, case.facts.kernel.tick_hz()?),
         _ => None,
     }
 }
@@ -101,10 +101,4 @@ fn hpet_hz(case: &Case<'_>) -> Option<f64> {
         let mhz: f64 = head.rsplit(' ').next()?.parse().ok()?;
         (mhz > 0.0).then_some(mhz * 1e6)
     })
-}
-
-/// CONFIG_HZ.
-fn ticks_a_second(case: &Case<'_>) -> Option<f64> {
-    let hz: f64 = case.facts.kernel.configuration.known()?.get("HZ")?.parse().ok()?;
-    (1.0..=10_000.0).contains(&hz).then_some(hz)
 }

@@ -1,14 +1,14 @@
 //! Costs: a row per call, with a bar for the median, a whisker from minimum to
 //! p99, and the histogram of all samples.
 
-use instruments::measurements::{CallCost, ReadPath};
+use instruments::measurements::ReadPath;
 use plotters::style::RGBColor;
 
 use super::LABELS;
 use crate::commands::bench::report::{Run, short_name};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{COLOURS, RIGHT, colour, outline};
+use crate::output::plot::{Bar, COLOURS, Legend, RIGHT, colour, outline};
 use instruments::figures::{time, whole_time};
 
 /// Right edge of the bars, and left one of the histograms; room for the
@@ -98,29 +98,14 @@ impl<'r> Panel<'r> {
             let Some(cost) = run.cost(call) else { continue };
             let colour = if sources == 1 { path_colour(cost.path) } else { colour(index) };
             let bar = middle - sources * BAR / 2 + place * BAR;
-            draw_bar(canvas, cost, bar, bars, colour)?;
+            let words = time(cost.ns.median);
+            Bar::of(&cost.ns, LABELS, (bar, BAR), &words, colour).draw(canvas, bars)?;
             let opacity = if sources == 1 { 0.85 } else { 0.55 };
             let outline = outline(&cost.histogram, (top, top + height), histograms);
             canvas.shape(outline, colour, opacity)?;
         }
         Ok(())
     }
-}
-
-fn draw_bar(
-    canvas: &Canvas,
-    cost: &CallCost,
-    top: i32,
-    axis: &Axis,
-    colour: RGBColor,
-) -> Result<(), DrawError> {
-    let end = axis.px(cost.ns.median).max(LABELS + 1);
-    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
-    let (from, to) = (axis.px(cost.ns.min), axis.px(cost.ns.p99));
-    let middle = top + BAR / 2;
-    canvas.whisker(from, to, middle)?;
-    let figure = time(cost.ns.median);
-    canvas.text(&figure, (to.max(end) + 6, middle), Side::Left, 12, INK)
 }
 
 /// With one source, colours show where a call is served.
@@ -134,7 +119,7 @@ fn path_colour(path: ReadPath) -> RGBColor {
 }
 
 /// What the colours mean: where a call is served, or which source.
-pub(super) fn legend(runs: &[Run]) -> Vec<(String, RGBColor)> {
+pub(super) fn legend(runs: &[Run]) -> Legend {
     if let [run] = runs {
         let used = |colour| run.measurements.costs.iter().any(|c| path_colour(c.path) == colour);
         let all = [("instruction", 2), ("vDSO", 0), ("kernel", 1), ("not counted", 6)];

@@ -8,7 +8,7 @@ use crate::commands::bench::report::Run;
 use crate::commands::bench::tables::slices;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{RIGHT, colour};
+use crate::output::plot::{Bar, RIGHT, colour};
 use instruments::figures::{count, three_digits};
 
 const BAR: i32 = 16;
@@ -73,28 +73,16 @@ impl Group<'_> {
             canvas.text(&words, (LABELS - 8, middle), Side::Right, 13, INK)?;
             y += GAP / 2;
             for (index, load) in bars {
-                draw_bar(canvas, load, *index, y, &axis)?;
+                let (value, words, colour) = (load.per_s, &*figure(load.per_s), colour(*index));
+                let (top, high, whisker) = (y, BAR, slices(load));
+                Bar { left: LABELS, top, high, value, whisker, words, colour }
+                    .draw(canvas, &axis)?;
                 y += BAR;
             }
             y += GAP - GAP / 2;
         }
         Ok(())
     }
-}
-
-fn draw_bar(
-    canvas: &Canvas,
-    load: &Throughput,
-    index: usize,
-    top: i32,
-    axis: &Axis,
-) -> Result<(), DrawError> {
-    let end = axis.px(load.per_s);
-    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour(index), 1.0)?;
-    let (slowest, fastest) = slices(load);
-    let (from, to, middle) = (axis.px(slowest), axis.px(fastest), top + BAR / 2);
-    canvas.whisker(from, to, middle)?;
-    canvas.text(&figure(load.per_s), (to.max(end) + 6, middle), Side::Left, 12, INK)
 }
 
 fn figure(per_s: f64) -> String {

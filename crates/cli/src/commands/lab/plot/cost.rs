@@ -1,13 +1,12 @@
 //! Costs: a row for each clock, a bar for each provider's, on a logarithmic axis, as
 //! a reading with an exit costs thousands of one without.
 
-use instruments::measurements::Spread;
 use lab::results::Cost;
 
-use super::panel::{Legend, Panel, distinct};
+use super::panel::{Panel, distinct};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
-use crate::output::plot::{RIGHT, colour};
+use crate::output::plot::{Bar, Legend, RIGHT, colour};
 use instruments::figures::{time, whole_time};
 
 /// Where the clocks' names end, and the bars.
@@ -77,28 +76,12 @@ impl Panel for Costs<'_> {
             canvas.text(source, (LABELS - 8, middle), Side::Right, 13, INK)?;
             let mut bar = y;
             for row in self.of_source(source) {
-                draw_bar(canvas, &row.ns(), bar, &axis, self.colour(name(row)))?;
+                let (ns, colour) = (row.ns(), self.colour(name(row)));
+                Bar::of(&ns, LABELS, (bar, BAR), &time(ns.median), colour).draw(canvas, &axis)?;
                 bar += BAR;
             }
             y += self.row_height(source);
         }
         Ok(())
     }
-}
-
-fn draw_bar(
-    canvas: &Canvas,
-    ns: &Spread,
-    top: i32,
-    axis: &Axis,
-    colour: plotters::style::RGBColor,
-) -> Result<(), DrawError> {
-    let end = axis.px(ns.median).max(LABELS + 1);
-    canvas.rect((LABELS, top + 1), (end, top + BAR - 1), colour, 1.0)?;
-    let (from, to, middle) = (axis.px(ns.min), axis.px(ns.p99), top + BAR / 2);
-    canvas.line(&[(from, middle), (to, middle)], INK, 1)?;
-    for x in [from, to] {
-        canvas.line(&[(x, middle - 3), (x, middle + 3)], INK, 1)?;
-    }
-    canvas.text(&time(ns.median), (to.max(end) + 6, middle), Side::Left, 12, INK)
 }

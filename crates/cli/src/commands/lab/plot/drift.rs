@@ -3,10 +3,10 @@
 
 use lab::results::Drift;
 
-use super::panel::{Legend, Panel, distinct};
+use super::panel::{Panel, distinct};
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, MUTED, Side};
-use crate::output::plot::{RIGHT, colour};
+use crate::output::plot::{Legend, RIGHT, colour};
 use instruments::figures::{three_digits, time};
 
 /// Left and right edge of the lines; their drift is written to the right.

@@ -1,9 +1,7 @@
 //! What the experiments' plots share.
 
+use crate::output::plot::Legend;
 use crate::output::plot::canvas::{Canvas, DrawError};
-
-/// Colours and what they mean.
-pub(super) type Legend = Vec<(String, plotters::style::RGBColor)>;
 
 /// What an experiment's figures look like.
 pub(super) trait Panel {

@@ -3,10 +3,10 @@
 
 use lab::results::Restore;
 
-use super::panel::{Legend, Panel};
+use super::panel::Panel;
 use crate::output::plot::axis::Axis;
 use crate::output::plot::canvas::{Canvas, DrawError, INK, Side};
-use crate::output::plot::{RIGHT, colour};
+use crate::output::plot::{Legend, RIGHT, colour};
 
 /// Where the rows' names end, and the bars.
 const LABELS: i32 = 230;

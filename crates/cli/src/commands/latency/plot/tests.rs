@@ -16,7 +16,7 @@ fn report() -> LatencyReport {
     }
     latency.delays = (0..)
         .zip(Cause::ALL)
-        .map(|(n, cause)| Delay {
+        .map(|(n, &cause)| Delay {
             kind: FigureKind::Gap,
             at_ns: n * 1_000_000_000,
             ns: 30_000 << (n % 12),

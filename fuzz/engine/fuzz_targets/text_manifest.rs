@@ -1,4 +1,0 @@
-//! libFuzzer's program for one target of the fuzz crate.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::run("text_manifest", data));
