@@ -122,7 +122,7 @@ pub(crate) fn system(data: &[u8]) {
     let _ = system::parse_uptime(&text);
     let _ = system::parse_booted_at(&text);
     let _ = system::parse_cpu_time(&text);
-    let _ = system::parse_generation_devices(&text);
+    let _ = system::parse_lines(&text);
     let _ = system::parse_distribution(&settles(&text, system::reduce_os_release));
     let _ = system::parse_loadavg(&settles(&text, system::reduce_loadavg));
     let _ = system::parse_steal(&settles(&text, system::reduce_stat));

@@ -1,12 +1,15 @@
 //! What to do, in commands for this system.
 
+mod boot;
 mod chrony;
 
+use facts::hardware::PhcDriver;
 use facts::steering::TimeKeeperKind;
 
 use crate::case::Case;
 use crate::finding::Remedy;
 
+pub(crate) use boot::{add_parameter, remove_parameter};
 pub(crate) use chrony::{chrony_line, follow_host, makestep, tai_table};
 
 /// Switch the clock source now.
@@ -23,36 +26,6 @@ pub(crate) fn switch_to(case: &Case<'_>, source: &str) -> Remedy {
     } else {
         "all programs' clock, at once and until the next boot"
     })
-}
-
-/// Add a kernel parameter.
-pub(crate) fn add_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
-    change_parameter(case, parameter, ["Boot with", "--args", "Add", "to"])
-}
-
-/// Remove a kernel parameter.
-pub(crate) fn remove_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
-    change_parameter(case, parameter, ["Boot without", "--remove-args", "Remove", "from"])
-}
-
-fn change_parameter(
-    case: &Case<'_>,
-    parameter: &str,
-    [boot, option, change, to]: [&str; 4],
-) -> Remedy {
-    let at = |place: &str| format!("{change} {parameter} {to} {place}");
-    match boot_loader(case) {
-        BootLoader::Grubby => Remedy::command(
-            format!("{boot} {parameter}."),
-            format!("sudo grubby --update-kernel=ALL {option}=\"{parameter}\""),
-        ),
-        BootLoader::Grub(update) => {
-            Remedy::command(at("GRUB_CMDLINE_LINUX in /etc/default/grub, then:"), update)
-        }
-        BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
-        BootLoader::Unknown => Remedy::advice(at("the kernel's command line.")),
-    }
-    .changes("from the next boot on")
 }
 
 /// Run a daemon that disciplines the clock.
@@ -146,42 +119,29 @@ pub(crate) fn ntpd_leapfile(case: &Case<'_>) -> Remedy {
     .changes("ntpd's configuration; not where its sources smear leap seconds")
 }
 
-/// Take Hyper-V's time synchronisation away from the kernel, as some databases'
-/// guides advise.
-pub(crate) fn unbind_hyperv_sync() -> Remedy {
-    Remedy::command(
+/// Where Hyper-V's hv_utils can step the clock: to take its time synchronisation
+/// away from the kernel, as some databases' guides advise. With hv_utils the
+/// clock goes that chronyd may follow.
+pub(crate) fn unbind_hyperv_sync(case: &Case<'_>) -> Option<Remedy> {
+    let followed =
+        case.chrony_config().filter(|_| case.phc_followed().is_some()).is_some_and(|config| {
+            let mut phcs = config.phcs().filter_map(|line| case.phc_named(line));
+            phcs.any(|phc| phc.driver() == PhcDriver::HyperV)
+        });
+    if followed || case.running(&[TimeKeeperKind::HypervUtils]).is_empty() {
+        return None;
+    }
+    let remedy = Remedy::command(
         "If hv_utils steps it: stop Hyper-V's time synchronisation (CockroachDB's guide for Azure \
          does so). /dev/ptp_hyperv goes with it, so first give chrony another source.",
         "grep -l 9527e630 /sys/bus/vmbus/drivers/hv_utils/*/class_id | xargs -n 1 dirname | \
          xargs -n 1 basename | sudo tee /sys/bus/vmbus/drivers/hv_utils/unbind",
-    )
-    .changes("the host sets this clock no more, until the next boot")
+    );
+    Some(remedy.changes("the host sets this clock no more, until the next boot"))
 }
 
 /// What a command that only reads changes.
 pub(crate) const READ_ONLY: &str = "nothing";
-
-/// How the kernel's command line is changed here.
-enum BootLoader {
-    Grubby,
-    Grub(&'static str),
-    Vmm(&'static str),
-    Unknown,
-}
-
-fn boot_loader(case: &Case<'_>) -> BootLoader {
-    match (case.snapshots(), family(case)) {
-        // A microVM boots the kernel its VMM loads, without a boot loader.
-        (Some("Firecracker"), _) => {
-            BootLoader::Vmm("boot_args, where Firecracker's boot source is set")
-        }
-        (_, Some(Family::RedHat)) => BootLoader::Grubby,
-        (_, Some(Family::Debian)) => BootLoader::Grub("sudo update-grub"),
-        (_, Some(Family::Suse)) => BootLoader::Grub("sudo grub2-mkconfig -o /boot/grub2/grub.cfg"),
-        (_, Some(Family::Arch)) => BootLoader::Grub("sudo grub-mkconfig -o /boot/grub/grub.cfg"),
-        (_, None) => BootLoader::Unknown,
-    }
-}
 
 /// Distributions by boot loader and package manager.
 #[derive(PartialEq)]

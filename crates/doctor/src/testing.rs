@@ -65,6 +65,7 @@ pub(crate) fn healthy_kvm_guest() -> Facts {
             distribution: Fact::Known("Debian GNU/Linux 12 (bookworm)".into()),
             container: not_applicable("not in a container"),
             generation_devices: Fact::Known(Vec::new()),
+            boot_files: Fact::Known(words("/etc/default/grub")),
         },
         load: load(),
         idle: Idle {
@@ -176,6 +177,7 @@ pub(crate) fn unreadable() -> Facts {
             distribution: gone("/etc/os-release"),
             container: gone("/proc/1/environ"),
             generation_devices: gone("/sys/bus/acpi/devices"),
+            boot_files: gone("parachron/boot-files"),
         },
         load: Load {
             uptime_s: gone("/proc/uptime"),

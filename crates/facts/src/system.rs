@@ -23,6 +23,32 @@ pub struct System {
     /// ACPI devices that tell a guest it was saved and restored or moved:
     /// `QEMUVGID`, `AMZNC10C`.
     pub generation_devices: Fact<Vec<String>>,
+    /// The boot loaders' files that are here, of [`boot::FILES`].
+    #[serde(default = "boot::not_looked_for")]
+    pub boot_files: Fact<Vec<String>>,
+}
+
+/// Files that tell how the kernel's command line is set.
+pub mod boot {
+    use crate::{Fact, Unknown};
+
+    /// Path of the file: GRUB's settings.
+    pub const GRUB: &str = "/etc/default/grub";
+    /// Path of the file: the command line that kernel-install(8) writes to entries
+    /// of systemd-boot and to unified kernel images.
+    pub const KERNEL_INSTALL: &str = "/etc/kernel/cmdline";
+    /// Path of the file: the partitions that proxmox-boot-tool keeps.
+    pub const PROXMOX: &str = "/etc/kernel/proxmox-boot-uuids";
+    /// Path of the file: a system deployed by OSTree.
+    pub const OSTREE: &str = "/run/ostree-booted";
+    /// Path of the file: a system that snapshots itself at each change (SUSE).
+    pub const TRANSACTIONAL: &str = "/usr/sbin/transactional-update";
+    /// All of them.
+    pub const FILES: [&str; 5] = [GRUB, KERNEL_INSTALL, PROXMOX, OSTREE, TRANSACTIONAL];
+
+    pub(super) fn not_looked_for() -> Fact<Vec<String>> {
+        Fact::Unknown(Unknown::not_there("parachron/boot-files"))
+    }
 }
 
 /// Its load, and the CPU time stolen from it.
@@ -143,8 +169,8 @@ pub fn generation_devices(devices: &[String]) -> String {
     names.filter(|name| GENERATION_DEVICES.contains(name)).map(|name| format!("{name}\n")).collect()
 }
 
-/// The lines of `parachron/generation-devices`.
-pub fn parse_generation_devices(text: &str) -> Fact<Vec<String>> {
+/// The lines of `parachron/generation-devices` or `parachron/boot-files`.
+pub fn parse_lines(text: &str) -> Fact<Vec<String>> {
     Fact::Known(
         text.lines().map(|line| line.trim().to_owned()).filter(|one| !one.is_empty()).collect(),
     )

@@ -10,14 +10,12 @@
 //!
 //! The guard also locks the kernel's file, so that no program takes another's
 //! trial for the source to restore.
-//!
-//! # Invariants
-//! 1. `signal` with SIG_IGN or SIG_DFL installs no code to run: it is safe
-//!    for any signal and in any thread.
-#![allow(unsafe_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+
+use linux::signals::{Ignored, ignore};
+use signal_hook::consts as signal;
 
 use crate::clocksource_switch::{SwitchError, Switchboard};
 
@@ -27,18 +25,18 @@ const READY: &str = "ready";
 const DONE: u8 = b'.';
 
 /// Signals that end a process and can be ignored.
-const ENDING: [libc::c_int; 7] = [
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGPIPE,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
+const ENDING: [i32; 7] = [
+    signal::SIGINT,
+    signal::SIGTERM,
+    signal::SIGHUP,
+    signal::SIGQUIT,
+    signal::SIGPIPE,
+    signal::SIGUSR1,
+    signal::SIGUSR2,
 ];
 
 /// Signals by which a terminal stops a process.
-const STOPPING: [libc::c_int; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+const STOPPING: [i32; 3] = [signal::SIGTSTP, signal::SIGTTIN, signal::SIGTTOU];
 
 /// Why the guard did not start, or did not restore.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +58,8 @@ pub enum GuardError {
 pub struct RestoreGuard {
     guard: Child,
     pipe: Option<ChildStdin>,
+    /// Put back as they were once the guard has ended.
+    stopping: Option<Ignored>,
 }
 
 impl RestoreGuard {
@@ -81,12 +81,12 @@ impl RestoreGuard {
             Some(output) => BufReader::new(output).read_line(&mut line),
             None => Ok(0),
         };
-        let this = Self { guard, pipe };
+        let mut this = Self { guard, pipe, stopping: None };
         read.map_err(GuardError::Start)?;
         if line.trim() != READY {
             return Err(GuardError::Declined(line.trim().to_owned()));
         }
-        set_signals(&STOPPING, libc::SIG_IGN);
+        this.stopping = Some(ignore(&STOPPING));
         Ok(this)
     }
 
@@ -112,7 +112,7 @@ impl Drop for RestoreGuard {
     fn drop(&mut self) {
         self.pipe = None;
         let _ = self.guard.wait();
-        set_signals(&STOPPING, libc::SIG_DFL);
+        self.stopping = None;
     }
 }
 
@@ -140,8 +140,8 @@ pub fn restore_on_eof(
     // Its own session: no terminal, and not in the group that Ctrl-C and
     // `kill -9 -- -GROUP` reach. A session's leader already is in its own.
     let _ = rustix::process::setsid();
-    set_signals(&ENDING, libc::SIG_IGN);
-    set_signals(&STOPPING, libc::SIG_IGN);
+    // For good: nothing may end this process before its exit code is told.
+    std::mem::forget((ignore(&ENDING), ignore(&STOPPING)));
     guard(board, source, input, output)
 }
 
@@ -182,13 +182,6 @@ fn begin(board: &Switchboard, source: &str) -> Result<std::fs::File, String> {
         return Err(format!("the clocksource has just been changed from {source} to {current}"));
     }
     Ok(lock)
-}
-
-fn set_signals(signals: &[libc::c_int], disposition: libc::sighandler_t) {
-    for &signal in signals {
-        // SAFETY: invariant 1.
-        unsafe { libc::signal(signal, disposition) };
-    }
 }
 
 #[cfg(test)]

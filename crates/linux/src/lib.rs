@@ -20,6 +20,7 @@ pub mod pvclock_page;
 pub mod reread;
 pub mod scheduling;
 pub mod service_manager;
+pub mod signals;
 pub mod system_clock;
 pub mod vmclock;
 pub mod wait;

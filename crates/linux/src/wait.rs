@@ -13,6 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
+use crate::signals::is_ignored;
+
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -40,14 +42,16 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// SIGINT, SIGTERM and SIGHUP. From now on the first one ends a wait; the
-    /// second ends the process, which may be blocked in a write to a reader
-    /// that does not read.
+    /// SIGINT, SIGTERM, and SIGHUP unless `nohup` has it ignored. From now on the
+    /// first one ends a wait; the second ends the process, which may be blocked
+    /// in a write to a reader that does not read.
     ///
     /// # Errors
     /// The system has no socket pair or takes no handler.
     pub fn ending() -> std::io::Result<Self> {
-        Ok(Self { ending: ending(&[SIGINT, SIGTERM, SIGHUP])?, reload: None })
+        let all = [SIGINT, SIGTERM, SIGHUP];
+        let heard = if is_ignored(SIGHUP) { &all[..2] } else { &all[..] };
+        Ok(Self { ending: ending(heard)?, reload: None })
     }
 
     /// SIGINT and SIGTERM, as of [`Signals::ending`]; SIGHUP has a daemon read

@@ -222,27 +222,32 @@ pub(crate) fn order(case: &Case<'_>) -> Check {
     }
     let mut findings = Vec::new();
     for order in backward {
-        findings.push(
-            Finding::new(Severity::Error, format!("{} went backward", order.clock))
-                .evidence(format!(
-                    "{} of {} readings were below the previous one, by up to {}",
-                    order.backward,
-                    order.readings,
-                    figures::time(order.largest_backward_ns)
-                ))
-                .why(
-                    "Programs rely on this clock never going back: negative intervals overflow, \
+        let finding = Finding::new(Severity::Error, format!("{} went backward", order.clock))
+            .evidence(format!(
+                "{} of {} readings were below the previous one, by up to {}",
+                order.backward,
+                order.readings,
+                figures::time(order.largest_backward_ns)
+            ))
+            .why(
+                "Programs rely on this clock never going back: negative intervals overflow, \
                      timeouts never expire.",
-                )
-                .remedy(if case.offers("kvm-clock") && case.current() != Ok("kvm-clock") {
-                    remedies::switch_to(case, "kvm-clock")
-                } else {
-                    Remedy::advice(
-                        "Use another clock source, and report to the host's operator that its \
+            )
+            .remedy(if case.offers("kvm-clock") && case.current() != Ok("kvm-clock") {
+                remedies::switch_to(case, "kvm-clock")
+            } else {
+                Remedy::advice(
+                    "Use another clock source, and report to the host's operator that its \
                          TSCs disagree.",
-                    )
-                }),
-        );
+                )
+            });
+        // It sets the time of day alone.
+        let by_host =
+            remedies::unbind_hyperv_sync(case).filter(|_| order.clock == "CLOCK_REALTIME");
+        findings.push(match by_host {
+            Some(unbind) => finding.remedy(unbind),
+            None => finding,
+        });
     }
     Ok(Outcome::Found(findings))
 }

@@ -1,6 +1,5 @@
 //! The state of the discipline: frequency, offset, error bound.
 
-use facts::hardware::PhcDriver;
 use facts::steering::chrony_config::{DEFAULT_MAX_SLEW_RATE_PPM, MakeStep};
 use facts::steering::{Adjtimex, TimeKeeperKind};
 use instruments::figures;
@@ -116,16 +115,10 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
             "Restart the time daemon: it steps a large offset when it starts.",
         ))
     };
-    // With hv_utils the clock goes that chronyd may follow.
-    let followed =
-        case.chrony_config().filter(|_| case.phc_followed().is_some()).is_some_and(|config| {
-            let mut phcs = config.phcs().filter_map(|line| case.phc_named(line));
-            phcs.any(|phc| phc.driver() == PhcDriver::HyperV)
-        });
-    if followed || case.running(&[TimeKeeperKind::HypervUtils]).is_empty() {
-        return finding.alone();
+    match remedies::unbind_hyperv_sync(case) {
+        Some(unbind) => finding.remedy(unbind).alone(),
+        None => finding.alone(),
     }
-    finding.remedy(remedies::unbind_hyperv_sync()).alone()
 }
 
 /// What the daemon does about an offset, and how long that takes.

@@ -1,15 +1,15 @@
 //! Which machine this is, and its load.
 
 use facts::system::{
-    LOADAVG, Load, OS_RELEASE, PRODUCT, STAT, System, UPTIME, VENDOR, parse_booted_at,
-    parse_container, parse_distribution, parse_generation_devices, parse_loadavg, parse_steal,
-    parse_uptime, reduce_loadavg, reduce_os_release, reduce_stat,
+    LOADAVG, Load, OS_RELEASE, PRODUCT, STAT, System, UPTIME, VENDOR, boot, parse_booted_at,
+    parse_container, parse_distribution, parse_lines, parse_loadavg, parse_steal, parse_uptime,
+    reduce_loadavg, reduce_os_release, reduce_stat,
 };
 use facts::{Fact, Unknown, parse};
 
 use crate::probes::kernel_log::KernelLog;
 use crate::probes::{acpi, container};
-use crate::tree::Tree;
+use crate::tree::{Files, Tree};
 
 pub(super) fn system(tree: &Tree, log: &KernelLog) -> System {
     let line = |path: &str| tree.text(path).and_then(|text| parse::line(path, &text));
@@ -35,8 +35,25 @@ pub(super) fn system(tree: &Tree, log: &KernelLog) -> System {
             .digest("generation-devices", "VM generation and VMClock devices", |files| {
                 acpi::generation_devices(files)
             })
-            .and_then(|text| parse_generation_devices(&text)),
+            .and_then(|text| parse_lines(&text)),
+        boot_files: tree
+            .digest("boot-files", "which boot loader's files are there", boot_files)
+            .and_then(|text| parse_lines(&text)),
     }
+}
+
+/// The boot loaders' files. A tree made by hand, or captured by a version that did
+/// not look, has none of them and does not say so.
+fn boot_files(files: &Files) -> Fact<String> {
+    let found: String = boot::FILES
+        .iter()
+        .filter(|path| files.exists(path))
+        .map(|path| format!("{path}\n"))
+        .collect();
+    if found.is_empty() && !files.is_live() {
+        return Fact::Unknown(Unknown::not_there("parachron/boot-files"));
+    }
+    Fact::Known(found)
 }
 
 pub(super) fn load(tree: &Tree) -> Load {

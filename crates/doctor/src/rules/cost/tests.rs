@@ -2,11 +2,12 @@
 
 use facts::Fact;
 use facts::cpu::{Hypervisor, HypervisorKind};
+use facts::steering::TimeKeeperKind;
 use instruments::measurements::ReadPath;
 
 use crate::testing::{
-    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, measured,
-    measured_tsc, set_source, use_kvm_clock,
+    boot_with, could_not, finding_text, fine, healthy_bare_metal, healthy_kvm_guest, keeper,
+    measured, measured_tsc, set_source, use_kvm_clock,
 };
 
 #[test]
@@ -61,6 +62,20 @@ fn a_clock_that_went_backward() {
     measured.order[0].backward = 3;
     measured.order[0].largest_backward_ns = 812.0;
     insta::assert_snapshot!(finding_text(&healthy_kvm_guest(), Some(&measured), "clock-order"));
+}
+
+/// hv_utils steps the time of day, which no other clock shows.
+#[test]
+fn a_time_of_day_that_the_host_steps_back_is_hyper_vs() {
+    let mut facts = healthy_kvm_guest();
+    facts.steering.keepers = Fact::Known(vec![keeper(TimeKeeperKind::HypervUtils, true)]);
+    for (clock, unbinds) in [("CLOCK_REALTIME", true), ("CLOCK_MONOTONIC", false)] {
+        let mut measured = measured_tsc();
+        measured.order[0].backward = 3;
+        measured.order[0].clock = clock.into();
+        let text = finding_text(&facts, Some(&measured), "clock-order");
+        assert_eq!(text.contains("hv_utils/unbind"), unbinds, "{text}");
+    }
 }
 
 #[test]
