@@ -97,6 +97,7 @@ pub fn priority(event: &Event) -> Priority {
         | Event::Cancelled { .. }
         | Event::DaemonBeside { .. }
         | Event::HostResumed
+        | Event::TickReset { .. }
         | Event::LeapSecond { .. }
         | Event::SourceReachable { .. }
         | Event::Reloaded(_) => Priority::Notice,

@@ -53,6 +53,14 @@ impl KeptClock {
         kernel.frequency_ppb.unwrap_or_default()
     }
 
+    /// Puts a tick that another daemon left back to 10 ms: what was found, us, and the
+    /// frequency in its place, ppb.
+    pub(crate) fn reset_tick(&mut self) -> Option<(i64, f64)> {
+        let Self::Kernel(kernel) = self else { return None };
+        // It fails for want of permission alone, as a correction does, which is reported.
+        kernel.clock.reset_tick().ok().flatten()
+    }
+
     /// Makes an adjustment, or none of it.
     pub(crate) fn discipline(&mut self, by: Adjustment) -> Result<(), SetError> {
         by.frequency_ppb.map_or(Ok(()), |ppb| self.set_frequency(ppb))?;

@@ -185,6 +185,7 @@ impl Recents {
                 | Event::Cancelled { .. }
                 | Event::Refused { .. }
                 | Event::DaemonBeside { .. }
+                | Event::TickReset { .. }
                 | Event::LeapSecond { .. }
                 | Event::WrongRate { .. }
                 | Event::ReloadRefused { .. }

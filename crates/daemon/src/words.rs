@@ -59,6 +59,9 @@ pub fn describe(event: &Event) -> (String, Vec<String>) {
         Event::DaemonBeside { daemon: None } => {
             ("alone", vec!["no other daemon disciplines the clock any more".into()])
         }
+        Event::TickReset { tick_us, frequency_ppm } => {
+            ("tick reset", vec![tick(*tick_us, *frequency_ppm)])
+        }
         Event::FrequencyFile { why } => ("frequency file", vec![why.clone()]),
         Event::LeapSecond { by_s, dry_run } => ("leap second", vec![leap(*by_s, *dry_run)]),
         Event::WrongRate { ppm } => ("wrong rate", wrong_rate(*ppm)),
@@ -125,6 +128,13 @@ fn leap(by_s: i8, dry_run: bool) -> String {
         _ => "leave out 23:59:59 at the end of this UTC day",
     };
     format!("the kernel {how} {what}")
+}
+
+fn tick(us: i64, frequency_ppm: f64) -> String {
+    format!(
+        "another daemon left the kernel a tick of {us} us: set to 10000 us, and the frequency to \
+         {frequency_ppm:.3} ppm"
+    )
 }
 
 /// An oscillator is off by 500 ppm at the most: beyond, what was told of the counter

@@ -20,6 +20,7 @@ use crate::slewing::Slewing;
 /// What the kernel holds by its frequency (MAXFREQ, include/linux/timex.h), ppb: no
 /// oscillator is off by more.
 const LARGEST_PPB: f64 = 500_000.0;
+const HELD_PPB: Interval = Interval { low: -LARGEST_PPB, high: LARGEST_PPB };
 
 /// What an oscillator's frequency may have changed by since it was learnt,
 /// ppb: by temperature, mostly.
@@ -36,6 +37,10 @@ const COUNTERS_PPB: f64 = 600_000_000.0;
 /// A rate beyond an oscillator's was seen so often before it is believed: a pause or
 /// two look like one as well, but go on for no longer.
 const SEEN: usize = 6;
+
+/// A rate of an oscillator is shown so often before the frequency follows it at once, as a
+/// pause that nothing else shows looks like one too.
+const SHOWN: usize = 2;
 
 /// And known so well, ppb.
 const SURE_PPB: f64 = 100_000.0;
@@ -56,6 +61,9 @@ const SLEWED_FROM_NS: f64 = 5_000.0;
 
 /// What the kernel slews by: it takes microseconds.
 const SLEWED_BY_NS: f64 = 1_000.0;
+
+/// A slew begins with the kernel's next second: it may be behind by so much, ns.
+const SLEWING_UNSURE_NS: f64 = 500_000.0;
 
 /// Adjustments of the kernel's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -85,8 +93,9 @@ pub(crate) struct Discipline {
     learnt: Option<Frequency>,
     /// Where the clock's offset was at that time, ns.
     offset: Option<(u64, Interval)>,
-    /// A slew is in progress until then.
+    /// A slew is in progress until then: this one, if no other was when it began.
     slewing_until_ns: u64,
+    slewing: Slewing,
     /// When the next adjustment may be made.
     next_ns: u64,
 }
@@ -113,6 +122,11 @@ impl Discipline {
         })
     }
 
+    /// Whether enough was measured since the last disruption to show the rate.
+    pub(crate) fn knows_rate(&self) -> bool {
+        self.history.frequency_ppb().is_some() && self.history.fits()
+    }
+
     /// What is known of the frequency that is set.
     pub(crate) fn learnt(&self) -> Option<Frequency> {
         self.learnt
@@ -136,7 +150,7 @@ impl Discipline {
     /// The clock was stepped by this, which ends a slew.
     pub(crate) fn stepped(&mut self, by_ns: i64) {
         self.disturbed(0);
-        self.slewing_until_ns = 0;
+        (self.slewing_until_ns, self.slewing) = (0, Slewing::default());
         self.stepped_ns += by_ns as f64;
     }
 
@@ -154,12 +168,8 @@ impl Discipline {
     /// gain without our corrections, ppb, where that is news, and proven to be more
     /// than an oscillator can be off by.
     pub(crate) fn ran(&mut self, now_ns: u64, proven: Interval) -> Option<f64> {
-        if now_ns < self.slewing_until_ns {
-            return None;
-        }
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-        let by_ns = by_ns + self.stepped_ns;
-        let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
+        let proven = self.without(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
@@ -168,9 +178,8 @@ impl Discipline {
         let is_beyond = known.low > LARGEST_PPB || known.high < -LARGEST_PPB;
         let ppb = known.middle();
         let is_news = self.told_ppb.is_none_or(|told| (ppb - told).abs() > LARGEST_PPB);
-        let is_seen = is_beyond
-            && ppb.abs() <= COUNTERS_PPB
-            && self.unstepped.moves_beyond(LARGEST_PPB) >= SEEN;
+        let is_seen =
+            is_beyond && ppb.abs() <= COUNTERS_PPB && self.unstepped.moves_beyond(HELD_PPB) >= SEEN;
         (is_seen && is_news).then(|| *self.told_ppb.insert(ppb))
     }
 
@@ -183,11 +192,12 @@ impl Discipline {
         proven: Interval,
         likely_ns: Option<f64>,
     ) {
-        if now_ns < self.slewing_until_ns {
+        // How far a slew is, is known well enough for servers alone.
+        if likely_ns.is_none() && now_ns < self.slewing_until_ns {
             return;
         }
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-        let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
+        let Some(proven) = self.without(by_ns, now_ns, proven) else { return };
         // What servers show may have a pause in it that they do not.
         if self.is_noisy != likely_ns.is_some() {
             (self.history, self.is_noisy) = (History::default(), likely_ns.is_some());
@@ -231,8 +241,17 @@ impl Discipline {
     /// By how much corrections have moved the clock, and the time that it would
     /// show without them, ns.
     fn uncorrected(&self, now_ns: u64) -> (f64, u64) {
-        let by_ns = self.corrected_ns(now_ns);
+        let by_ns = self.corrected_ns(now_ns) - self.slewing.left_ns(now_ns) as f64;
         (by_ns, now_ns.saturating_add_signed(-(by_ns.round() as i64)))
+    }
+
+    /// What would be `proven` without the corrections `by_ns`; `None` where it is not
+    /// known how far they are.
+    fn without(&self, by_ns: f64, now_ns: u64, proven: Interval) -> Option<Interval> {
+        let is_slewing = now_ns < self.slewing_until_ns;
+        let unsure_ns = if is_slewing { SLEWING_UNSURE_NS } else { 0.0 };
+        let (low, high) = (proven.low + by_ns - unsure_ns, proven.high + by_ns + unsure_ns);
+        (!is_slewing || self.slewing.by_ns != 0).then_some(Interval { low, high })
     }
 
     /// What to adjust now; servers are polled each `poll_ns`.
@@ -246,7 +265,9 @@ impl Discipline {
             let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
             let mut line = self.history.line(uncorrected_ns)?;
             line.offset_ns -= by_ns;
-            along(&line, self.set_ppb, known, offset, poll_ns as f64)
+            let all = along(&self.history, &line, self.set_ppb, known, offset, poll_ns as f64);
+            let is_slewing = now_ns < self.slewing_until_ns;
+            Adjustment { slew_ns: all.slew_ns.filter(|_| !is_slewing), ..all }
         } else {
             Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
         };
@@ -271,16 +292,16 @@ impl Discipline {
             self.learn();
         }
         if let Some(by_ns) = made.slew_ns {
-            self.slewed(by_ns, Slewing { by_ns, since_ns: now_ns }.ends_ns());
+            self.slewed(Slewing { by_ns, since_ns: now_ns });
         }
     }
 
-    /// A slew began; until it ends offsets do not count.
-    pub(crate) fn slewed(&mut self, by_ns: i64, until_ns: u64) {
-        self.corrected_ns += by_ns as f64;
+    /// A slew began; until it ends the offsets of local sources do not count.
+    pub(crate) fn slewed(&mut self, slewing: Slewing) {
+        self.corrected_ns += slewing.by_ns as f64;
         // In what a slew adds there is no frequency.
-        self.since_ns = self.since_ns.saturating_add_signed(by_ns);
-        (self.slewing_until_ns, self.offset) = (until_ns, None);
+        self.since_ns = self.since_ns.saturating_add_signed(slewing.by_ns);
+        (self.slewing_until_ns, self.slewing, self.offset) = (slewing.ends_ns(), slewing, None);
     }
 }
 
@@ -299,16 +320,35 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
     ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
 }
 
-/// What puts a clock of this frequency on the line, within what is `known` of
-/// the frequency and measured of the `offset`, where that is more than the line
-/// may be off. A change of frequency moves the clock by no more than the servers'
-/// bound until they are polled again; with 5 ms and 64 s that is 78 ppm.
-fn along(line: &Line, set: f64, known: Interval, offset: Interval, poll_ns: f64) -> Adjustment {
+/// What puts a clock of the frequency `set` on the line of `history`, within what is
+/// `known` of the frequency and measured of the `offset`, where that is more than the
+/// line may be off. A change of frequency moves the clock by no more than the servers'
+/// bound until they are polled again, 78 ppm with 5 ms and 64 s; or it is one that
+/// they showed to be nearer, one time after another.
+fn along(
+    history: &History,
+    line: &Line,
+    set: f64,
+    known: Interval,
+    offset: Interval,
+    poll_ns: f64,
+) -> Adjustment {
     let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
-    let ppb = line.ppb.clamp(known.low, known.high).clamp(set - most, set + most);
-    let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
+    let aim = line.ppb.clamp(known.low, known.high).clamp(-LARGEST_PPB, LARGEST_PPB);
+    // Whatever is beyond the middle is nearer to the aim.
+    let middle = f64::midpoint(set, aim);
+    let up_to_it = if aim > set {
+        Interval { low: f64::NEG_INFINITY, high: middle }
+    } else {
+        Interval { low: middle, high: f64::INFINITY }
+    };
+    let is_shown = (aim - set).abs() > most && history.moves_beyond(up_to_it) >= SHOWN;
+    let ppb = if is_shown { aim } else { aim.clamp(set - most, set + most) };
     let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;
-    let is_other = is_known && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
+    // A rate that cannot be held is not half held: it has to be undone when it ends.
+    let is_held = line.ppb.abs() <= LARGEST_PPB;
+    let is_other =
+        is_held && (is_known || is_shown) && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
     let by_ns = line.offset_ns.clamp(offset.low, offset.high);
     // Half of it, as what is left is there at the next measurement too.
     let is_off = by_ns.abs() > (line.offset_error_ns / 2.0).max(SLEWED_BY_NS);

@@ -75,6 +75,15 @@ pub enum Event {
         /// That daemon.
         daemon: Option<TimeKeeperKind>,
     },
+    /// Another daemon had left the kernel a tick of another length than 10 ms: a slew that
+    /// it did not finish, or a rate that it held by it. It is 10 ms again.
+    TickReset {
+        /// What was found, us.
+        tick_us: i64,
+        /// The frequency that was set in its place, ppm; 0 where the kernel's frequency
+        /// cannot hold so much.
+        frequency_ppm: f64,
+    },
     /// The learnt frequency could not be read or stored.
     FrequencyFile {
         /// The file, and why.

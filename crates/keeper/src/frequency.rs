@@ -127,6 +127,11 @@ impl History {
         }
     }
 
+    /// Whether the last one is on the line of those before.
+    pub(crate) fn fits(&self) -> bool {
+        self.misfits == 0
+    }
+
     /// Keeps every second one; or drops the oldest, where they come no closer.
     fn thin(&mut self) {
         let at = |point: Option<&Point>| point.map_or(0, |point| point.at_ns);
@@ -154,14 +159,15 @@ impl History {
         Some(Interval { low: slopes.low * 1e9, high: slopes.high * 1e9 })
     }
 
-    /// How often, one after another, two of them show a frequency beyond `ppb`.
-    pub(crate) fn moves_beyond(&self, ppb: f64) -> usize {
+    /// How often, one after another, two of them show a frequency that is not within
+    /// `ppb`.
+    pub(crate) fn moves_beyond(&self, ppb: Interval) -> usize {
         let Some(mut from) = self.points.front() else { return 0 };
         let mut count = 0;
         for to in &self.points {
-            let most = ppb * 1e-9 * to.at_ns.saturating_sub(from.at_ns) as f64;
+            let by = |ppb: f64| ppb * 1e-9 * to.at_ns.saturating_sub(from.at_ns) as f64;
             let (low, high) = (to.offset.low - from.offset.high, to.offset.high - from.offset.low);
-            if low > most || high < -most {
+            if low > by(ppb.high) || high < by(ppb.low) {
                 (from, count) = (to, count + 1);
             }
         }

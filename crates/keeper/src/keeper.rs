@@ -49,12 +49,6 @@ pub use view::{ClockState, Next, SourceState, SourceView, View};
 /// burst allows by default, and one more. Then one per eighth of a poll.
 const REQUEST_BURST: u32 = 10;
 
-/// After a server moved against the clock so many polls come in a hurry, each after
-/// this part of the interval, to tell an absence from a wrong rate. One that goes on
-/// is no reason to hurry on.
-const HURRIED_POLLS: u32 = 16;
-const HURRIED: u64 = 8;
-
 /// The requests allowed to so many servers.
 fn request_limit(policy: &Policy, sources: impl Iterator<Item = SourceKind>) -> RateLimit {
     let servers = sources.filter(|kind| kind.is_server()).count().max(1) as u32;
@@ -216,7 +210,7 @@ impl Keeper {
     /// by itself. `None`: it gave none that can be used.
     pub fn measured(&mut self, index: usize, now_ns: u64, offset: Option<OffsetBound>) {
         let oldest_ns = self.oldest_ns(now_ns);
-        let poll_ns = self.policy.poll_ns / if self.hurried == 0 { 1 } else { HURRIED };
+        let poll_ns = self.poll_ns();
         let shows_time = |source: &Polled| source.kind != SourceKind::Rtc;
         let is_right = matches!(self.phase, Phase::Settled) || !self.sources.iter().any(shows_time);
         let Some(source) = self.sources.get_mut(index) else { return };
@@ -246,14 +240,15 @@ impl Keeper {
         let is_later = source.offset.is_some_and(|last| {
             offset.at_monotonic_ns.saturating_sub(last.at_monotonic_ns) >= poll_ns / 2
         });
-        let is_calm = self.hurried == 0 && is_later && source.kind.is_server();
+        let is_right_still = offset.is_within(self.policy.tolerance_ns);
+        let is_calm = self.hurried == 0 && is_later && is_right_still && source.kind.is_server();
         let has_moved = source.replied(offset, now_ns, poll_ns)
             || is_news
             || is_first_sample && self.contradicts_earlier(index, &offset, oldest_ns);
         self.may_hurry |= is_calm && !has_moved;
         if has_moved && !self.chronyd.is_stepping(now_ns) {
             if self.sources[index].kind.is_server() && std::mem::take(&mut self.may_hurry) {
-                self.hurried = HURRIED_POLLS;
+                self.hurry(now_ns);
             }
             self.disturb(now_ns, cause, Some(index));
         }

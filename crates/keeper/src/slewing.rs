@@ -30,14 +30,6 @@ impl Slewing {
         let takes_ns = self.by_ns.unsigned_abs().saturating_mul(1_000_000 / SLEW_PPM);
         self.since_ns.saturating_add(takes_ns).saturating_add(2_000_000_000)
     }
-
-    /// Whether it is the largest possible, and less than half done.
-    pub(crate) fn is_long(&self, wanted_ns: i64, now_ns: u64) -> bool {
-        let left_ns = self.left_ns(now_ns);
-        wanted_ns.unsigned_abs() >= MOST_AT_ONCE_NS.unsigned_abs()
-            && left_ns.signum() == wanted_ns.signum()
-            && left_ns.unsigned_abs() >= MOST_AT_ONCE_NS.unsigned_abs() / 2
-    }
 }
 
 #[cfg(test)]

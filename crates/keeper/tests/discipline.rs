@@ -132,6 +132,33 @@ fn servers_discipline_to_a_part_of_their_noise() {
     }
 }
 
+/// It runs off by more than their bounds between two polls, so it is slewed at each, from
+/// the second on: it is learnt in a hurry, sooner where the noise that fills them is less.
+#[test]
+fn a_crystal_that_runs_off_beyond_the_servers_bounds_is_learnt_within_a_few_polls() {
+    for (bound_us, most_s) in
+        [(50, 115), (300, 115), (1000, 265), (2500, 460), (3500, 390), (5000, 325)]
+    {
+        for drift_ppm in [-400, -112, 0, 112, 200] {
+            let source = Source::honest(SourceKind::Ntp, bound_us * US);
+            let mut machine = Machine::new(Policy::default(), &[source; 3], drift_ppm, 1);
+            let mut learnt_s = 0;
+            for sample in 1..=HOUR {
+                machine.sample(&[]);
+                if machine.clock.rate_error_ppb().abs() > 10_000.0 {
+                    learnt_s = sample / 2;
+                }
+            }
+            let of = format!("{drift_ppm} ppm by {bound_us} us: {learnt_s} s");
+            assert!(learnt_s <= most_s, "{of}");
+            assert!(machine.clock.slews <= 6, "{of}: {} slews", machine.clock.slews);
+            // An hour's polls, and the hurried ones once, or twice.
+            let polls = machine.requests / 3;
+            assert!(polls <= HOUR / 128 + 2 * 16, "{of}: {polls}");
+        }
+    }
+}
+
 /// 0.5 and 2.299 % slow, and 6 % fast: told once, and stepped on, each poll; once it is
 /// over the clock is as right as before, and the next is told again.
 #[test]

@@ -162,6 +162,26 @@ pub(crate) fn frequency_request(frequency: i64) -> timex {
     request
 }
 
+/// Length of a tick that is not steered by, µs: of the kernel's interface, whatever its
+/// own HZ is (USER_HZ, include/linux/timex.h).
+pub const TICK_US: i64 = 10_000;
+
+/// ADJ_TICK and ADJ_FREQUENCY together: the tick as the kernel begins with it, and this
+/// frequency.
+///
+/// # Errors
+/// The kernel's: not permitted.
+pub fn reset_tick(frequency: i64) -> io::Result<()> {
+    call(tick_request(frequency)).map(drop)
+}
+
+pub(crate) fn tick_request(frequency: i64) -> timex {
+    let mut request = frequency_request(frequency);
+    request.modes |= libc::ADJ_TICK;
+    request.tick = TICK_US;
+    request
+}
+
 /// STA_INS or STA_DEL, or neither: the leap second at the end of the UTC day. The
 /// other bits of the status stay.
 ///

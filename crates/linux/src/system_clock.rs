@@ -19,7 +19,7 @@ use std::io;
 
 use units::LeapSecond;
 
-use crate::adjtimex;
+use crate::adjtimex::{self, Discipline};
 use crate::clock::Clock;
 
 /// The capability that setting a clock needs (`man 7 capabilities`).
@@ -124,13 +124,30 @@ impl KernelClock {
         adjtimex::slew(slew_us(by_ns)?).map_err(|error| refused("slew", by_ns, error))
     }
 
-    /// The frequency correction, ppb.
+    /// The frequency correction, ppb, with what a tick of another length adds to it.
     ///
     /// # Errors
     /// A seccomp filter forbids the call.
     pub fn frequency_ppb(&self) -> Result<f64, SetError> {
-        let discipline = adjtimex::read().map_err(SetError::NotDisciplined)?;
-        Ok(discipline.frequency as f64 / UNITS_PER_PPB)
+        adjtimex::read().map(|found| steered_ppb(&found)).map_err(SetError::NotDisciplined)
+    }
+
+    /// Puts a tick of another length back to 10 ms. The frequency takes over what both
+    /// steered by; beyond its limit that was a slew, or for a counter that ran away, and
+    /// it is 0. The tick's length that was found, µs, and the frequency, ppb, where it
+    /// was another.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn reset_tick(&mut self) -> Result<Option<(i64, f64)>, SetError> {
+        let found = adjtimex::read().map_err(SetError::NotDisciplined)?;
+        if found.tick_us == adjtimex::TICK_US {
+            return Ok(None);
+        }
+        let ppb = steered_ppb(&found);
+        let ppb = if ppb.abs() <= LARGEST_PPB { ppb } else { 0.0 };
+        adjtimex::reset_tick(frequency_units(ppb)).map_err(SetError::NotDisciplined)?;
+        Ok(Some((found.tick_us, ppb)))
     }
 
     /// Sets the frequency correction, ppb; it stays until it is set again.
@@ -176,6 +193,13 @@ impl KernelClock {
         adjtimex::set_error(up_to_us(max_error_ns), up_to_us(estimated_error_ns))
             .map_err(SetError::NotReported)
     }
+}
+
+/// What the kernel steers by: a tick that is longer by 1 of 10 000 us gains 100 ppm
+/// (`ntp_update_frequency`, kernel/time/ntp.c, adds both).
+fn steered_ppb(found: &Discipline) -> f64 {
+    let by_tick = (found.tick_us - adjtimex::TICK_US) as f64 * 1e9 / adjtimex::TICK_US as f64;
+    found.frequency as f64 / UNITS_PER_PPB + by_tick
 }
 
 /// Rounded to the nearest; beyond the kernel's limit, that.

@@ -27,9 +27,12 @@ impl Daemon {
 
     /// What the kernel holds, and what was learnt before.
     pub(super) fn start_keeper(&mut self, stored: Option<Frequency>) {
-        self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
         let is_ours =
             self.settings.policy.corrector == Corrector::Kernel && !self.clock.is_simulated();
+        if is_ours && let Some((tick_us, ppb)) = self.clock.reset_tick() {
+            self.events.push(Event::TickReset { tick_us, frequency_ppm: ppb / 1000.0 });
+        }
+        self.keeper.start_at(self.clock.found_frequency_ppb(), stored);
         let Some(found) = adjtimex::read().ok().filter(|_| is_ours) else {
             return self.keeper.found_leap(None);
         };
@@ -104,7 +107,7 @@ impl Daemon {
         if made.is_err() {
             // Whoever steers it may have started just now.
             self.follow_others(Duration::ZERO);
-            self.keeper.start_at(self.clock.found_frequency_ppb(), None);
+            self.start_keeper(None);
         }
     }
 

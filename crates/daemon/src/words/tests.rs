@@ -40,6 +40,11 @@ fn a_wrong_rate_names_its_cause_and_remedy() {
         );
         assert_eq!(shown(Event::WrongRate { ppm }), expected);
     }
+    assert_eq!(
+        shown(Event::TickReset { tick_us: 10_001, frequency_ppm: 112.34 }),
+        "tick reset: another daemon left the kernel a tick of 10001 us: set to 10000 us, and the \
+         frequency to 112.340 ppm"
+    );
     for (dry_run, told) in [(false, "is told"), (true, "would be told")] {
         assert_eq!(
             shown(Event::LeapSecond { by_s: 1, dry_run }),

@@ -80,7 +80,7 @@ impl Keeper {
             self.discipline.stepped(by_ns.saturating_sub(left_ns));
             self.discipline.disturbed(slewing.ends_ns());
         } else {
-            self.discipline.slewed(by_ns, slewing.ends_ns());
+            self.discipline.slewed(slewing);
         }
     }
 
@@ -92,6 +92,22 @@ impl Keeper {
         let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
         self.discipline.measured(now_ns, offset, proven, likely_ns);
         self.discipline.adjust(now_ns, self.policy.poll_ns)
+    }
+
+    /// The clock is slewed by all that it is off: of what shows its rate, the frequency
+    /// is set. Where nothing had disturbed it, and its rate is not known, the next polls
+    /// come in a hurry, and tell a rate from an absence before them.
+    pub(super) fn learn_rate(&mut self, now_ns: u64, selected: &Selected) {
+        let is_rate = matches!(self.phase, Phase::Settled) && selected.kind.is_server();
+        let is_news = is_rate && !self.discipline.knows_rate() && !self.discipline.is_told();
+        if is_news && std::mem::take(&mut self.may_hurry) {
+            self.discipline.disturbed(0);
+            self.hurry(now_ns);
+        }
+        let adjustment = self.discipline(now_ns, selected);
+        let frequency_ppb = adjustment.and_then(|it| it.frequency_ppb);
+        let frequency = frequency_ppb.map(|_| Adjustment { frequency_ppb, slew_ns: None });
+        self.queued.extend(frequency.map(Action::Discipline));
     }
 
     /// Tells of a clock that runs at another rate than the kernel's frequency can hold,

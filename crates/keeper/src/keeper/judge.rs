@@ -253,16 +253,22 @@ impl Keeper {
             let takes_s = size_ns / (SLEW_PPM * 1000);
             return self.refuse(now_ns, by, Refusal::TooFarAhead { takes_s });
         }
+        self.learn_rate(now_ns, selected);
         if let Some(slewing) = self.slewing {
             let left_ns = slewing.left_ns(now_ns);
             let beyond = offset.offset_ns.saturating_sub(left_ns);
             let at_end = OffsetBound { offset_ns: beyond, ..offset };
             let since_ns = now_ns.saturating_sub(slewing.since_ns);
+            // Another in its place would be no faster, and end what servers teach.
+            let (left, wanted) = (left_ns.unsigned_abs(), size_ns);
+            let is_under_way = left_ns.signum() == by.by_ns.signum()
+                && left <= wanted
+                && (selected.kind.is_server() || left >= wanted / 2);
             if since_ns < self.policy.min_interval_ns
-                || slewing.is_long(by.by_ns, now_ns)
+                || is_under_way
                 || left_ns != 0 && at_end.is_within(self.policy.tolerance_ns)
             {
-                return None;
+                return self.queued.pop_front();
             }
         }
         let error = self.report_error(now_ns, selected, true);

@@ -3,7 +3,27 @@
 use super::Keeper;
 use super::polled::Polled;
 
+/// After a server moved against the clock so many polls come in a hurry, each after
+/// this part of the interval, to tell an absence from a wrong rate. One that goes on
+/// is no reason to hurry on.
+const HURRIED_POLLS: u32 = 16;
+const HURRIED: u64 = 8;
+
 impl Keeper {
+    /// After how long servers are polled again.
+    pub(super) fn poll_ns(&self) -> u64 {
+        self.policy.poll_ns / if self.hurried == 0 { 1 } else { HURRIED }
+    }
+
+    /// The next polls come in a hurry.
+    pub(super) fn hurry(&mut self, now_ns: u64) {
+        self.hurried = HURRIED_POLLS;
+        let due_ns = now_ns.saturating_add(self.poll_ns());
+        for source in self.sources.iter_mut().filter(|source| source.kind.is_server()) {
+            source.due_ns = source.due_ns.min(due_ns);
+        }
+    }
+
     /// A local source to be polled now.
     pub(super) fn wanted_here(&mut self) -> Option<usize> {
         let is_here = |source: &Polled| source.is_wanted && source.kind.is_local();
@@ -29,10 +49,14 @@ impl Keeper {
         for index in &wanted {
             let source = &mut self.sources[*index];
             source.poll();
-            if let Err(wait_ns) = allowed {
-                source.due_ns = now_ns.saturating_add(wait_ns);
-            }
+            source.due_ns = u64::MAX;
         }
-        if allowed.is_ok() { wanted } else { Vec::new() }
+        let Err(wait_ns) = allowed else { return wanted };
+        // Together, or they would take turns, and never agree.
+        let due_ns = now_ns.saturating_add(wait_ns);
+        for source in self.sources.iter_mut().filter(|source| source.kind.is_server()) {
+            source.due_ns = source.due_ns.min(due_ns);
+        }
+        Vec::new()
     }
 }

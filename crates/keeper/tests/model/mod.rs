@@ -207,6 +207,7 @@ pub(crate) struct Machine {
     pub(crate) clock: ModelClock,
     pub(crate) sources: Vec<Source>,
     pub(crate) attempts: u64,
+    pub(crate) requests: u64,
     /// Of each correction: the clock's error before, and when it is complete.
     pub(crate) corrections: Vec<(i64, i64)>,
     /// Another process sets the clock by this just before the next correction.
@@ -227,6 +228,7 @@ impl Machine {
             clock: ModelClock::new(drift_ppm),
             sources: sources.to_vec(),
             attempts: 0,
+            requests: 0,
             corrections: Vec::new(),
             set_before_correction_ns: None,
             keeper: Keeper::new(policy, &kinds),
@@ -334,6 +336,7 @@ impl Machine {
         self.noise ^= self.noise << 13;
         self.noise ^= self.noise >> 7;
         self.noise ^= self.noise << 17;
+        self.requests += 1;
         let source = self.sources[index];
         let noise = (self.noise % (2 * source.bound_ns + 1)) as i64 - source.bound_ns as i64;
         (!source.is_unreachable).then_some(OffsetBound {

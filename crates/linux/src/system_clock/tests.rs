@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::adjtimex::{
-    error_request, frequency_request, leap_request, offset_request, slew_request,
+    error_request, frequency_request, leap_request, offset_request, slew_request, tick_request,
 };
 
 #[test]
@@ -63,7 +63,20 @@ fn a_frequency_is_in_the_kernels_units_and_within_its_limit() {
         let request = frequency_request(frequency_units(ppb));
         assert_eq!((request.modes, request.freq), (0x2, units), "{ppb}");
     }
-    assert!(KernelClock.frequency_ppb().unwrap().abs() <= LARGEST_PPB);
+}
+
+#[test]
+fn a_tick_of_another_length_is_part_of_the_frequency() {
+    let found = adjtimex::read().unwrap();
+    for (tick_us, frequency, ppb) in
+        [(10_000, 65_536, 1000.0), (10_001, -65_536, 99_000.0), (9_000, 0, -1e8)]
+    {
+        let found = Discipline { tick_us, frequency, ..found };
+        assert_eq!(steered_ppb(&found), ppb);
+    }
+    // ADJ_TICK and ADJ_FREQUENCY.
+    let request = tick_request(-7);
+    assert_eq!((request.modes, request.tick, request.freq), (0x4002, 10_000, -7));
 }
 
 #[test]
