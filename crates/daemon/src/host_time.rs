@@ -162,13 +162,7 @@ fn sample(tai: &Bracket, rate: Hertz, discipline: &Discipline) -> Option<TimeSam
     let half_ns = u128::from(tai.width()?) * 500_000_000 / u128::from(rate.0.max(1)) + 1;
     let error_ns = stated_ns.checked_add(u64::try_from(half_ns).ok()?)?;
     let at = Ticks(middle(tai));
-    let leap = match discipline.state {
-        libc::TIME_INS => Leap::Insert,
-        libc::TIME_DEL => Leap::Delete,
-        libc::TIME_OOP => Leap::Inserting,
-        libc::TIME_WAIT => Leap::Inserted,
-        _ => Leap::None,
-    };
+    let leap = Leap::of_adjtimex(discipline.state);
     let sample = TimeSample::new(at, Nanos(tai.inner), Nanos(error_ns), discipline.tai_s);
     Some(sample.with_leap(leap))
 }

@@ -16,3 +16,5 @@ pub type WallClockPage = pvclock::kvm_clock::WallClockPage<Split>;
 pub type StealPage = pvclock::steal_time::StealPage<Split>;
 /// Hyper-V's reference TSC page.
 pub type ReferencePage = pvclock::hyperv::ReferencePage<Split>;
+/// VMClock.
+pub type VmClockPage = pvclock::vmclock::VmClockPage<Split>;

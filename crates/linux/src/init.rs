@@ -1,12 +1,13 @@
 //! What the first program of a machine does: the file systems of the kernel, and
 //! the end.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 use rustix::mount::{MountFlags, mount};
-use rustix::system::{RebootCommand, reboot};
+use rustix::system::{RebootCommand, finit_module, reboot};
 
 /// The kernel's log.
 const KMSG: &str = "/dev/kmsg";
@@ -49,6 +50,21 @@ pub fn kernel_log() -> io::Result<String> {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// Loads a module of the kernel, also a compressed one, where the kernel takes these
+/// (CONFIG_MODULE_DECOMPRESS).
+///
+/// # Errors
+/// The file cannot be read, or the kernel's own: ENOEXEC where it was built for another.
+pub fn load_module(path: &Path) -> io::Result<()> {
+    /// include/uapi/linux/module.h
+    const MODULE_INIT_COMPRESSED_FILE: libc::c_int = 4;
+    let mut magic = [0; 4];
+    let mut file = File::open(path)?;
+    file.read_exact(&mut magic)?;
+    let flags = if magic == *b"\x7fELF" { 0 } else { MODULE_INIT_COMPRESSED_FILE };
+    Ok(finit_module(&file, c"", flags)?)
 }
 
 /// Restarts the machine at once, without a word to any program.

@@ -15,10 +15,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd as _, AsRawFd};
 use std::path::Path;
 
 use libc::{ptp_clock_time, ptp_sys_offset_extended, ptp_sys_offset_precise};
+use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 use units::CrossTimestamp;
 
 /// Comparisons an extended request makes.
@@ -44,6 +45,17 @@ pub trait Device: std::fmt::Debug {
     /// # Errors
     /// The system's.
     fn extended(&self) -> io::Result<ptp_sys_offset_extended>;
+}
+
+/// What the clock of an open device shows, ns: without any other clock.
+///
+/// # Errors
+/// The system's, or a time before 1970 or beyond 2554.
+pub fn shown_ns(device: &File) -> io::Result<u64> {
+    let time = clock_gettime_dynamic(DynamicClockId::Dynamic(device.as_fd()))?;
+    let seconds = u64::try_from(time.tv_sec).ok().and_then(|s| s.checked_mul(1_000_000_000));
+    let ns = seconds.and_then(|ns| ns.checked_add_signed(time.tv_nsec));
+    ns.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// How the device is compared.

@@ -33,6 +33,8 @@ unsafe impl Page for hyperv::ReferencePage<Split> {}
 // SAFETY: as above.
 unsafe impl Page for vmclock::VmClockPage<Aligned> {}
 // SAFETY: as above.
+unsafe impl Page for vmclock::VmClockPage<Split> {}
+// SAFETY: as above.
 unsafe impl Page for clockbound::SegmentPage<Aligned> {}
 // SAFETY: as above.
 unsafe impl Page for steal_time::StealPage<Aligned> {}

@@ -1,5 +1,6 @@
 //! A thread that meets the provider's deadlines, which a vCPU that never leaves the
-//! guest would not, and tells it when the host's clock is no longer TSC-based.
+//! guest would not, tells it when the host's clock is no longer TSC-based, and keeps the
+//! VMClock up to date.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -30,6 +31,11 @@ impl Clocksource {
             self.is_tsc = is_tsc;
             shared.notify(Event::HostClocksource { is_tsc });
         }
+        let is_tsc = self.is_tsc;
+        shared.with_vmclock(|vmclock, ram| {
+            vmclock.host_has_tsc(is_tsc, ram);
+            vmclock.tick(ram);
+        });
     }
 }
 

@@ -17,6 +17,7 @@ pub mod run_delay;
 mod settings;
 mod shared;
 mod vcpu;
+mod vmclock;
 
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
@@ -24,3 +25,4 @@ pub use linux_boot::LinuxImage;
 pub use machine::{Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};
+pub use vmclock::VmClockSource;

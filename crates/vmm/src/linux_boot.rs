@@ -2,9 +2,10 @@
 //! Documentation/arch/x86/boot.rst, "64-bit Boot Protocol" and "The Linux/x86
 //! Boot Protocol"; zero-page.rst).
 //!
-//! There is no firmware: no ACPI and no PCI. The processors and the interrupt
-//! controller are in an MP table, memory in the zero page.
+//! There is no firmware and no PCI. The processors and the interrupt controller are in
+//! an MP table, memory in the zero page; ACPI is there for a VMClock alone.
 
+mod acpi;
 mod hypercalls;
 mod mp_table;
 
@@ -23,6 +24,12 @@ use crate::error::MachineError;
 use crate::memory::GuestRam;
 
 pub(crate) use hypercalls::HypercallPage;
+
+/// The ACPI tables of a machine with a VMClock.
+pub(crate) fn write_acpi(ram: &GuestRam, vcpus: usize, has_rtc: bool) -> Result<(), MachineError> {
+    let tables = acpi::tables(vcpus, has_rtc);
+    tables.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))
+}
 
 /// The zero page.
 const ZERO_PAGE: u64 = 0x7000;

@@ -4,6 +4,7 @@ mod control;
 mod kernel;
 mod requests;
 mod saved;
+mod vmclock;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +60,7 @@ pub struct Machine {
     vcpus: Vec<Handle>,
     // Before the memory in `shared`: fields are dropped in this order.
     vm: VmFd,
-    /// Only where the clock is ours.
+    /// Only where there are pages of ours.
     alarm: Option<Alarm>,
     shared: Arc<Shared>,
     settings: Settings,
@@ -89,6 +90,9 @@ impl Machine {
             None => Entry { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
             Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
         };
+        if settings.linux.is_some() && settings.vmclock.is_some() {
+            linux_boot::write_acpi(&ram, settings.vcpus, settings.devices.rtc.is_some())?;
+        }
         kvm::write_tables(&ram)?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let now = host_clock::read();
@@ -124,6 +128,7 @@ impl Machine {
                 tail: 0,
             })?;
         }
+        machine.start_vmclock(&kvm, None)?;
         machine.send_all(|| Control::Resume);
         Ok(machine)
     }
@@ -136,7 +141,8 @@ impl Machine {
         started: Instant,
     ) -> Result<Self, MachineError> {
         let shared = Arc::new(Shared::new(ram, inner));
-        let alarm = if shared.has_clock() { Some(Alarm::start(&shared)?) } else { None };
+        let has_pages = shared.has_clock() || settings.vmclock.is_some();
+        let alarm = if has_pages { Some(Alarm::start(&shared)?) } else { None };
         Ok(Self { vcpus: Vec::new(), vm, alarm, shared, settings: settings.clone(), started })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::devices::{Present, RtcSettings};
 use crate::error::MachineError;
 use crate::linux_boot::LinuxImage;
+use crate::vmclock::VmClockSource;
 use guest::layout;
 use host::ticks::TickPolicy;
 use host::{Kind, TscMode};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// A Linux kernel in place of the lab's own guest.
     pub linux: Option<LinuxImage>,
+    /// A VMClock, in ACPI for a Linux, and where its time comes from.
+    pub vmclock: Option<VmClockSource>,
 }
 
 impl Settings {
@@ -69,6 +72,7 @@ impl Settings {
             affinity: Vec::new(),
             timeout: Duration::from_secs(10),
             linux: None,
+            vmclock: None,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::host_clock;
 use crate::kicks::Kicks;
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
+use crate::vmclock::VmClockDevice;
 
 /// The machine's own time: the host's, less the time that it was stopped.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +48,15 @@ pub(crate) struct Inner {
     pub(crate) own_time: OwnTime,
     /// Where this machine has Hyper-V's hypercall page.
     pub(crate) hypercalls: Option<HypercallPage>,
+    pub(crate) vmclock: Option<VmClockDevice>,
     /// Nobody waits for the provider's deadlines any more.
     deadlines_ended: bool,
 }
 
 impl Inner {
     pub(crate) fn new(host: Option<GuestClock>, devices: Devices, own_time: OwnTime) -> Self {
-        Self { host, devices, own_time, hypercalls: None, deadlines_ended: false }
+        let (hypercalls, vmclock) = (None, None);
+        Self { host, devices, own_time, hypercalls, vmclock, deadlines_ended: false }
     }
 
     fn deadline(&self) -> Option<Nanos> {
@@ -179,6 +182,14 @@ impl Shared {
         } else {
             self.with_clock(|host, now, ram| host.handle(event, now, ram))
         };
+    }
+
+    /// Runs `action` with the VMClock, if there is one.
+    pub(crate) fn with_vmclock<R>(
+        &self,
+        action: impl FnOnce(&mut VmClockDevice, &GuestRam) -> R,
+    ) -> Option<R> {
+        self.lock().vmclock.as_mut().map(|vmclock| action(vmclock, &self.ram))
     }
 
     /// `None`: #GP for the guest.

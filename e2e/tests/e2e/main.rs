@@ -35,6 +35,7 @@ mod lab_locks;
 mod lab_order;
 #[cfg(target_arch = "x86_64")]
 mod lab_time;
+mod lab_vmclock;
 mod latency;
 mod outputs;
 mod refused;
@@ -72,6 +73,8 @@ fn main() {
         lab_order::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_time::CASES,
+        #[cfg(target_arch = "x86_64")]
+        lab_vmclock::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_command::CASES,
         latency::CASES,

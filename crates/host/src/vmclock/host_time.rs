@@ -37,6 +37,19 @@ pub enum Leap {
     Deleted,
 }
 
+impl Leap {
+    /// By the state that adjtimex returns (include/uapi/linux/timex.h).
+    pub const fn of_adjtimex(state: i32) -> Self {
+        match state {
+            1 => Self::Insert,
+            2 => Self::Delete,
+            3 => Self::Inserting,
+            4 => Self::Inserted,
+            _ => Self::None,
+        }
+    }
+}
+
 /// The time by one source of the host: chronyd, adjtimex, a PTP clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use pvclock::vmclock::VmClockReader;
+use pvclock::vmclock::{VmClockPage, VmClockReader};
 
 use crate::mapping::{BYTES, Mapping};
 
@@ -36,7 +36,7 @@ impl MappedVmClock {
     /// # Errors
     /// There is no page of a layout that we know, or no longer.
     pub fn reader(&self) -> io::Result<VmClockReader<'_>> {
-        let page = self.0.page();
+        let page = self.0.page::<VmClockPage>();
         page.and_then(VmClockReader::new).map_err(|_| ErrorKind::InvalidData.into())
     }
 }

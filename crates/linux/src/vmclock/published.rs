@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use pvclock::vmclock::{VmClockInfo, VmClockReader, VmClockWriter};
+use pvclock::vmclock::{VmClockInfo, VmClockPage, VmClockReader, VmClockWriter};
 
 use crate::mapping::{BYTES, Mapping};
 use crate::published;
@@ -35,7 +35,7 @@ impl PublishedVmClock {
             return None;
         }
         let mapping = Mapping::new(file, true).ok()?;
-        let info = VmClockReader::new(mapping.page().ok()?).ok()?.info();
+        let info = VmClockReader::new(mapping.page::<VmClockPage>().ok()?).ok()?.info();
         // Whoever wrote it was killed within an update: its marks are lost with it.
         Some((Self(mapping), info.ok()?))
     }
@@ -45,7 +45,7 @@ impl PublishedVmClock {
     /// # Errors
     /// What the file's other users see is no page.
     pub fn write(&mut self, info: &VmClockInfo) -> io::Result<()> {
-        let page = self.0.page().map_err(|_| io::ErrorKind::InvalidData)?;
+        let page = self.0.page::<VmClockPage>().map_err(|_| io::ErrorKind::InvalidData)?;
         VmClockWriter::new(page).write(info);
         Ok(())
     }

@@ -4,7 +4,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{
     AcpiPmTimer, Hpet, HpetState, Moment, Pit, PitState, PmWidth, Rtc, RtcSettings, RtcState,
-    SerialPort, SerialPortState,
+    SerialPort, SerialPortState, pm1,
 };
 
 /// Which devices a machine has; a serial port is always there.
@@ -173,7 +173,7 @@ impl Devices {
                         let count = self.pm_timer?.read(now).to_le_bytes();
                         Some(count[usize::from(byte)])
                     }
-                    _ => None,
+                    _ => pm1::read(port),
                 }
             }
         }

@@ -30,10 +30,12 @@ pub(super) fn set(vm: &VmFd, settings: &Settings) -> Result<(), MachineError> {
     let bitmap = [0; 0x200 / 8];
     let own = matches!(settings.backend, Backend::Own(_));
     let both = MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE;
-    let ours = PARAVIRTUAL.iter().map(|range| (range, both));
-    let ours = ours.chain(TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)));
-    let ranges: Vec<_> = ours
-        .filter(|_| own)
+    let paravirtual = PARAVIRTUAL.iter().map(|range| (range, both)).filter(|_| own);
+    // The VMClock's page is ours with every backend.
+    let by_tsc = own || settings.vmclock.is_some();
+    let tsc = TSC.iter().map(|range| (range, MsrFilterRangeFlags::WRITE)).filter(|_| by_tsc);
+    let ranges: Vec<_> = paravirtual
+        .chain(tsc)
         .chain(settings.linux.is_none().then_some((&TSC_DEADLINE, both)))
         .map(|(&(base, msr_count), flags)| MsrFilterRange {
             flags,

@@ -3,8 +3,8 @@
 
 /// APIC version 0x14, as KVM's.
 const APIC_VERSION: u8 = 0x14;
-const LOCAL_APIC: u32 = 0xfee0_0000;
-const IO_APIC: u32 = 0xfec0_0000;
+pub(super) const LOCAL_APIC: u32 = 0xfee0_0000;
+pub(super) const IO_APIC: u32 = 0xfec0_0000;
 /// The ISA bus's interrupts; KVM connects each to the pin of its number
 /// (Linux: arch/x86/kvm/irq.c, default_routing).
 const ISA_INTERRUPTS: u8 = 16;

@@ -10,6 +10,7 @@ use super::Machine;
 use crate::barrier::KICK_AGAIN;
 use crate::error::MachineError;
 use crate::vcpu::{Control, Vcpu};
+use crate::vmclock::VmClockDevice;
 
 impl Machine {
     /// Runs `action` on a vCPU's thread, between two entries.
@@ -130,6 +131,7 @@ impl Machine {
             }
         }
         self.shared.resume_time();
+        self.shared.with_vmclock(VmClockDevice::tick);
         self.send_all(|| Control::Resume);
         Ok(())
     }

@@ -30,6 +30,8 @@ pub struct Saved {
     /// KVM's clock; for each backend it contains the TSCs.
     clock: ClockState,
     host: Option<host::Saved>,
+    /// The VMClock's marks.
+    vmclock: Option<(u64, u64)>,
     taken: HostClocks,
 }
 
@@ -116,6 +118,7 @@ impl Machine {
             own_time,
             clock: ClockState::new(clock, Host::new(host_tsc), tscs),
             host,
+            vmclock: self.shared.with_vmclock(|vmclock, _| vmclock.marks()),
             taken: host_taken.unwrap_or(taken),
         })
     }
@@ -177,6 +180,7 @@ impl Machine {
                 machine.shared.notify(Event::TscOffsetChanged { vcpu, tsc_offset: tsc.offset });
             }
         }
+        machine.start_vmclock(&kvm, saved.vmclock)?;
         machine.send_all(|| crate::vcpu::Control::Resume);
         Ok((machine, clock))
     }

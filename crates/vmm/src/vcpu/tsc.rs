@@ -43,6 +43,7 @@ impl Vcpu {
         self.tsc_offset = kvm::set_tsc_offset(&self.fd, offset)?;
         let event = Event::TscOffsetChanged { vcpu: self.id, tsc_offset: self.tsc_offset };
         self.shared.notify(event);
+        self.shared.with_vmclock(|vmclock, ram| vmclock.tsc_set(self.id, self.tsc_offset, ram));
         Ok(self.tsc_offset)
     }
 

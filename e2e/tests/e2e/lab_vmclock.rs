@@ -1,0 +1,82 @@
+//! The machine's VMClock page: the host's time in the guest's TSC, through pauses, writes
+//! of the TSC, and restores.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use e2e::{Case, Need, Program};
+use host::Policy;
+use pvclock::vmclock::VmClockInfo;
+use vmm::{Backend, Machine, Settings, VmClockSource, host_clock};
+
+const KVM: &[Need] = &[Need::Kvm];
+
+pub(crate) const CASES: &[Case] = &[
+    Case { name: "lab_tells_the_time_by_vmclock", needs: KVM, run: tells_the_time },
+    Case { name: "lab_restores_a_vmclock_that_is_right", needs: KVM, run: restores_it_right },
+];
+
+const AWHILE: Duration = Duration::from_millis(300);
+
+fn start(backend: Backend) -> Machine {
+    let vmclock = Some(VmClockSource::Assumed { tai_offset_s: 37 });
+    Machine::start(&Settings { vmclock, ..Settings::new(backend) }).expect("a machine")
+}
+
+/// The page, which is right at this moment for the guest's TSC.
+fn right(machine: &Machine, what: &str) -> VmClockInfo {
+    let offset = machine.tsc_offset(0).expect("KVM tells the TSC's offset");
+    let info = machine.vmclock().expect("a page");
+    let now = host_clock::read_with_width();
+    let time = info.time_at(now.clocks.tsc.0.wrapping_add(offset)).expect(what);
+    let utc = time.utc().expect(what);
+    let off = utc.since_1970_ns.abs_diff(now.clocks.real.0.0.cast_signed());
+    assert!(off <= utc.max_error.0 + 1_000, "{what}: {off} ns off: {utc:?}");
+    // 500 ppm of the 100 ms between two updates, and what a busy host adds.
+    assert!(utc.max_error.0 < 5_000_000, "{what}: {utc:?}");
+    info
+}
+
+fn tells_the_time(_: &Program) {
+    let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
+    let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    for backend in [Backend::Kernel, own] {
+        let machine = start(backend);
+        let first = right(&machine, "at first");
+        sleep(AWHILE);
+        assert!(right(&machine, "later").seq_count > first.seq_count, "it is updated");
+        machine.pause().expect("it can be paused");
+        sleep(AWHILE);
+        machine.resume().expect("it goes on");
+        let resumed = right(&machine, "after a pause, over which the TSC went on");
+        assert_eq!(resumed.disruption_marker, first.disruption_marker);
+        // Not every KVM takes an offset: only what it took is a disruption.
+        let before = machine.tsc_offset(0).expect("an offset");
+        let taken = machine.set_tsc_offset(0, before.wrapping_add(1 << 40)).expect("an offset");
+        let moved = right(&machine, "with another TSC");
+        assert_eq!(moved.disruption_marker != first.disruption_marker, taken != before);
+    }
+}
+
+/// No vCPU has run since when it returns.
+fn restores_it_right(_: &Program) {
+    let tsc = vmm::kvm::host_tsc().expect("KVM reports its TSC's frequency");
+    let own = Backend::Own(host::Settings::new(host::Kind::Kvm, tsc));
+    for backend in [Backend::Kernel, own] {
+        let machine = start(backend);
+        machine.discover(0).expect("a guest that replies");
+        let first = right(&machine, "at first");
+        let saved = machine.save().expect("a machine that can be saved");
+        drop(machine);
+        sleep(AWHILE);
+        let mut generations = vec![first.vm_generation];
+        for policy in [Policy::Advance, Policy::Freeze] {
+            let (machine, _) = Machine::restore(&saved, policy).expect("a restored one");
+            let restored = right(&machine, "restored");
+            assert_ne!(restored.disruption_marker, first.disruption_marker, "{policy:?}");
+            assert!(!generations.contains(&restored.vm_generation), "{policy:?}: {restored:?}");
+            generations.push(restored.vm_generation);
+            machine.discover(0).expect("a guest that goes on");
+        }
+    }
+}
