@@ -12,13 +12,13 @@ use serde::Serialize;
 use crate::status::{ClockStatus, SourceStatus, Status};
 use crate::status_socket;
 
-/// Asks the daemon at this socket; nothing if it does not reply.
-pub fn ask(socket: &Path) -> Option<Snapshot> {
+/// Asks the daemon at this socket, and its reply as it came; nothing if there is none.
+pub fn ask(socket: &Path) -> Option<(Snapshot, String)> {
     let reply = status_socket::ask(socket).ok()?;
     // One of another version may have words that mean something else.
     let unknown = || Snapshot { daemon_up: Some(true), ..Snapshot::default() };
     let status: Option<Status> = serde_json::from_str(&reply).ok();
-    Some(status.as_ref().map_or_else(unknown, Snapshot::from))
+    Some((status.as_ref().map_or_else(unknown, Snapshot::from), reply))
 }
 
 impl From<&Status> for Snapshot {

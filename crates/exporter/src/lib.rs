@@ -3,10 +3,11 @@
 
 mod exposition;
 mod machine;
+mod pages;
 mod scrapes;
 mod serve;
 
 pub use exposition::{CONTENT_TYPE, exposition, textfile};
 pub use machine::Machine;
 pub use scrapes::{Answer, Scrapes};
-pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, serve};
+pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, Told, serve};

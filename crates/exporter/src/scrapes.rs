@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fleet::Snapshot;
 
+use crate::exposition::exposition;
 use crate::machine::Machine;
+use crate::serve::Told;
 
 /// Scrapes of this machine.
 pub struct Scrapes {
@@ -22,6 +24,8 @@ pub struct Scrapes {
 pub struct Answer {
     /// What it knows, if it replied.
     pub knows: Option<Snapshot>,
+    /// Its reply.
+    pub status: Option<String>,
     /// It is to be there, as its socket is.
     pub is_expected: bool,
 }
@@ -42,7 +46,17 @@ impl Scrapes {
 
     /// What is known now.
     pub fn one(&self) -> Snapshot {
-        let Answer { knows, is_expected } = (self.ask)();
+        self.with_status().0
+    }
+
+    /// The same, as it is served.
+    pub fn told(&self) -> Told {
+        let (snapshot, status) = self.with_status();
+        Told { metrics: exposition(&snapshot), status }
+    }
+
+    fn with_status(&self) -> (Snapshot, Option<String>) {
+        let Answer { knows, status, is_expected } = (self.ask)();
         // Once there, it is missed; a machine that never had one has not lost it.
         let was_up = self.was_up.fetch_or(knows.is_some(), Relaxed) || is_expected;
         let daemon_up = was_up.then_some(false);
@@ -51,6 +65,6 @@ impl Scrapes {
         snapshot.consumers_here.clone_from(&self.consumers_here);
         let mut machine = self.machine.lock().unwrap_or_else(|broken| broken.into_inner());
         machine.add_to(&mut snapshot);
-        snapshot
+        (snapshot, status)
     }
 }

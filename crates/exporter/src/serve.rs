@@ -1,4 +1,4 @@
-//! The metrics over HTTP.
+//! The metrics, and a page about them, over HTTP.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::exposition;
+use crate::pages::{self, Page};
 
 /// Connections at a time; the oldest goes for the next.
 pub const MOST_CONNECTIONS: usize = 256;
@@ -30,17 +29,23 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// margin is worth.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// What a page about nothing says.
-const ELSEWHERE: &str = "the metrics are at /metrics\n";
+/// What a scrape tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// OpenMetrics.
+    pub metrics: String,
+    /// The daemon's status, JSON; none where there is no daemon.
+    pub status: Option<String>,
+}
 
-/// Serves `/metrics` on the listener, until the process ends; each scrape takes the text
-/// that `scrape` makes.
+/// Serves `/metrics`, `/status` and a page that shows both, `/`, on the listener, until the
+/// process ends; each scrape takes what `scrape` makes.
 ///
 /// # Errors
 /// The system has no event loop.
 pub fn serve(
     listener: TcpListener,
-    scrape: impl Fn() -> String + Send + Sync + 'static,
+    scrape: impl Fn() -> Told + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -51,31 +56,38 @@ pub fn serve(
     runtime.block_on(accept(listener, Arc::new(scrape)))
 }
 
-type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
+type Scrape = Arc<dyn Fn() -> Told + Send + Sync>;
+
+/// As it is sent.
+#[derive(Debug, Clone)]
+struct Sent {
+    metrics: Bytes,
+    status: Option<Bytes>,
+}
 
 /// The last scrape, which all share who ask within [`FRESH`], or while it is made: however
 /// many ask, one is made at a time.
 #[derive(Debug, Default)]
 struct Scrapes {
     wanted: Notify,
-    last: watch::Sender<Option<(Instant, Bytes)>>,
+    last: watch::Sender<Option<(Instant, Sent)>>,
 }
 
 impl Scrapes {
-    fn fresh(&self) -> Option<Bytes> {
+    fn fresh(&self) -> Option<Sent> {
         let last = self.last.borrow();
-        last.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, text)| text.clone())
+        last.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, sent)| sent.clone())
     }
 
-    /// The metrics; none where they could not be gathered.
-    async fn get(&self) -> Option<Bytes> {
+    /// What was told last; none where it could not be gathered.
+    async fn get(&self) -> Option<Sent> {
         let mut next = self.last.subscribe();
-        if let Some(text) = self.fresh() {
-            return Some(text);
+        if let Some(sent) = self.fresh() {
+            return Some(sent);
         }
         self.wanted.notify_one();
         next.changed().await.ok()?;
-        next.borrow().as_ref().map(|(_, text)| text.clone())
+        next.borrow().as_ref().map(|(_, sent)| sent.clone())
     }
 
     async fn make(&self, scrape: Scrape) {
@@ -83,8 +95,12 @@ impl Scrapes {
             self.wanted.notified().await;
             if self.fresh().is_none() {
                 let scrape = Arc::clone(&scrape);
-                let text = tokio::task::spawn_blocking(move || scrape()).await.ok();
-                self.last.send_replace(text.map(|text| (Instant::now(), Bytes::from(text))));
+                let told = tokio::task::spawn_blocking(move || scrape()).await.ok();
+                let sent = told.map(|Told { metrics, status }| {
+                    let sent = Sent { metrics: metrics.into(), status: status.map(Bytes::from) };
+                    (Instant::now(), sent)
+                });
+                self.last.send_replace(sent);
             }
         }
     }
@@ -126,34 +142,16 @@ async fn reply(
     request: Request<Incoming>,
     scrapes: Arc<Scrapes>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let text = |status, text: Bytes, content_type: &'static str| {
-        let mut response = Response::new(Full::new(text));
-        *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        response
+    let page = match Page::of(request.method(), request.uri().path()) {
+        page @ (Page::Metrics | Page::Status) => match (page, scrapes.get().await) {
+            (_, None) => Page::NotGathered,
+            (Page::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),
+            (_, Some(sent)) => match sent.status {
+                Some(status) => return Ok(pages::status(status)),
+                None => Page::NoDaemon,
+            },
+        },
+        page => page,
     };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut refused = text(
-            StatusCode::METHOD_NOT_ALLOWED,
-            Bytes::from_static(ELSEWHERE.as_bytes()),
-            "text/plain",
-        );
-        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Ok(refused);
-    }
-    if request.uri().path() != "/metrics" {
-        return Ok(text(
-            StatusCode::NOT_FOUND,
-            Bytes::from_static(ELSEWHERE.as_bytes()),
-            "text/plain",
-        ));
-    }
-    Ok(match scrapes.get().await {
-        Some(metrics) => text(StatusCode::OK, metrics, exposition::CONTENT_TYPE),
-        None => text(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Bytes::from_static(b"the metrics could not be gathered\n"),
-            "text/plain",
-        ),
-    })
+    Ok(pages::fixed(page))
 }

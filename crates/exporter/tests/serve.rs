@@ -6,14 +6,18 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT};
+use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, Told};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || exporter::serve(listener, || "one 1\n# EOF\n".to_owned()));
+    std::thread::spawn(move || exporter::serve(listener, told));
     address
+}
+
+fn told() -> Told {
+    Told { metrics: "one 1\n# EOF\n".into(), status: Some("{\"pid\":7}".into()) }
 }
 
 fn ask(address: SocketAddr, request: &str) -> String {
@@ -34,8 +38,14 @@ fn the_metrics_are_served_and_nothing_else() {
     assert!(scraped.starts_with("HTTP/1.1 200 OK\r\n"), "{scraped}");
     assert!(scraped.contains("application/openmetrics-text; version=1.0.0"), "{scraped}");
     assert!(scraped.ends_with("one 1\n# EOF\n"), "{scraped}");
+    let status = ask(address, "GET /status HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(status.ends_with("\r\n\r\n{\"pid\":7}"), "{status}");
+    let page = ask(address, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").to_lowercase();
+    for header in ["content-security-policy: default-src 'none';", "nosniff", "no-store"] {
+        assert!(page.split("<!doctype html>").next().unwrap().contains(header), "{header}");
+    }
     for (request, status) in [
-        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "404"),
+        ("GET /other HTTP/1.1\r\nHost: a\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "405"),
         ("nonsense\r\n\r\n", "400"),
     ] {
@@ -74,7 +84,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
     let scrape = || {
         MADE.fetch_add(1, Relaxed);
         std::thread::sleep(Duration::from_secs(2));
-        "one 1\n# EOF\n".to_owned()
+        told()
     };
     std::thread::spawn(move || exporter::serve(listener, scrape));
     let begun = Instant::now();

@@ -38,9 +38,12 @@ impl Metrics {
     /// Serves them until the process ends.
     pub(crate) fn serve(self) -> Result<(), Failure> {
         let Self { listener, socket, consumers } = self;
-        let ask = move || Answer { knows: daemon::metrics::ask(&socket), is_expected: true };
+        let ask = move || {
+            let (knows, status) = daemon::metrics::ask(&socket).unzip();
+            Answer { knows, status, is_expected: true }
+        };
         let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &consumers, ask);
-        let serve = move || exporter::serve(listener, move || exporter::exposition(&scrapes.one()));
+        let serve = move || exporter::serve(listener, move || scrapes.told());
         let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
         let failed =
             |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);

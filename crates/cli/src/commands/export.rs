@@ -18,7 +18,7 @@ use crate::output;
 
 /// Show this machine's clock to Prometheus.
 ///
-/// Prints the metrics once; with --listen serves them at /metrics, and with
+/// Prints the metrics once; with --listen serves them at /metrics, and a page at /; with
 /// --textfile writes them for node_exporter's textfile collector, until Ctrl-C.
 /// What `parachrond` knows is asked at its status socket: the measured offset with
 /// its bound, disruptions, corrections. Without it, chronyd is asked, and else the
@@ -94,7 +94,8 @@ fn scrapes(args: &Args) -> Scrapes {
     let (socket, is_expected) = (args.socket.clone(), args.daemon);
     let ask = move || {
         let is_expected = is_expected || socket.exists();
-        Answer { knows: daemon::metrics::ask(&socket), is_expected }
+        let (knows, status) = daemon::metrics::ask(&socket).unzip();
+        Answer { knows, status, is_expected }
     };
     Scrapes::new(env!("CARGO_PKG_VERSION"), &args.consumer, ask)
 }
@@ -106,8 +107,7 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
     };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, move || exporter::exposition(&scrapes.one()))
-        .map_err(|why| failed("serve", why))
+    exporter::serve(listener, move || scrapes.told()).map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {
