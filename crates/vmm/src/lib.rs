@@ -21,6 +21,6 @@ mod vcpu;
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
 pub use linux_boot::LinuxImage;
-pub use machine::{Machine, RestoredClock, Saved};
+pub use machine::{FileError, Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};
