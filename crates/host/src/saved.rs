@@ -156,6 +156,15 @@ impl Saved {
         self.advertised_tsc
     }
 
+    /// The same as a host with a TSC of another rate would have saved it, for a test of
+    /// a move to a host of this one's.
+    #[must_use]
+    pub fn with_rate(mut self, rate: Hertz) -> Self {
+        (self.advertised_tsc, self.tsc_rate) = (rate, rate);
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.rate = rate);
+        self
+    }
+
     /// Its vCPUs, and their TSCs.
     pub fn vcpus(&self) -> impl Iterator<Item = (VcpuId, u64)> {
         self.vcpus.iter().map(|vcpu| (vcpu.id, vcpu.tsc))

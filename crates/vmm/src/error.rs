@@ -97,6 +97,19 @@ pub enum MachineError {
         /// That state.
         what: &'static str,
     },
+    /// The guest uses what this host's CPU or KVM does not have.
+    #[error(
+        "the guest was given CPUID leaf {leaf:#x}.{index} with EAX, EBX, ECX, EDX bits \
+         {lacking:x?} that this host lacks"
+    )]
+    OtherHost {
+        /// The leaf.
+        leaf: u32,
+        /// Its index.
+        index: u32,
+        /// The bits of its registers; of the vendor's leaf those that differ.
+        lacking: [u32; 4],
+    },
     /// Its ring holds an impossible number of records.
     #[error("vCPU {vcpu}: {head} records written and {tail} read, but the ring holds {room}")]
     Flooded {

@@ -3,6 +3,7 @@
 mod boot;
 mod calls;
 mod cpuid;
+mod linux_state;
 mod msr_filter;
 mod vcpu_state;
 
@@ -26,6 +27,7 @@ use crate::settings::Settings;
 pub(crate) use boot::{set_entry, write_tables};
 pub use calls::interrupt;
 pub(crate) use cpuid::leaves;
+pub(crate) use linux_state::{Chips, msrs};
 pub(crate) use vcpu_state::VcpuState;
 
 /// Capabilities that a machine needs.
@@ -106,6 +108,23 @@ pub(crate) fn create_vcpu(
 ) -> Result<VcpuFd, MachineError> {
     let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
     cpuid::set(kvm, &fd, vcpu, leaves)?;
+    Ok(fd)
+}
+
+/// A vCPU as it was saved, its clocks not yet; `leaves` are for the lab's own guest,
+/// a Linux guest is given what it had.
+pub(crate) fn restore_vcpu(
+    kvm: &Kvm,
+    vm: &VmFd,
+    vcpu: VcpuId,
+    leaves: Option<&[(u32, host::Leaf)]>,
+    state: &VcpuState,
+) -> Result<VcpuFd, MachineError> {
+    let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    if !state.set_cpuid(kvm, &fd)? {
+        cpuid::set(kvm, &fd, vcpu, leaves)?;
+    }
+    state.restore(&fd)?;
     Ok(fd)
 }
 

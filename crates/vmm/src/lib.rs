@@ -22,7 +22,7 @@ mod vmclock;
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
 pub use linux_boot::LinuxImage;
-pub use machine::{Machine, RestoredClock, Saved};
+pub use machine::{FileError, Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
 pub use settings::{Backend, Settings};
 pub use vmclock::VmClockSource;

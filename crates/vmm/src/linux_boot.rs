@@ -40,7 +40,7 @@ const COMMAND_LINE_BYTES: u32 = 2047;
 const BASE_END: u64 = 0x9_fc00;
 const HIGH: u64 = 0x10_0000;
 /// The largest memory below the addresses of the interrupt controllers.
-const MEMORY_MAX: u64 = 0xc000_0000;
+pub(crate) const MEMORY_MAX: u64 = 0xc000_0000;
 const PAGE: u64 = 0x1000;
 /// The entry of the 64-bit protocol, behind the start of the loaded kernel.
 const ENTRY_64: u64 = 0x200;

@@ -1,6 +1,7 @@
 //! The machine: vCPUs on their threads, with shared memory and devices.
 
 mod control;
+mod file;
 mod kernel;
 mod requests;
 mod saved;
@@ -31,6 +32,7 @@ use crate::shared::{Inner, OwnTime, Shared};
 use crate::vcpu::{Control, Next, Status, Vcpu};
 use crate::{host_clock, image, kvm};
 
+pub use file::FileError;
 pub use saved::{RestoredClock, Saved};
 
 /// One vCPU as others see it.

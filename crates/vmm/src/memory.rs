@@ -26,6 +26,9 @@ pub struct GuestRam {
 }
 
 impl GuestRam {
+    /// What is saved or not, at once.
+    const PAGE: usize = 4096;
+
     /// `size` bytes.
     ///
     /// # Errors
@@ -71,10 +74,34 @@ impl GuestRam {
             .map_err(|error| MachineError::Image(error.to_string()))
     }
 
-    /// A copy of all of it.
+    /// Its pages that are not all zeros: the address of each run of them, and its bytes.
     ///
     /// # Errors
     /// It cannot be read.
+    pub(crate) fn runs(&self) -> Result<Vec<(u64, Vec<u8>)>, MachineError> {
+        use vm_memory::Bytes as _;
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut page = [0; Self::PAGE];
+        for address in (0..self.size).step_by(Self::PAGE) {
+            let bytes = &mut page[..Self::PAGE.min((self.size - address) as usize)];
+            self.map.read_slice(bytes, GuestAddress(address)).map_err(|error| {
+                MachineError::Memory { size: self.size, error: error.to_string() }
+            })?;
+            if bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((start, run)) if *start + run.len() as u64 == address => {
+                    run.extend_from_slice(bytes);
+                }
+                _ => runs.push((address, bytes.to_vec())),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// A copy of all of it.
+    #[cfg(test)]
     pub(crate) fn copy(&self) -> Result<Vec<u8>, MachineError> {
         use vm_memory::Bytes as _;
         let mut bytes = vec![0; usize::try_from(self.size).unwrap_or(usize::MAX)];

@@ -20,7 +20,7 @@ use crate::kvm;
 use crate::run_delay::StealMeter;
 use crate::shared::Shared;
 
-pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST};
+pub(crate) use tsc::{IA32_TSC, IA32_TSC_ADJUST, IA32_TSC_DEADLINE};
 
 /// A command for a vCPU, executed between two entries.
 pub(crate) enum Control {

@@ -13,6 +13,7 @@ use host::{GuestAddress, GuestMemory as _, TscRatio, VcpuId};
 use linux::adjtimex::{self, Discipline};
 use pvclock::vmclock::{VmClockInfo, VmClockReader, VmClockWriter};
 use pvclock::{Hertz, Nanos, Ticks};
+use serde::{Deserialize, Serialize};
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::MachineError;
@@ -27,7 +28,7 @@ pub(crate) const BYTES: u32 = 0x1000;
 pub(crate) const INTERRUPT: u32 = 20;
 
 /// Where the time of a VMClock comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VmClockSource {
     /// The host's clock, as far as its time daemon vouches for it (adjtimex).
     Kept,

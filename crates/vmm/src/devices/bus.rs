@@ -87,18 +87,18 @@ impl Devices {
         self.serial = SerialPort::connected(line);
     }
 
-    /// As they were saved.
+    /// As they were saved; the serial port with its interrupt line, where it had one.
     ///
     /// # Errors
     /// [`Unrestorable`], when the state does not come from [`save`](Self::save).
-    pub fn restore(state: &DevicesState) -> Result<Self, Unrestorable> {
+    pub fn restore(state: &DevicesState, line: Option<EventFd>) -> Result<Self, Unrestorable> {
         let bytes = state.serial.registers.in_buffer.len();
         Ok(Self {
             pm_timer: state.pm_timer.map(|width| AcpiPmTimer { width }),
             hpet: state.hpet.map(Hpet::restore),
             pit: state.pit.map(Pit::restore),
             rtc: state.rtc.clone().map(Rtc::restore),
-            serial: SerialPort::restore(&state.serial)
+            serial: SerialPort::restore(&state.serial, line)
                 .ok_or(Unrestorable::SerialInput { bytes })?,
         })
     }

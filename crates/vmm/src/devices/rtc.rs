@@ -3,12 +3,15 @@
 
 mod registers;
 
+use serde::{Deserialize, Serialize};
 use units::UnixTime;
 
 use super::Moment;
 use registers::{B_24_HOURS, B_BINARY, TimeRegisters, slot_of};
 
 const SECOND_NS: i128 = 1_000_000_000;
+const YEAR_NS: i128 = 366 * 86_400 * SECOND_NS;
+const REGISTERS: usize = 128;
 /// Status A reports an update in progress for the last 8 cycles of the 32768 Hz
 /// crystal before a new second (MC146818, t_BUC), as in QEMU.
 const UPDATE_AHEAD_NS: i128 = 8 * SECOND_NS / 32_768;
@@ -41,7 +44,8 @@ impl RtcSettings {
 }
 
 /// Its whole state, for saving.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RtcState {
     /// The register selected for the data port.
     pub index: u8,
@@ -53,8 +57,16 @@ pub struct RtcState {
     pub ahead_ns: i128,
     /// The time registers while the clock is stopped, as the guest reads them.
     pub stopped: Option<[u8; 8]>,
-    /// All other registers.
-    pub memory: [u8; 128],
+    /// All other registers: 128.
+    pub memory: Vec<u8>,
+}
+
+impl RtcState {
+    /// Whether a clock can be in this state: its date has four digits.
+    pub(crate) fn is_possible(&self) -> bool {
+        let years_20_000 = (20_000 * YEAR_NS).unsigned_abs();
+        self.memory.len() == REGISTERS && self.ahead_ns.unsigned_abs() < years_20_000
+    }
 }
 
 /// The device.
@@ -77,7 +89,7 @@ impl Rtc {
             status_b: B_24_HOURS,
             ahead_ns: i128::from(settings.ahead_of_utc_s) * SECOND_NS,
             stopped: None,
-            memory: [0; 128],
+            memory: vec![0; REGISTERS],
         })
     }
 

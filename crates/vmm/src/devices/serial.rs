@@ -5,19 +5,38 @@
 use std::collections::VecDeque;
 use std::io;
 
+use serde::{Deserialize, Serialize};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, SerialState, Trigger};
 use vmm_sys_util::eventfd::EventFd;
 
 /// Its saved state.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SerialPortState {
     /// The UART's registers and what it has received.
+    #[serde(with = "Registers")]
     pub registers: SerialState,
     /// What the guest sent and nobody has read yet.
     pub output: Vec<u8>,
     /// Bytes dropped from a full buffer.
     pub lost_bytes: u64,
+}
+
+/// vm-superio's, field by field.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SerialState", deny_unknown_fields)]
+struct Registers {
+    baud_divisor_low: u8,
+    baud_divisor_high: u8,
+    interrupt_enable: u8,
+    interrupt_identification: u8,
+    line_control: u8,
+    line_status: u8,
+    modem_control: u8,
+    modem_status: u8,
+    scratch: u8,
+    in_buffer: Vec<u8>,
 }
 
 /// The port.
@@ -45,11 +64,16 @@ impl SerialPort {
         Self { uart: Serial::new(Line(Some(line)), Output::default()) }
     }
 
-    /// As it was saved; `None` when more was received than a 16550 holds.
-    pub fn restore(state: &SerialPortState) -> Option<Self> {
+    /// As it was saved, with its interrupt line, if it had one; `None` when more was
+    /// received than a 16550 holds.
+    pub fn restore(state: &SerialPortState, line: Option<EventFd>) -> Option<Self> {
         let mut output = Output { bytes: VecDeque::new(), lost: state.lost_bytes };
         output.keep(&state.output);
-        let uart = Serial::from_state(&state.registers, Line(None), NoEvents, output).ok()?;
+        let line = Line(line);
+        // An interrupt on its way to the vCPU at the save is raised again; one too many
+        // does no harm.
+        let _ = line.trigger();
+        let uart = Serial::from_state(&state.registers, line, NoEvents, output).ok()?;
         Some(Self { uart })
     }
 

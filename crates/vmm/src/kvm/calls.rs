@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. Each call reads the one struct that it is passed, which lives as long as
 //!    the call; the file descriptor is of the kind the call is for.
-//! 2. A VM's memory outlives the VM: the machine drops its VM and vCPUs first.
+//! 2. A state of XSAVE is of 4096 bytes: KVM has said so of this vCPU.
+//! 3. A VM's memory outlives the VM: the machine drops its VM and vCPUs first.
 #![allow(unsafe_code)]
 
 use kvm_bindings::{KVMIO, kvm_interrupt, kvm_userspace_memory_region};
@@ -22,9 +23,21 @@ pub(super) fn set_memory(
     _ram: &GuestRam,
     region: kvm_userspace_memory_region,
 ) -> Result<(), MachineError> {
-    // SAFETY: the region is `ram`'s own mapping; invariant 2.
+    // SAFETY: the region is `ram`'s own mapping; invariant 3.
     unsafe { vm.set_user_memory_region(region) }
         .map_err(MachineError::kvm("KVM_SET_USER_MEMORY_REGION"))
+}
+
+/// The extended registers: KVM_SET_XSAVE, of so many words as KVM_GET_XSAVE returns.
+pub(super) fn set_xsave(vcpu: &VcpuFd, words: &[u32]) -> Result<(), MachineError> {
+    // It refuses where a state is larger (kvm_vcpu_ioctl_x86_get_xsave).
+    let mut state = vcpu.get_xsave().map_err(MachineError::kvm("KVM_GET_XSAVE"))?;
+    if words.len() != state.region.len() {
+        return Err(MachineError::Unsupported { what: "state of XSAVE of this size" });
+    }
+    state.region.copy_from_slice(words);
+    // SAFETY: invariant 2.
+    unsafe { vcpu.set_xsave(&state) }.map_err(MachineError::kvm("KVM_SET_XSAVE"))
 }
 
 /// Queues an external interrupt; the vCPU must be ready for it.

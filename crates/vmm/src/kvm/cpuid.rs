@@ -96,7 +96,80 @@ pub(super) fn set(
             entry.eax = vcpu.0;
         }
     }
-    let cpuid = CpuId::from_entries(&entries)
+    set_entries(fd, &entries)
+}
+
+pub(super) fn set_entries(fd: &VcpuFd, entries: &[kvm_cpuid_entry2]) -> Result<(), MachineError> {
+    let cpuid = CpuId::from_entries(entries)
         .map_err(|_| MachineError::Unsupported { what: "room for all CPUID leaves" })?;
     fd.set_cpuid2(&cpuid).map_err(MachineError::kvm("KVM_SET_CPUID2"))
+}
+
+/// The registers of a leaf: EAX, EBX, ECX, EDX.
+type Registers = [u32; 4];
+const ALL: u32 = u32::MAX;
+/// Leaves whose bits are features that a guest goes on to use, and which of them: not
+/// OSXSAVE, OSPKE and the APIC's, which follow from what the guest itself has switched
+/// on, nor the initial APIC id, nor sizes.
+const FEATURES: [(u32, u32, Registers); 8] = [
+    (1, 0, [0, 0, ALL & !(1 << 27 | 1 << 3), ALL & !(1 << 9)]),
+    (7, 0, [0, ALL, ALL & !(1 << 4), ALL]),
+    (7, 1, [ALL, 0, 0, ALL]),
+    // The parts of XCR0, and how they are saved.
+    (0xd, 0, [ALL, 0, 0, ALL]),
+    (0xd, 1, [0xf, 0, 0, 0]),
+    (0x8000_0001, 0, [0, 0, ALL, ALL & !(1 << 9)]),
+    (0x8000_0008, 0, [0, ALL, 0, 0]),
+    (0x8000_000a, 0, [0, 0, 0, ALL]),
+];
+/// The vendor's name, of which all bits must be the same.
+const VENDOR: u32 = 0;
+
+/// Whether a host has what a guest was given; a leaf that is there twice has the bits of both.
+pub(super) fn check(
+    given: &[kvm_cpuid_entry2],
+    supported: &[kvm_cpuid_entry2],
+) -> Result<(), MachineError> {
+    let registers = |entries: &[kvm_cpuid_entry2], leaf, index| -> Registers {
+        let found = entries.iter().filter(|one| (one.function, one.index) == (leaf, index));
+        found.fold([0; 4], |[a, b, c, d], one| [a | one.eax, b | one.ebx, c | one.ecx, d | one.edx])
+    };
+    let names = registers(given, VENDOR, 0).into_iter().zip(registers(supported, VENDOR, 0));
+    let differ = names.skip(1).fold(0, |bits, (given, here)| bits | given ^ here);
+    if differ != 0 {
+        return Err(MachineError::OtherHost { leaf: VENDOR, index: 0, lacking: [0, differ, 0, 0] });
+    }
+    for (leaf, index, mask) in FEATURES {
+        let mut lacking = registers(given, leaf, index);
+        let mut here = registers(supported, leaf, index);
+        if leaf == 1 {
+            here[2] |= HYPERVISOR | TSC_DEADLINE;
+        }
+        for register in 0..4 {
+            lacking[register] &= !here[register] & mask[register];
+        }
+        if lacking != [0; 4] {
+            return Err(MachineError::OtherHost { leaf, index, lacking });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_goes_to_hosts_that_have_all_it_was_given() {
+        let leaf =
+            |function, ebx, ecx| kvm_cpuid_entry2 { function, ebx, ecx, ..Default::default() };
+        let given =
+            [leaf(0, 0x6874_7541, 0), leaf(1, 0, HYPERVISOR | 1 << 27 | 1), leaf(7, 0x20, 0)];
+        let more = [leaf(0, 0x6874_7541, 0), leaf(1, 5, 3), leaf(7, 0x21, 0)];
+        assert!(check(&given, &more).is_ok());
+        let refused = |host: &[_]| check(&given, host).unwrap_err().to_string();
+        let without = refused(&[leaf(0, 0x6874_7541, 0), leaf(1, 0, 1), leaf(7, 1, 0)]);
+        assert!(without.contains("leaf 0x7.0") && without.contains("[0, 20, 0, 0]"), "{without}");
+        assert!(refused(&[leaf(0, 0x756e_6547, 0)]).contains("leaf 0x0.0"));
+    }
 }

@@ -2,6 +2,8 @@
 //! (arch/x86/hyperv/hv_init.c, hyperv_init), and makes none where only the clock is
 //! offered. (TLFS, "Establishing the Hypercall Interface".)
 
+use serde::{Deserialize, Serialize};
+
 use crate::memory::GuestRam;
 
 /// HV_X64_MSR_HYPERCALL: bit 0 enables the page, whose number is in the bits above 11.
@@ -15,7 +17,8 @@ const PAGE: u64 = !0xfff;
 const CODE: [u8; 8] = [0xb8, 2, 0, 0, 0, 0x31, 0xd2, 0xc3];
 
 /// The registers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HypercallPage {
     hypercall: u64,
     assist: u64,

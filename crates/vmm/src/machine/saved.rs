@@ -3,36 +3,42 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ::kvm::{ClockState, Host, HostTsc, RestoredTsc, SavedTsc, host_clock};
+use ::kvm::{ClockState, Host, HostTsc, RestoredTsc, SavedTsc, Vcpu as _, host_clock};
 use host::{Event, GuestClock, HostClocks, Policy, VcpuId};
 use kvm_ioctls::{VcpuFd, VmFd};
-use pvclock::Nanos;
+use pvclock::{Hertz, Nanos};
 
 use super::{Machine, Start};
-use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState};
+use crate::devices::{Devices, DevicesState, LocalTimer, LocalTimerState, SerialPort};
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
 use crate::kvm;
-use crate::kvm::VcpuState;
+use crate::kvm::{Chips, VcpuState};
+use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
 use crate::settings::{Backend, Settings};
 use crate::shared::{Inner, OwnTime};
-use crate::vcpu::Next;
+use crate::vcpu::{IA32_TSC_ADJUST, IA32_TSC_DEADLINE, Next};
 
-/// A saved machine: memory, vCPUs, devices, clock.
+/// A saved machine: memory, vCPUs, devices, clock. One with a Linux guest can be
+/// [written](Self::write_to), and read in another process.
 #[derive(Debug, Clone)]
 pub struct Saved {
-    settings: Settings,
-    memory: Vec<u8>,
-    vcpus: Vec<SavedVcpu>,
-    devices: DevicesState,
-    own_time: Nanos,
+    pub(super) settings: Settings,
+    /// Runs of its memory that are not zeros, each with its address.
+    pub(super) memory: Vec<(u64, Vec<u8>)>,
+    pub(super) vcpus: Vec<SavedVcpu>,
+    pub(super) devices: DevicesState,
+    pub(super) own_time: Nanos,
     /// KVM's clock; for each backend it contains the TSCs.
-    clock: ClockState,
-    host: Option<host::Saved>,
+    pub(super) clock: ClockState,
+    pub(super) host: Option<host::Saved>,
     /// The VMClock's marks.
-    vmclock: Option<(u64, u64)>,
-    taken: HostClocks,
+    pub(super) vmclock: Option<(u64, u64)>,
+    pub(super) taken: HostClocks,
+    /// Of a Linux guest.
+    pub(super) chips: Option<Chips>,
+    pub(super) hypercalls: Option<HypercallPage>,
 }
 
 impl Saved {
@@ -40,6 +46,24 @@ impl Saved {
     /// its clock is the guest's, else our provider's.
     pub const fn taken(&self) -> HostClocks {
         self.taken
+    }
+
+    /// As if the saving host's TSC had had another rate than it had.
+    #[must_use]
+    pub fn told_rate(mut self, rate: Hertz) -> Self {
+        self.clock.host.tsc.frequency = rate;
+        self.clock.tscs.iter_mut().for_each(|tsc| tsc.frequency = rate);
+        self.host = self.host.map(|host| host.with_rate(rate));
+        self
+    }
+
+    /// The settings of the machine that continues it: the provider is told this host's rate.
+    fn settings(&self, host: HostTsc) -> Settings {
+        let mut settings = self.settings.clone();
+        if let (Some(saved), Some(_)) = (&self.host, &settings.linux) {
+            settings.backend = Backend::Own(host::Settings::new(saved.kind(), host.frequency));
+        }
+        settings
     }
 }
 
@@ -62,13 +86,13 @@ pub struct RestoredClock {
 }
 
 #[derive(Debug, Clone)]
-struct SavedVcpu {
-    state: VcpuState,
-    timer: LocalTimerState,
-    next: Next,
-    guest_fault: Option<GuestFault>,
-    last_request: u64,
-    tail: u64,
+pub(super) struct SavedVcpu {
+    pub(super) state: VcpuState,
+    pub(super) timer: LocalTimerState,
+    pub(super) next: Next,
+    pub(super) guest_fault: Option<GuestFault>,
+    pub(super) last_request: u64,
+    pub(super) tail: u64,
 }
 
 impl Machine {
@@ -76,16 +100,18 @@ impl Machine {
     ///
     /// # Errors
     /// A thread has ended, KVM's own error, or [`MachineError::Unsaveable`]:
-    /// the MSRs of KVM's own Hyper-V clock are not saved here, nor the interrupt
-    /// controllers and local APICs that a Linux guest has in KVM.
+    /// the MSRs of KVM's own Hyper-V clock are not saved here.
     pub fn save(&self) -> Result<Saved, MachineError> {
         if self.settings.backend == Backend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
-        if self.settings.linux.is_some() {
-            return Err(MachineError::Unsaveable { what: "KVM's own interrupt controllers" });
+        let is_linux = self.settings.linux.is_some();
+        if is_linux && self.guest_fault().is_some() {
+            return Err(MachineError::Unsaveable { what: "a Linux guest that has ended" });
         }
-        let host_tsc = kvm::query_host(&kvm::open()?)?;
+        let kvm = kvm::open()?;
+        let host_tsc = kvm::query_host(&kvm)?;
+        let msrs = if is_linux { Some(kvm::msrs(&kvm)?) } else { None };
         self.pause()?;
         // All clocks together and first: the rest takes milliseconds.
         let clock = ::kvm::save_clock(&self.vm, host_tsc)?;
@@ -96,9 +122,11 @@ impl Machine {
         let mut vcpus = Vec::new();
         let mut tscs = Vec::new();
         for (index, handle) in self.vcpus.iter().enumerate() {
+            let msrs = msrs.clone();
             let (state, tsc, timer, next) = self.on_vcpu(index, move |vcpu| {
                 let tsc = SavedTsc::save(&vcpu.fd, host_tsc, taken);
-                (VcpuState::save(&vcpu.fd), tsc, vcpu.timer.save(), vcpu.next.as_restored())
+                let state = VcpuState::save(&vcpu.fd, msrs.as_deref());
+                (state, tsc, vcpu.timer.save(), vcpu.next.as_restored())
             })?;
             tscs.push(tsc?);
             vcpus.push(SavedVcpu {
@@ -112,14 +140,16 @@ impl Machine {
         }
         Ok(Saved {
             settings: self.settings.clone(),
-            memory: self.shared.ram.copy()?,
+            memory: self.shared.ram.runs()?,
             vcpus,
             devices,
             own_time,
-            clock: ClockState::new(clock, Host::new(host_tsc), tscs),
+            clock: ClockState::new(clock, this_host(host_tsc), tscs),
             host,
             vmclock: self.shared.with_vmclock(|vmclock, _| vmclock.marks()),
             taken: host_taken.unwrap_or(taken),
+            chips: if is_linux { Some(Chips::save(&self.vm)?) } else { None },
+            hypercalls: self.shared.lock().hypercalls.clone(),
         })
     }
 
@@ -131,11 +161,11 @@ impl Machine {
     pub fn restore(saved: &Saved, policy: Policy) -> Result<(Self, RestoredClock), MachineError> {
         let started = Instant::now();
         let kvm = kvm::open()?;
-        let ram = GuestRam::new(saved.memory.len() as u64)?;
-        ram.write(0, &saved.memory)?;
-        let settings = &saved.settings;
-        let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let host_tsc = kvm::query_host(&kvm)?;
+        let settings = &saved.settings(host_tsc);
+        let ram = GuestRam::new(settings.memory)?;
+        saved.memory.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))?;
+        let vm = kvm::create_vm(&kvm, &ram, settings)?;
         let now = host_clock::read();
         let host = match (&saved.host, &settings.backend) {
             (Some(host), Backend::Own(settings)) => {
@@ -148,19 +178,25 @@ impl Machine {
         let mut fds = Vec::new();
         for (index, vcpu) in saved.vcpus.iter().enumerate() {
             let id = VcpuId(index as u32);
-            let fd = kvm::create_vcpu(&kvm, &vm, id, leaves.as_deref())?;
-            vcpu.state.restore(&fd)?;
-            fds.push(fd);
+            fds.push(kvm::restore_vcpu(&kvm, &vm, id, leaves.as_deref(), &vcpu.state)?);
+        }
+        if let Some(chips) = &saved.chips {
+            chips.restore(&vm)?;
         }
         let clock = match &host {
             None => restore_kernel_clock(&vm, &fds, saved, host_tsc, policy)?,
-            Some((_, restored)) => set_tscs(&fds, restored, host_tsc, now)?,
+            Some((_, restored)) => set_tscs(&fds, restored, saved, host_tsc, now)?,
         };
         let now = clock.since;
         let mut own_time = OwnTime::starting(now);
         own_time.resume(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
-        let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
-        let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
+        let line = match &settings.linux {
+            Some(_) => Some(kvm::interrupt_line(&vm, SerialPort::INTERRUPT)?),
+            None => None,
+        };
+        let devices = Devices::restore(&saved.devices, line).map_err(MachineError::Devices)?;
+        let mut inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
+        inner.hypercalls.clone_from(&saved.hypercalls);
         let mut machine = Self::around(vm, ram, inner, settings, started)?;
         for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
             machine.add(Start {
@@ -194,7 +230,7 @@ fn restore_kernel_clock(
     policy: Policy,
 ) -> Result<RestoredClock, MachineError> {
     let fds: Vec<_> = fds.iter().collect();
-    let restored = ::kvm::restore(vm, &fds, &saved.clock, &Host::new(host_tsc), policy)?;
+    let restored = ::kvm::restore(vm, &fds, &saved.clock, &this_host(host_tsc), policy)?;
     let clock = restored.clock;
     Ok(RestoredClock {
         away: clock.plan.away,
@@ -206,16 +242,34 @@ fn restore_kernel_clock(
     })
 }
 
-/// Our provider's clock continues as of `now`; the TSCs are all that KVM has of it.
+/// With its boot, on which alone a clock is held.
+fn this_host(tsc: HostTsc) -> Host {
+    let mut host = Host::new(tsc);
+    host.boot_id = host_clock::boot_id();
+    host
+}
+
+/// Our provider's clock continues as of `now`; the TSCs are all that KVM has of it, and
+/// of a Linux guest what counts in them.
 fn set_tscs(
     fds: &[VcpuFd],
     restored: &host::Restored,
+    saved: &Saved,
     host_tsc: HostTsc,
     now: HostClocks,
 ) -> Result<RestoredClock, MachineError> {
-    let tscs = fds.iter().zip(&restored.vcpus).map(|(fd, vcpu)| {
+    let is_linux = saved.chips.is_some();
+    let tscs = fds.iter().zip(&restored.vcpus).zip(&saved.clock.tscs).map(|((fd, vcpu), tsc)| {
         let (frequency, wanted) = (host_tsc.frequency, vcpu.tsc_offset);
-        Ok(RestoredTsc { frequency, wanted, offset: kvm::set_tsc_offset(fd, wanted)? })
+        let offset = kvm::set_tsc_offset(fd, wanted)?;
+        for (msr, value) in [(IA32_TSC_ADJUST, tsc.adjust), (IA32_TSC_DEADLINE, tsc.deadline)] {
+            if let Some(value) = value.filter(|value| is_linux && *value != 0)
+                && !fd.set_msr(msr, value)?
+            {
+                return Err(::kvm::Error::Msr { msr, value }.into());
+            }
+        }
+        Ok(RestoredTsc { frequency, wanted, offset })
     });
     Ok(RestoredClock {
         away: restored.away,

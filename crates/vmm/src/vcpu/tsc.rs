@@ -15,6 +15,8 @@ use crate::{host_clock, kvm};
 pub(crate) const IA32_TSC: u32 = 0x10;
 /// The sum of all changes to it.
 pub(crate) const IA32_TSC_ADJUST: u32 = 0x3b;
+/// When the local APIC's timer fires.
+pub(crate) const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
 /// Which of the two is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

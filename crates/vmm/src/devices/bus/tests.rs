@@ -73,10 +73,10 @@ fn the_serial_port_keeps_the_last_bytes() {
 #[test]
 fn a_serial_port_with_too_much_input_is_refused() {
     let saved = Devices::new(&Present::NONE).save();
-    let restored = Devices::restore(&saved).expect("it was saved");
+    let restored = Devices::restore(&saved, None).expect("it was saved");
     assert_eq!(restored.save(), saved);
     let mut foreign = saved;
     foreign.serial.registers.in_buffer = vec![0; 65];
-    let refused = Devices::restore(&foreign).map(|_| ());
+    let refused = Devices::restore(&foreign, None).map(|_| ());
     assert_eq!(refused, Err(Unrestorable::SerialInput { bytes: 65 }));
 }

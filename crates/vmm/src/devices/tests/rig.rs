@@ -92,7 +92,7 @@ impl Machine {
     /// Another machine, restored from this one's state.
     pub(crate) fn restored(&self) -> Self {
         let state = self.bus.save();
-        let bus = Devices::restore(&state).expect("it was saved");
+        let bus = Devices::restore(&state, None).expect("it was saved");
         assert_eq!(bus.save(), state);
         Self { bus, timer: LocalTimer::restore(self.timer.save()), now: self.now }
     }

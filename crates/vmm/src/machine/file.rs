@@ -1,0 +1,301 @@
+//! A saved machine with a Linux guest as bytes, for a file or a socket:
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 8 | `PVCVMM\0\0` |
+//! | 4 | version, 1 |
+//! | 4 | length of the description |
+//! | that many | the description: JSON, the clocks in it as crates `kvm` and `host` write them |
+//! | 8, 8, … | a run of memory: its address, its length, its bytes; again, until a length of 0 |
+//! | 4 | CRC-32 of all before |
+//!
+//! Little-endian. A program knows its own version and refuses a later one: a machine
+//! that is understood by half is restored wrong. What the host of the restore lacks is
+//! found when it is [restored](crate::Machine::restore).
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use ::kvm::ClockState;
+use crc32fast::Hasher;
+use guest::layout::{MEMORY_MIN, VCPUS_MAX};
+use host::HostClocks;
+use pvclock::{Hertz, Nanos, Ticks};
+use serde::{Deserialize, Serialize};
+use units::UnixTime;
+
+use super::saved::{Saved, SavedVcpu};
+use crate::devices::{DevicesState, LocalTimer, RtcState, SerialPortState};
+use crate::kvm::{Chips, VcpuState};
+use crate::linux_boot::{self, HypercallPage, LinuxImage};
+use crate::settings::{Backend, Settings};
+use crate::vcpu::Next;
+use crate::vmclock::VmClockSource;
+
+const MAGIC: [u8; 8] = *b"PVCVMM\0\0";
+const VERSION: u32 = 1;
+/// Four vCPUs take some 200 KB.
+const DESCRIPTION_MAX: u32 = 16 << 20;
+const PAGE: u64 = 4096;
+
+/// Why a saved machine is not written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// The file or socket.
+    #[error("the saved machine: {0}")]
+    Io(#[from] io::Error),
+    /// It ends too early.
+    #[error("the saved machine is cut short, {within}")]
+    CutShort {
+        /// Where.
+        within: &'static str,
+    },
+    /// It begins with other bytes.
+    #[error("the first 8 bytes are {found:x?}, not those of a saved machine")]
+    Magic {
+        /// What is there.
+        found: [u8; 8],
+    },
+    /// A later program saved it.
+    #[error("the saved machine has version {found}; this program knows version {VERSION}")]
+    Version {
+        /// What is there.
+        found: u32,
+    },
+    /// What is described is no such machine.
+    #[error("the saved machine's description: {0}")]
+    Description(String),
+    /// Memory that it does not have.
+    #[error("{bytes} bytes of memory at {address:#x}, after {before:#x}, in {size}")]
+    Memory {
+        /// Where the run begins.
+        address: u64,
+        /// Its length.
+        bytes: u64,
+        /// Where the run before it ended.
+        before: u64,
+        /// The machine's memory.
+        size: u64,
+    },
+    /// A bit is wrong somewhere.
+    #[error("the saved machine's checksum is {found:#010x}, and {computed:#010x} of what is there")]
+    Checksum {
+        /// As written.
+        found: u32,
+        /// As it should be.
+        computed: u32,
+    },
+    /// Only a Linux guest is written: the lab's own is restored in its own process.
+    #[error("a machine without a Linux guest cannot be written")]
+    NotLinux,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    memory: u64,
+    vcpus: Vec<VcpuState>,
+    chips: Chips,
+    rtc: Option<RtcState>,
+    serial: SerialPortState,
+    own_time_ns: u64,
+    clock: String,
+    host: Option<Vec<u8>>,
+    /// Where the VMClock's time came from, and its marks.
+    vmclock: Option<(VmClockSource, (u64, u64))>,
+    hypercalls: Option<HypercallPage>,
+    taken: Taken,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Taken {
+    tsc: u64,
+    boot_ns: u64,
+    real_ns: u64,
+    tai_offset_s: Option<i32>,
+}
+
+/// What goes through it is summed.
+struct Summed<T> {
+    inner: T,
+    sum: Hasher,
+}
+
+impl<W: Write> Summed<W> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.inner.write_all(bytes)
+    }
+}
+
+impl<R: Read> Summed<R> {
+    /// In pieces: a length that is a lie takes no memory.
+    fn bytes(&mut self, length: u64, within: &'static str) -> Result<Vec<u8>, FileError> {
+        let mut bytes = Vec::new();
+        self.inner.by_ref().take(length).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 != length {
+            return Err(FileError::CutShort { within });
+        }
+        self.sum.update(&bytes);
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self, within: &'static str) -> Result<[u8; N], FileError> {
+        let bytes = self.bytes(N as u64, within)?;
+        bytes.try_into().map_err(|_| FileError::CutShort { within })
+    }
+
+    fn u64(&mut self, within: &'static str) -> Result<u64, FileError> {
+        Ok(u64::from_le_bytes(self.array(within)?))
+    }
+}
+
+impl Saved {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// [`FileError::NotLinux`], or the file's.
+    pub fn write_to(&self, file: impl Write) -> Result<(), FileError> {
+        let description = self.description()?;
+        let description = serde_json::to_vec(&description).map_err(wrong)?;
+        let mut to = Summed { inner: io::BufWriter::new(file), sum: Hasher::new() };
+        to.put(&MAGIC)?;
+        to.put(&VERSION.to_le_bytes())?;
+        to.put(&(description.len() as u32).to_le_bytes())?;
+        to.put(&description)?;
+        for (address, bytes) in &self.memory {
+            to.put(&address.to_le_bytes())?;
+            to.put(&(bytes.len() as u64).to_le_bytes())?;
+            to.put(bytes)?;
+        }
+        to.put(&[0; 16])?;
+        let sum = to.sum.clone().finalize();
+        to.put(&sum.to_le_bytes())?;
+        Ok(to.inner.flush()?)
+    }
+
+    /// Reads one, of any origin.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn read_from(file: impl Read) -> Result<Self, FileError> {
+        let mut from = Summed { inner: io::BufReader::new(file), sum: Hasher::new() };
+        let found = from.array("in its first bytes")?;
+        if found != MAGIC {
+            return Err(FileError::Magic { found });
+        }
+        let found = u32::from_le_bytes(from.array("before its version")?);
+        if found != VERSION {
+            return Err(FileError::Version { found });
+        }
+        let within = "in its description";
+        let length = u32::from_le_bytes(from.array(within)?);
+        if length > DESCRIPTION_MAX {
+            return Err(wrong(format!("{length} bytes, where {DESCRIPTION_MAX} are possible")));
+        }
+        let text = from.bytes(length.into(), within)?;
+        let mut saved = serde_json::from_slice::<Description>(&text).map_err(wrong)?.saved()?;
+        let (size, mut before, within) = (saved.settings.memory, 0, "in its memory");
+        loop {
+            let (address, bytes) = (from.u64(within)?, from.u64(within)?);
+            if bytes == 0 {
+                break;
+            }
+            let end = address.checked_add(bytes).filter(|end| *end <= size && address >= before);
+            let Some(end) = end.filter(|_| address % PAGE == 0) else {
+                return Err(FileError::Memory { address, bytes, before, size });
+            };
+            saved.memory.push((address, from.bytes(bytes, within)?));
+            before = end;
+        }
+        let computed = from.sum.clone().finalize();
+        let found = u32::from_le_bytes(from.array("before its checksum")?);
+        if found == computed { Ok(saved) } else { Err(FileError::Checksum { found, computed }) }
+    }
+
+    fn description(&self) -> Result<Description, FileError> {
+        let chips = self.chips.clone().ok_or(FileError::NotLinux)?;
+        Ok(Description {
+            memory: self.settings.memory,
+            vcpus: self.vcpus.iter().map(|vcpu| vcpu.state.clone()).collect(),
+            chips,
+            rtc: self.devices.rtc.clone(),
+            serial: self.devices.serial.clone(),
+            own_time_ns: self.own_time.0,
+            clock: self.clock.to_json().map_err(wrong)?,
+            host: self.host.as_ref().map(host::Saved::to_bytes),
+            vmclock: self.settings.vmclock.zip(self.vmclock),
+            hypercalls: self.hypercalls.clone(),
+            taken: Taken {
+                tsc: self.taken.tsc.0,
+                boot_ns: self.taken.boot.0,
+                real_ns: self.taken.real.0.0,
+                tai_offset_s: self.taken.tai_offset_s,
+            },
+        })
+    }
+}
+
+impl Description {
+    /// Without its memory.
+    fn saved(self) -> Result<Saved, FileError> {
+        let clock = ClockState::from_json(&self.clock).map_err(wrong)?;
+        let host = self.host.map(|bytes| host::Saved::from_bytes(&bytes)).transpose();
+        let host = host.map_err(wrong)?;
+        let (count, sizes) = (self.vcpus.len(), MEMORY_MIN..=linux_boot::MEMORY_MAX);
+        let of_clock = [clock.tscs.len(), host.as_ref().map_or(count, |host| host.vcpus().count())];
+        if !(1..=VCPUS_MAX).contains(&count) || of_clock != [count; 2] {
+            return Err(wrong(format!("{count} vCPUs, and the clocks of {of_clock:?}")));
+        }
+        if !sizes.contains(&self.memory) || !self.vcpus.iter().all(VcpuState::is_linux) {
+            return Err(wrong(format!("no Linux guest with {} bytes of memory", self.memory)));
+        }
+        if !self.chips.is_whole() || !self.rtc.as_ref().is_none_or(RtcState::is_possible) {
+            return Err(wrong("impossible interrupt controllers, or real-time clock"));
+        }
+        // The provider of the machine that continues it is told the rate of its host.
+        let backend = match &host {
+            None => Backend::Kernel,
+            Some(host) => Backend::Own(host::Settings::new(host.kind(), Hertz(1_000_000_000))),
+        };
+        let image = LinuxImage { kernel: Arc::new([]), initrd: None, command_line: String::new() };
+        let settings = Settings::linux(backend, image);
+        let vmclock = self.vmclock.map(|(source, _)| source);
+        let settings = Settings { memory: self.memory, vmclock, ..settings };
+        let timer = LocalTimer::new(0, Hertz(1_000_000_000)).save();
+        let Taken { tsc, boot_ns, real_ns, tai_offset_s } = self.taken;
+        let taken = HostClocks::new(Ticks(tsc), Nanos(boot_ns), UnixTime(Nanos(real_ns)));
+        let vcpus = self.vcpus.into_iter().map(|state| {
+            let (next, guest_fault) = (Next::Enter, None);
+            SavedVcpu { state, timer, next, guest_fault, last_request: 0, tail: 0 }
+        });
+        Ok(Saved {
+            settings: Settings { vcpus: count, ..settings },
+            memory: Vec::new(),
+            vcpus: vcpus.collect(),
+            devices: DevicesState {
+                pm_timer: None,
+                hpet: None,
+                pit: None,
+                rtc: self.rtc,
+                serial: self.serial,
+            },
+            own_time: Nanos(self.own_time_ns),
+            clock,
+            host,
+            vmclock: self.vmclock.map(|(_, marks)| marks),
+            taken: taken.with(|new| new.tai_offset_s = tai_offset_s),
+            chips: Some(self.chips),
+            hypercalls: self.hypercalls,
+        })
+    }
+}
+
+fn wrong(why: impl ToString) -> FileError {
+    FileError::Description(why.to_string())
+}
+
+#[cfg(test)]
+mod tests;
