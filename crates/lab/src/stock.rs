@@ -23,7 +23,7 @@ use seen::Seen;
 pub use inside::run_inside;
 
 /// No ACPI and no PCI: the machine has neither. A triple fault ends it.
-const PARAMETERS: &str = "console=ttyS0 acpi=off reboot=t panic=-1";
+const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
 /// How often the serial port is looked at.

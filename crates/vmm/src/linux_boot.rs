@@ -22,12 +22,13 @@ use vm_memory::{ByteValued as _, GuestAddress};
 use crate::entry::Entry;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
+use crate::settings::Settings;
 
 pub(crate) use hypercalls::HypercallPage;
 
-/// The ACPI tables of a machine with a VMClock.
-pub(crate) fn write_acpi(ram: &GuestRam, vcpus: usize, has_rtc: bool) -> Result<(), MachineError> {
-    let tables = acpi::tables(vcpus, has_rtc);
+/// The ACPI tables.
+pub(crate) fn write_acpi(ram: &GuestRam, settings: &Settings) -> Result<(), MachineError> {
+    let tables = acpi::tables(settings);
     tables.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))
 }
 

@@ -92,8 +92,8 @@ impl Machine {
             None => Entry { rip: ram.load(image::GUEST)?, rsi: layout::MAGIC },
             Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
         };
-        if settings.linux.is_some() && settings.vmclock.is_some() {
-            linux_boot::write_acpi(&ram, settings.vcpus, settings.devices.rtc.is_some())?;
+        if settings.linux.is_some() {
+            linux_boot::write_acpi(&ram, settings)?;
         }
         kvm::write_tables(&ram)?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;

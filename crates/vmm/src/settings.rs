@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::devices::{Present, RtcSettings};
+use crate::devices::Present;
 use crate::error::MachineError;
 use crate::linux_boot::LinuxImage;
 use crate::vmclock::VmClockSource;
@@ -77,11 +77,11 @@ impl Settings {
     }
 
     /// One vCPU with a Linux kernel and 256 MiB: KVM's interrupt controllers and
-    /// PIT, a real-time clock in UTC, a serial port.
+    /// PIT, a real-time clock in UTC, an ACPI PM timer, a serial port.
     pub fn linux(backend: Backend, image: LinuxImage) -> Self {
         Self {
             memory: 256 << 20,
-            devices: Present { rtc: Some(RtcSettings::UTC), ..Present::NONE },
+            devices: Present { hpet: false, pit: false, ..Present::ALL },
             linux: Some(image),
             ..Self::new(backend)
         }

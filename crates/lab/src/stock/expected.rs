@@ -26,13 +26,10 @@ pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str 
         // the host lets it be invariant (MSR 0x40000118), which ours does not offer.
         Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
         Provider::Own(_) if trusts_tsc(machine) => "tsc",
-        // No HPET, no ACPI timer, no TSC: ticks (kernel/time/jiffies.c).
-        Provider::Own(_) => TICKS,
+        // No HPET, no TSC: the machine's PM timer (drivers/clocksource/acpi_pm.c).
+        Provider::Own(_) => "acpi_pm",
     }
 }
-
-/// The clock source that counts ticks: as many as the host gives it.
-pub(super) const TICKS: &str = "refined-jiffies";
 
 /// Lines of the log that are true of such a machine.
 pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&'static str] {
@@ -67,7 +64,7 @@ mod tests {
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
         assert_eq!(of(Provider::Own(Kind::Kvm), Machine { invariant_tsc: true, ..amd }), "tsc");
         assert_eq!(of(Provider::Own(Kind::HyperV), amd), "hyperv_clocksource_tsc_page");
-        assert_eq!(of(Provider::Own(Kind::None), amd), "refined-jiffies");
+        assert_eq!(of(Provider::Own(Kind::None), amd), "acpi_pm");
         let newer = Machine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);

@@ -1,5 +1,9 @@
-//! ACPI tables of the least kind, for a Linux that is to find a VMClock (ACPI
-//! specification 6.5; Linux: drivers/ptp/ptp_vmclock.c, hw/acpi/vmclock.c in QEMU).
+//! ACPI tables of the least kind, by which a Linux finds the PM timer and a VMClock
+//! (ACPI specification 6.5; Linux: drivers/clocksource/acpi_pm.c,
+//! drivers/ptp/ptp_vmclock.c; QEMU: hw/acpi/vmclock.c).
+//!
+//! Without the timer Linux holds the TSC against its own ticks, and gives it up for those
+//! that a busy host delivers late.
 //!
 //! Not of the hardware-reduced kind: with that Linux uses neither PIT nor 8259, by
 //! which it measures the TSC where nothing tells the rate (arch/x86/kernel/acpi/boot.c,
@@ -19,7 +23,11 @@ use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink as _};
 
 use super::mp_table::{IO_APIC, LOCAL_APIC};
-use crate::devices::{PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT};
+use crate::devices::{
+    AcpiPmTimer, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT, PmWidth,
+    Present,
+};
+use crate::settings::Settings;
 use crate::vmclock;
 
 /// Where Linux looks for the pointer, from here to 1 MiB, each 16 bytes (5.2.5.1). The
@@ -42,7 +50,7 @@ const NO_VGA: u16 = 1 << 2;
 const NO_RTC: u16 = 1 << 5;
 
 /// Where what of it goes.
-pub(super) fn tables(vcpus: usize, has_rtc: bool) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn tables(settings: &Settings) -> Vec<(u64, Vec<u8>)> {
     let mut placed = Vec::new();
     let mut next = TABLES;
     let mut place = |bytes: Vec<u8>| {
@@ -52,9 +60,9 @@ pub(super) fn tables(vcpus: usize, has_rtc: bool) -> Vec<(u64, Vec<u8>)> {
         at
     };
     let facs = place(bytes(&FACS::new()));
-    let dsdt = place(dsdt());
-    let fadt = place(bytes(&fadt(facs, dsdt, has_rtc).finalize()));
-    let madt = place(madt(vcpus));
+    let dsdt = place(dsdt(settings.vmclock.is_some()));
+    let fadt = place(bytes(&fadt(facs, dsdt, &settings.devices).finalize()));
+    let madt = place(madt(settings.vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
     xsdt.add_entry(fadt);
     xsdt.add_entry(madt);
@@ -69,7 +77,7 @@ fn bytes(table: &dyn Aml) -> Vec<u8> {
     bytes
 }
 
-fn fadt(facs: u64, dsdt: u64, has_rtc: bool) -> FADTBuilder {
+fn fadt(facs: u64, dsdt: u64, devices: &Present) -> FADTBuilder {
     // Buttons and the clock's alarm are not in the event registers.
     let flags = [Flags::Wbinvd, Flags::ProcC1, Flags::PwrButton, Flags::SlpButton, Flags::FixRtc];
     let fadt = FADTBuilder::new(OEM, OEM_TABLE, 1).dsdt_64(dsdt).firmware_ctrl_64(facs);
@@ -79,7 +87,14 @@ fn fadt(facs: u64, dsdt: u64, has_rtc: bool) -> FADTBuilder {
     fadt.pm1_evt_len = PM1_EVENT_BYTES;
     fadt.pm1a_cnt_blk = u32::from(PM1_CONTROL_PORT).into();
     fadt.pm1_cnt_len = PM1_CONTROL_BYTES;
-    let absent = if has_rtc { NO_VGA } else { NO_VGA | NO_RTC };
+    if let Some(width) = devices.pm_timer {
+        fadt.pm_tmr_blk = u32::from(AcpiPmTimer::PORT).into();
+        fadt.pm_tmr_len = 4;
+        if width == PmWidth::Bits32 {
+            fadt = fadt.flag(Flags::TmrValExt);
+        }
+    }
+    let absent = if devices.rtc.is_some() { NO_VGA } else { NO_VGA | NO_RTC };
     fadt.iapc_boot_arch = (LEGACY_DEVICES | absent).into();
     fadt
 }
@@ -99,12 +114,20 @@ fn madt(vcpus: usize) -> Vec<u8> {
 }
 
 /// The VMClock, and the event device that notifies it.
-fn dsdt() -> Vec<u8> {
+fn dsdt(has_vmclock: bool) -> Vec<u8> {
+    let mut dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 6, OEM, OEM_TABLE, 1);
+    if has_vmclock {
+        dsdt.append_slice(&vmclock_devices());
+    }
+    dsdt.as_slice().to_vec()
+}
+
+fn vmclock_devices() -> Vec<u8> {
     let name = |name: &str| Path::new(name);
     let region = Memory32Fixed::new(false, vmclock::ADDRESS as u32, vmclock::BYTES);
     let line = Interrupt::new(true, true, false, false, vmclock::INTERRUPT);
     let clock = "\\_SB_.VCLK";
-    let scope = bytes(&Scope::new(
+    bytes(&Scope::new(
         name("\\_SB_"),
         vec![
             &Device::new(
@@ -128,15 +151,15 @@ fn dsdt() -> Vec<u8> {
                 ],
             ),
         ],
-    ));
-    let mut dsdt = Sdt::new(*b"DSDT", HEADER_BYTES, 6, OEM, OEM_TABLE, 1);
-    dsdt.append_slice(&scope);
-    dsdt.as_slice().to_vec()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux_boot::LinuxImage;
+    use crate::settings::Backend;
+    use crate::vmclock::VmClockSource;
 
     fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
         (0..N).rev().fold(0, |value, index| value << 8 | u64::from(bytes[at + index]))
@@ -146,7 +169,15 @@ mod tests {
     #[test]
     fn each_table_is_found_whole_below_the_page() {
         for vcpus in [1, 4] {
-            let tables = tables(vcpus, false);
+            let image = LinuxImage { kernel: [].into(), initrd: None, command_line: String::new() };
+            let settings = Settings::linux(Backend::Kernel, image);
+            let settings = Settings {
+                vcpus,
+                vmclock: Some(VmClockSource::Kept),
+                devices: Present { rtc: None, ..settings.devices },
+                ..settings
+            };
+            let tables = tables(&settings);
             let at = |address: u64| {
                 let found = tables.iter().find(|(place, _)| *place == address);
                 let bytes = &found.unwrap_or_else(|| panic!("nothing at {address:#x}")).1;
@@ -160,6 +191,7 @@ mod tests {
             let (fadt, madt) = (at(number::<8>(xsdt, 36)), at(number::<8>(xsdt, 44)));
             assert_eq!((&fadt[..4], &madt[..4]), (&b"FACP"[..], &b"APIC"[..]));
             assert_eq!(number::<2>(fadt, 109), 0x25);
+            assert_eq!((number::<4>(fadt, 76), fadt[91]), (0x608, 4), "PM timer");
             assert_eq!(madt.len(), 44 + 8 * vcpus + 12);
             let dsdt = at(number::<8>(fadt, 140));
             for word in [&b"AMZNC10C\0"[..], b"ACPI0013\0", b"_EVT"] {

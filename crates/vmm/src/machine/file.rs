@@ -272,11 +272,10 @@ impl Description {
             SavedVcpu { state, timer, next, guest_fault, last_request: 0, tail: 0 }
         });
         Ok(Saved {
-            settings: Settings { vcpus: count, ..settings },
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
-                pm_timer: None,
+                pm_timer: settings.devices.pm_timer,
                 hpet: None,
                 pit: None,
                 rtc: self.rtc,
@@ -289,6 +288,7 @@ impl Description {
             taken: taken.with(|new| new.tai_offset_s = tai_offset_s),
             chips: Some(self.chips),
             hypercalls: self.hypercalls,
+            settings: Settings { vcpus: count, ..settings },
         })
     }
 }
