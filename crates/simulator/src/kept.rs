@@ -172,7 +172,8 @@ impl Kept {
                 Action::SetEstimatedError(ns) => drop(world.kernel.set_estimated_error(ns)),
                 Action::Restart => self.wants_restart = true,
                 Action::Refuse(..) => world.counts.refusals += 1,
-                Action::Synchronised(_) | Action::WrongRate { .. } => {}
+                Action::WrongRate { .. } => world.counts.wrong_rates += 1,
+                Action::Synchronised(_) => {}
                 Action::Makestep { .. } | Action::FeedChronyd(_) => {
                     self.keeper.corrected(now_ns, false);
                 }

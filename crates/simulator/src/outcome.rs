@@ -26,6 +26,8 @@ pub struct Counts {
     pub slews: u64,
     /// Offsets that the keeper refused to correct.
     pub refusals: u64,
+    /// Rates that the keeper told to be beyond an oscillator's.
+    pub wrong_rates: u64,
 }
 
 impl Counts {
@@ -43,6 +45,7 @@ impl Counts {
         self.steps += other.steps;
         self.slews += other.slews;
         self.refusals += other.refusals;
+        self.wrong_rates += other.wrong_rates;
     }
 }
 

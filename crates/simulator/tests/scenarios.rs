@@ -151,7 +151,17 @@ fn a_wrong_frequency_is_stepped_each_poll() {
         assert!((1200..1320).contains(&guest.counts.steps), "{guest:?}");
         assert!(guest.counts.refusals < 10, "{guest:?}");
         assert!(guest.counts.requests < 3 * 4100, "{guest:?}");
+        assert_eq!(guest.counts.wrong_rates, 1, "{guest:?}");
     }
+}
+
+/// The RTC runs away from such a clock, and what it shows looks like an absence
+/// each time.
+#[test]
+fn a_rate_that_is_wrong_after_a_move_is_told_once() {
+    let fleet = fleet(&built_in("cloud-a-to-b"), Corrector::Keeper, 40);
+    let told: Vec<u64> = fleet.guests.iter().map(|guest| guest.counts.wrong_rates).collect();
+    assert!(told.iter().filter(|times| **times == 1).count() >= 38, "{told:?}");
 }
 
 /// A lone server that spreads a leap second is up to half a second off, and no

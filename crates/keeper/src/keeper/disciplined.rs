@@ -5,7 +5,7 @@
 //! replies, which nothing else shows, looks like a frequency: how well one that
 //! servers show is known is not claimed, nor is it stored.
 
-use disruptions::{Disruption, Kind};
+use disruptions::{Disruption, Evidence, Kind};
 
 use super::polled::SECOND_NS;
 use super::{Keeper, Phase};
@@ -59,7 +59,11 @@ impl Keeper {
     /// What a disruption leaves of what was learnt: a paused machine keeps its
     /// oscillator, one that may have been moved perhaps not.
     pub(super) fn disturb_frequency(&mut self, disruption: &Disruption) {
-        self.discipline.disrupted();
+        // An RTC runs away from a slow clock as in an absence. What it shows alone does
+        // not hide a rate: that repeats itself to the millisecond.
+        if !matches!(disruption.evidence[..], [Evidence::Rtc { .. }]) {
+            self.discipline.disrupted();
+        }
         let moves = [Kind::Migrated, Kind::SourceSwitched, Kind::SnapshotRestored];
         if !moves.into_iter().any(|kind| disruption.kinds.contains(kind)) {
             return;
