@@ -57,6 +57,9 @@ fn main() -> ExitCode {
     if words.first().is_some_and(|word| word == guard::WORD) {
         return guard::run(&words[1..]);
     }
+    if words.first().is_some_and(|word| word == guard::GUARDED) {
+        return guard::become_guarded(&words[1..]);
+    }
     run(&Args::parse()).unwrap_or_else(|why| {
         eprintln!("machines: {why}");
         ExitCode::from(SKIPPED)

@@ -54,6 +54,23 @@ fn what_a_killed_run_started_ends_with_all_its_children() {
 }
 
 #[test]
+fn a_killed_guard_takes_the_hypervisor_with_it() {
+    let file = std::env::temp_dir().join(format!("zoo-guarded-{}", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    let script = format!("echo $$ >'{}'; exec sleep 1001", file.display());
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_zoo"))
+        .args(["guard", "60", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hypervisor = pid_in(&file);
+    guard.kill().unwrap();
+    guard.wait().unwrap();
+    assert!(ends(hypervisor), "process {hypervisor} outlived its guard");
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
 fn a_limit_and_an_exit_code_are_passed_on() {
     let guard = |words: &[&str]| {
         let mut guard = Command::new(env!("CARGO_BIN_EXE_zoo"));

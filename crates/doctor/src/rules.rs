@@ -64,7 +64,8 @@ pub const RULES: &[Rule] = &[
         checks: "That the clock source is not hpet, acpi_pm, pit, jiffies, Hyper-V's MSR, or xen \
                  by system calls; whether a better one is available, and safe.",
         source: "Linux: kernel/time/clocksource.c, drivers/clocksource/acpi_pm.c, \
-                 arch/x86/kernel/hpet.c, arch/x86/xen/time.c",
+                 arch/x86/kernel/hpet.c, arch/x86/xen/time.c. ClickHouse and Redis warn of \
+                 it: ClickHouse/ClickHouse#41111, redis/redis#10636",
         check: clocksource::slow,
     },
     Rule {
@@ -76,7 +77,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "watchdog-late",
-        checks: "Whether the kernel's check of the clock source was late or skipped.",
+        checks: "Whether the kernel's check of the clock source was late or skipped in the last 24 h.",
         source: "Linux: kernel/time/clocksource.c (cs_watchdog_read, watchdog_check_freq)",
         check: unstable::late,
     },

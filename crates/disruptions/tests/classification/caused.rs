@@ -270,3 +270,26 @@ fn a_host_without_constant_tsc() {
     assert_kinds(kvm(), &[MOVED], |machine| machine.other_tsc(2_100_000_000));
     assert_kinds(kvm(), &[], |machine| machine.other_tsc(2_000_010_000));
 }
+
+/// `keep` stepped the clock by +5.001 s, and 0.6 s later told of the same pause
+/// again, by its RTC (QEMU 10, `stop` and `cont`).
+#[test]
+fn a_clock_that_is_set_right_after_a_pause_was_paused_once() {
+    let cases: [(fn() -> Machine, Running); 2] =
+        [(kvm, Running::Tsc), (|| emulated(Source::Tsc), Running::Nothing)];
+    for (machine, running) in cases {
+        for (after_ms, part) in (0..=1500).step_by(100).zip([0.1, 0.5, 0.9].into_iter().cycle()) {
+            let mut watch = Watch::begin(machine());
+            watch.watch(7 * S);
+            watch.inject(part, |machine| machine.pause(5 * S, running));
+            watch.watch(after_ms * MS);
+            watch.inject(part, |machine| machine.set_clock(5 * S as i64));
+            watch.watch(10 * S);
+            let told: Vec<Kinds> = watch.reported.iter().map(|(_, one)| one.kinds).collect();
+            let count = |kind: Kind| told.iter().filter(|kinds| kinds.contains(kind)).count();
+            assert_eq!(count(Kind::Pause), 1, "{after_ms} ms: {:#?}", watch.reported);
+            assert_eq!(count(Kind::ClockSet), 1, "{after_ms} ms: {:#?}", watch.reported);
+            assert_eq!(told.len(), 2, "{after_ms} ms: {:#?}", watch.reported);
+        }
+    }
+}

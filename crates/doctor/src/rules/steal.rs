@@ -107,18 +107,27 @@ fn little(now: Option<StolenShare>, since_boot: f64, xen: bool) -> String {
     }
 }
 
-/// Why this hypervisor's guests count no stolen time, where that is known:
-/// Linux has a steal clock from KVM, Xen and VMware only, if the host offers it
-/// (arch/x86/kernel/kvm.c, arch/x86/xen/time.c, arch/x86/kernel/cpu/vmware.c).
+/// Why a share of 0 says nothing here: Linux has a steal clock from KVM, Xen and
+/// VMware only, from KVM and VMware if the host offers it (arch/x86/kernel/kvm.c,
+/// arch/x86/xen/time.c, arch/x86/kernel/cpu/vmware.c, arch/arm64/kernel/paravirt.c).
 fn not_reported(case: &Case<'_>) -> Option<&'static str> {
-    match case.kind()? {
-        HypervisorKind::HyperV => Some("Hyper-V tells its guests of no stolen time"),
-        HypervisorKind::VirtualBox => Some("VirtualBox tells its guests of no stolen time"),
-        HypervisorKind::Kvm => {
-            let features = case.facts.cpu.hypervisor.known()?.kvm_features.as_ref()?;
+    let kvm = || case.facts.cpu.hypervisor.known()?.kvm_features.as_ref();
+    let logged = |start| case.logged(|_| true).any(|line| line.text.trim().starts_with(start));
+    match (case.kind()?, kvm()) {
+        (HypervisorKind::Xen, _) => None,
+        (HypervisorKind::Kvm, Some(features)) => {
             (!features.steal_time).then_some("this KVM host does not offer KVM_FEATURE_STEAL_TIME")
         }
-        _ => None,
+        (HypervisorKind::Kvm, None) if logged("arm-pv: using stolen time") => None,
+        (HypervisorKind::Vmware, _) if logged("vmware: vmware-stealtime: ") => None,
+        (HypervisorKind::Kvm | HypervisorKind::Vmware, _) => Some(
+            "nothing was counted, and no line of the kernel log shows that this host counts it",
+        ),
+        (HypervisorKind::HyperV, _) => Some("Hyper-V tells its guests of no stolen time"),
+        (HypervisorKind::VirtualBox, _) => Some("VirtualBox tells its guests of no stolen time"),
+        (HypervisorKind::Tcg, _) => Some("QEMU's emulation tells its guests of no stolen time"),
+        (HypervisorKind::UserModeLinux, _) => Some("User-mode Linux counts no stolen time"),
+        _ => Some("Linux knows of no stolen time from this hypervisor"),
     }
 }
 

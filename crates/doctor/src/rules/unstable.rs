@@ -64,9 +64,16 @@ pub(crate) fn marked(case: &Case<'_>) -> Check {
 pub(crate) fn late(case: &Case<'_>) -> Check {
     let log = case.log()?;
     let delays = |line: &&LogLine| matches!(line.event, LogEvent::WatchdogDelayed { .. });
-    let late: Vec<_> = log.iter().filter(delays).collect();
+    let all: Vec<_> = log.iter().filter(delays).collect();
+    let late: Vec<_> = all.iter().copied().filter(|line| case.is_recent(line)).collect();
     let (Some(first), Some(last)) = (late.first(), late.last()) else {
-        return Outcome::fine("the watchdog of the clock sources read them in time");
+        return Outcome::fine(match all.last().and_then(|line| case.age_s(line)) {
+            Some(age_s) => format!(
+                "no late check in the last 24 h; the last one {} ago",
+                figures::seconds(age_s)
+            ),
+            None => "the watchdog of the clock sources read them in time".to_owned(),
+        });
     };
     let worst = late.iter().filter_map(|line| match line.event {
         LogEvent::WatchdogDelayed { delay_ns } => delay_ns,

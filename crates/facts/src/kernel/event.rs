@@ -34,6 +34,7 @@ const ABOUT_CLOCKS: &[&str] = &[
     "Xen: using vcpu",
     "vmware: TSC freq",
     "vmware: using clock",
+    "vmware: vmware-stealtime: ",
     "vmware: Host bus clock",
     "x86/hpet:",
     "PM-Timer",

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use facts::kernel::version::KernelVersion;
 use guest::layout::Pages;
 use guest::request::Request;
 use host::{Event, Policy, VcpuId};
@@ -128,12 +129,23 @@ pub(super) fn kernel_offset(subject: &mut Subject) -> Result {
             "vCPU {vcpu}'s TSC offset was set {OFFSET_CYCLES} cycles higher, and moved by {moved}"
         )
     });
-    // Up to now KVM takes offsets that differ for the end of the master clock; a
-    // series of 2026 keeps it ("KVM: x86: Allow KVM master clock mode when TSCs are
-    // offset from each other").
-    let alone = subject.machine.vcpus() == 1;
-    let stable = if alone { Stability::Possible(true) } else { Stability::Either };
+    let stable = with_other_offset(subject.machine.vcpus(), subject.kernel);
     done(Done { step_ns: steps(subject, moved)?, stable, note, ..Done::default() })
+}
+
+/// KVM up to 7.2 ends the master clock when one vCPU's TSC offset is not that of
+/// the others (arch/x86/kvm/x86.c, `nr_vcpus_matched_tsc`). A series keeps it ("KVM:
+/// x86: Allow KVM master clock mode when TSCs are offset from each other"): of a later
+/// kernel, which may have it, either is right.
+fn with_other_offset(vcpus: usize, kernel: Option<KernelVersion>) -> Stability {
+    const LAST_KNOWN: KernelVersion = KernelVersion { major: 7, minor: 2 };
+    if vcpus == 1 {
+        Stability::Possible(true)
+    } else if kernel.is_some_and(|kernel| kernel <= LAST_KNOWN) {
+        Stability::Possible(false)
+    } else {
+        Stability::Either
+    }
 }
 
 /// On all vCPUs: KVM compares with the offset that was set last.
@@ -304,4 +316,17 @@ pub(super) fn own_period(subject: &mut Subject) -> Result {
         host.handle(Event::Timer, now.with(|new| new.boot = boot), ram);
     });
     done(Done::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_tsc_offset_does_is_expected_by_the_kernels_version() {
+        let expected = |vcpus, release| with_other_offset(vcpus, KernelVersion::of(release));
+        assert_eq!(expected(2, "7.2.13+deb14-amd64"), Stability::Possible(false));
+        assert_eq!(expected(2, "7.3.4-amd64"), Stability::Either);
+        assert_eq!(expected(1, "7.3.4-amd64"), Stability::Possible(true));
+    }
 }

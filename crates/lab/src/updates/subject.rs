@@ -1,5 +1,6 @@
 //! A machine whose pages are compared before and after events.
 
+use facts::kernel::version::KernelVersion;
 use pvclock::Nanos;
 use pvclock::kvm_clock::TimeInfo;
 use vmm::Machine;
@@ -19,6 +20,8 @@ pub(super) struct Subject {
     pub(super) cpus: Vec<u32>,
     /// Whether this host makes a master clock at all.
     pub(super) has_master_clock: bool,
+    /// Whose KVM it is.
+    pub(super) kernel: Option<KernelVersion>,
 }
 
 impl Subject {
@@ -30,7 +33,9 @@ impl Subject {
             provider.sync_period = Some(SYNC_PERIOD);
         }
         let machine = started(&settings)?;
-        let mut subject = Self { machine, provider, cpus, has_master_clock: false };
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel = KernelVersion::of(&release);
+        let mut subject = Self { machine, provider, cpus, has_master_clock: false, kernel };
         crate::pages::reenter_all(&subject.machine)?;
         subject.has_master_clock = subject.is_stable()?;
         Ok(subject)

@@ -4,7 +4,7 @@ use facts::Fact;
 use facts::Facts;
 use facts::cpu::HypervisorKind;
 use facts::kernel::LogEvent;
-use instruments::measurements::Measurements;
+use instruments::measurements::{Granularity, Measurements};
 
 use crate::testing::{
     boot_with, could_not, finding_text, fine, gone, healthy_bare_metal, healthy_firecracker,
@@ -165,9 +165,26 @@ fn an_unreadable_machine_cannot_be_checked() {
 fn a_clock_of_timer_ticks_says_its_step() {
     let mut facts = healthy_kvm_guest();
     set_source(&mut facts, "refined-jiffies", "refined-jiffies jiffies");
-    if let facts::Fact::Known(options) = &mut facts.kernel.configuration {
-        options.insert("HZ".into(), "250".into());
+    let step = |facts: &Facts, measured| {
+        let text = slow(facts, measured);
+        let (_, rest) = text.split_once("The clock advances only every ").expect("a step");
+        rest.split_once(": refined-jiffies").expect("the source").0.to_owned()
+    };
+    assert_eq!(step(&facts, None), "1 to 10 ms");
+    // As Linux 5.10 logs it on a microvm of QEMU, HZ=250.
+    let line = "clocksource: refined-jiffies: mask: 0xffffffff max_cycles: 0xffffffff, \
+                max_idle_ns: 7645519600211568 ns";
+    log(&mut facts, 0.034, line, LogEvent::Other);
+    assert_eq!(step(&facts, None), "4.00 ms");
+    if let Fact::Known(options) = &mut facts.kernel.configuration {
+        options.insert("HZ".into(), "1000".into());
     }
-    let text = finding_text(&facts, None, "slow-clocksource");
-    assert!(text.contains("The clock advances only every 4.00 ms: refined-jiffies"), "{text}");
+    assert_eq!(step(&facts, None), "1.00 ms");
+    let mut measured = measured("refined-jiffies", 878.0, 1000);
+    measured.granularity.push(Granularity {
+        clock: "CLOCK_MONOTONIC".into(),
+        smallest_step_ns: Some(10_000_000),
+        claimed_ns: Some(1),
+    });
+    assert_eq!(step(&facts, Some(&measured)), "10.0 ms");
 }

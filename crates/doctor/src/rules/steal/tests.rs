@@ -1,7 +1,7 @@
 //! Stolen time and stalls.
 
 use facts::Fact;
-use facts::cpu::{HypervisorKind, Xen};
+use facts::cpu::{Hypervisor, HypervisorKind, Xen};
 use facts::kernel::LogEvent;
 
 use instruments::measurements::{Measurements, StolenShare};
@@ -38,10 +38,37 @@ fn steal_is_judged_by_what_is_stolen_now() {
 fn steal_is_not_reported_where_the_host_has_no_steal_clock() {
     let mut facts = healthy_kvm_guest();
     facts.load.steal_since_boot = Fact::Known(0.0);
-    if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
-        hypervisor.kvm_features = Some(kvm_features(0x0100_0009));
+    let features = |eax| Some(kvm_features(eax));
+    let mut told = |kind, kvm_features| {
+        if let Fact::Known(hypervisor) = &mut facts.cpu.hypervisor {
+            (hypervisor.kind, hypervisor.kvm_features) = (kind, kvm_features);
+        }
+        fine(&facts, None, "steal-time")
+    };
+    use HypervisorKind::{
+        AppleVirtualization, HyperV, Kvm, Tcg, Unrecognised, UserModeLinux, VirtualBox, Vmware, Xen,
+    };
+    assert!(told(Kvm, features(0x0100_0009)).starts_with("not reported here: "));
+    // arm64 has no such register.
+    assert!(told(Kvm, None).starts_with("not reported here: nothing was counted"));
+    for kind in [AppleVirtualization, HyperV, Tcg, Unrecognised, UserModeLinux, VirtualBox, Vmware]
+    {
+        let told = told(kind, None);
+        assert!(told.starts_with("not reported here: "), "{kind:?}: {told}");
     }
-    assert!(fine(&facts, None, "steal-time").starts_with("not reported here: "));
+    assert!(told(Kvm, features(0x0100_7efb)).starts_with("0.00 %"));
+    assert!(told(Xen, None).starts_with("0.00 %"));
+    for (kind, line) in [
+        (Kvm, "arm-pv: using stolen time PV"),
+        (Vmware, "vmware: vmware-stealtime: cpu 4, pa 3e667000"),
+    ] {
+        let mut facts = healthy_kvm_guest();
+        facts.load.steal_since_boot = Fact::Known(0.0);
+        facts.cpu.hypervisor =
+            facts.cpu.hypervisor.map(|found| Hypervisor { kind, kvm_features: None, ..found });
+        log(&mut facts, 0.1, line, LogEvent::Other);
+        assert!(fine(&facts, None, "steal-time").starts_with("0.00 %"), "{line}");
+    }
 }
 
 #[test]

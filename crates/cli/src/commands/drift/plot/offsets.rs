@@ -196,3 +196,64 @@ fn draw_one(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use inspect::comparison::ClockName;
+    use instruments::drift::{Nesting, Reading, Series, Span};
+
+    use super::super::super::report::DriftReport;
+    use super::*;
+
+    /// Delayed on the way.
+    const LATE: [u64; 3] = [20, 50, 80];
+    /// One wrong answer, which lasts for none.
+    const WRONG: u64 = 33;
+
+    /// A reading a second of a clock that is fast by so much, from 1 s on.
+    fn pair(clock: ClockName, fast_ppm: u64) -> Pair {
+        let mut series = Series::new();
+        for n in 0..100 {
+            let at = 1_000_000_000 * (n + 1);
+            let wrong = if n == WRONG { 40_000_000 } else { 0 };
+            let way = if LATE.contains(&n) { 30_000 } else { 40 + n % 7 };
+            let reference = Span { before: at - way, after: at + way };
+            let clock = Span::at(at + n * 1000 * fast_ppm + wrong);
+            let nesting = Nesting::ReferenceOutside;
+            series.push(Reading { clock, reference, nesting }).unwrap();
+        }
+        Pair::of(clock, "ntp 192.0.2.1", series)
+    }
+
+    #[test]
+    fn samples_kept_and_dropped_and_the_fitted_line_are_told_apart() {
+        let pairs = [pair(ClockName::Monotonic, 50)];
+        let shown = Shown::of(0, &pairs[0]).expect("something to draw");
+        let at = |readings: &[Bounded]| -> Vec<u64> {
+            readings.iter().map(|one| one.at_s.round() as u64).collect()
+        };
+        assert_eq!((at(&shown.outliers), at(&shown.late)), (vec![WRONG], LATE.to_vec()));
+        assert_eq!(shown.kept.len(), 96);
+        let [[from, to]] = shown.lines[..] else { panic!("{} lines", shown.lines.len()) };
+        let ppm = (to.1 - from.1) / (to.0 - from.0) / 1e3;
+        assert!((ppm - 50.0).abs() < 0.01 && to.0 - from.0 > 80.0, "{ppm} ppm, {from:?} {to:?}");
+        assert!(shown.blocks.len() >= 5 && shown.steps_s.is_empty());
+        // An outlier does not widen the axis.
+        assert!(shown.range().1 < 5_100_000.0, "{:?}", shown.range());
+        let svg = super::super::svg(&DriftReport::of_pairs(&pairs), &pairs).unwrap();
+        let dots = |opacity| svg.matches(&format!("opacity=\"{opacity}\"")).count();
+        assert_eq!((dots("0.35"), dots("0.12")), (96, LATE.len()), "{svg}");
+    }
+
+    #[test]
+    fn clocks_that_coincide_share_a_panel_and_one_that_went_farther_has_its_own() {
+        let clocks =
+            [(ClockName::Monotonic, 50), (ClockName::Realtime, 50), (ClockName::Rtc, 5_000)];
+        let pairs = clocks.map(|(clock, fast_ppm)| pair(clock, fast_ppm));
+        let names: Vec<Vec<_>> = panels(&pairs)
+            .iter()
+            .map(|panel| panel.iter().map(|shown| shown.clock).collect())
+            .collect();
+        assert_eq!(names, [vec!["monotonic", "realtime"], vec!["rtc"]]);
+    }
+}

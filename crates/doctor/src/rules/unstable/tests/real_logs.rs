@@ -243,6 +243,10 @@ fn late_checks_are_a_finding_of_their_own() {
 [15392.532233] clocksource: timekeeping watchdog on CPU0: acpi_pm wd-wd read-back delay of 81295ns
 [15392.539617] clocksource: wd-tsc-wd read-back delay of 549231ns, clock-skew test skipped!
 ";
+    let mut old = server(log);
+    old.load.uptime_s = facts::Fact::Known(90.0 * 86_400.0);
+    let past = crate::testing::fine(&old, None, "watchdog-late");
+    assert!(past.starts_with("no late check in the last 24 h"), "{past}");
     let text = finding_text(&server(log), None, "watchdog-late");
     has(&text, &["late or skipped 2 times, by up to 549 µs"]);
     crate::testing::fine(&healthy_bare_metal(), None, "watchdog-late");
