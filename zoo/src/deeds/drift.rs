@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::checks::{Check, list};
+use crate::checks::{Check, Checks, list};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -56,11 +57,7 @@ pub(super) fn references(
     Ok((servers, references))
 }
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let (_servers, references) = references(place, machine)?;
     let names: Vec<&str> = references.iter().map(|(name, ..)| name.as_str()).collect();
     let line = format!(

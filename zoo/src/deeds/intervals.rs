@@ -7,8 +7,9 @@
 
 use serde_json::Value;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::drift::{Reference, WRONG, rate, references};
@@ -33,11 +34,7 @@ const USEFUL_PPM: f64 = 100.0;
 /// The clocks measured: the machine's, whose names run at one rate, and the RTC.
 const CLOCKS: [&str; 2] = ["realtime", "rtc"];
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     if place.row.truth()?.available.iter().any(|source| source == "hpet")
         && place.row.truth()?.clocksource == "tsc"
     {

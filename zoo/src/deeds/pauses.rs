@@ -3,8 +3,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::checks::Check;
+use crate::checks::Checks;
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::watching::{self, Caused};
@@ -24,11 +25,7 @@ const BESIDE_THE_RTC: &[&str] = &["pause|snapshot-restored|migrated"];
 /// Less than this does not show in an RTC of whole seconds.
 const RTC_SEES: Duration = Duration::from_secs(1);
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let on_kvm_clock = place.row.truth()?.clocksource == "kvm-clock";
     for pause in PAUSES {
         watching::start(machine)?;

@@ -12,7 +12,8 @@ use super::effects;
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Generation, Session};
 use super::ticks::seconds;
-use crate::checks::{self, Check};
+use crate::checks::{self, Check, Checks};
+use crate::outcome::Result;
 
 /// How long the guest is stopped, or runs after it was saved.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -55,7 +56,7 @@ struct Reported {
 }
 
 /// Causes every disruption while `watch` runs in the guest.
-pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result {
     session.execute("watch", "parachron watch --format json >$OUTPUT 2>/tmp/watch.err &")?;
     let started = |line: &Line| line.object().filter(|event| event["event"] == "started");
     session.output.wait_for(0, TIMEOUT, started).ok_or("watch did not start")?;
@@ -66,7 +67,7 @@ pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), 
 }
 
 /// A pause on each clock source, and the switch to the next.
-fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+fn pauses(session: &mut Session, findings: &mut Findings) -> Result {
     for (source, next) in [("tsc", "acpi_pm"), ("acpi_pm", "hpet"), ("hpet", "tsc")] {
         let name = format!("stop, cont on {source}");
         disrupt(session, findings, &name, &["pause", STOOD], |session| {
@@ -82,7 +83,7 @@ fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> 
 
 /// The guest restored in the QEMU that runs it, of which only the effect is
 /// reported; and resumed in another QEMU.
-fn restores(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+fn restores(session: &mut Session, findings: &mut Findings) -> Result {
     let (effect, _) =
         effects::measure(session, effects::IN_SAME_QEMU, |session| session.save_and_load(PAUSE))?;
     findings.effects.push(effect);
@@ -108,7 +109,7 @@ fn disrupt(
     what: &str,
     kinds: &[&str],
     disrupt: impl Fn(&mut Session) -> Result<(Gap, usize), String>,
-) -> Result<(), String> {
+) -> Result {
     let mut last = None;
     findings.checks.push(retry_if_late(|| {
         let mut from = 0;
@@ -126,7 +127,7 @@ fn disrupt(
 }
 
 /// Changes made in the guest, by a person or a program.
-fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), String> {
+fn clock_changes(session: &mut Session, checks: &mut Checks) -> Result {
     let case = |what, kinds, size_s| Case { what, kinds, size_s };
     for (case, line) in [
         (case("the clock set by +30 s", &["clock-set"], Some(30.0)), "step 30"),
@@ -149,12 +150,7 @@ fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), S
 }
 
 /// Runs a command that changes a clock, and checks what is reported of it.
-fn change(
-    session: &mut Session,
-    checks: &mut Vec<Check>,
-    case: &Case<'_>,
-    line: &str,
-) -> Result<(), String> {
+fn change(session: &mut Session, checks: &mut Checks, case: &Case<'_>, line: &str) -> Result {
     let from = session.output.lines().len();
     session.execute("change", line)?;
     checks.push(assess(session, case, from, now_ns()).check);

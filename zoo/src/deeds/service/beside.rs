@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::deeds::server::Server;
 use crate::deeds::{Done, Place};
 use crate::machine::Machine;
-use crate::outcome::Unavailable;
+use crate::outcome::{Result, Unavailable};
 
 use super::setup::{INSTALL, PAUSES, RIGHT_S, configuration, configure};
 use super::world::soon_right;
@@ -100,7 +100,7 @@ pub(crate) fn run(
     machine: &mut Machine,
     other: &Other,
     done: &mut Done,
-) -> Result<(), String> {
+) -> Result {
     let program = place.workshop.programs.join("ntp-server");
     let port = format!(":{}", if other.at_ntps_port { NTP } else { 0 });
     let Ok(first) = Server::with(&program, &[&port]) else {
