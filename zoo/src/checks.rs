@@ -19,6 +19,9 @@ pub(crate) struct Check {
     pub(crate) told: Option<(String, String)>,
 }
 
+/// Those of a row.
+pub(crate) type Checks = Vec<Check>;
+
 impl Check {
     pub(crate) fn new(what: impl Into<String>, found: impl Into<String>, passed: bool) -> Self {
         Self { what: what.into(), found: found.into(), passed, told: None }

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::Workshop;
 use crate::checks::Check;
 use crate::machine::{Machine, Start};
-use crate::outcome::{Failure, Unavailable};
+use crate::outcome::{Failure, Result, Unavailable};
 use crate::table::{Deed, Row};
 
 pub(crate) use provider::write_page as write_provider_page;
@@ -74,11 +74,7 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
 
 /// Of what takes long: calm, and ten minutes away in the row that wants it, which
 /// leave this system idle.
-pub(crate) fn calm(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    done: &mut Done,
-) -> Result<(), String> {
+pub(crate) fn calm(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     watching::calm(place.row.truth()?, machine, &mut done.checks)?;
     if place.row.does.contains(&Deed::ServiceForLong) {
         service::stops::for_long(place, machine, &mut done.checks)?;
@@ -87,11 +83,7 @@ pub(crate) fn calm(
 }
 
 /// Of what takes long: a hundred intervals, in the rows that want them.
-pub(crate) fn intervals(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    done: &mut Done,
-) -> Result<(), String> {
+pub(crate) fn intervals(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     if place.row.does.contains(&Deed::Intervals) {
         intervals::run(place, machine, &mut done.checks)?;
     }
@@ -99,7 +91,7 @@ pub(crate) fn intervals(
 }
 
 /// Does all of a row's deeds, in their order.
-pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result<(), String> {
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     for deed in &place.row.does {
         let checks = &mut done.checks;
         match deed {

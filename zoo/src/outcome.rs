@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What came of something, or why it could not be done.
+pub(crate) type Result<T = (), E = String> = core::result::Result<T, E>;
+
 /// Why a run stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {

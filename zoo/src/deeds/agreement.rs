@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::checks::{Check, list};
 use crate::machine::Machine;
-use crate::outcome::Unavailable;
+use crate::outcome::{Result, Unavailable};
 
 use super::Done;
 
@@ -19,11 +19,7 @@ pub(super) const NOT_MEASURED: &str = "not measured";
 /// A report without checks fails. What the lab itself could not measure is no
 /// failure: one check says so for each experiment, and an experiment of which
 /// nothing was measured is skipped.
-pub(super) fn run(
-    machine: &mut Machine,
-    experiments: &[&str],
-    done: &mut Done,
-) -> Result<(), String> {
+pub(super) fn run(machine: &mut Machine, experiments: &[&str], done: &mut Done) -> Result {
     let Done { checks, skipped } = done;
     let kvm = machine.execute("ls /dev/kvm && cut -d ' ' -f 1 /proc/modules")?;
     let words: Vec<&str> = kvm.split_whitespace().collect();

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::checks::{Check, list};
+use crate::checks::{Check, Checks, list};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -29,11 +30,7 @@ const SLEW_S: f64 = 0.1;
 const STEPPED: &str = "ahead() { echo $(($(date +%s) - $(cut -d . -f 1 /proc/uptime))); }; \
     before=$(ahead); while [ $(ahead) -lt $((before + 15)) ]; do usleep 50000; done";
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut server = Server::start(&place.workshop.programs.join("ntp-server"))?;
     let tracking = follow(machine, &server)?;
     checks.push(Check::new("chronyd: follows the server", &tracking, !tracking.is_empty()));

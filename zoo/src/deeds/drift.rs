@@ -8,8 +8,9 @@
 
 use serde_json::Value;
 
-use crate::checks::{Check, list};
+use crate::checks::{Check, Checks, list};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -63,11 +64,7 @@ pub(super) fn references(
     Ok((servers, references))
 }
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     put_on_a_timer(place, machine)?;
     let (_servers, references) = references(place, machine)?;
     if references.is_empty() {
@@ -95,7 +92,7 @@ pub(super) fn run(
 
 /// Has the kernel count by a clock source whose rate is known; an error where there
 /// is none.
-pub(super) fn put_on_a_timer(place: &Place<'_>, machine: &mut Machine) -> Result<(), String> {
+pub(super) fn put_on_a_timer(place: &Place<'_>, machine: &mut Machine) -> Result {
     let truth = place.row.truth()?;
     if truth.clocksource == "kvm-clock" || TIMERS.contains(&truth.clocksource.as_str()) {
         return Ok(());

@@ -7,8 +7,9 @@
 
 use serde_json::Value;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::drift::{Reference, WRONG, put_on_a_timer, rate, references, useful_ppm};
@@ -29,11 +30,7 @@ const DEARER: f64 = 1.2;
 /// The clocks measured: the machine's, whose names run at one rate, and the RTC.
 const CLOCKS: [&str; 2] = ["realtime", "rtc"];
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     put_on_a_timer(place, machine)?;
     let (_servers, references) = references(place, machine)?;
     if references.is_empty() {

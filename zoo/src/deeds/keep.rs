@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -34,11 +35,7 @@ const ALONE: Duration = Duration::from_secs(15);
 const STEPPED_S: f64 = 0.2;
 
 /// The servers are right.
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
     let ports = servers.each_ref().map(|server| format!(" --ntp 10.0.2.2:{}", server.port));
     start(machine, &ports.concat())?;
@@ -54,7 +51,7 @@ pub(super) fn run(
 
 /// The servers are silent, and the RTC is hours off: a clock that is right, as
 /// this system's time was set, stays.
-pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Checks) -> Result {
     let (ahead_s, _) = machine.ahead_s()?;
     machine.execute(&format!("guest-clock step {:.6}", -ahead_s))?;
     let (before_s, _) = machine.ahead_s()?;
@@ -73,7 +70,7 @@ pub(super) fn with_rtc_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> 
 
 /// No server: the PTP clock that shows the host's time is found without being
 /// named, and the doctor offers it to chronyd.
-pub(super) fn by_phc(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn by_phc(machine: &mut Machine, checks: &mut Checks) -> Result {
     let offered =
         "parachron doctor --only clock-steered | grep -c 'refclock PHC /dev/ptp0' || true";
     let found = machine.execute(offered)?;
@@ -100,7 +97,7 @@ fn corrected_by(events: &str, source: &str) -> Check {
     Check::new(what, &all, all == source)
 }
 
-fn start(machine: &mut Machine, options: &str) -> Result<(), String> {
+fn start(machine: &mut Machine, options: &str) -> Result {
     let line = format!(
         "parachron keep --format json --min-interval 1s --poll 8s{options} >/tmp/keep \
          2>/tmp/keep.err & until grep -q '\"started\"' /tmp/keep || [ -s /tmp/keep.err ]; \
@@ -110,7 +107,7 @@ fn start(machine: &mut Machine, options: &str) -> Result<(), String> {
 }
 
 /// Ends it, and shows what it wrote on standard error.
-fn end(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+fn end(machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "killall -TERM parachron; sleep 0.3; cat /tmp/keep.err; tail -n 1 /tmp/keep";
     let said = machine.execute(line)?;
     let ended = said.starts_with('{') && said.contains("\"summary\"");

@@ -1,7 +1,8 @@
 //! A leap second that the kernel inserts at the end of a year.
 
-use crate::checks::{Check, list};
+use crate::checks::{Check, Checks, list};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::watching::{self, Caused};
 
@@ -14,17 +15,12 @@ const LINE: &str = "date -u -s '2026-12-31 23:59:50' >/dev/null && guest-clock l
     sleep 1; grep -c disruption /tmp/watch; sleep 1.5; \
     killall -INT parachron; grep disruption /tmp/watch; true";
 
-pub(super) fn run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn run(machine: &mut Machine, checks: &mut Checks) -> Result {
     one(machine, "insert", "a second inserted at the year's end", checks)?;
     one(machine, "delete", "a second left out at the year's end", checks)
 }
 
-fn one(
-    machine: &mut Machine,
-    verb: &str,
-    what: &str,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+fn one(machine: &mut Machine, verb: &str, what: &str, checks: &mut Checks) -> Result {
     let text = machine.execute(&LINE.replace("{verb}", verb))?;
     let (soon, all) = text.split_once('\n').unwrap_or((&text, ""));
     let mut told = watching::parse(all);

@@ -3,8 +3,9 @@
 use std::mem::swap;
 use std::time::Duration;
 
-use crate::checks::Check;
+use crate::checks::Checks;
 use crate::machine::{Machine, Start};
+use crate::outcome::Result;
 
 use super::Place;
 use super::watching::{self, Caused};
@@ -12,11 +13,7 @@ use super::watching::{self, Caused};
 /// How long moving all of its memory may take.
 const MEMORY: Duration = Duration::from_secs(90);
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     watching::start(machine)?;
     let folder = place.folder.join("twin");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -2,8 +2,9 @@
 //! purged. `cargo xtask release` made them; the upgrade is the same package by a
 //! later version.
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -28,11 +29,7 @@ fn is_fault(line: &str) -> bool {
     line.contains("parachrond.service:") && !line.contains("Unknown key 'Restart")
 }
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
     let ntp: Vec<_> = servers.iter().map(|it| format!("\"10.0.2.2:{}\"", it.port)).collect();
     // Those of the initramfs were put there past dpkg.

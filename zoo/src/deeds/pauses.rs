@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::checks::Check;
+use crate::checks::Checks;
 use crate::machine::Machine;
+use crate::outcome::Result;
 use crate::table::Base;
 
 use super::Place;
@@ -36,11 +37,7 @@ const BESIDE_THE_RTC: &[&str] = &["pause|snapshot-restored|migrated"];
 /// Less than this does not show in an RTC of whole seconds.
 const RTC_SEES: Duration = Duration::from_secs(1);
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let on_kvm_clock = place.row.truth()?.clocksource == "kvm-clock";
     for pause in PAUSES {
         watching::start(machine)?;
@@ -75,7 +72,7 @@ pub(super) fn run(
 
 /// Its process is stopped: the machine is not run, and all of its clocks go on, as
 /// QEMU has them from this system's.
-fn not_run(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+fn not_run(machine: &mut Machine, checks: &mut Checks) -> Result {
     watching::start(machine)?;
     machine.execute(LEARNING)?;
     let pid = i32::try_from(machine.hypervisor()?).ok().and_then(Pid::from_raw);

@@ -4,8 +4,9 @@
 
 use std::io::Write as _;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 use crate::wire;
 
 use super::Place;
@@ -25,11 +26,7 @@ const BESIDES: &[&str] = &["host-stepped"];
 const SCALE: &str = "rm -rf /tmp/scale; parachron capture /tmp/scale >/dev/null; \
     grep tsc_to_system_mul /tmp/scale/parachron/pvclock-page";
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut shell = wire::connect(&place.folder.join("shell"))?;
     for to in CHANGES {
         watching::start(machine)?;

@@ -14,8 +14,9 @@ pub(crate) mod stops;
 mod users;
 mod world;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 use super::server::Server;
@@ -24,11 +25,7 @@ use setup::{INSTALL, PAUSES, configuration, configure};
 use users::out_of_users_reach;
 use world::{soon_right, without_network};
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
     let configuration = configuration(&servers);
     machine.execute(INSTALL)?;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::checks::Check;
+use crate::checks::Checks;
 use crate::machine::Machine;
+use crate::outcome::Result;
 use crate::qmp::Qmp;
 use crate::table::Base;
 
@@ -31,11 +32,7 @@ const KNOWN_S: f64 = 0.1;
 pub(super) const DISK: &str = "snapshots";
 const DISK_FILE: &str = "snapshots-file";
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let qmp = machine.qmp.as_mut().ok_or("a snapshot needs QMP")?;
     // A host in between has a folder of its own.
     let folder = if place.row.base == Base::Kvm { Path::new("/tmp") } else { place.folder };
@@ -51,8 +48,8 @@ fn restore(
     place: &Place<'_>,
     machine: &mut Machine,
     between: Duration,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+    checks: &mut Checks,
+) -> Result {
     // An earlier restore may have cost it the TSC.
     let on_tsc = machine.execute("cat $CLOCKSOURCE")? == "tsc";
     watching::start(machine)?;
@@ -111,7 +108,7 @@ fn restore(
 }
 
 /// A disk for snapshots, not visible to the machine.
-pub(super) fn create_disk(qmp: &mut Qmp, file: &str) -> Result<(), String> {
+pub(super) fn create_disk(qmp: &mut Qmp, file: &str) -> Result {
     let options = json!({ "driver": "file", "filename": file, "size": 0 });
     qmp.job("blockdev-create", json!({ "options": options }), MEMORY)?;
     let node = json!({ "driver": "file", "filename": file, "node-name": DISK_FILE });

@@ -8,8 +8,9 @@ mod seen;
 
 use std::fs;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::Place;
 
@@ -24,11 +25,7 @@ const SEED: u32 = 5000;
 /// What they may take, s.
 const LIMIT_S: u32 = 240;
 
-pub(super) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = format!("guest-timex {SEED} {PROGRAMS} 100");
     let record = machine.line.run("timex", LIMIT_S, &line)?;
     let file = place.folder.join("timex.txt");

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::checks::{self, Check};
+use crate::checks::{self, Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 use crate::table::Truth;
 
 /// One disruption that was told.
@@ -49,7 +50,7 @@ const NOT_RUN: [&str; 3] = ["pause", "long-steal", "pause|long-steal"];
 const STEP: Duration = Duration::from_millis(100);
 
 /// Starts `watch` in the background, and waits until it watches.
-pub(super) fn start(machine: &mut Machine) -> Result<(), String> {
+pub(super) fn start(machine: &mut Machine) -> Result {
     machine.execute(
         "parachron watch --format json >/tmp/watch 2>/tmp/watch.err & \
          until grep -q '\"started\"' /tmp/watch; do usleep 50000; done",
@@ -67,7 +68,7 @@ pub(super) fn told(machine: &mut Machine) -> Result<(Vec<Told>, Vec<Told>), Stri
 }
 
 /// Ends it.
-pub(super) fn end(machine: &mut Machine) -> Result<(), String> {
+pub(super) fn end(machine: &mut Machine) -> Result {
     machine.execute("killall -INT parachron; sleep 0.3; rm -f /tmp/watch").map(drop)
 }
 
@@ -134,11 +135,7 @@ fn shown(told: &Told) -> String {
 
 /// Ten minutes of the machine's time in which nothing happens, but for what this
 /// system does to it: a machine that is not run for a second is told as paused.
-pub(super) fn calm(
-    truth: &Truth,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn calm(truth: &Truth, machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "parachron watch --duration 10m --format json";
     let source = machine.execute("cat $CLOCKSOURCE")?;
     let hypervisor = machine.hypervisor()?;

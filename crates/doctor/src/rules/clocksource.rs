@@ -79,7 +79,8 @@ pub(crate) fn slow(case: &Case<'_>) -> Check {
         .evidence_from(pinned.as_ref().map(|pinned| format!("kernel command line: {pinned}")))
         .why(format!(
             "{cost} Databases, tracing and network servers read the clock thousands of times a \
-             second; ClickHouse and Redis warn of such a source when they start. tsc and the hypervisors' clock pages take 20–60 ns, without a system call."
+             second; ClickHouse and Redis warn of such a source when they start. tsc and the \
+             hypervisors' clock pages take 20–60 ns, without a system call."
         ));
     with_remedies(case, finding, better, against, pinned).alone()
 }

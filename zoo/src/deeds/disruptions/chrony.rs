@@ -9,8 +9,9 @@ use super::keep::{self, CORRECT_S, PAUSE, set_ahead};
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Session};
 use super::ticks::{self, Tick, seconds};
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
+use crate::outcome::Result;
 
 /// How long chronyd runs alone: its `iburst` is over by then, or it is clear
 /// that it has not corrected the guest's clock.
@@ -32,11 +33,7 @@ const BY_CHRONYD_S: f64 = 10.0;
 const BY_KEEP_S: f64 = 1.0;
 
 /// keep has chronyd step, and then, as it does by default, steps itself.
-pub(super) fn run(
-    session: &mut Session,
-    server: &Server,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(session: &mut Session, server: &Server, checks: &mut Checks) -> Result {
     set_ahead(session, 0.0)?;
     start(session, &format!("server 10.0.2.2 port {} iburst", server.port))?;
     let keep = format!("{}{}", keep::COMMAND, server.port);
@@ -64,7 +61,7 @@ pub(super) fn run(
     end(session)
 }
 
-fn start(session: &mut Session, sources: &str) -> Result<(), String> {
+fn start(session: &mut Session, sources: &str) -> Result {
     session.execute("chronyd", &line(sources)).map(drop)
 }
 
@@ -79,7 +76,7 @@ pub(in crate::deeds) fn line(sources: &str) -> String {
     )
 }
 
-fn end(session: &mut Session) -> Result<(), String> {
+fn end(session: &mut Session) -> Result {
     session.execute("chronyd-ends", "kill $(cat /tmp/chronyd.pid)").map(drop)
 }
 

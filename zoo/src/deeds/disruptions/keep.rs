@@ -10,8 +10,9 @@ use super::channel::{Line, now_ns};
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Generation, Session};
 use super::ticks::{self, Tick, seconds};
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::server::Server;
+use crate::outcome::Result;
 
 /// Its command line, with the port of the NTP server after it.
 pub(super) const COMMAND: &str = "parachron keep --format json --ntp 10.0.2.2:";
@@ -47,11 +48,7 @@ pub(super) const CORRECT_S: f64 = 0.05;
 const SLEW_S: f64 = 0.005;
 
 /// Every correction, one after another.
-pub(super) fn run(
-    session: &mut Session,
-    servers: &[Server; 2],
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(session: &mut Session, servers: &[Server; 2], checks: &mut Checks) -> Result {
     // One alone may not correct more than a second.
     let keep = format!("{COMMAND}{} --ntp 10.0.2.2:{}", servers[0].port, servers[1].port);
     pauses(session, &keep, checks)?;
@@ -62,7 +59,7 @@ pub(super) fn run(
 }
 
 /// Sets the clock to an offset from this machine's time, s.
-pub(super) fn set_ahead(session: &mut Session, wanted_s: f64) -> Result<(), String> {
+pub(super) fn set_ahead(session: &mut Session, wanted_s: f64) -> Result {
     let ticks = session.ticks_for(SAMPLING);
     let ahead_s = ticks::ahead_s(&ticks, 0).ok_or("the guest printed no clock readings")?;
     session.execute("set", &format!("guest-clock step {:.6}", wanted_s - ahead_s)).map(drop)
@@ -88,14 +85,14 @@ pub(super) fn start(session: &mut Session, keep: &str) -> Result<usize, String> 
 }
 
 /// Ends it with a signal.
-pub(super) fn end(session: &mut Session, signal: &str) -> Result<(), String> {
+pub(super) fn end(session: &mut Session, signal: &str) -> Result {
     session.execute("keep-ends", &format!("kill -{signal} $(cat /tmp/keep)"))?;
     thread::sleep(SAMPLING);
     Ok(())
 }
 
 /// A pause, and a restored snapshot.
-fn pauses(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+fn pauses(session: &mut Session, keep: &str, checks: &mut Checks) -> Result {
     let keep = format!("{keep} {}", OFTEN);
     start(session, &keep)?;
     checks.push(retry_if_late(|| {
@@ -147,7 +144,7 @@ pub(super) fn correction(ticks: &[Tick], gap: Gap, reported: &str) -> (String, f
 
 /// A small offset is slewed; a keep that is killed meanwhile changes nothing
 /// permanently.
-fn small(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+fn small(session: &mut Session, keep: &str, checks: &mut Checks) -> Result {
     set_ahead(session, -0.05)?;
     let from_ns = now_ns();
     let from = start(session, keep)?;
@@ -196,7 +193,7 @@ fn slews(session: &mut Session, what: &str, from: usize, ticks: &[Tick], sign: f
 }
 
 /// Far ahead: set back, unless that is forbidden.
-fn ahead(session: &mut Session, keep: &str, checks: &mut Vec<Check>) -> Result<(), String> {
+fn ahead(session: &mut Session, keep: &str, checks: &mut Checks) -> Result {
     // Before it starts: what another process sets afterwards it does not undo.
     set_ahead(session, 2.0)?;
     let from_ns = now_ns();

@@ -12,7 +12,8 @@ use super::effects;
 use super::retry::{Attempt, retry_if_late};
 use super::session::{Gap, Generation, Session};
 use super::ticks::seconds;
-use crate::checks::{self, Check};
+use crate::checks::{self, Check, Checks};
+use crate::outcome::Result;
 
 /// How long the guest is stopped, or runs after it was saved.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -52,7 +53,7 @@ struct Reported {
 }
 
 /// Causes every disruption while `watch` runs in the guest.
-pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result {
     session.execute("watch", "parachron watch --format json >$OUTPUT 2>/tmp/watch.err &")?;
     let started = |line: &Line| line.object().filter(|event| event["event"] == "started");
     session.output.wait_for(0, TIMEOUT, started).ok_or("watch did not start")?;
@@ -63,7 +64,7 @@ pub(super) fn run(session: &mut Session, findings: &mut Findings) -> Result<(), 
 }
 
 /// A pause on each clock source, and the switch to the next.
-fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+fn pauses(session: &mut Session, findings: &mut Findings) -> Result {
     for (source, next) in [("tsc", "acpi_pm"), ("acpi_pm", "hpet"), ("hpet", "tsc")] {
         let name = format!("stop, cont on {source}");
         disrupt(session, findings, &name, STOOD, |session| {
@@ -79,7 +80,7 @@ fn pauses(session: &mut Session, findings: &mut Findings) -> Result<(), String> 
 
 /// The guest restored in the QEMU that runs it, of which only the effect is
 /// reported; and resumed in another QEMU.
-fn restores(session: &mut Session, findings: &mut Findings) -> Result<(), String> {
+fn restores(session: &mut Session, findings: &mut Findings) -> Result {
     let (effect, _) =
         effects::measure(session, effects::IN_SAME_QEMU, |session| session.save_and_load(PAUSE))?;
     findings.effects.push(effect);
@@ -105,7 +106,7 @@ fn disrupt(
     what: &str,
     kinds: &str,
     disrupt: impl Fn(&mut Session) -> Result<(Gap, usize), String>,
-) -> Result<(), String> {
+) -> Result {
     let mut last = None;
     findings.checks.push(retry_if_late(|| {
         let mut from = 0;
@@ -123,7 +124,7 @@ fn disrupt(
 }
 
 /// Changes made in the guest, by a person or a program.
-fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), String> {
+fn clock_changes(session: &mut Session, checks: &mut Checks) -> Result {
     let case = |what, kinds, size_s| Case { what, kinds, size_s };
     for (case, line) in [
         (case("the clock set by +30 s", "clock-set", Some(30.0)), "step 30"),
@@ -146,12 +147,7 @@ fn clock_changes(session: &mut Session, checks: &mut Vec<Check>) -> Result<(), S
 }
 
 /// Runs a command that changes a clock, and checks what is reported of it.
-fn change(
-    session: &mut Session,
-    checks: &mut Vec<Check>,
-    case: &Case<'_>,
-    line: &str,
-) -> Result<(), String> {
+fn change(session: &mut Session, checks: &mut Checks, case: &Case<'_>, line: &str) -> Result {
     let from = session.output.lines().len();
     session.execute("change", line)?;
     checks.push(assess(session, case, from, now_ns()).check);

@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::deeds::server::Server;
 use crate::deeds::{Done, Place};
 use crate::machine::Machine;
-use crate::outcome::Unavailable;
+use crate::outcome::{Result, Unavailable};
 
 use super::setup::{INSTALL, PAUSES, RIGHT_S, configuration, configure};
 use super::world::soon_right;
@@ -102,7 +102,7 @@ pub(crate) fn run(
     machine: &mut Machine,
     other: &Other,
     done: &mut Done,
-) -> Result<(), String> {
+) -> Result {
     let program = place.workshop.programs.join("ntp-server");
     // Rows side by side take turns.
     let _alone = other.at_ntps_port.then(|| AT_NTPS_PORT.lock());

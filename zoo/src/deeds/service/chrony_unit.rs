@@ -1,9 +1,10 @@
 //! The other unit: chronyd corrects the clock, on command and by what it is fed.
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::Place;
 use crate::deeds::server::Server;
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::beside::{CHRONYD, follows};
 use super::setup::{PAUSES, configuration, configure};
@@ -20,11 +21,7 @@ const STATE: &str = "systemctl is-active parachrond-chrony; \
     stat -c %U /proc/$(systemctl show -p MainPID --value parachrond-chrony); chronyc -c sources; \
     journalctl -u parachrond-chrony -n 4 -o cat";
 
-pub(crate) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
     checks.push(follows(machine, &CHRONYD, &servers[0])?);
     let by_chronyd = "chrony = [\"makestep\", \"sock=/run/chrony.parachron.sock\"]\n";

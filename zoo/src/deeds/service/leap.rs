@@ -1,9 +1,10 @@
 //! A leap second, which the kernel inserts and the host counts: nothing steps
 //! against it.
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::disruptions::channel::now_ns;
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::host::{Host, Reason};
 use super::setup::RIGHT_S;
@@ -17,11 +18,7 @@ const BEFORE_NS: i64 = 60_000_000_000;
 /// The host speaks each second until so long after it.
 const SECONDS: i32 = 70;
 
-pub(super) fn run(
-    machine: &mut Machine,
-    host: &mut Host,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn run(machine: &mut Machine, host: &mut Host, checks: &mut Checks) -> Result {
     host.live_at(MIDNIGHT_NS - BEFORE_NS - now_ns(), MIDNIGHT_NS);
     machine.execute(
         "systemctl stop parachrond; date -u -s '2026-12-31 23:59:00' >/dev/null && \

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::checks::Check;
+use crate::checks::Checks;
 use crate::deeds::server::Server;
 use crate::deeds::{Place, migration, snapshot};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::beside::{CHRONYD, follows, frequency_ppm, kept};
 use super::setup::{INSTALL, configuration, configure};
@@ -22,11 +23,7 @@ const BETWEEN: Duration = Duration::from_secs(5);
 /// How long saving, loading or moving all of its memory may take.
 const MEMORY: Duration = Duration::from_secs(120);
 
-pub(crate) fn run(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let servers = Server::two(place.workshop)?;
     checks.push(follows(machine, &CHRONYD, &servers[0])?);
     machine.execute(INSTALL)?;

@@ -2,19 +2,16 @@
 
 use std::thread::sleep;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::setup::{PAUSES, WAIT, configure};
 use super::world::soon_right;
 
 /// A good file is taken over by a reload, a bad one is refused by line, and the
 /// service goes on.
-pub(super) fn reloaded(
-    machine: &mut Machine,
-    good: &str,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn reloaded(machine: &mut Machine, good: &str, checks: &mut Checks) -> Result {
     let pid = process(machine)?;
     configure(machine, &good.replace("burst = 20", "brust = 20"))?;
     machine.line.run("reload", 30, "systemctl reload parachrond; sleep 1")?;
@@ -43,7 +40,7 @@ pub(super) fn process(machine: &mut Machine) -> Result<String, String> {
 }
 
 /// What it was killed in the middle of is gone on with.
-pub(super) fn killed(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn killed(machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "systemctl kill -s KILL parachrond; \
         for i in $(seq 30); do sleep 0.5; systemctl is-active -q parachrond && break; done; \
         systemctl show -p NRestarts --value parachrond; systemctl is-active parachrond";
@@ -56,7 +53,7 @@ pub(super) fn killed(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(
 }
 
 /// A date that an administrator set is not undone; the next disruption ends that.
-pub(super) fn left_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn left_alone(machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("date -s @$(($(date +%s) + 3600)) >/dev/null")?;
     sleep(WAIT);
     let (ahead_s, bound_s) = machine.ahead_s()?;
@@ -71,7 +68,7 @@ pub(super) fn left_alone(machine: &mut Machine, checks: &mut Vec<Check>) -> Resu
 }
 
 /// A new program in the place of the old one, as a package manager does it.
-pub(super) fn upgraded(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn upgraded(machine: &mut Machine, checks: &mut Checks) -> Result {
     let state = "stat -c %i /run/clockbound/shm0; sha256sum /etc/parachron/parachrond.toml; \
         ls /var/lib/parachron";
     let before = machine.execute(state)?;
@@ -90,11 +87,7 @@ pub(super) fn upgraded(machine: &mut Machine, checks: &mut Vec<Check>) -> Result
 }
 
 /// A wrong file at the start: it is not started again and again.
-pub(super) fn mistyped(
-    machine: &mut Machine,
-    good: &str,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn mistyped(machine: &mut Machine, good: &str, checks: &mut Checks) -> Result {
     configure(machine, &good.replace("poll =", "pole ="))?;
     let line = "systemctl restart parachrond; sleep 5; \
         systemctl show -p NRestarts,ActiveState,ExecMainStatus parachrond; \
@@ -110,7 +103,7 @@ pub(super) fn mistyped(
 
 /// Nothing can be written where the lock is: refused with the reason, not
 /// started again, and as before once it can.
-pub(super) fn read_only(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn read_only(machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "mount --bind /run/parachron /run/parachron && \
         mount -o remount,bind,ro /run/parachron && systemctl restart parachrond; sleep 3; \
         systemctl show -p NRestarts,ActiveState,ExecMainStatus parachrond; \

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::disruptions::channel::{Output, now_ns};
 use crate::deeds::disruptions::chrony;
 use crate::deeds::disruptions::ticks::{self, Tick, seconds};
 use crate::deeds::{Done, Place};
 use crate::machine::Machine;
-use crate::outcome::Unavailable;
+use crate::outcome::{Result, Unavailable};
 use crate::{table::Base, tools, wire};
 
 use super::beside::{self, CHRONYD};
@@ -42,11 +42,7 @@ const BY_THE_PORT: &str = "host-port = \"/dev/virtio-ports/org.parachron.time\"\
 
 /// The service in a machine whose host answers on a port: alone, and beside
 /// chronyd, which follows a server.
-pub(crate) fn by_the_port(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    done: &mut Done,
-) -> Result<(), String> {
+pub(crate) fn by_the_port(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     let checks = &mut done.checks;
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
@@ -68,11 +64,7 @@ pub(crate) fn by_the_port(
 }
 
 /// Ten minutes, at the end of which the host says so.
-pub(crate) fn for_long(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
     checks.push(soon_right("by the host's word, at the start", machine)?);
@@ -94,11 +86,7 @@ const CHRONYD_S: f64 = 0.05;
 /// `parachron keep` with the clock that KVM pairs with its own, in a machine of
 /// KVM: alone, and beside a chronyd that follows the same clock. Right is what
 /// its host's clock shows.
-pub(crate) fn by_ptp(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    done: &mut Done,
-) -> Result<(), String> {
+pub(crate) fn by_ptp(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
     let mut output = printed(place, machine, "/dev/vport0p2")?;
     let keep = "parachron keep --format json --min-interval 1s --burst 100 >/tmp/keep 2>&1 & sleep 5; \
         cat /tmp/keep";
@@ -136,11 +124,7 @@ pub(crate) fn by_ptp(
 
 /// `parachron keep` in a machine of KVM, which its host's `parachron tell` reaches
 /// over AF_VSOCK as soon as it goes on. Right is what that host's clock shows.
-pub(crate) fn by_vsock(
-    place: &Place<'_>,
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(crate) fn by_vsock(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut shell = wire::connect(&place.folder.join("shell"))?;
     let mut tell = || shell.write_all(TELL.as_bytes()).map_err(|why| format!("a shell: {why}"));
     let mut output = printed(place, machine, "/dev/vport0p2")?;
@@ -202,7 +186,7 @@ fn stops(
     machine: &mut Machine,
     output: &mut Output,
     ahead_s: f64,
-    mut resumed: impl FnMut() -> Result<(), String>,
+    mut resumed: impl FnMut() -> Result,
 ) -> Result<Took, String> {
     let mut took = Took::default();
     while took.calm_s.len() < RUNS && took.calm_s.len() + took.disturbed_s.len() < 2 * RUNS {
@@ -219,9 +203,9 @@ fn stop(
     output: &mut Output,
     ahead_s: f64,
     pause: Duration,
-    resumed: impl FnOnce() -> Result<(), String>,
+    resumed: impl FnOnce() -> Result,
     took: &mut Took,
-) -> Result<(), String> {
+) -> Result {
     let from_ns = now_ns() - 1_000_000_000;
     let qmp = machine.qmp.as_mut().ok_or("a pause needs QMP")?;
     qmp.stop()?;

@@ -3,9 +3,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::checks::Check;
+use crate::checks::{Check, Checks};
 use crate::deeds::suspend;
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::setup::{PAUSES, RIGHT_S, WAIT};
 
@@ -41,10 +42,7 @@ pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, Str
 }
 
 /// Stopped without a network: what the RTC alone shows. With it back, right.
-pub(super) fn without_network(
-    machine: &mut Machine,
-    checks: &mut Vec<Check>,
-) -> Result<(), String> {
+pub(super) fn without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
     machine.execute("ip link set eth0 down")?;
     let (before_s, _) = machine.ahead_s()?;
     sleep(WAIT);
@@ -115,7 +113,7 @@ pub(super) fn rtc_in_local_time(machine: &mut Machine) -> Result<Check, String> 
 
 /// The machine is out of memory, and then the service itself is what the kernel
 /// ends: started again, with its lock and its files.
-pub(super) fn without_memory(machine: &mut Machine, checks: &mut Vec<Check>) -> Result<(), String> {
+pub(super) fn without_memory(machine: &mut Machine, checks: &mut Checks) -> Result {
     let pid = "systemctl show -p MainPID --value parachrond";
     // Not of this line's unit, which would end with it (OOMPolicy=). The kernel is
     // told so (Documentation/admin-guide/sysrq.rst): to run out of memory takes an
