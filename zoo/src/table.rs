@@ -130,6 +130,9 @@ pub(crate) struct Row {
     /// Kernels of the table that it takes along as files, /kernels/NAME.
     #[serde(default)]
     pub(crate) kernels: Vec<String>,
+    /// Modules of these, by kernel, as files /kernels/NAME.MODULE.ko.
+    #[serde(default)]
+    pub(crate) kernel_modules: BTreeMap<String, Vec<String>>,
     /// What is done to it beyond the commands that every machine runs.
     #[serde(default)]
     pub(crate) does: Vec<Deed>,

@@ -10,6 +10,9 @@ const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const DEVICE: u32 = 0o020_600;
 
+/// The folder of modules to load, in the order of their names.
+pub(crate) const MODULES: &str = "modules";
+
 /// Whether an ELF asks for an interpreter, which the initramfs does not have: a
 /// program header of type PT_INTERP (elf(5)).
 pub(crate) fn is_dynamic(program: &[u8]) -> bool {
@@ -27,18 +30,38 @@ pub(crate) fn is_dynamic(program: &[u8]) -> bool {
 /// The archive whose `/init` is `program`.
 pub(crate) fn archive(program: &[u8]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    for (inode, folder) in (1..).zip(["dev", "proc", "sys", "tmp"]) {
-        Builder::new(folder).ino(inode).mode(FOLDER).write(&mut bytes, 0).finish()?;
-    }
+    folders(&mut bytes, &["dev", "proc", "sys", "tmp"])?;
     // The kernel opens it for /init before anything is mounted
     // (Documentation/filesystems/ramfs-rootfs-initramfs.rst).
     let console = Builder::new("dev/console").ino(10).mode(DEVICE).rdev_major(5).rdev_minor(1);
     console.write(&mut bytes, 0).finish()?;
-    let size = u32::try_from(program.len()).map_err(io::Error::other)?;
-    let mut init = Builder::new("init").ino(11).mode(PROGRAM).write(&mut bytes, size);
-    init.write_all(program)?;
-    init.finish()?;
+    file(&mut bytes, 11, "init", program)?;
     trailer(bytes)
+}
+
+/// An archive of modules, to come after another one: the kernel unpacks all that it is
+/// given.
+pub(crate) fn modules(modules: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    folders(&mut bytes, &[MODULES])?;
+    for (index, module) in (0..).zip(modules) {
+        file(&mut bytes, 20 + index, &format!("{MODULES}/{index:02}.ko"), module)?;
+    }
+    trailer(bytes)
+}
+
+fn folders(bytes: &mut Vec<u8>, names: &[&str]) -> io::Result<()> {
+    for (inode, folder) in (1..).zip(names) {
+        Builder::new(folder).ino(inode).mode(FOLDER).write(&mut *bytes, 0).finish()?;
+    }
+    Ok(())
+}
+
+fn file(bytes: &mut Vec<u8>, inode: u32, name: &str, content: &[u8]) -> io::Result<()> {
+    let size = u32::try_from(content.len()).map_err(io::Error::other)?;
+    let mut file = Builder::new(name).ino(inode).mode(PROGRAM).write(bytes, size);
+    file.write_all(content)?;
+    file.finish().map(drop)
 }
 
 #[cfg(test)]
@@ -54,18 +77,20 @@ mod tests {
         assert!(!is_dynamic(b"") && !is_dynamic(&[0xff; 100]));
     }
 
-    #[test]
-    fn it_has_the_program_and_a_console() {
-        let bytes = archive(b"program").unwrap();
-        let (mut rest, mut names) = (bytes.as_slice(), Vec::new());
+    fn names(bytes: &[u8]) -> Vec<String> {
+        let (mut rest, mut names) = (bytes, Vec::new());
         loop {
             let reader = NewcReader::new(rest).unwrap();
             if reader.entry().is_trailer() {
-                break;
+                return names;
             }
             names.push(format!("{} {:o}", reader.entry().name(), reader.entry().mode()));
             rest = reader.finish().unwrap();
         }
+    }
+
+    #[test]
+    fn it_has_the_program_and_a_console() {
         let expected = [
             "dev 40755",
             "proc 40755",
@@ -74,6 +99,11 @@ mod tests {
             "dev/console 20600",
             "init 100755",
         ];
-        assert_eq!(names, expected);
+        assert_eq!(names(&archive(b"program").unwrap()), expected);
+        let modules = modules(&[vec![1], vec![2, 3]]).unwrap();
+        assert_eq!(
+            names(&modules),
+            ["modules 40755", "modules/00.ko 100755", "modules/01.ko 100755"]
+        );
     }
 }

@@ -6,6 +6,7 @@ mod host_line;
 mod inside;
 mod judge;
 mod seen;
+mod vmclock;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use seen::Seen;
 
 pub use inside::run_inside;
 
-/// No ACPI and no PCI: the machine has neither. A triple fault ends it.
+/// No PCI: the machine has none. A triple fault ends it.
 const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
@@ -72,7 +73,8 @@ fn boot(
         initrd: Some(Arc::clone(&stock.initrd)),
         command_line: format!("{PARAMETERS} {} -- {INSIDE}", stock.append),
     };
-    let settings = bench.linux_machine(provider, bench.settings.vcpus, image);
+    let mut settings = bench.linux_machine(provider, bench.settings.vcpus, image);
+    settings.vmclock = stock.vmclock.then_some(vmclock::SOURCE);
     let mut host = HostLine::default();
     host.read();
     let machine = Machine::start(&settings).map_err(|error| error.to_string())?;
@@ -131,7 +133,13 @@ impl Bench<'_> {
 }
 
 /// The row of a boot.
-fn row(provider: Provider, vcpus: usize, boot: &Boot, judged: &judge::Times) -> Stock {
+fn row(
+    provider: Provider,
+    vcpus: usize,
+    boot: &Boot,
+    judged: &judge::Times,
+    vmclock: Option<&vmclock::Times>,
+) -> Stock {
     Stock {
         backend: provider.backend(),
         provider: provider.name().to_owned(),
@@ -143,6 +151,8 @@ fn row(provider: Provider, vcpus: usize, boot: &Boot, judged: &judge::Times) -> 
         offset_ns: judged.offset_ns,
         bound_ns: judged.bound_ns,
         rate_ppm: judged.rate_ppm,
+        vmclock_offset_ns: vmclock.map(|vmclock| vmclock.offset_ns),
+        vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
         findings: boot.seen.findings.clone(),
         log: boot.seen.log.clone(),
     }

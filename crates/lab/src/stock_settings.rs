@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,24 +20,31 @@ pub struct StockSettings {
     pub append: String,
     /// Whether KVM's own kvm-clock is among the providers.
     pub by_kernel: bool,
+    /// A VMClock in ACPI: the kernel's driver is built in, or among the modules.
+    pub vmclock: bool,
     /// How long a boot and what runs inside may take.
     pub limit: Duration,
 }
 
 impl StockSettings {
     /// A kernel's file, with an initramfs of its own or of `program`, which must be
-    /// static.
+    /// static, and modules of the kernel, to be loaded in this order.
     ///
     /// # Errors
     /// A file cannot be read, or the program is not static.
-    pub fn read(kernel: &Path, initrd: Option<&Path>, program: &Path) -> io::Result<Self> {
+    pub fn read(
+        kernel: &Path,
+        initrd: Option<&Path>,
+        program: &Path,
+        modules: &[PathBuf],
+    ) -> io::Result<Self> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })
         };
         let kernel = read(kernel)?;
-        let initrd = match initrd {
+        let mut initrd = match initrd {
             Some(initrd) => read(initrd)?,
             None => {
                 let program = read(program)?;
@@ -47,11 +54,18 @@ impl StockSettings {
                 initramfs::archive(&program)?
             }
         };
+        if !modules.is_empty() {
+            let modules: io::Result<Vec<_>> = modules.iter().map(|path| read(path)).collect();
+            // Each archive begins at a multiple of four.
+            initrd.resize(initrd.len().next_multiple_of(4), 0);
+            initrd.extend(initramfs::modules(&modules?)?);
+        }
         Ok(Self {
             kernel: kernel.into(),
             initrd: initrd.into(),
             append: String::new(),
             by_kernel: true,
+            vmclock: false,
             limit: Duration::from_secs(120),
         })
     }

@@ -173,9 +173,14 @@ pub(super) fn initrd(
     };
     let mut files = files.into_iter().map(contents).collect::<Result<Vec<_>, _>>()?;
     for name in &row.kernels {
-        let path = workshop.kernel(name)?.image;
-        let bytes = fs::read(&path).map_err(|error| cannot(&path, error))?;
+        let kernel = workshop.kernel(name)?;
+        let bytes = fs::read(&kernel.image).map_err(|error| cannot(&kernel.image, error))?;
         files.push((Path::new("kernels").join(name), bytes));
+        let wanted: Vec<&str> =
+            row.kernel_modules.get(name).into_iter().flatten().map(String::as_str).collect();
+        for (module, bytes) in drivers::modules(workshop, &kernel, &wanted)? {
+            files.push((Path::new("kernels").join(format!("{name}.{module}.ko")), bytes));
+        }
     }
     let archive = initramfs::build(&programs, &files, &modules);
     archive.and_then(|bytes| fs::write(&file, bytes)).map_err(|error| cannot(&file, error))?;

@@ -14,6 +14,7 @@ use super::{Done, Place};
 use crate::checks::list;
 use crate::machine::Machine;
 use crate::outcome::Failure;
+use crate::table::Row;
 
 pub(crate) use page::write as write_page;
 
@@ -21,6 +22,12 @@ const VCPUS: [u32; 2] = [1, 2];
 /// Five boots, emulated twice.
 const LIMIT_S: u32 = 420;
 const BOOT: Duration = Duration::from_secs(150);
+
+/// The options of a kernel whose driver is there.
+fn vmclock(row: &Row, kernel: &str) -> String {
+    let modules = row.kernel_modules.get(kernel).into_iter().flatten();
+    modules.map(|name| format!("--vmclock --module /kernels/{kernel}.{name}.ko")).collect()
+}
 
 pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
     let mut machine = Machine::start(place.start, place.folder)?;
@@ -31,7 +38,8 @@ pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             // allows: it is told the TSC's rate, which is the host's.
             let line = format!(
                 "parachron lab linux --kernel /kernels/{kernel} --vcpus {vcpus} --format json \
-                 --append $(grep -o 'tsc_early_khz=[0-9]*' /proc/cmdline)"
+                 --append $(grep -o 'tsc_early_khz=[0-9]*' /proc/cmdline) {}",
+                vmclock(place.row, kernel)
             );
             let record = machine.line.run("linux", LIMIT_S, &line)?;
             let report: Value = serde_json::from_str(&record.stdout)

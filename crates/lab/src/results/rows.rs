@@ -230,6 +230,12 @@ pub struct Stock {
     pub bound_ns: f64,
     /// How much faster its CLOCK_MONOTONIC_RAW is than the host's, ppm.
     pub rate_ppm: Option<f64>,
+    /// The kernel's PTP clock of the VMClock less the host's time, ns; the furthest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmclock_offset_ns: Option<f64>,
+    /// The bound of that: the page's own, and that of reading both, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmclock_bound_ns: Option<f64>,
     /// What the doctor found inside: severity and rule.
     pub findings: Vec<String>,
     /// Lines of the kernel's log about clocks.

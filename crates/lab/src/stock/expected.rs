@@ -43,6 +43,13 @@ pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&
     }
 }
 
+/// Whether the VMClock's driver reads it: with no TSC that is held unstable
+/// (vmclock_get_crosststamp, drivers/ptp/ptp_vmclock.c).
+pub(super) fn driver_reads_vmclock(provider: Provider, machine: Machine) -> bool {
+    let is_hyperv = matches!(provider, Provider::KernelHyperV | Provider::Own(Kind::HyperV));
+    !is_hyperv && trusts_tsc(machine)
+}
+
 /// arch/x86/kernel/tsc.c, unsynchronized_tsc: a TSC that is not constant is not taken
 /// on several CPUs of anybody but Intel; since 6.9 on several packages, and KVM tells of one.
 fn trusts_tsc(machine: Machine) -> bool {
@@ -68,6 +75,8 @@ mod tests {
         let newer = Machine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);
+        let reads = |provider| driver_reads_vmclock(provider, newer);
+        assert!(reads(Provider::Kernel) && !reads(Provider::Own(Kind::HyperV)));
         assert_eq!(true_verdicts(Provider::Kernel, amd).len(), 1);
         assert_eq!(of(Provider::Own(Kind::Minimal), Machine { vcpus: 1, ..amd }), "tsc");
     }

@@ -24,7 +24,11 @@ pub(super) struct At {
 
 impl HostLine {
     pub(super) fn read(&mut self) {
-        self.readings.push(host_clock::read_with_width());
+        self.add(host_clock::read_with_width());
+    }
+
+    pub(super) fn add(&mut self, reading: Reading) {
+        self.readings.push(reading);
     }
 
     /// Between the readings around it; `None` before the first and after the last.
@@ -64,6 +68,13 @@ pub(super) fn signed(a: u64, b: u64) -> f64 {
     a.wrapping_sub(b).cast_signed() as f64
 }
 
+/// The TSC in the middle of two, and how far from it a clock between them may have been
+/// read.
+pub(super) fn middle(tsc: (u64, u64)) -> (u64, u64) {
+    let width = tsc.1.wrapping_sub(tsc.0);
+    (tsc.0.wrapping_add(width / 2), width.div_ceil(2))
+}
+
 #[cfg(test)]
 mod tests {
     use host::HostClocks;
@@ -93,5 +104,6 @@ mod tests {
         assert_eq!(line.at(9_999), None);
         assert_eq!(line.at(14_000), None);
         assert_eq!(line.ticks_per_ns(), Some(2.0));
+        assert_eq!(middle((10, 15)), (12, 3));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
 use super::seen::{Reading, Seen};
+use super::vmclock;
+use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 /// Tries of a reading, of which the shortest counts.
@@ -36,11 +39,20 @@ pub fn run_inside() -> std::io::Result<()> {
     }
     // From here on only this program writes to the console.
     let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
+    let has_vmclock = load_modules(&mut errors);
     thread::sleep(SETTLED);
     let mut readings = vec![reading()];
+    let mut by_vmclock = Vec::new();
+    let mut read_vmclock = |errors: &mut Vec<String>| match vmclock::reading() {
+        Ok(reading) => by_vmclock.push(reading),
+        Err(error) if has_vmclock => errors.push(format!("VMClock: {error}")),
+        Err(_) => {}
+    };
+    read_vmclock(&mut errors);
     let findings = findings(&mut errors);
     let disruptions = disruptions(&mut errors);
     readings.push(reading());
+    read_vmclock(&mut errors);
     let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
     let available = line(&format!("{CLOCKSOURCES}/available_clocksource"));
     let seen = Seen {
@@ -55,6 +67,7 @@ pub fn run_inside() -> std::io::Result<()> {
         errors,
         steal_ticks: steal(&line("/proc/stat")),
         readings,
+        vmclock: by_vmclock,
     };
     let mut console = std::io::stdout().lock();
     console.write_all(seen.line().as_bytes())?;
@@ -62,6 +75,20 @@ pub fn run_inside() -> std::io::Result<()> {
     // The terminal sends it by interrupts; a restart would cut it.
     thread::sleep(Duration::from_secs(1));
     linux::init::restart()
+}
+
+/// In the order of their names; whether one is a VMClock's driver.
+fn load_modules(errors: &mut Vec<String>) -> bool {
+    let folder = Path::new("/").join(initramfs::MODULES);
+    let files = fs::read_dir(folder).into_iter().flatten();
+    let mut files: Vec<_> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    for file in &files {
+        if let Err(error) = linux::init::load_module(file) {
+            errors.push(format!("{}: {error}", file.display()));
+        }
+    }
+    !files.is_empty()
 }
 
 /// The tightest of many.

@@ -3,9 +3,9 @@
 use host::Kind;
 
 use super::expected::{self, Machine};
-use super::host_line::signed;
+use super::host_line::{middle, signed};
 use super::seen::Reading;
-use super::{Boot, row};
+use super::{Boot, row, vmclock};
 use crate::bench::{Bench, Provider};
 use crate::results::{Check, Stock, Verdict};
 
@@ -99,7 +99,12 @@ pub(super) fn judge(
     checks.push(check("watch inside", "nothing".to_owned(), listed(&told), told.is_empty()));
     let times = times(&boot);
     checks.extend(time_checks(provider, &times, &check));
-    (Some(row(provider, vcpus, &boot, &times)), checks)
+    let by_vmclock = vmclock::times(&seen.vmclock, &boot.host, boot.tsc_offset, machine.kernel);
+    if bench.settings.stock.as_ref().is_some_and(|stock| stock.vmclock) {
+        let by_driver = expected::driver_reads_vmclock(provider, machine);
+        checks.push(vmclock_check(by_vmclock, by_driver, &check));
+    }
+    (Some(row(provider, vcpus, &boot, &times, by_vmclock.as_ref())), checks)
 }
 
 fn is_wrong(finding: &&str) -> bool {
@@ -123,7 +128,7 @@ fn times(boot: &Boot) -> Times {
     let host_tsc = |tsc: u64| tsc.wrapping_sub(boot.tsc_offset);
     let Some(ticks_per_ns) = boot.host.ticks_per_ns() else { return times };
     let at = |reading: &Reading| {
-        let (middle, half) = reading.middle();
+        let (middle, half) = middle(reading.tsc);
         Some((boot.host.at(host_tsc(middle))?, half as f64 / ticks_per_ns))
     };
     let (Some(first), Some(last)) = (boot.seen.readings.first(), boot.seen.readings.last()) else {
@@ -144,6 +149,25 @@ fn times(boot: &Boot) -> Times {
         times.gained_bound_ns = first_ns + host_first.bound_ns + times.bound_ns;
     }
     times
+}
+
+fn vmclock_check(
+    times: Option<vmclock::Times>,
+    by_driver: bool,
+    check: &dyn Fn(&str, String, String, bool) -> Check,
+) -> Check {
+    let shown = |ns: f64| instruments::figures::time(ns);
+    let who = |by_driver| if by_driver { "by the driver" } else { "the driver refuses" };
+    let found = |is: vmclock::Times| {
+        format!("{}, ± {}, {}", shown(is.offset_ns), shown(is.bound_ns), who(is.by_driver))
+    };
+    let is_right = |is: vmclock::Times| is.offset_ns.abs() <= TOLERANCE_NS + is.bound_ns;
+    check(
+        "VMClock",
+        format!("within {} and the bound of the host's, {}", shown(TOLERANCE_NS), who(by_driver)),
+        times.map_or("no reading".to_owned(), found),
+        times.is_some_and(|is| is_right(is) && is.by_driver == by_driver),
+    )
 }
 
 fn time_checks(

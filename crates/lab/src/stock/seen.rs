@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::vmclock;
+
 /// The line begins with this.
 const MARK: &str = "parachron-linux-1 ";
 /// The longest line that is taken.
@@ -29,6 +31,9 @@ pub(super) struct Seen {
     pub(super) steal_ticks: Option<u64>,
     /// The clocks at the beginning and at the end.
     pub(super) readings: Vec<Reading>,
+    /// The VMClock then, if the kernel has one.
+    #[serde(default)]
+    pub(super) vmclock: Vec<vmclock::Reading>,
 }
 
 /// Clocks read between two readings of the TSC of vCPU 0.
@@ -40,14 +45,6 @@ pub(super) struct Reading {
     pub(super) real_ns: u64,
     /// CLOCK_MONOTONIC_RAW.
     pub(super) raw_ns: u64,
-}
-
-impl Reading {
-    /// The TSC in the middle, and how far from it a clock may have been read.
-    pub(super) fn middle(&self) -> (u64, u64) {
-        let width = self.tsc.1.wrapping_sub(self.tsc.0);
-        (self.tsc.0.wrapping_add(width / 2), width.div_ceil(2))
-    }
 }
 
 impl Seen {
@@ -86,6 +83,7 @@ mod tests {
             errors: Vec::new(),
             steal_ticks: Some(3),
             readings: vec![Reading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
+            vmclock: Vec::new(),
         };
         let serial = format!("[    0.1] booting\r\n{}\r\n[ 2.0] restarting", seen.line());
         assert_eq!(Seen::find(&serial), Some(Ok(seen.clone())));
@@ -94,6 +92,5 @@ mod tests {
         let closely = format!("{}[ 2.0] reboot: Restarting", seen.line().trim_end());
         assert_eq!(Seen::find(&closely), Some(Ok(seen.clone())));
         assert!(Seen::find(&format!("{MARK}\"{}", "x".repeat(LINE_BYTES + 1))).unwrap().is_err());
-        assert_eq!(seen.readings[0].middle(), (12, 3));
     }
 }

@@ -22,7 +22,10 @@ Parachron's providers. What each has to show is written by hand in
 `crates/lab/src/stock/expected.rs`, from Linux's source. Offset: the guest's time of day
 less the host's; where no page tells it, by a real-time clock that counts seconds. Rate:
 the guest's `CLOCK_MONOTONIC_RAW` against the host's, over some seconds; where the kernel
-measures the TSC by the PIT, its own calibration promises 500 ppm.
+measures the TSC by the PIT, its own calibration promises 500 ppm. VMClock: the PTP clock of
+Linux's own driver (ptp_vmclock; Debian's kernels have it from 7.2 on, and it counts TAI)
+less the host's clock, the furthest of two readings; the bound is the page's own and that
+of reading both. The machine has ACPI for it, and takes its host's clock for the truth.
 
 An emulated host proves what a kernel decides and reads, not what anything costs.
 ";
@@ -37,6 +40,8 @@ const FOOT: &str = "
   by the PIT allows. A guest that counts ticks is not held to the host's clock. The time of
   day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
   takes kvm-clock, and `TSCs unsynchronized` is no fault of two vCPUs without a constant TSC.
+- Under `hyperv` Linux holds the TSC unstable, without an invariant-TSC control, and its
+  VMClock driver then refuses each reading: the figure there is the page's, read by a program.
 - Under QEMU 7.2 a guest finds CPUID 0xD with the size of another XCR0: older kernels warn,
   and 7.3 panics in fpstate_reset. QEMU 10 does not.
 - That lost ticks explain the seconds by which kvm-clock's guests are behind is inferred,
@@ -82,9 +87,10 @@ fn text(reports: &[Value], now: &str) -> String {
     let _ =
         writeln!(text, "\nRecorded {now}, host Linux {host}: {passed} of {all} checks passed.\n");
     text.push_str(
-        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | took, s |\n",
+        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | VMClock | ± | \
+         took, s |\n",
     );
-    text.push_str("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: |\n");
+    text.push_str("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for row in experiments(reports).flat_map(|one| list(&one["findings"]["rows"])) {
         let by = if row["backend"] == "kernel" { "kernel" } else { word(&row["provider"]) };
         let figure = |key: &str| row[key].as_f64();
@@ -93,9 +99,11 @@ fn text(reports: &[Value], now: &str) -> String {
         let (offset, bound) = (ns(figure("offset_ns")), ns(figure("bound_ns")));
         let rate = figure("rate_ppm").map_or("–".to_owned(), |ppm| format!("{ppm:+.3}"));
         let took = figure("took_s").unwrap_or(0.0);
+        let [clock, within] = ["vmclock_offset_ns", "vmclock_bound_ns"].map(|key| ns(figure(key)));
         let _ = writeln!(
             text,
-            "| {kernel} | {vcpus} | {by} | {source} | {offset} | {bound} | {rate} | {took:.1} |"
+            "| {kernel} | {vcpus} | {by} | {source} | {offset} | {bound} | {rate} | \
+             {clock} | {within} | {took:.1} |"
         );
     }
     let failed = checks(reports).filter(|check| check["verdict"] == "failed");
@@ -139,7 +147,8 @@ mod tests {
                 "findings": {"experiment": "linux", "rows": [
                     {"backend": "kernel", "provider": "kvm", "kernel": "6.1.0", "vcpus": 2,
                      "clocksource": "kvm-clock", "offset_ns": -310.4, "bound_ns": 12_345.0,
-                     "rate_ppm": 0.01, "took_s": 12.34},
+                     "rate_ppm": 0.01, "took_s": 12.34, "vmclock_offset_ns": 120.0,
+                     "vmclock_bound_ns": 2_345.6},
                     {"backend": "own", "provider": "none", "kernel": "6.1.0", "vcpus": 2,
                      "clocksource": "tsc", "offset_ns": -5e8, "bound_ns": 300.0,
                      "rate_ppm": null, "took_s": 9.0},
@@ -153,8 +162,8 @@ mod tests {
         let page = text(&[report], "2026-11-22");
         for line in [
             "Recorded 2026-11-22, host Linux 7.2.13: 1 of 2 checks passed.",
-            "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | 12.3 |",
-            "| 6.1.0 | 2 | none | tsc | -500 ms | 300 ns | – | 9.0 |",
+            "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | 120 ns | 2346 ns | 12.3 |",
+            "| 6.1.0 | 2 | none | tsc | -500 ms | 300 ns | – | – | – | 9.0 |",
             "- none: rate: d (expected: c)",
         ] {
             assert!(page.lines().any(|one| one == line), "{line:?}: {page}");

@@ -36,6 +36,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     append: String,
 
+    /// With a VMClock, in ACPI, that takes this machine's clock for the truth
+    #[arg(long)]
+    vmclock: bool,
+
+    /// A module of the kernel to load, as ptp_vmclock.ko; may be repeated, in order
+    #[arg(long, value_name = "FILE")]
+    module: Vec<PathBuf>,
+
     /// How long a boot and what runs inside may take
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
     limit: Duration,
@@ -61,7 +69,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn plan(&self) -> Result<Plan, CliError> {
         let program = PathBuf::from("/proc/self/exe");
-        let read = StockSettings::read(&self.kernel, self.initrd.as_deref(), &program);
+        let read =
+            StockSettings::read(&self.kernel, self.initrd.as_deref(), &program, &self.module);
         let mut stock = read.map_err(|error| CliError::Failed {
             cause: error.to_string(),
             remedy:
@@ -70,6 +79,7 @@ impl Args {
         })?;
         stock.append.clone_from(&self.append);
         (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
+        stock.vmclock = self.vmclock;
         let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {

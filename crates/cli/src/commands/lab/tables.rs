@@ -316,13 +316,20 @@ fn stock(rows: &[Stock]) -> Table {
             (Column::figures("offset", ""), &|row| row.offset_ns.map_or(Cell::none(), nanos)),
             (Column::figures("±", ""), &|row| nanos(row.bound_ns)),
             (Column::figures("rate", "ppm"), &|row| row.rate_ppm.map_or(Cell::none(), ppm)),
+            (Column::figures("VMClock", ""), &|row| {
+                row.vmclock_offset_ns.map_or(Cell::none(), nanos)
+            }),
+            (Column::figures("VMClock ±", ""), &|row| {
+                row.vmclock_bound_ns.map_or(Cell::none(), nanos)
+            }),
             (Column::figures("took", "s"), &|row| Cell::figure(row.took_s, 1)),
         ],
     );
     table.note(CLOCK_BY);
     table.note(
         "offset: the guest's time of day less the host's; by its real-time clock, to a second, \
-         where no page tells it. rate: its CLOCK_MONOTONIC_RAW against the host's.",
+         where no page tells it. rate: its CLOCK_MONOTONIC_RAW against the host's. VMClock: Linux's \
+         PTP clock of it less the host's time, with --vmclock.",
     );
     table
 }
