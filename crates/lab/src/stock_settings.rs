@@ -22,6 +22,8 @@ pub struct StockSettings {
     pub by_kernel: bool,
     /// How long a boot and what runs inside may take.
     pub limit: Duration,
+    /// Whether each guest is also saved, and restored in other processes after so long.
+    pub away: Option<Duration>,
 }
 
 impl StockSettings {
@@ -53,6 +55,7 @@ impl StockSettings {
             append: String::new(),
             by_kernel: true,
             limit: Duration::from_secs(120),
+            away: None,
         })
     }
 }

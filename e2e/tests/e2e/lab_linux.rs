@@ -2,6 +2,7 @@
 //! the row `linux-on-provider` of zoo/machines.toml.
 
 use std::fs;
+use std::process::Command;
 
 use e2e::{Case, Need, Program, kernel};
 use serde_json::Value;
@@ -11,6 +12,11 @@ pub(crate) const CASES: &[Case] = &[
         name: "lab_linux_boots_a_kernel_and_shows_its_end",
         needs: &[Need::Kvm, Need::HardwareKvm, Need::Kernel],
         run: boots,
+    },
+    Case {
+        name: "the_example_saves_and_restores_a_kernel",
+        needs: &[Need::Kvm, Need::HardwareKvm, Need::Kernel],
+        run: example,
     },
     Case { name: "lab_linux_refuses_what_is_no_kernel", needs: &[Need::Kvm], run: no_kernel },
 ];
@@ -45,6 +51,16 @@ fn boots(program: &Program) {
     let path = kernel().expect("it is there").display().to_string();
     let found = found(program, &path, &initrd.path().display().to_string());
     assert!(found.contains("Kernel panic - not syncing"), "{found}");
+}
+
+/// It asserts by itself.
+fn example(_: &Program) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "-q", "-p", "parachron-vmm", "--example", "linux_snapshot", "--"]);
+    let output = command.arg(kernel().expect("it is there")).output().expect("cargo runs");
+    let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}{err}", String::from_utf8_lossy(out));
 }
 
 fn no_kernel(program: &Program) {
