@@ -60,7 +60,8 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
         match deed {
             Deed::Disruptions => disruptions::run(place, done)?,
             Deed::Image => image::run(place, done)?,
-            Deed::LinuxOnProvider => provider::run(place, done)?,
+            Deed::LinuxOnProvider => provider::run(place, &provider::BOOTED, done)?,
+            Deed::LinuxMoved => provider::run(place, &provider::MOVED, done)?,
             other => {
                 let name = &place.row.name;
                 return Err(
@@ -99,7 +100,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Changes => changes::run(machine, checks)?,
             Deed::Chrony => chrony::run(place, machine, checks)?,
             Deed::Calm => watching::calm(place.row.truth()?, machine, checks)?,
-            Deed::Disruptions | Deed::Image | Deed::LinuxOnProvider => {
+            Deed::Disruptions | Deed::Image | Deed::LinuxOnProvider | Deed::LinuxMoved => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,

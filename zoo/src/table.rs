@@ -246,6 +246,8 @@ pub(crate) enum Deed {
     KeepRtcAlone,
     /// The row's kernels as guests of the lab's own machine.
     LinuxOnProvider,
+    /// The same, saved and restored in other processes.
+    LinuxMoved,
     /// The kernel inserts a leap second.
     LeapSecond,
     /// The host's CPU changes its frequency.

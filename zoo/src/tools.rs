@@ -57,6 +57,11 @@ pub(crate) fn now_utc() -> String {
     first_line(Command::new("date").args(["--utc", "+%F %R"]))
 }
 
+/// When a file was written, as `2026-11-22 08:40`.
+pub(crate) fn written_utc(file: &Path) -> String {
+    first_line(Command::new("date").args(["--utc", "+%F %R", "--reference"]).arg(file))
+}
+
 /// The state of this repository.
 pub(crate) fn commit() -> String {
     first_line(Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(root()))

@@ -11,5 +11,8 @@ pub use check::{Check, Verdict};
 pub use contention::Contention;
 pub use figures::Figure;
 pub use report::{Findings, NotRun, Outcome, RanOn, Report};
-pub use rows::{Agreement, Backend, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
+pub use rows::{
+    Agreement, Backend, Cost, Drift, Monotonic, Moved, MovedClock, MovedTimer, Offset, Restore,
+    Stock, Ticks, Update,
+};
 pub use tally::Tally;

@@ -1,11 +1,14 @@
 //! A stock Linux kernel as the judge of a provider: which clock source it takes, what
 //! its log says, whether its time is the host's, what `doctor` and `watch` find inside.
 
+mod arrived;
 mod expected;
 mod host_line;
 mod inside;
 mod judge;
+mod moved;
 mod seen;
+mod ticking;
 mod vmclock;
 
 use std::sync::Arc;
@@ -21,12 +24,16 @@ use crate::stock_settings::StockSettings;
 use host_line::HostLine;
 use seen::Seen;
 
+pub use arrived::run_arrived;
 pub use inside::run_inside;
 
 /// No PCI: the machine has none. A triple fault ends it.
 const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
+const STAYS: &str = "--stays";
+/// And where a saved guest is restored.
+const ARRIVED: &str = "linux-arrived";
 /// How often the serial port is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often the host's clocks are read.
@@ -53,10 +60,22 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
     for (index, &provider) in providers.iter().enumerate() {
         progress.step(provider.label(), index as f64 / providers.len() as f64);
-        let booted = boot(bench, stock, provider);
-        let judged = judge::judge(bench, provider, booted);
-        rows.extend(judged.0);
-        checks.extend(judged.1);
+        let (booted, machine) = match boot(bench, stock, provider) {
+            Ok((boot, machine)) => (Ok(boot), Some(machine)),
+            Err(why) => (Err(why), None),
+        };
+        let (mut row, judged) = judge::judge(bench, provider, booted);
+        checks.extend(judged);
+        if let (Some(away), Some(machine), Some(row)) = (stock.away, machine, &mut row) {
+            progress.step(
+                &format!("{}: moved", provider.label()),
+                index as f64 / providers.len() as f64,
+            );
+            let (moved, judged) = moved::run(provider, machine, away);
+            row.moved = moved;
+            checks.extend(judged);
+        }
+        rows.extend(row);
     }
     Ok((Findings::Linux(rows), checks))
 }
@@ -67,11 +86,12 @@ fn boot(
     bench: &Bench<'_>,
     stock: &StockSettings,
     provider: Provider,
-) -> std::result::Result<Boot, String> {
+) -> std::result::Result<(Boot, Machine), String> {
+    let stays = if stock.away.is_some() { STAYS } else { "" };
     let image = LinuxImage {
         kernel: Arc::clone(&stock.kernel),
         initrd: Some(Arc::clone(&stock.initrd)),
-        command_line: format!("{PARAMETERS} {} -- {INSIDE}", stock.append),
+        command_line: format!("{PARAMETERS} {} -- {INSIDE} {stays}", stock.append),
     };
     let mut settings = bench.linux_machine(provider, bench.settings.vcpus, image);
     settings.vmclock = stock.vmclock.then_some(vmclock::SOURCE);
@@ -107,7 +127,7 @@ fn boot(
     };
     let seen = seen.map_err(|why| with_log(&why, &log))?;
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
-    Ok(Boot { seen, host, tsc_offset, took })
+    Ok((Boot { seen, host, tsc_offset, took }, machine))
 }
 
 fn with_log(what: &str, log: &[u8]) -> String {
@@ -155,5 +175,6 @@ fn row(
         vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
         findings: boot.seen.findings.clone(),
         log: boot.seen.log.clone(),
+        moved: Vec::new(),
     }
 }

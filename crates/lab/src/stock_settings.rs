@@ -24,6 +24,8 @@ pub struct StockSettings {
     pub vmclock: bool,
     /// How long a boot and what runs inside may take.
     pub limit: Duration,
+    /// Whether each guest is also saved, and restored in other processes after so long.
+    pub away: Option<Duration>,
 }
 
 impl StockSettings {
@@ -67,6 +69,7 @@ impl StockSettings {
             by_kernel: true,
             vmclock: false,
             limit: Duration::from_secs(120),
+            away: None,
         })
     }
 }

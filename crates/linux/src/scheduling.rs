@@ -11,6 +11,8 @@ use std::num::NonZeroU64;
 use rustix::io::Errno;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
+use crate::clock::Clock;
+
 /// From now on this thread runs only where no other wants to (SCHED_IDLE).
 ///
 /// # Errors
@@ -46,6 +48,15 @@ pub fn set_timer_slack_ns(ns: NonZeroU64) -> io::Result<()> {
 /// # Errors
 /// Those of `clock_nanosleep`, but for an interruption.
 pub fn sleep_until_ns(ns: u64) -> io::Result<()> {
+    sleep_until(Clock::Monotonic, ns)
+}
+
+/// Sleeps until a clock shows `ns`.
+///
+/// # Errors
+/// Those of `clock_nanosleep`, but for an interruption: not every clock has timers.
+pub fn sleep_until(clock: Clock, ns: u64) -> io::Result<()> {
+    let clock = ClockId::try_from(clock.id())?;
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
     let until = Timespec {
         tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX),
@@ -53,7 +64,7 @@ pub fn sleep_until_ns(ns: u64) -> io::Result<()> {
         tv_nsec: rest as _,
     };
     loop {
-        match clock_nanosleep_absolute(ClockId::Monotonic, &until) {
+        match clock_nanosleep_absolute(clock, &until) {
             Err(Errno::INTR) => {}
             other => return Ok(other?),
         }
@@ -63,7 +74,6 @@ pub fn sleep_until_ns(ns: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
 
     #[test]
     fn a_sleep_ends_after_its_time_and_one_in_the_past_at_once() {

@@ -2,12 +2,14 @@
 //! the row `linux-on-provider` of zoo/machines.toml.
 
 use std::fs;
+use std::process::Command;
 
 use e2e::{Need, Program, kernel};
 use serde_json::Value;
 
 cases! {
     &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => lab_linux_boots_a_kernel_and_shows_its_end;
+    &[Need::Kvm, Need::HardwareKvm, Need::Kernel] => the_example_saves_and_restores_a_kernel;
     &[Need::Kvm] => lab_linux_refuses_what_is_no_kernel;
 }
 
@@ -41,6 +43,16 @@ fn lab_linux_boots_a_kernel_and_shows_its_end(program: &Program) {
     let path = kernel().expect("it is there").display().to_string();
     let found = found(program, &path, &initrd.path().display().to_string());
     assert!(found.contains("Kernel panic - not syncing"), "{found}");
+}
+
+/// It asserts by itself.
+fn the_example_saves_and_restores_a_kernel(_: &Program) {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "-q", "-p", "parachron-vmm", "--example", "linux_snapshot", "--"]);
+    let output = command.arg(kernel().expect("it is there")).output().expect("cargo runs");
+    let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}{err}", String::from_utf8_lossy(out));
 }
 
 fn lab_linux_refuses_what_is_no_kernel(program: &Program) {

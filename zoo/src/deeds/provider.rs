@@ -18,9 +18,19 @@ use crate::table::Row;
 
 pub(crate) use page::write as write_page;
 
-const VCPUS: [u32; 2] = [1, 2];
-/// Five boots, emulated twice.
-const LIMIT_S: u32 = 420;
+/// What is asked of each kernel, with how many vCPUs.
+pub(super) struct Asked {
+    options: &'static str,
+    vcpus: &'static [u32],
+}
+
+/// Five boots, on every provider.
+pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2] };
+/// Three boots, each saved and restored in eight processes.
+pub(super) const MOVED: Asked =
+    Asked { options: "--away 3s --provider kvm --provider hyperv", vcpus: &[1, 2, 4] };
+/// Emulated twice.
+const LIMIT_S: u32 = 600;
 const BOOT: Duration = Duration::from_secs(150);
 
 /// The options of a kernel whose driver is there.
@@ -29,16 +39,17 @@ fn vmclock(row: &Row, kernel: &str) -> String {
     modules.map(|name| format!("--vmclock --module /kernels/{kernel}.{name}.ko")).collect()
 }
 
-pub(super) fn run(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
+pub(super) fn run(place: &Place<'_>, asked: &Asked, done: &mut Done) -> Result<(), Failure> {
     let mut machine = Machine::start(place.start, place.folder)?;
     machine.line.ready(BOOT).map_err(|why| machine.failure(&why))?;
     for kernel in &place.row.kernels {
-        for vcpus in VCPUS {
+        for vcpus in asked.vcpus {
             // An emulated exit takes longer than the kernel's calibration by the PIT
             // allows: it is told the TSC's rate, which is the host's.
             let line = format!(
-                "parachron lab linux --kernel /kernels/{kernel} --vcpus {vcpus} --format json \
+                "parachron lab linux --kernel /kernels/{kernel} --vcpus {vcpus} {} --format json \
                  --append $(grep -o 'tsc_early_khz=[0-9]*' /proc/cmdline) {}",
+                asked.options,
                 vmclock(place.row, kernel)
             );
             let record = machine.line.run("linux", LIMIT_S, &line)?;

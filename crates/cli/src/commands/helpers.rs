@@ -24,7 +24,20 @@ pub(crate) enum Helper {
     /// Report the clocks of a kernel whose first program this is, for `lab linux`
     #[cfg(target_arch = "x86_64")]
     #[command(hide = true)]
-    LinuxInside,
+    LinuxInside {
+        /// Report them from then on too
+        #[arg(long)]
+        stays: bool,
+    },
+    /// Restore a saved machine from standard input and report its guest's clocks
+    #[cfg(target_arch = "x86_64")]
+    #[command(hide = true)]
+    LinuxArrived {
+        /// The policy of its clocks
+        policy: String,
+        /// As if the saving host's TSC had been faster, ppm
+        told_ppm: i32,
+    },
 }
 
 /// The command that runs this program as `helper`: the same file, even if the
@@ -34,8 +47,9 @@ pub(crate) fn command(helper: &Helper) -> Command {
     match helper {
         Helper::PipeEcho => command.arg("pipe-echo"),
         Helper::RestoreGuard { source } => command.args(["restore-guard", source]),
+        // The lab runs them itself.
         #[cfg(target_arch = "x86_64")]
-        Helper::LinuxInside => command.arg("linux-inside"),
+        Helper::LinuxInside { .. } | Helper::LinuxArrived { .. } => &mut command,
     };
     command
 }
@@ -53,7 +67,9 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
         }
         Helper::RestoreGuard { source } => guard(source)?,
         #[cfg(target_arch = "x86_64")]
-        Helper::LinuxInside => lab::run_inside()?,
+        Helper::LinuxInside { stays } => lab::run_inside(*stays)?,
+        #[cfg(target_arch = "x86_64")]
+        Helper::LinuxArrived { policy, told_ppm } => lab::run_arrived(policy, *told_ppm)?,
     }
     Ok(ExitCode::SUCCESS)
 }

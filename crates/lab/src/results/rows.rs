@@ -240,6 +240,58 @@ pub struct Stock {
     pub findings: Vec<String>,
     /// Lines of the kernel's log about clocks.
     pub log: Vec<String>,
+    /// Its restores in other processes, where it was saved.
+    pub moved: Vec<Moved>,
+}
+
+/// A stock kernel saved, and restored in another process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Moved {
+    /// How it came there.
+    pub way: String,
+    /// The policy of its clocks.
+    pub policy: String,
+    /// By how much more than this host's rate the saving host's was told to be, ppm.
+    pub told_ppm: i32,
+    /// Real time between save and restore, s.
+    pub away_s: f64,
+    /// What each clock did.
+    pub clocks: Vec<MovedClock>,
+    /// The first firing of a timer of each clock since.
+    pub timers: Vec<MovedTimer>,
+    /// Why it was not restored.
+    pub refused: Option<String>,
+}
+
+/// One clock of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedClock {
+    /// CLOCK_MONOTONIC, …, or TSC.
+    pub clock: String,
+    /// By how much it went on while it was away, s.
+    pub passed_s: f64,
+    /// By how much it had to, by the policy and the host's clocks, s.
+    pub expected_s: f64,
+    /// How far it may be off, s.
+    pub bound_s: f64,
+}
+
+impl MovedClock {
+    /// What it missed its policy by, ns.
+    pub fn error_ns(&self) -> f64 {
+        (self.passed_s - self.expected_s) * 1e9
+    }
+}
+
+/// One timer of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedTimer {
+    /// Its clock.
+    pub clock: String,
+    /// How late it fired, by that clock, s.
+    pub late_s: f64,
+    /// How far its clock had gone past it when it was restored, s.
+    pub owed_s: f64,
 }
 
 /// Two pages for one VM.

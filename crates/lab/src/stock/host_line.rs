@@ -1,7 +1,10 @@
 //! The host's clocks over its TSC, while a guest runs: what its time was at any TSC
 //! of the guest's readings.
 
+use serde::{Deserialize, Serialize};
 use vmm::host_clock::{self, Reading};
+
+use super::ticking::Stamp;
 
 /// Readings in order.
 #[derive(Debug, Default)]
@@ -22,7 +25,33 @@ pub(super) struct At {
     pub(super) steered_ns: f64,
 }
 
+/// A reading of a guest's clock on the host's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Placed {
+    pub(super) clock: String,
+    pub(super) ns: u64,
+    /// The guest's TSC then.
+    pub(super) tsc: u64,
+    /// The host's clock then, that nothing steers, and by how much it may be off, ns.
+    pub(super) boot_ns: u64,
+    pub(super) bound_ns: f64,
+}
+
 impl HostLine {
+    /// Where the TSC of the guest is ahead of the host's by so much.
+    pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<Placed> {
+        let width = stamp.tsc.1.wrapping_sub(stamp.tsc.0);
+        let tsc = stamp.tsc.0.wrapping_add(width / 2);
+        let at = self.at(tsc.wrapping_sub(tsc_offset))?;
+        Some(Placed {
+            clock: stamp.clock.clone(),
+            ns: stamp.ns,
+            tsc,
+            boot_ns: self.readings.first()?.clocks.boot.0 + at.boot_ns.round() as u64,
+            bound_ns: at.bound_ns + width.div_ceil(2) as f64 / self.ticks_per_ns()?,
+        })
+    }
+
     pub(super) fn read(&mut self) {
         self.add(host_clock::read_with_width());
     }

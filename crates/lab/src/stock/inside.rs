@@ -12,7 +12,7 @@ use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
 use super::seen::{Reading, Seen};
-use super::vmclock;
+use super::{ticking, vmclock};
 use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -28,11 +28,12 @@ const ABOUT_CLOCKS: [&str; 7] =
 const LINES: usize = 60;
 
 /// Reports what the kernel says of its clocks on the console, and restarts the
-/// machine. Does not return where that can be done.
+/// machine; or stays, takes a CPU off and on again first, and reports its clocks and
+/// timers from then on. Does not return where that can be done.
 ///
 /// # Errors
 /// The machine cannot be restarted.
-pub fn run_inside() -> std::io::Result<()> {
+pub fn run_inside(stays: bool) -> std::io::Result<()> {
     let mut errors = Vec::new();
     if let Err(error) = linux::init::mount_kernel_file_systems() {
         errors.push(format!("mount: {error}"));
@@ -51,6 +52,9 @@ pub fn run_inside() -> std::io::Result<()> {
     read_vmclock(&mut errors);
     let findings = findings(&mut errors);
     let disruptions = disruptions(&mut errors);
+    if stays {
+        unplug_last_cpu(&mut errors);
+    }
     readings.push(reading());
     read_vmclock(&mut errors);
     let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
@@ -72,6 +76,12 @@ pub fn run_inside() -> std::io::Result<()> {
     let mut console = std::io::stdout().lock();
     console.write_all(seen.line().as_bytes())?;
     console.flush()?;
+    if stays {
+        drop(console);
+        // Warnings too: after a restore they are complaints.
+        let _ = fs::write("/proc/sys/kernel/printk", "5 4 1 7");
+        return ticking::run();
+    }
     // The terminal sends it by interrupts; a restart would cut it.
     thread::sleep(Duration::from_secs(1));
     linux::init::restart()
@@ -89,6 +99,17 @@ fn load_modules(errors: &mut Vec<String>) -> bool {
         }
     }
     !files.is_empty()
+}
+
+/// Takes the last CPU off, if there are several, and on again.
+fn unplug_last_cpu(errors: &mut Vec<String>) {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let Some((_, last)) = online.trim().split_once('-') else { return };
+    for state in ["0", "1"] {
+        if let Err(error) = fs::write(format!("/sys/devices/system/cpu/cpu{last}/online"), state) {
+            errors.push(format!("CPU {last}, online {state}: {error}"));
+        }
+    }
 }
 
 /// The tightest of many.

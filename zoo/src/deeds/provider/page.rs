@@ -30,6 +30,20 @@ of reading both. The machine has ACPI for it, and takes its host's clock for the
 An emulated host proves what a kernel decides and reads, not what anything costs.
 ";
 
+const MOVED: &str = "
+## Saved, and restored in another process
+
+Row `linux-moved` (its reports are taken from the folder beside) boots on KVM's kvm-clock
+and two of our providers, takes a CPU off and on again, saves the running guest to a file
+(`lab linux --away 3s`) and restores that in processes of their own, twice by one policy
+and once by each other, and sends it to one through a socket: as it is, and as of a host whose
+TSC is told to have been faster. Passed: what `CLOCK_MONOTONIC` did while the guest was away
+(`sleep`: the guest is to be told the date, and nobody tells it here). Error: what each
+clock missed its policy by, against the host's clocks; within: the bound promised, the
+readings' and 0.25 ppm of what ran. Late: the first timer of each clock since, by that
+clock, and after the slash how far the clock had gone past it when it was restored.
+";
+
 const FOOT: &str = "
 ## Read with
 
@@ -48,8 +62,8 @@ const FOOT: &str = "
   not measured.
 ";
 
-/// Writes the page from the reports of a folder; fails if a check did.
-pub(crate) fn write(folder: &Path) -> Result<(), String> {
+/// A row's reports, and when the last of them was written.
+fn read(folder: &Path) -> Result<(Vec<Value>, String), String> {
     let cannot = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let entries = fs::read_dir(folder).map_err(|error| cannot(folder, error))?;
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
@@ -65,9 +79,18 @@ pub(crate) fn write(folder: &Path) -> Result<(), String> {
         let report = serde_json::from_str(&text);
         reports.push(report.map_err(|error| format!("{}: {error}", path.display()))?);
     }
+    let latest = files.iter().map(|file| tools::written_utc(file)).max();
+    Ok((reports, latest.unwrap_or_default()))
+}
+
+/// Writes the page from the reports of both rows; fails if a check did.
+pub(crate) fn write(folder: &Path) -> Result<(), String> {
+    let (booted, moved) = (read(folder)?, read(&folder.with_file_name("linux-moved"))?);
     let page = tools::root().join(PAGE);
-    fs::write(&page, text(&reports, &tools::now_utc())).map_err(|error| cannot(&page, error))?;
-    let failed = checks(&reports).filter(|check| check["verdict"] == "failed").count();
+    let text = text((&booted.0, &booted.1), (&moved.0, &moved.1));
+    fs::write(&page, text).map_err(|error| format!("{}: {error}", page.display()))?;
+    let all = checks(&booted.0).chain(checks(&moved.0));
+    let failed = all.filter(|check| check["verdict"] == "failed").count();
     if failed == 0 { Ok(()) } else { Err(format!("{failed} checks failed: {PAGE}")) }
 }
 
@@ -79,13 +102,9 @@ fn checks(reports: &[Value]) -> impl Iterator<Item = &Value> {
     experiments(reports).flat_map(|one| list(&one["checks"]))
 }
 
-fn text(reports: &[Value], now: &str) -> String {
+fn text((reports, at): (&[Value], &str), moved: (&[Value], &str)) -> String {
     let mut text = HEAD.to_owned();
-    let host = reports.first().map_or("", |report| word(&report["machine"]["kernel"]));
-    let passed = checks(reports).filter(|check| check["verdict"] == "passed").count();
-    let all = checks(reports).count();
-    let _ =
-        writeln!(text, "\nRecorded {now}, host Linux {host}: {passed} of {all} checks passed.\n");
+    recorded(&mut text, reports, at);
     text.push_str(
         "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | VMClock | ± | \
          took, s |\n",
@@ -106,7 +125,11 @@ fn text(reports: &[Value], now: &str) -> String {
              {clock} | {within} | {took:.1} |"
         );
     }
-    let failed = checks(reports).filter(|check| check["verdict"] == "failed");
+    text.push_str(MOVED);
+    recorded(&mut text, moved.0, moved.1);
+    table_of_moves(&mut text, moved.0);
+    let failed =
+        checks(reports).chain(checks(moved.0)).filter(|check| check["verdict"] == "failed");
     for (number, check) in failed.enumerate() {
         if number == 0 {
             text.push_str("\n## Failed\n\n");
@@ -117,6 +140,60 @@ fn text(reports: &[Value], now: &str) -> String {
     }
     text.push_str(FOOT);
     text
+}
+
+fn recorded(text: &mut String, reports: &[Value], at: &str) {
+    let host = reports.first().map_or("", |report| word(&report["machine"]["kernel"]));
+    let passed = checks(reports).filter(|check| check["verdict"] == "passed").count();
+    let all = checks(reports).count();
+    let _ =
+        writeln!(text, "\nRecorded {at}, host Linux {host}: {passed} of {all} checks passed.\n");
+}
+
+fn table_of_moves(text: &mut String, reports: &[Value]) {
+    text.push_str(
+        "| kernel | vCPUs | clock by | way | policy | away, s | passed, s | error, ns: \
+         MONOTONIC, BOOTTIME, REALTIME, RAW | within, ns | late, s: MONOTONIC, BOOTTIME, \
+         REALTIME |\n| --- | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for row in experiments(reports).flat_map(|one| list(&one["findings"]["rows"])) {
+        let by = if row["backend"] == "kernel" { "kernel" } else { word(&row["provider"]) };
+        let (kernel, vcpus) = (word(&row["kernel"]), &row["vcpus"]);
+        for moved in list(&row["moved"]) {
+            let told = match moved["told_ppm"].as_i64() {
+                Some(0) | None => String::new(),
+                Some(ppm) => format!(", told {ppm:+} ppm"),
+            };
+            let (way, policy) = (word(&moved["way"]), word(&moved["policy"]));
+            let _ = write!(text, "| {kernel} | {vcpus} | {by} | {way}{told} | {policy} |");
+            if let Some(why) = moved["refused"].as_str() {
+                let _ = writeln!(text, " – | – | – | – | refused: {why} |");
+                continue;
+            }
+            let seconds = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+            let clocks = list(&moved["clocks"]);
+            let passed = clocks.first().map_or(f64::NAN, |clock| seconds(&clock["passed_s"]));
+            let error = |clock: &Value| {
+                format!(
+                    "{:+.0}",
+                    (seconds(&clock["passed_s"]) - seconds(&clock["expected_s"])) * 1e9
+                )
+            };
+            let errors: Vec<_> = clocks.iter().map(error).collect();
+            let bounds = clocks.iter().map(|clock| seconds(&clock["bound_s"]) * 1e9);
+            let late = list(&moved["timers"]).iter().map(|timer| {
+                format!("{:.3}/{:.3}", seconds(&timer["late_s"]), seconds(&timer["owed_s"]))
+            });
+            let _ = writeln!(
+                text,
+                " {:.3} | {passed:.3} | {} | {:.0} | {} |",
+                seconds(&moved["away_s"]),
+                errors.join(", "),
+                bounds.fold(0.0, f64::max),
+                late.collect::<Vec<_>>().join(", "),
+            );
+        }
+    }
 }
 
 fn word(value: &Value) -> &str {
@@ -159,12 +236,31 @@ mod tests {
                 ],
             }],
         });
-        let page = text(&[report], "2026-11-22");
+        let moved = json!({
+            "machine": {"kernel": "7.2.13"},
+            "experiments": [{"findings": {"rows": [{
+                "backend": "kernel", "provider": "kvm", "kernel": "6.1.0", "vcpus": 4,
+                "moved": [
+                    {"way": "file", "policy": "freeze", "told_ppm": 0, "away_s": 3.5,
+                     "clocks": [{"clock": "CLOCK_MONOTONIC", "passed_s": 0.012_000_1,
+                                 "expected_s": 0.012, "bound_s": 2e-6}],
+                     "timers": [{"clock": "CLOCK_MONOTONIC", "late_s": 0.25, "owed_s": 0.1}],
+                     "refused": null},
+                    {"way": "socket", "policy": "advance", "told_ppm": 1000, "away_s": 0.0,
+                     "clocks": [], "timers": [], "refused": "KVM does not scale here"},
+                ],
+            }]}, "checks": []}],
+        });
+        let page = text((&[report], "2026-11-22"), (&[moved], "2026-11-23"));
         for line in [
             "Recorded 2026-11-22, host Linux 7.2.13: 1 of 2 checks passed.",
             "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | 120 ns | 2346 ns | 12.3 |",
             "| 6.1.0 | 2 | none | tsc | -500 ms | 300 ns | – | – | – | 9.0 |",
             "- none: rate: d (expected: c)",
+            "Recorded 2026-11-23, host Linux 7.2.13: 0 of 0 checks passed.",
+            "| 6.1.0 | 4 | kernel | file | freeze | 3.500 | 0.012 | +100 | 2000 | 0.250/0.100 |",
+            "| 6.1.0 | 4 | kernel | socket, told +1000 ppm | advance | – | – | – | – | \
+             refused: KVM does not scale here |",
         ] {
             assert!(page.lines().any(|one| one == line), "{line:?}: {page}");
         }

@@ -53,6 +53,10 @@ pub(super) struct Args {
           value_parser = clap::value_parser!(u16).range(1..=4))]
     vcpus: u16,
 
+    /// Also save each guest to a file and, so long after, restore it in other processes
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    away: Option<Duration>,
+
     /// Without KVM's own kvm-clock
     #[arg(long)]
     no_kernel_clock: bool,
@@ -80,6 +84,7 @@ impl Args {
         stock.append.clone_from(&self.append);
         (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
         stock.vmclock = self.vmclock;
+        stock.away = self.away;
         let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {

@@ -1,8 +1,8 @@
 //! Each experiment's own table.
 
 use lab::results::{
-    Agreement, Contention, Cost, Drift, Findings, Monotonic, Offset, Outcome, Restore, Stock,
-    Ticks, Update,
+    Agreement, Contention, Cost, Drift, Findings, Monotonic, Moved, Offset, Outcome, Restore,
+    Stock, Ticks, Update,
 };
 
 use crate::output::table::{Cell, Column, Table};
@@ -23,6 +23,50 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
         Findings::Linux(rows) => Some(stock(rows)),
         Findings::Conformance => None,
     }
+}
+
+/// The second table, of what was saved and restored elsewhere.
+pub(super) fn moved(outcome: &Outcome) -> Option<Table> {
+    let Findings::Linux(rows) = &outcome.findings else { return None };
+    let of_row = |row: &Stock| {
+        let by = row.backend.label(&row.provider).to_owned();
+        row.moved.iter().map(move |moved| (by.clone(), moved.clone())).collect::<Vec<_>>()
+    };
+    let rows: Vec<(String, Moved)> = rows.iter().flat_map(of_row).collect();
+    let worst = |moved: &Moved| {
+        let errors = moved.clocks.iter().map(|clock| (clock.error_ns(), clock.bound_s * 1e9));
+        errors.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))
+    };
+    let seconds = |seconds: f64| Cell::figure(seconds, 3);
+    let mut table = table(
+        "Linux: saved, and restored in another process",
+        &rows,
+        [
+            (Column::names("clock by"), &|row| row.0.as_str().into()),
+            (Column::names("way"), &|row| row.1.way.as_str().into()),
+            (Column::names("policy"), &|row| row.1.policy.as_str().into()),
+            (Column::figures("told", "ppm"), &|row| row.1.told_ppm.to_string().into()),
+            (Column::figures("away", "s"), &|row| seconds(row.1.away_s)),
+            (Column::figures("passed", "s"), &|row| {
+                row.1.clocks.first().map_or(Cell::none(), |clock| seconds(clock.passed_s))
+            }),
+            (Column::figures("error", ""), &|row| {
+                worst(&row.1).map_or(Cell::none(), |worst| nanos(worst.0))
+            }),
+            (Column::figures("bound", ""), &|row| {
+                worst(&row.1).map_or(Cell::none(), |worst| nanos(worst.1))
+            }),
+            (Column::figures("late", "s"), &|row| {
+                let late = row.1.timers.iter().map(|timer| timer.late_s).reduce(f64::max);
+                late.map_or(Cell::none(), seconds)
+            }),
+        ],
+    );
+    table.note(
+        "passed: what its CLOCK_MONOTONIC did while it was away; error: of the clock that missed \
+         its policy most; late: of the timers, the latest, by its own clock.",
+    );
+    Some(table)
 }
 
 /// What a column shows of a row.

@@ -1,0 +1,123 @@
+//! A saved machine restored in a process of its own: the clocks and timers of its
+//! guest from then on, as a line of JSON.
+
+use std::io::{self, Read, Write as _};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use host::{HostClocks, Policy};
+use pvclock::Hertz;
+use serde::{Deserialize, Serialize};
+use vmm::{Machine, Saved};
+
+use super::host_line::{HostLine, Placed};
+use super::ticking::{self, Fired, TIMERS};
+
+/// How long the guest may take until each of its timers has fired again.
+const LIMIT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
+/// Words of the kernel's log after which something was wrong with its clocks.
+const COMPLAINTS: [&str; 5] = ["unstable", "lockup", "stall", "timekeeping watchdog", "Oops"];
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Arrival {
+    /// The host's clocks when it was saved, when the restore began, and from when on
+    /// its clocks go on.
+    pub(super) taken: Host,
+    pub(super) began: Host,
+    pub(super) since: Host,
+    /// What the restore promises, ns.
+    pub(super) bound_ns: u64,
+    /// The guest's clocks at its first line since.
+    pub(super) stamps: Vec<Placed>,
+    /// The timers that fired since, the first of each clock.
+    pub(super) fired: Vec<Fired>,
+    /// Lines of the kernel's log.
+    pub(super) complaints: Vec<String>,
+}
+
+/// Of the host's clocks, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Host {
+    pub(super) boot_ns: u64,
+    pub(super) real_ns: u64,
+}
+
+impl Host {
+    fn of(clocks: HostClocks) -> Self {
+        Self { boot_ns: clocks.boot.0, real_ns: clocks.real.0.0 }
+    }
+}
+
+/// Restores what comes through standard input, a file or a socket, by a policy, as if
+/// the saving host's TSC had another rate, and writes what the guest shows then, or why
+/// it was refused.
+///
+/// # Errors
+/// It cannot be written.
+pub fn run_arrived(policy: &str, told_ppm: i32) -> io::Result<()> {
+    let policy = Policy::ALL.into_iter().find(|one| one.name() == policy);
+    let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
+    let arrival = arrive(io::stdin().lock(), policy, told_ppm);
+    let mut output = io::stdout().lock();
+    serde_json::to_writer(&mut output, &arrival)?;
+    output.flush()
+}
+
+fn arrive(from: impl Read, policy: Policy, told_ppm: i32) -> Result<Arrival, String> {
+    let mut line = HostLine::default();
+    let rate = vmm::kvm::host_tsc().map_err(|error| error.to_string())?;
+    let mut saved = Saved::read_from(from).map_err(|error| error.to_string())?;
+    if told_ppm != 0 {
+        let change = (rate.0 as f64 * f64::from(told_ppm) / 1e6).round() as i64;
+        // In whole kHz, as KVM is told.
+        saved = saved.told_rate(Hertz(rate.0.saturating_add_signed(change) / 1_000 * 1_000));
+    }
+    line.read();
+    let restored = Machine::restore(&saved, policy).map_err(|error| error.to_string())?;
+    let (machine, clock) = restored;
+    let (taken, since) = (Host::of(saved.taken()), Host::of(clock.since));
+    let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
+    let (mut serial, started) = (String::new(), Instant::now());
+    loop {
+        thread::sleep(LOOK);
+        serial.push_str(&String::from_utf8_lossy(&machine.serial()));
+        line.read();
+        // What was in the port when it was saved is of before.
+        let ticks = ticking::find(&serial).into_iter().filter_map(|tick| {
+            let placed = tick.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
+            let placed: Vec<_> = placed.collect::<Option<_>>()?;
+            placed.iter().all(|one| one.boot_ns >= since.boot_ns).then_some((placed, tick.fired))
+        });
+        let ticks: Vec<_> = ticks.collect();
+        let first = |clock: &str| {
+            ticks.iter().flat_map(|(_, fired)| fired).find(|one| one.clock == clock).cloned()
+        };
+        let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
+        // Twice each: what is armed again after the restore fires too.
+        let count = ticks.iter().flat_map(|(_, fired)| fired).count();
+        if fired.len() == TIMERS.len() && count >= 2 * TIMERS.len() {
+            return Ok(Arrival {
+                taken,
+                began: Host::of(clock.began),
+                since,
+                bound_ns: clock.bound.0,
+                stamps: ticks[0].0.clone(),
+                fired,
+                complaints: complaints(&serial),
+            });
+        }
+        let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
+        if started.elapsed() > LIMIT || fault.is_some() {
+            let why = fault.unwrap_or_else(|| format!("{count} timers fired in {LIMIT:?}"));
+            let end: String = serial.chars().rev().take(500).collect();
+            return Err(format!("{why}: {}", end.chars().rev().collect::<String>()));
+        }
+    }
+}
+
+fn complaints(serial: &str) -> Vec<String> {
+    let lines = serial.lines().filter(|line| COMPLAINTS.iter().any(|word| line.contains(word)));
+    lines.map(|line| line.trim().to_owned()).collect()
+}

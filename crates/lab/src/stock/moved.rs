@@ -1,0 +1,260 @@
+//! A guest that runs is saved to a file; the file is restored in other processes, twice
+//! by one policy, and by the others, and it is sent through a socket, as of a host of
+//! another rate too. What each clock did is held against the host's own.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use host::{Kind, Policy};
+use vmm::Machine;
+
+use super::arrived::{Arrival, Host};
+use super::host_line::{HostLine, Placed, signed};
+use super::ticking::{self, TIMERS};
+use super::{ARRIVED, LOOK};
+use crate::bench::Provider;
+use crate::results::{Check, Moved, MovedClock, MovedTimer, Verdict};
+
+/// How long the guest's clocks are watched before they are saved.
+const WATCHED: Duration = Duration::from_secs(3);
+/// A guest's rate against the host's while it runs: half a kHz of 2 GHz.
+const PAGE_PPM: f64 = 0.25;
+/// The clocks of a guest and its host, read by programs, ns.
+const CLOCK_NS: f64 = 1_000.0;
+/// A timer fires as soon as the guest runs; its host may be an emulated one.
+const LATE_S: f64 = 2.0;
+/// Beyond what KVM takes for the same rate.
+const OTHER_PPM: i32 = 1_000;
+
+/// How it comes to the other process, by which policy, from a host told to be faster
+/// by so many ppm.
+const WAYS: [(&str, Policy, i32); 8] = [
+    ("file", Policy::Advance, 0),
+    ("file, again", Policy::Advance, 0),
+    ("file", Policy::Freeze, 0),
+    ("file", Policy::Sleep, 0),
+    ("file", Policy::Hold, 0),
+    ("socket", Policy::Advance, 0),
+    ("socket", Policy::Advance, 100),
+    ("socket", Policy::Advance, OTHER_PPM),
+];
+
+/// A file that is gone afterwards.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The guest as it was.
+struct Before {
+    stamps: Vec<Placed>,
+    file: Temporary,
+}
+
+/// Saves the guest of `machine`, and restores it by all ways.
+pub(super) fn run(
+    provider: Provider,
+    machine: Machine,
+    away: Duration,
+) -> (Vec<Moved>, Vec<Check>) {
+    let label = provider.label();
+    let before = match save(&machine) {
+        Ok(before) => before,
+        Err(found) => {
+            let (name, expected) = (format!("{label}: saved"), "to a file".to_owned());
+            return (Vec::new(), vec![Check { name, expected, found, verdict: Verdict::Failed }]);
+        }
+    };
+    drop(machine);
+    thread::sleep(away);
+    let (mut rows, mut checks) = (Vec::new(), Vec::new());
+    for (way, policy, told_ppm) in WAYS {
+        // Hyper-V's guests are interrupted where the rate is another.
+        if told_ppm == OTHER_PPM && provider == Provider::Own(Kind::HyperV) {
+            continue;
+        }
+        let mut moved = Moved {
+            way: way.to_owned(),
+            policy: policy.name().to_owned(),
+            told_ppm,
+            away_s: 0.0,
+            clocks: Vec::new(),
+            timers: Vec::new(),
+            refused: None,
+        };
+        let arrival = arrive(&before.file.0, &moved);
+        let told = if told_ppm == 0 { String::new() } else { format!(", told {told_ppm:+} ppm") };
+        let title = format!("{label}: {way}{told}, {}", policy.name());
+        checks.extend(match arrival {
+            Ok(arrival) => judge(&title, &before.stamps, &arrival, policy, &mut moved),
+            Err(why) => vec![refused(&title, provider, why, &mut moved)],
+        });
+        rows.push(moved);
+    }
+    (rows, checks)
+}
+
+fn save(machine: &Machine) -> Result<Before, String> {
+    let words = |error: &dyn ToString| error.to_string();
+    let (mut line, mut serial, started) = (HostLine::default(), String::new(), Instant::now());
+    while started.elapsed() < WATCHED {
+        line.read();
+        thread::sleep(LOOK);
+        serial.push_str(&String::from_utf8_lossy(&machine.serial()));
+    }
+    let tsc_offset = machine.tsc_offset(0).map_err(|error| words(&error))?;
+    // What the guest sends last is not read by all that restore it.
+    machine.pause().map_err(|error| words(&error))?;
+    serial.push_str(&String::from_utf8_lossy(&machine.serial()));
+    line.read();
+    let saved = machine.save().map_err(|error| words(&error))?;
+    let last = ticking::find(&serial).pop().ok_or("no clocks before the save")?;
+    let stamps = last.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
+    let stamps = stamps.collect::<Option<_>>().ok_or("clocks outside the host's readings")?;
+    let name = format!("parachron-linux-{}.saved", std::process::id());
+    let file = Temporary(std::env::temp_dir().join(name));
+    let to = File::create(&file.0).map_err(|error| words(&error))?;
+    saved.write_to(to).map_err(|error| words(&error))?;
+    Ok(Before { stamps, file })
+}
+
+/// In a process of its own.
+fn arrive(file: &PathBuf, moved: &Moved) -> Result<Arrival, String> {
+    let input = File::open(file).map_err(|error| error.to_string())?;
+    let (input, sender) = if moved.way == "socket" {
+        let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
+        let mut input = input;
+        // One that refuses reads no further.
+        let sender = thread::spawn(move || drop(io::copy(&mut input, &mut here)));
+        (Stdio::from(OwnedFd::from(there)), Some(sender))
+    } else {
+        (Stdio::from(input), None)
+    };
+    let mut command = Command::new("/proc/self/exe");
+    command.args([ARRIVED, &moved.policy, &moved.told_ppm.to_string()]).stdin(input);
+    let output = command.output().map_err(|error| error.to_string());
+    // Its end of the socket is closed with it.
+    drop(command);
+    if let Some(sender) = sender {
+        let _ = sender.join();
+    }
+    let output = output?;
+    serde_json::from_slice::<Result<_, _>>(&output.stdout)
+        .unwrap_or_else(|_| Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// Only a host that does not scale may refuse another rate, where the clock is KVM's.
+fn refused(title: &str, provider: Provider, why: String, moved: &mut Moved) -> Check {
+    let is_right = moved.told_ppm == OTHER_PPM
+        && provider == Provider::Kernel
+        && why.contains("KVM does not scale here");
+    moved.refused = Some(why.clone());
+    Check {
+        name: format!("{title}: restored"),
+        expected: "goes on, or is refused where KVM does not scale".to_owned(),
+        found: why,
+        verdict: Verdict::of(is_right),
+    }
+}
+
+/// Each clock did what the policy says:
+///
+/// ```text
+/// passed   = after − before − (taken − read before) − (read after − since)
+/// expected = real time of since − of taken          advance, from 5 s away: 5 s
+///            the host's clock that nothing steers   hold
+///            since − when the restore began         freeze, sleep: some ms
+/// ```
+fn judge(
+    title: &str,
+    before: &[Placed],
+    arrival: &Arrival,
+    policy: Policy,
+    moved: &mut Moved,
+) -> Vec<Check> {
+    let Arrival { taken, began, since, .. } = *arrival;
+    let span = |from: fn(&Host) -> u64, a: Host| signed(from(&since), from(&a));
+    let expected_ns = match policy {
+        Policy::Advance => span(|at| at.real_ns, taken),
+        Policy::Hold => span(|at| at.boot_ns, taken),
+        _ => span(|at| at.boot_ns, began),
+    };
+    moved.away_s = span(|at| at.real_ns, taken) / 1e9;
+    let mut counted = Vec::new();
+    for (before, after) in before.iter().zip(&arrival.stamps) {
+        let ran = [(taken.boot_ns, before.boot_ns), (after.boot_ns, since.boot_ns)];
+        let ran_ns: f64 = ran.iter().map(|(to, from)| signed(*to, *from)).sum();
+        let bound_ns = arrival.bound_ns as f64
+            + before.bound_ns
+            + after.bound_ns
+            + CLOCK_NS
+            + PAGE_PPM * ran_ns / 1e6;
+        counted.push((before.clock.as_str(), signed(after.ns, before.ns) - ran_ns, bound_ns));
+    }
+    moved.clocks = counted
+        .iter()
+        .map(|(clock, passed_ns, bound_ns)| MovedClock {
+            clock: (*clock).to_owned(),
+            passed_s: passed_ns / 1e9,
+            expected_s: expected_ns / 1e9,
+            bound_s: bound_ns / 1e9,
+        })
+        .collect();
+    for fired in &arrival.fired {
+        let Some(before) = before.iter().find(|one| one.clock == fired.clock) else { continue };
+        let resumed = signed(taken.boot_ns, before.boot_ns) + expected_ns;
+        let owed_ns = (resumed - signed(fired.due_ns, before.ns)).max(0.0);
+        moved.timers.push(MovedTimer {
+            clock: fired.clock.clone(),
+            late_s: signed(fired.at_ns, fired.due_ns) / 1e9,
+            owed_s: owed_ns / 1e9,
+        });
+    }
+    let check = |what: &str, expected: String, found: Vec<String>, holds: bool| Check {
+        name: format!("{title}: {what}"),
+        expected,
+        found: if found.is_empty() { "nothing".to_owned() } else { found.join("; ") },
+        verdict: Verdict::of(holds),
+    };
+    let errors = moved.clocks.iter().map(|one| {
+        format!("{} {:+.0} ns, bound {:.0}", one.clock, one.error_ns(), one.bound_s * 1e9)
+    });
+    let late = moved
+        .timers
+        .iter()
+        .map(|one| format!("{} {:.3} s late, {:.3} s owed", one.clock, one.late_s, one.owed_s));
+    let is_timely = |one: &MovedTimer| {
+        let early_s = CLOCK_NS / 1e9 + arrival.bound_ns as f64 / 1e9;
+        one.late_s >= 0.0 && (-early_s..LATE_S).contains(&(one.late_s - one.owed_s))
+    };
+    vec![
+        check(
+            "clocks",
+            format!("{:.6} s pass", expected_ns / 1e9),
+            errors.collect(),
+            moved.clocks.len() == 4
+                && moved.clocks.iter().all(|one| one.error_ns().abs() <= one.bound_s * 1e9),
+        ),
+        check(
+            "timers",
+            format!("each fires, not early, and within {LATE_S} s of the restore"),
+            late.collect(),
+            moved.timers.len() == TIMERS.len() && moved.timers.iter().all(is_timely),
+        ),
+        check(
+            "kernel's log since",
+            "nothing of clocks or lockups".to_owned(),
+            arrival.complaints.clone(),
+            arrival.complaints.is_empty(),
+        ),
+    ]
+}
