@@ -10,6 +10,7 @@ mod bus;
 mod hpet;
 pub mod local_timer;
 mod moment;
+pub mod network;
 pub mod pit;
 mod pm_timer;
 mod rate;

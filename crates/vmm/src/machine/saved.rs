@@ -80,7 +80,7 @@ impl Machine {
         if self.settings.backend == Backend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
-        if self.settings.linux.is_some() {
+        if self.settings.has_kernel_apic() {
             return Err(MachineError::Unsaveable { what: "KVM's own interrupt controllers" });
         }
         let host_tsc = kvm::query_host(&kvm::open()?)?;
@@ -158,7 +158,7 @@ impl Machine {
         own_time.resume(Nanos(saved.own_time.0.saturating_add(clock.away.0)), now);
         let devices = Devices::restore(&saved.devices).map_err(MachineError::Devices)?;
         let inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
-        let mut machine = Self::around(vm, ram, inner, settings, started)?;
+        let mut machine = Self::around(vm, ram, inner, settings, started, None)?;
         for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
             machine.add(Start {
                 id: VcpuId(index as u32),
