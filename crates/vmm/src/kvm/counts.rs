@@ -43,3 +43,15 @@ pub(crate) fn read(file: &File) -> Option<Counts> {
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_none_of_statistics_has_no_counts() {
+        let of = |path| read(&File::open(path).unwrap());
+        assert_eq!(of("/dev/null"), None);
+        assert_eq!(of("/dev/zero"), Some(Counts::new()));
+    }
+}
