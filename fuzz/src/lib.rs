@@ -16,6 +16,8 @@ mod host_saved;
 mod hypercalls;
 #[cfg(target_arch = "x86_64")]
 mod kvm_saved;
+#[cfg(target_arch = "x86_64")]
+mod network;
 mod ntp;
 mod pages;
 mod pairs;
@@ -51,6 +53,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
+    #[cfg(target_arch = "x86_64")]
+    Target { name: "network", run: network::network },
     Target { name: "ntp_answer", run: ntp::ntp_answer },
     Target { name: "pair_packets", run: pairs::packets },
     Target { name: "pair_samples", run: pairs::samples },

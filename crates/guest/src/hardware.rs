@@ -5,6 +5,7 @@ use pvclock::counter::Counter;
 use pvclock::shared::Memory;
 
 use crate::layout::Pages;
+use crate::network::rings::Area;
 
 /// The CPU raised #GP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,18 @@ pub trait Hardware {
     fn halt(&self);
     /// Interrupts this vCPU has taken.
     fn interrupts(&self) -> u64;
+    /// Whether interrupts are taken while this code runs; they are not at first.
+    fn interruptible(&self, _yes: bool) {}
+    /// A device register in memory, of 32 bits. Where there is none: ones.
+    fn mmio_read_32(&self, _address: u64) -> u32 {
+        u32::MAX
+    }
+    /// The same, written.
+    fn mmio_write_32(&self, _address: u64, _value: u32) {}
+    /// What this guest shares with its network device; `None` where it can have none.
+    fn network(&self) -> Option<&Area> {
+        None
+    }
     /// Fails in the given way; does not return.
     fn misbehave(&self, how: Misbehaviour);
 }

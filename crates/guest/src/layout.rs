@@ -49,6 +49,9 @@ pub const DOORBELL_HALT: u8 = 3;
 /// at CPL 3, where this guest runs.
 pub const HYPERCALLS: u16 = 0xf10;
 
+/// The port of KVM_HC_VAPIC_POLL_IRQ.
+pub const VAPIC_POLL_IRQ: u16 = HYPERCALLS + 1;
+
 /// The port of KVM_HC_KICK_CPU.
 pub const KICK_CPU: u16 = HYPERCALLS + 5;
 
@@ -57,6 +60,16 @@ pub const SCHED_YIELD: u16 = HYPERCALLS + 11;
 
 /// The first serial port.
 pub const SERIAL: u16 = 0x3f8;
+
+/// The registers of the network device: `guest::network`.
+pub const NETWORK_REGISTERS: u64 = 0xd000_0000;
+
+/// The memory that the device reaches, and no other:
+/// [`Area`](crate::network::rings::Area). It is there where the device is.
+pub const NETWORK_MEMORY: u64 = 0x4000_0000;
+
+/// The vector of the device's interrupt, a message to vCPU 0.
+pub const NETWORK_VECTOR: u8 = 0x21;
 
 /// The clock pages of one vCPU, each on cache lines of its own.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ pub mod hpet;
 pub mod layout;
 pub mod lock;
 pub mod monotonic;
+pub mod network;
 pub mod pit;
 pub mod pm_timer;
 pub mod protocol;

@@ -3,6 +3,7 @@
 use crate::contention::Contest;
 use crate::hardware::Misbehaviour;
 use crate::lock::Waiting;
+use crate::network::{Flow, Wait};
 use crate::protocol::Words;
 use crate::source::Source;
 
@@ -71,6 +72,9 @@ pub enum Request {
     /// [`Counted`](crate::contention::Counted), after a record of each bucket of
     /// hand-overs' spans: its number, and how many.
     Contend(Contest),
+    /// Pings the network's peer: the reply is [`Counted`](crate::network::Counted), after
+    /// records of the times that the pings took, in cycles, six each.
+    Ping(Flow),
     /// Whether GUEST_STOPPED was set; clears it.
     TakeGuestStopped,
     /// Writes a byte to a port.
@@ -116,6 +120,9 @@ impl Request {
             Self::Contend(Contest { way, spins, hold, rest, length, participants }) => {
                 (15, [way.number(), spins.into(), hold, rest, length, participants])
             }
+            Self::Ping(Flow { wait, event_index, pings, in_flight, batch }) => {
+                (16, [wait as u64, event_index.into(), pings, in_flight, batch, 0])
+            }
         }
     }
 
@@ -150,6 +157,13 @@ impl Request {
                 length: fifth,
                 participants: sixth,
             }),
+            16 => Self::Ping(Flow {
+                wait: Wait::from_number(first)?,
+                event_index: second != 0,
+                pings: third,
+                in_flight: fourth,
+                batch: fifth,
+            }),
             _ => return None,
         })
     }
@@ -170,16 +184,19 @@ pub enum Outcome {
     WentRound,
     /// The request was invalid.
     NotUnderstood,
+    /// There is no such device, or it refuses its driver.
+    NoDevice,
 }
 
 impl Outcome {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Done,
         Self::Refused,
         Self::NoSuchClock,
         Self::Unreadable,
         Self::WentRound,
         Self::NotUnderstood,
+        Self::NoDevice,
     ];
 
     /// Its number in a reply.
@@ -217,6 +234,13 @@ mod tests {
                 rest: 3,
                 length: 4,
                 participants: 5,
+            }),
+            Request::Ping(Flow {
+                wait: Wait::Hypercall,
+                event_index: true,
+                pings: 3,
+                in_flight: 2,
+                batch: 1,
             }),
             Request::TakeGuestStopped,
             Request::PortWrite { port: 0x70, value: 4 },

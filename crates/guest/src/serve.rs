@@ -12,7 +12,7 @@ use crate::hardware::{Hardware, Misbehaviour};
 use crate::layout::{DOORBELL, DOORBELL_IDLE};
 use crate::protocol::{self, SharedArea, Words};
 use crate::request::{Outcome, Request};
-use crate::{contention, cost, monotonic};
+use crate::{contention, cost, monotonic, network};
 
 /// Polls of the mailbox before the guest calls the host: some 100 µs, so that
 /// requests in quick succession cost no exit.
@@ -131,6 +131,7 @@ impl<'a, H: Hardware> Guest<'a, H> {
             Request::Sleep { cycles } => self.sleep(cycles),
             Request::Ticks { period_ns, cycles } => self.ticks(period_ns, cycles),
             Request::Contend(contest) => Ok(self.contend(&contest)),
+            Request::Ping(flow) => self.ping(flow),
             Request::TakeGuestStopped => {
                 let reader = TimeReader::new(&hardware.pages().vcpus[self.vcpu].time);
                 Ok([reader.take_guest_stopped().into(), 0, 0, 0, 0, 0])
@@ -204,6 +205,20 @@ impl<'a, H: Hardware> Guest<'a, H> {
             self.record(&[bucket as u64, count.into(), 0, 0, 0, 0]);
         }
         counted.encode()
+    }
+
+    fn ping(&self, flow: network::Flow) -> Result<Words, Outcome> {
+        let mut took = [0; network::PINGS_MAX + 1];
+        let counted = network::run(self.hardware, flow, &mut took).map_err(|why| match why {
+            network::Failed::Impossible => Outcome::NotUnderstood,
+            network::Failed::NoDevice | network::Failed::Refused => Outcome::NoDevice,
+        })?;
+        for six in took[1..=flow.pings as usize].chunks(protocol::WORDS) {
+            let mut words = [0; protocol::WORDS];
+            words[..six.len()].copy_from_slice(six);
+            self.record(&words);
+        }
+        Ok(counted.encode())
     }
 
     /// Adds a record to the ring, waiting for room.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use guest::request::Request;
+use guest::source::Source;
 use host::Kind;
 use pvclock::Hertz;
 use vmm::{Machine, MachineError};
@@ -106,4 +108,18 @@ pub(crate) fn boot(settings: &Settings) -> Result<Duration, LabError> {
     let machine = bench.start(Provider::Own(Kind::Kvm), settings.vcpus)?;
     machine.discover(0)?;
     Ok(machine.started().elapsed())
+}
+
+/// The median cost of an exit, by a device that answers at once.
+pub(crate) fn exit_ns(machine: &Machine, tsc: Hertz) -> Result<f64, LabError> {
+    let (source, reads, rounds) = (Source::AcpiPm, 5, 20);
+    machine.request(0, Request::Cost { source, reads, rounds })?;
+    let cycles = machine.records(0)?.into_iter().map(|[_, _, cycles, ..]| cycles as f64);
+    Ok(median(cycles.collect()) / reads as f64 * 1e9 / tsc.0 as f64)
+}
+
+/// The upper of the two in the middle; 0 of none. What is no number is above all.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

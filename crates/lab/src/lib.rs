@@ -10,6 +10,7 @@ mod in_process;
 mod initramfs;
 mod locks;
 mod monotonic;
+mod network;
 mod offset;
 mod pages;
 mod restore;

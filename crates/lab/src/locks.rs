@@ -16,16 +16,15 @@ use std::time::{Duration, Instant};
 use guest::contention::{BUCKETS, Contest, Counted};
 use guest::lock::Waiting;
 use guest::request::Request;
-use guest::source::Source;
 use linux::clock::Clock;
 use pvclock::Hertz;
 use vmm::Machine;
 
-use crate::bench::{Bench, Provider, started};
+use crate::bench::{Bench, Provider, exit_ns, median, started};
 use crate::results::{Check, Contention, Findings, Verdict};
 use crate::run::Found;
 use crate::settings::{LabError, Progress};
-use tally::{Round, Tally, median};
+use tally::{Round, Tally};
 
 /// How long each holds it, ns: a few cache misses, and what a long one takes. Where
 /// there is one vCPU also not at all: what is left is the lock itself.
@@ -127,7 +126,7 @@ fn contend(
     hold_ns: u64,
     bar: Option<&Bar>,
 ) -> Result<[Tally; 4], LabError> {
-    let wanted = bench.settings.lock_rounds;
+    let wanted = bench.settings.rounds;
     let cycles = |ns: u64| (u128::from(ns) * u128::from(bench.host_tsc.0) / 1_000_000_000) as u64;
     let mut tallies = [const { Tally::new() }; 4];
     for round in 0..wanted * TRIES {
@@ -169,14 +168,6 @@ fn once(machine: &Machine, contest: Contest) -> Result<Round, LabError> {
         round.add_spans(&machine.records(vcpu)?);
     }
     Ok(round)
-}
-
-/// The median cost of an exit, by a device that answers at once.
-fn exit_ns(machine: &Machine, tsc: Hertz) -> Result<f64, LabError> {
-    let (source, reads, rounds) = (Source::AcpiPm, 5, 20);
-    machine.request(0, Request::Cost { source, reads, rounds })?;
-    let cycles = machine.records(0)?.into_iter().map(|[_, _, cycles, ..]| cycles as f64);
-    Ok(median(cycles.collect()) / reads as f64 * 1e9 / tsc.0 as f64)
 }
 
 impl Bar {

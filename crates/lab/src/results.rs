@@ -2,6 +2,7 @@
 
 mod check;
 mod contention;
+mod echo;
 mod figures;
 mod report;
 mod rows;
@@ -9,6 +10,7 @@ mod tally;
 
 pub use check::{Check, Verdict};
 pub use contention::Contention;
+pub use echo::Echo;
 pub use figures::Figure;
 pub use report::{Findings, NotRun, Outcome, RanOn, Report};
 pub use rows::{

@@ -27,6 +27,7 @@ pub fn run(
         Experiment::Offset => crate::offset::run(&bench, progress),
         Experiment::Ticks => crate::ticks::run(&bench, progress),
         Experiment::Locks => crate::locks::run(&bench, progress),
+        Experiment::Network => crate::network::run(&bench, progress),
         Experiment::Restore => crate::restore::run(&bench, progress),
         Experiment::Agreement => crate::agreement::run(&bench, progress),
         Experiment::Conformance => crate::conformance::run(&bench, progress),

@@ -65,7 +65,8 @@ impl Experiment {
             Self::Monotonic => seconds(1 + settings.monotonic_reads / 2_000_000),
             Self::Updates => seconds(6),
             Self::Ticks => seconds(3),
-            Self::Locks => crate::locks::length(settings.lock_rounds),
+            Self::Locks => crate::locks::length(settings.rounds),
+            Self::Network => crate::network::length(settings.rounds),
             Self::Conformance | Self::Cost | Self::Offset => seconds(2),
             Self::Linux => seconds(15) * (settings.providers.len() as u32 + 1),
         }

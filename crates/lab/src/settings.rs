@@ -33,6 +33,8 @@ pub enum Experiment {
     /// What a lock does when its vCPUs outnumber the host's CPUs. It judges no clock, and
     /// takes as long as all that do, so it is not among [`ALL`](Self::ALL).
     Locks,
+    /// What a packet costs, by how guest and host wait for it: nor is this.
+    Network,
     /// What a stock Linux kernel makes of a provider. It needs a kernel: nor is this.
     Linux,
 }
@@ -62,6 +64,7 @@ impl Experiment {
             Self::Restore => "restore",
             Self::Ticks => "ticks",
             Self::Locks => "locks",
+            Self::Network => "network",
             Self::Agreement => "agreement",
             Self::Conformance => "conformance",
             Self::Linux => "linux",
@@ -90,8 +93,8 @@ pub struct Settings {
     /// that it ends, if the reads made suffice for a verdict. `None`: as long as
     /// the reads take.
     pub monotonic_time: Option<Duration>,
-    /// Rounds in which each way to wait for a lock has a turn.
-    pub lock_rounds: u64,
+    /// Rounds in which each way to wait, for a lock or a packet, has a turn.
+    pub rounds: u64,
     /// How long to wait for a reply of the guest.
     pub timeout: Duration,
     /// The stock kernel, for the experiment that boots one.
@@ -109,7 +112,7 @@ impl Default for Settings {
             downtime: Duration::from_secs(2),
             monotonic_reads: 10_000_000,
             monotonic_time: Some(Duration::from_secs(1)),
-            lock_rounds: 5,
+            rounds: 5,
             timeout: Duration::from_secs(10),
             stock: None,
         }

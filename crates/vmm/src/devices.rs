@@ -10,6 +10,7 @@ mod bus;
 mod hpet;
 pub mod local_timer;
 mod moment;
+pub mod network;
 pub mod pit;
 mod pm1;
 mod pm_timer;

@@ -2,6 +2,7 @@
 
 mod boot;
 mod calls;
+mod counts;
 mod cpuid;
 mod linux_state;
 mod msr_filter;
@@ -26,6 +27,9 @@ use crate::settings::Settings;
 
 pub(crate) use boot::{set_entry, write_tables};
 pub use calls::interrupt;
+pub(crate) use calls::{count_file, set_memory};
+pub use counts::Counts;
+pub(crate) use counts::read as read_counts;
 pub(crate) use cpuid::leaves;
 pub(crate) use linux_state::{Chips, msrs};
 pub(crate) use vcpu_state::VcpuState;
@@ -68,25 +72,28 @@ pub(crate) fn create_vm(
         memory_size: ram.size(),
         userspace_addr: ram.host_address(),
     };
-    calls::set_memory(&vm, ram, region)?;
+    set_memory(&vm, ram, region)?;
     let mut capability = kvm_enable_cap { cap: KVM_CAP_X86_USER_SPACE_MSR, ..Default::default() };
     capability.args[0] = u64::from(
         KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER,
     );
     vm.enable_cap(&capability).map_err(MachineError::kvm("KVM_ENABLE_CAP"))?;
     msr_filter::set(&vm, settings)?;
-    if settings.linux.is_some() {
-        add_interrupt_controllers(&vm)?;
+    if settings.has_kernel_apic() {
+        add_interrupt_controllers(&vm, settings.linux.is_some())?;
     }
     Ok(vm)
 }
 
-/// KVM's own interrupt controllers and PIT, which Linux boots with. Intel's KVM
+/// KVM's own interrupt controllers, and the PIT, which Linux boots with. Intel's KVM
 /// wants three pages of addresses for itself (Linux: Documentation/virt/kvm/api.rst,
 /// KVM_SET_TSS_ADDR).
-fn add_interrupt_controllers(vm: &VmFd) -> Result<(), MachineError> {
+fn add_interrupt_controllers(vm: &VmFd, with_pit: bool) -> Result<(), MachineError> {
     vm.set_tss_address(0xfffb_d000).map_err(MachineError::kvm("KVM_SET_TSS_ADDR"))?;
     vm.create_irq_chip().map_err(MachineError::kvm("KVM_CREATE_IRQCHIP"))?;
+    if !with_pit {
+        return Ok(());
+    }
     let pit = kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() };
     vm.create_pit2(pit).map_err(MachineError::kvm("KVM_CREATE_PIT2"))
 }

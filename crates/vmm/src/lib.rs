@@ -12,6 +12,7 @@ pub mod kvm;
 mod linux_boot;
 mod machine;
 mod memory;
+mod network;
 pub mod reply;
 pub mod run_delay;
 mod settings;
@@ -21,8 +22,10 @@ mod vmclock;
 
 pub use ::kvm::{ClockState, host_clock};
 pub use error::MachineError;
+pub use kvm::Counts;
 pub use linux_boot::LinuxImage;
 pub use machine::{FileError, Machine, RestoredClock, Saved};
 pub use memory::GuestRam;
+pub use network::NetworkCounts;
 pub use settings::{Backend, Settings};
 pub use vmclock::VmClockSource;

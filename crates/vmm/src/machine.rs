@@ -3,10 +3,12 @@
 mod control;
 mod file;
 mod kernel;
+mod network;
 mod requests;
 mod saved;
 mod vmclock;
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -24,8 +26,10 @@ use crate::devices::{Devices, LocalTimer, SerialPort};
 use crate::entry::Entry;
 use crate::error::MachineError;
 use crate::guest_fault::GuestFault;
+use crate::kvm::Counts;
 use crate::linux_boot::{self, HypercallPage};
 use crate::memory::GuestRam;
+use crate::network::{Link, NetworkThread};
 use crate::run_delay::StealMeter;
 use crate::settings::{Backend, Settings};
 use crate::shared::{Inner, OwnTime, Shared};
@@ -44,6 +48,8 @@ struct Handle {
     last_request: AtomicU64,
     /// Records taken from its ring.
     tail: AtomicU64,
+    /// What KVM counts of it, where it does.
+    counts: Option<File>,
 }
 
 /// The state in which a vCPU's thread starts.
@@ -64,6 +70,7 @@ pub struct Machine {
     vm: VmFd,
     /// Only where there are pages of ours.
     alarm: Option<Alarm>,
+    network: Option<NetworkThread>,
     shared: Arc<Shared>,
     settings: Settings,
     started: Instant,
@@ -109,13 +116,14 @@ impl Machine {
         }
         let mut inner = Inner::new(host, devices, OwnTime::starting(now));
         inner.hypercalls = settings.has_hypercall_page().then(HypercallPage::default);
-        let mut machine = Self::around(vm, ram, inner, settings, started)?;
+        let card = settings.network.map(|delay| network::add(&vm, delay)).transpose()?;
+        let mut machine = Self::around(vm, ram, inner, settings, started, card)?;
         for index in 0..settings.vcpus {
             let id = VcpuId(index as u32);
             let fd = kvm::create_vcpu(&kvm, &machine.vm, id, leaves.as_deref())?;
             // Linux starts its other vCPUs itself.
             if settings.linux.is_none() || index == 0 {
-                kvm::set_entry(&fd, id, entry)?;
+                kvm::set_entry(&fd, id, entry, settings.network.is_some())?;
             }
             let khz = fd.get_tsc_khz().map_err(MachineError::kvm("KVM_GET_TSC_KHZ"))?;
             let tsc = Hertz(u64::from(khz) * 1000);
@@ -141,11 +149,16 @@ impl Machine {
         inner: Inner,
         settings: &Settings,
         started: Instant,
+        card: Option<Arc<Link>>,
     ) -> Result<Self, MachineError> {
-        let shared = Arc::new(Shared::new(ram, inner));
+        let mut shared = Shared::new(ram, inner);
+        shared.network = card;
+        let shared = Arc::new(shared);
         let has_pages = shared.has_clock() || settings.vmclock.is_some();
         let alarm = if has_pages { Some(Alarm::start(&shared)?) } else { None };
-        Ok(Self { vcpus: Vec::new(), vm, alarm, shared, settings: settings.clone(), started })
+        let network = shared.network.as_ref().map(|link| network::start(link, settings));
+        let (network, settings) = (network.transpose()?, settings.clone());
+        Ok(Self { vcpus: Vec::new(), vm, alarm, network, shared, settings, started })
     }
 
     /// Starts a vCPU's thread, paused: the provider knows all of them before
@@ -155,6 +168,7 @@ impl Machine {
             .map_err(|error| MachineError::Kvm { call: "sigaction", error })?;
         let Start { id, fd, timer, next, guest_fault, last_request, tail } = start;
         let tsc_offset = kvm::tsc_offset(&fd)?;
+        let counts = kvm::count_file(&fd).ok();
         self.shared.notify(Event::VcpuCreated { vcpu: id, tsc_offset });
         let affinity = &self.settings.affinity;
         let physical_cpu = (!affinity.is_empty()).then(|| affinity[id.0 as usize % affinity.len()]);
@@ -186,7 +200,7 @@ impl Machine {
             .map_err(MachineError::Thread)?;
         let (last_request, tail) = (AtomicU64::new(last_request), AtomicU64::new(tail));
         self.shared.barrier.put_thread(id, thread);
-        self.vcpus.push(Handle { id, control, status, last_request, tail });
+        self.vcpus.push(Handle { id, control, status, last_request, tail, counts });
         match physical_cpu {
             Some(cpu) => self.move_vcpu(id.0 as usize, cpu),
             None => Ok(()),
@@ -221,6 +235,15 @@ impl Machine {
     /// There is no such vCPU.
     pub fn exits(&self, vcpu: usize) -> u64 {
         self.vcpus[vcpu].status.exits.load(Ordering::Relaxed)
+    }
+
+    /// What KVM counts of a vCPU, if it does: exits of all kinds, also those that it
+    /// handles itself.
+    ///
+    /// # Panics
+    /// There is no such vCPU.
+    pub fn counts(&self, vcpu: usize) -> Option<Counts> {
+        self.vcpus[vcpu].counts.as_ref().and_then(kvm::read_counts)
     }
 
     /// The output of the serial port since the last call.
@@ -269,5 +292,6 @@ impl Drop for Machine {
         }
         // The last thread that uses the shared state ends before it is freed.
         self.alarm = None;
+        self.network = None;
     }
 }

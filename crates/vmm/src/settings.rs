@@ -58,6 +58,9 @@ pub struct Settings {
     pub linux: Option<LinuxImage>,
     /// A VMClock, in ACPI for a Linux, and where its time comes from.
     pub vmclock: Option<VmClockSource>,
+    /// A network card, whose peer answers echo requests after this delay. Its thread
+    /// runs on the CPU of `affinity` after the vCPUs'.
+    pub network: Option<Duration>,
 }
 
 impl Settings {
@@ -73,6 +76,7 @@ impl Settings {
             timeout: Duration::from_secs(10),
             linux: None,
             vmclock: None,
+            network: None,
         }
     }
 
@@ -89,6 +93,12 @@ impl Settings {
 }
 
 impl Settings {
+    /// Whether KVM has the interrupt controllers: a card's interrupts are messages, which
+    /// it alone can deliver to a vCPU that runs.
+    pub(crate) fn has_kernel_apic(&self) -> bool {
+        self.linux.is_some() || self.network.is_some()
+    }
+
     /// Whether this machine, and not KVM, has Hyper-V's hypercall page.
     pub(crate) fn has_hypercall_page(&self) -> bool {
         let is_hyperv = |settings: &host::Settings| settings.kind == Kind::HyperV;

@@ -1,7 +1,7 @@
 //! State that all vCPUs of a machine share: memory, devices, the provider, and
 //! the machine's own time.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use guest::protocol::SharedArea;
@@ -14,6 +14,7 @@ use crate::host_clock;
 use crate::kicks::Kicks;
 use crate::linux_boot::HypercallPage;
 use crate::memory::GuestRam;
+use crate::network::Link;
 use crate::vmclock::VmClockDevice;
 
 /// The machine's own time: the host's, less the time that it was stopped.
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) ram: GuestRam,
     pub(crate) barrier: VcpuBarrier,
     pub(crate) kicks: Kicks,
+    pub(crate) network: Option<Arc<Link>>,
     inner: Mutex<Inner>,
     /// The provider has another deadline, or the wait is over.
     deadline_changed: Condvar,
@@ -81,6 +83,7 @@ impl Shared {
             ram,
             barrier: VcpuBarrier::default(),
             kicks: Kicks::default(),
+            network: None,
             inner: Mutex::new(inner),
             deadline_changed: Condvar::new(),
         }

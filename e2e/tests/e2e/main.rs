@@ -31,6 +31,7 @@ mod lab_hostile;
 mod lab_linux;
 #[cfg(target_arch = "x86_64")]
 mod lab_locks;
+mod lab_network;
 #[cfg(target_arch = "x86_64")]
 mod lab_order;
 #[cfg(target_arch = "x86_64")]
@@ -69,6 +70,7 @@ fn main() {
         lab_linux::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_locks::CASES,
+        lab_network::CASES,
         #[cfg(target_arch = "x86_64")]
         lab_order::CASES,
         #[cfg(target_arch = "x86_64")]

@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use crate::error::CliError;
 use clap::Subcommand;
 use options::{
-    Agreement, All, Conformance, Cost, Drift, Locks, Monotonic, Offset, Restore, Ticks, Updates,
+    Agreement, All, Conformance, Cost, Drift, Locks, Monotonic, Network, Offset, Restore, Ticks,
+    Updates,
 };
 
 /// Test the clock of a small virtual machine from inside and outside.
@@ -52,6 +53,8 @@ enum One {
     Ticks(Ticks),
     /// What a spin lock does when vCPUs outnumber CPUs, by how its waiters wait
     Locks(Locks),
+    /// What a packet costs, by how guest and host wait for it
+    Network(Network),
     /// KVM's clock page against Parachron's, for one guest
     Agreement(Agreement),
     /// The checks of KVM's own tests of guest clocks
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(One::Restore(args)) => args.plan(),
         Some(One::Ticks(args)) => args.plan(),
         Some(One::Locks(args)) => args.plan(),
+        Some(One::Network(args)) => args.plan(),
         Some(One::Agreement(args)) => args.plan(),
         Some(One::Conformance(args)) => args.plan(),
         Some(One::Linux(args)) => args.plan()?,

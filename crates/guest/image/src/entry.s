@@ -1,4 +1,4 @@
-# All that runs at CPL 0: two entries, the gates, and six services. It is kept
+# All that runs at CPL 0: two entries, the gates, and seven services. It is kept
 # this small because some hypervisors emulate CPL 0 instruction by instruction;
 # what is measured runs at CPL 3, on the CPU itself.
 
@@ -140,7 +140,12 @@ undefined:
     cmpl $5, %r9d
     jb triple_fault
     je read_cpuid
-    movq %gs:OWN_INTERRUPTS, %rax
+                                    # whether CPL 3 takes interrupts: IF
+    andq $~0x200, 16(%rsp)
+    testl %edi, %edi
+    jz uninterruptible
+    orq $0x200, 16(%rsp)
+uninterruptible:
     iretq
 read_cpuid:                         # EBX:EAX in RAX, EDX:ECX in RDX
     pushq %rbx

@@ -5,6 +5,7 @@ use guest::protocol::Words;
 use instruments::measurements::Spread;
 use pvclock::Hertz;
 
+use crate::bench::median;
 use crate::results::Contention;
 
 /// What the vCPUs of one round counted.
@@ -117,12 +118,6 @@ impl Tally {
         };
         Some(Spread { min: at(0.0)?, median: at(0.5)?, p99: at(0.99)?, max: at(1.0)? })
     }
-}
-
-/// The upper of the two in the middle; 0 of none. What is no number is above all.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

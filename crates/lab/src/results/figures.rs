@@ -3,6 +3,7 @@
 use instruments::measurements::Spread;
 
 use super::contention::Contention;
+use super::echo::Echo;
 use super::report::{Findings, Outcome};
 use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
@@ -34,6 +35,7 @@ impl Outcome {
             Findings::Restore(rows) => rows.iter().for_each(|row| all.restore(row)),
             Findings::Ticks(rows) => rows.iter().for_each(|row| all.ticks(row)),
             Findings::Locks(rows) => rows.iter().for_each(|row| all.locks(row)),
+            Findings::Network(rows) => rows.iter().for_each(|row| all.network(row)),
             Findings::Agreement(rows) => rows.iter().for_each(|row| all.agreement(row)),
             Findings::Linux(rows) => rows.iter().for_each(|row| all.stock(row)),
             Findings::Conformance => {}
@@ -151,6 +153,28 @@ impl Figures {
         self.add("fairness", "1", row.fairness);
         self.add("CPUs had", "1", row.cpus_had);
         self.add("exit", "ns", row.exit_ns);
+    }
+
+    fn network(&mut self, row: &Echo) {
+        self.begin("", row.mode.clone());
+        self.add("notifications a packet", "1", row.notifications);
+        self.add("interrupts a packet", "1", row.interrupts);
+        self.add("waits a packet", "1", row.waits);
+        for (name, value) in [
+            ("exits a packet", row.exits),
+            ("emulated a packet", row.emulated),
+            ("p90 over plain", row.p90_over_plain),
+        ] {
+            if let Some(value) = value {
+                self.add(name, "1", value);
+            }
+        }
+        self.add("copies a packet", "1", row.copies);
+        self.add("bytes copied a packet", "B", row.bytes);
+        self.spread("round trip", "ns", row.round_trip_ns);
+        self.add("round trip p90", "ns", row.p90_ns);
+        self.add("exit", "ns", row.exit_ns);
+        self.add("packets", "1", row.packets as f64);
     }
 
     fn stock(&mut self, row: &Stock) {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Check;
 use super::contention::Contention;
+use super::echo::Echo;
 use super::rows::{Agreement, Cost, Drift, Monotonic, Offset, Restore, Stock, Ticks, Update};
 
 /// All of one run.
@@ -72,6 +73,8 @@ pub enum Findings {
     Ticks(Vec<Ticks>),
     /// What a lock does when its vCPUs outnumber the CPUs.
     Locks(Vec<Contention>),
+    /// What a packet costs, by how guest and host wait.
+    Network(Vec<Echo>),
     /// The kernel's page against ours.
     Agreement(Vec<Agreement>),
     /// What a stock Linux kernel makes of a provider.
@@ -92,6 +95,7 @@ impl Outcome {
             Findings::Restore(_) => "restore",
             Findings::Ticks(_) => "ticks",
             Findings::Locks(_) => "locks",
+            Findings::Network(_) => "network",
             Findings::Agreement(_) => "agreement",
             Findings::Linux(_) => "linux",
             Findings::Conformance => "conformance",

@@ -18,6 +18,8 @@ const CR0: u64 = 0x8000_0033;
 const CR4: u64 = 0x620;
 /// SCE, LME, LMA.
 const EFER: u64 = 0x501;
+/// IA32_APIC_BASE: enabled, in x2APIC mode.
+const X2APIC: u64 = 0xc00;
 /// Present, writable, large page.
 const LARGE_PAGE: u64 = 0x83;
 const PRESENT: u64 = 3;
@@ -33,12 +35,20 @@ pub(crate) fn write_tables(ram: &GuestRam) -> Result<(), MachineError> {
 }
 
 /// At the guest's entry.
-pub(crate) fn set_entry(fd: &VcpuFd, vcpu: VcpuId, entry: Entry) -> Result<(), MachineError> {
+pub(crate) fn set_entry(
+    fd: &VcpuFd,
+    vcpu: VcpuId,
+    entry: Entry,
+    x2apic: bool,
+) -> Result<(), MachineError> {
     let mut special = fd.get_sregs().map_err(MachineError::kvm("KVM_GET_SREGS"))?;
     special.cr0 = CR0;
     special.cr3 = layout::START_TABLES;
     special.cr4 = CR4;
     special.efer = EFER;
+    if x2apic {
+        special.apic_base |= X2APIC;
+    }
     // The selectors are the guest's own, so that it need not reload CS.
     let code = kvm_segment {
         selector: 0x10,

@@ -7,23 +7,42 @@
 //! 3. A VM's memory outlives the VM: the machine drops its VM and vCPUs first.
 #![allow(unsafe_code)]
 
+use std::fs::File;
+use std::os::fd::FromRawFd;
+
 use kvm_bindings::{KVMIO, kvm_interrupt, kvm_userspace_memory_region};
 use kvm_ioctls::{VcpuFd, VmFd};
-use vmm_sys_util::ioctl::ioctl_with_ref;
-use vmm_sys_util::ioctl_iow_nr;
+use vmm_sys_util::ioctl::{ioctl, ioctl_with_ref};
+use vmm_sys_util::{ioctl_io_nr, ioctl_iow_nr};
 
 use crate::error::MachineError;
-use crate::memory::GuestRam;
 
 ioctl_iow_nr!(KVM_INTERRUPT, KVMIO, 0x86, kvm_interrupt);
 
-/// Gives the VM its memory. `ram` is a parameter so that it still exists.
-pub(super) fn set_memory(
+ioctl_io_nr!(KVM_GET_STATS_FD, KVMIO, 0xce);
+
+/// The file of what KVM counts of a vCPU, which must not be running.
+///
+/// # Errors
+/// This KVM counts nothing.
+pub(crate) fn count_file(vcpu: &VcpuFd) -> Result<File, MachineError> {
+    // SAFETY: invariant 1; it takes no argument.
+    let fd = unsafe { ioctl(vcpu, KVM_GET_STATS_FD()) };
+    if fd < 0 {
+        let error = kvm_ioctls::Error::last();
+        return Err(MachineError::Kvm { call: "KVM_GET_STATS_FD", error });
+    }
+    // SAFETY: KVM made this descriptor for the caller.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Gives the VM memory of `owner`, which is a parameter so that it still exists.
+pub(crate) fn set_memory<T>(
     vm: &VmFd,
-    _ram: &GuestRam,
+    _owner: &T,
     region: kvm_userspace_memory_region,
 ) -> Result<(), MachineError> {
-    // SAFETY: the region is `ram`'s own mapping; invariant 3.
+    // SAFETY: the region is its owner's mapping; invariant 3.
     unsafe { vm.set_user_memory_region(region) }
         .map_err(MachineError::kvm("KVM_SET_USER_MEMORY_REGION"))
 }

@@ -105,6 +105,9 @@ impl Machine {
         if self.settings.backend == Backend::KernelHyperV {
             return Err(MachineError::Unsaveable { what: "KVM's own Hyper-V clock" });
         }
+        if self.settings.network.is_some() {
+            return Err(MachineError::Unsaveable { what: "a network card" });
+        }
         let is_linux = self.settings.linux.is_some();
         if is_linux && self.guest_fault().is_some() {
             return Err(MachineError::Unsaveable { what: "a Linux guest that has ended" });
@@ -197,7 +200,7 @@ impl Machine {
         let devices = Devices::restore(&saved.devices, line).map_err(MachineError::Devices)?;
         let mut inner = Inner::new(host.map(|(host, _)| host), devices, own_time);
         inner.hypercalls.clone_from(&saved.hypercalls);
-        let mut machine = Self::around(vm, ram, inner, settings, started)?;
+        let mut machine = Self::around(vm, ram, inner, settings, started, None)?;
         for ((index, fd), vcpu) in fds.into_iter().enumerate().zip(&saved.vcpus) {
             machine.add(Start {
                 id: VcpuId(index as u32),

@@ -93,11 +93,17 @@ fn handle(
         VcpuExit::IoIn(port, data) => {
             shared.with_devices(tsc_offset, |devices, now| devices.port_read(port, data, now));
         }
+        VcpuExit::MmioWrite(address, data)
+            if shared.network.as_ref().is_some_and(|card| card.write(address, data)) => {}
         VcpuExit::MmioWrite(address, data) => {
             shared.with_devices(tsc_offset, |devices, now| devices.mmio_write(address, data, now));
         }
         VcpuExit::MmioRead(address, data) => {
-            shared.with_devices(tsc_offset, |devices, now| devices.mmio_read(address, data, now));
+            if !shared.network.as_ref().is_some_and(|card| card.read(address, data)) {
+                shared.with_devices(tsc_offset, |devices, now| {
+                    devices.mmio_read(address, data, now);
+                });
+            }
         }
         VcpuExit::X86Rdmsr(access) => {
             let value = if LocalTimer::has(access.index) {

@@ -107,7 +107,7 @@ pub(super) struct Reads {
 /// How often.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Rounds {
-    /// Rounds in which each kind of lock has a turn (locks)
+    /// Rounds in which each way of waiting has a turn (locks, network)
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     rounds: u64,
@@ -176,7 +176,7 @@ impl Part for Reads {
 
 impl Part for Rounds {
     fn apply(&self, plan: &mut Plan) {
-        plan.session.settings.lock_rounds = self.rounds;
+        plan.session.settings.rounds = self.rounds;
     }
 }
 
@@ -209,6 +209,7 @@ experiment!(Offset: clocks Clocks, tsc AdvertisedTsc);
 experiment!(Restore: downtime Downtime, plot Plot);
 experiment!(Ticks:);
 experiment!(Locks: rounds Rounds);
+experiment!(Network: rounds Rounds);
 experiment!(Agreement: measured Measured);
 experiment!(Conformance: vcpus Vcpus, place Place);
 

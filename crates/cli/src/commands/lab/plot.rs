@@ -51,6 +51,7 @@ fn panel(findings: &Findings) -> Option<Box<dyn Panel + '_>> {
         | Findings::Agreement(_)
         | Findings::Ticks(_)
         | Findings::Locks(_)
+        | Findings::Network(_)
         | Findings::Linux(_)
         | Findings::Conformance => None,
     }

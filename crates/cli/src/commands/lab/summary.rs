@@ -73,6 +73,8 @@ fn worst(outcome: &Outcome) -> String {
             .map(|row| format!("{} behind: {}", time(row.behind_s * 1e9), row.policy)),
         Findings::Locks(rows) => largest(rows, slowest)
             .map(|row| format!("{} a hand-over: {}", time(slowest(row)), row.lock)),
+        Findings::Network(rows) => largest(rows, |row| row.p90_ns)
+            .map(|row| format!("{} a packet, p90: {}", time(row.p90_ns), row.mode)),
         Findings::Agreement(rows) => largest(rows, Agreement::worst_ns)
             .map(|row| format!("{} difference: {}", time(row.worst_ns()), row.page)),
         Findings::Linux(rows) => largest(rows, |row| row.rate_ppm.unwrap_or(0.0)).map(|row| {

@@ -1,7 +1,7 @@
 //! Each experiment's own table.
 
 use lab::results::{
-    Agreement, Contention, Cost, Drift, Findings, Monotonic, Moved, Offset, Outcome, Restore,
+    Agreement, Contention, Cost, Drift, Echo, Findings, Monotonic, Moved, Offset, Outcome, Restore,
     Stock, Ticks, Update,
 };
 
@@ -19,6 +19,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
         Findings::Restore(rows) => Some(restore(rows)),
         Findings::Ticks(rows) => Some(ticks(rows)),
         Findings::Locks(rows) => Some(locks(rows)),
+        Findings::Network(rows) => Some(network(rows)),
         Findings::Agreement(rows) => Some(agreement(rows)),
         Findings::Linux(rows) => Some(stock(rows)),
         Findings::Conformance => None,
@@ -327,6 +328,45 @@ fn locks(rows: &[Contention]) -> Table {
             "This host was busy: vCPUs that spin had only {:.0} % of its CPUs in some rows, and \
              take turns there as if they were more.",
             share * 100.0
+        ));
+    }
+    table
+}
+
+fn network(rows: &[Echo]) -> Table {
+    let figure = |value: f64| Cell::figure_as(three_digits(value), value);
+    let counted = |value: Option<f64>| value.map_or_else(Cell::none, figure);
+    let micros = |ns: f64| figure(ns / 1e3);
+    let mut table = table(
+        "Network: an echo request and its reply, and what the two take of each kind",
+        rows,
+        [
+            (Column::names("guest and host"), &|row| row.mode.as_str().into()),
+            (Column::figures("noti-\nfies", ""), &|row| figure(row.notifications)),
+            (Column::figures("inter-\nrupts", ""), &|row| figure(row.interrupts)),
+            (Column::figures("waits", ""), &|row| figure(row.waits)),
+            (Column::figures("exits", ""), &|row| counted(row.exits)),
+            (Column::figures("emu-\nlated", ""), &|row| counted(row.emulated)),
+            (Column::figures("p50", "µs"), &|row| micros(row.round_trip_ns.median)),
+            (Column::figures("p90", "µs"), &|row| micros(row.p90_ns)),
+            (Column::figures("/plain", ""), &|row| counted(row.p90_over_plain)),
+        ],
+    );
+    table.note(
+        "notifies: writes to the card's register. interrupts: each with one end of interrupt. \
+         waits: HLT, RDMSR or hypercalls of a guest that waits. exits, emulated: all exits, and \
+         the instructions it emulated, by KVM's own count. /plain: p90 over that of plain, the \
+         median of the rounds in which others left both their CPU. Times are this machine's: \
+         compare them within this table.",
+    );
+    if let Some(row) = rows.first() {
+        table.note(format!(
+            "The other side replies after {}. An exit to the process takes {} here. {} frames are \
+             copied a packet, {} bytes.",
+            time(row.delay_ns as f64),
+            time(row.exit_ns),
+            three_digits(row.copies),
+            three_digits(row.bytes),
         ));
     }
     table

@@ -1,0 +1,188 @@
+//! What a packet costs, by how guest and host wait for it: an echo request there, a known
+//! delay, and its reply back.
+//!
+//! All ways take turns in one machine, round after round, so what else the host does
+//! meets them alike: counts are exact, times are compared within a round alone. The vCPU
+//! and the card's thread are bound to a CPU each.
+
+mod modes;
+mod tally;
+
+use std::time::Duration;
+
+use guest::network::{Counted, Flow, PINGS_MAX};
+use guest::request::Request;
+use pvclock::Hertz;
+use vmm::Machine;
+
+use crate::bench::{Bench, Provider, exit_ns, started};
+use crate::results::{Check, Echo, Findings, Verdict};
+use crate::run::Found;
+use crate::settings::{LabError, Progress};
+use modes::{MODES, Mode};
+use tally::{Tally, Turn};
+
+/// Rounds below which a median shows nothing, and the most for each that is wanted, where
+/// the host is busy.
+const ROUNDS_MIN: u64 = 3;
+const TRIES: u64 = 3;
+
+/// How long the other side takes: less than any wake-up, so that those show.
+const DELAY: Duration = Duration::from_micros(30);
+
+/// CPUs that it takes: the guest's, and the card's.
+const CPUS: usize = 2;
+
+/// The exit loop of 2013 took this share of the plain guest's time.
+const LOOP_MAX: f64 = 0.785;
+/// A guest that polls is to take at most this share.
+const POLL_MAX: f64 = 0.5;
+/// Notifications a packet, with event index.
+const NOTIFICATIONS_MAX: f64 = 0.1;
+
+/// About how long it takes.
+pub(crate) const fn length(rounds: u64) -> Duration {
+    // A turn: some 120 us a packet, and setting the card up twice.
+    Duration::from_millis(rounds * MODES.len() as u64 * 60)
+}
+
+pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Found, LabError> {
+    let mut settings = bench.machine(Provider::Kernel, 1);
+    let allowed = linux::cpus::allowed().unwrap_or_default();
+    settings.affinity = allowed.into_iter().take(CPUS).collect();
+    settings.network = Some(DELAY);
+    let machine = started(&settings)?;
+    let exit_ns = exit_ns(&machine, bench.host_tsc)?;
+    let mut tallies = MODES.map(|_| Tally::default());
+    let rounds = bench.settings.rounds;
+    for round in 0..rounds * TRIES {
+        let [plain, ..] = &tallies;
+        let quiet = tallies.iter().map(|tally| tally.ratios(plain).len()).min();
+        if round >= rounds && quiet >= Some(rounds as usize) {
+            break;
+        }
+        for turn in 0..MODES.len() {
+            let turn = (turn + round as usize) % MODES.len();
+            let done = round as f64 + turn as f64 / MODES.len() as f64;
+            progress.step(MODES[turn].name, (done / rounds as f64).min(1.0));
+            tallies[turn].add(take_turn(&machine, &MODES[turn], bench.host_tsc)?);
+        }
+    }
+    let plain = tallies[0].clone();
+    let rows: Vec<_> = MODES
+        .iter()
+        .zip(&tallies)
+        .filter_map(|(mode, tally)| {
+            let row = tally.row(&plain, bench.host_tsc)?;
+            let (mode, in_flight) = (mode.name.to_owned(), mode.in_flight);
+            Some(Echo { mode, in_flight, delay_ns: DELAY.as_nanos() as u64, exit_ns, ..row })
+        })
+        .collect();
+    let checks = checks(&rows, settings.affinity.len());
+    Ok((Findings::Network(rows), checks))
+}
+
+/// All pings of a way, after one alone: what KVM counts of that is what setting the card
+/// up takes.
+fn take_turn(machine: &Machine, mode: &Mode, tsc: Hertz) -> Result<Turn, LabError> {
+    machine.set_halt_polling(mode.halt_polling_ns)?;
+    machine.poll_network(mode.card_polls);
+    let one = once(machine, mode, 1)?;
+    let waited_before = machine.run_delay(0)?;
+    let all = once(machine, mode, PINGS_MAX as u64)?;
+    let waited = machine.run_delay(0)?.zip(waited_before);
+    // Where the kernel does not tell, all rounds count.
+    let waited_ns = waited.map_or(0.0, |(after, before)| after.0.saturating_sub(before.0) as f64);
+    let took_ns = all.counted.cycles as f64 * 1e9 / tsc.0 as f64;
+    Ok(Turn { waited: waited_ns / took_ns.max(1.0), ..all.without(&one) })
+}
+
+fn once(machine: &Machine, mode: &Mode, pings: u64) -> Result<Turn, LabError> {
+    let Mode { wait, event_index, in_flight, batch, .. } = *mode;
+    let flow = Flow { wait, event_index, pings, in_flight, batch };
+    let card = || machine.network().unwrap_or_default();
+    let (kvm_before, card_before) = (machine.counts(0), card());
+    let counted = Counted::decode(&machine.request(0, Request::Ping(flow))?);
+    let (kvm_after, card_after) = (machine.counts(0), card());
+    let mut cycles: Vec<u64> = machine.records(0)?.into_iter().flatten().collect();
+    cycles.truncate(pings as usize);
+    let kvm = |name: &str| {
+        let [before, after] = [&kvm_before, &kvm_after].map(|counts| counts.as_ref()?.get(name));
+        Some(after?.saturating_sub(*before?))
+    };
+    Ok(Turn {
+        pings,
+        counted,
+        cycles,
+        exits: kvm("exits"),
+        emulated: kvm("insn_emulation"),
+        copies: card_after.copies - card_before.copies,
+        bytes: card_after.bytes - card_before.bytes,
+        waited: 0.0,
+    })
+}
+
+fn checks(rows: &[Echo], cpus: usize) -> Vec<Check> {
+    let Some(row) = modes::rows(rows) else { return Vec::new() };
+    let mut checks = vec![answered(rows)];
+    let ratio = |name: &str, row: &Echo, most: f64| {
+        let found = row.p90_over_plain.unwrap_or(f64::NAN);
+        let verdict = if cpus < CPUS {
+            Verdict::NotMeasured(format!("this process may use {cpus} CPU of the host"))
+        } else if row.quiet_rounds < ROUNDS_MIN {
+            Verdict::NotMeasured(format!(
+                "in {} of {} rounds others left the machine its CPU, and {ROUNDS_MIN} are needed",
+                row.quiet_rounds, row.rounds
+            ))
+        } else if let Some(exits) = row.exits.filter(|exits| *exits < row.waits / 2.0) {
+            // What is emulated without leaving the loop for its host is no exit.
+            Verdict::NotMeasured(format!(
+                "no exit loop on this KVM, which counts {exits:.2} exits a packet for {:.1} RDMSRs: \
+                 it emulates them in a row; {found:.2} of plain",
+                row.waits
+            ))
+        } else {
+            Verdict::of(found <= most)
+        };
+        Check {
+            name: format!("{name} / plain, p90"),
+            expected: format!("at most {most}"),
+            found: format!(
+                "{found:.2}, the median of {} rounds of {}",
+                row.quiet_rounds, row.rounds
+            ),
+            verdict,
+        }
+    };
+    checks.push(ratio("RDMSR loop", row.read_msr, LOOP_MAX));
+    checks.push(ratio("hypercall loop", row.hypercall, LOOP_MAX));
+    let Echo { notifications, interrupts, waits, .. } = *row.both_poll;
+    checks.push(Check {
+        name: "guest and card poll: notifications, interrupts, exits of the guest".to_owned(),
+        expected: "0, 0 and 0 a packet".to_owned(),
+        found: format!("{notifications}, {interrupts} and {waits}"),
+        verdict: Verdict::of([notifications, interrupts, waits] == [0.0; 3]),
+    });
+    checks.push(ratio("guest and card poll", row.both_poll, POLL_MAX));
+    checks.push(Check {
+        name: format!("event index, {} in flight", row.event_index.in_flight),
+        expected: format!("at most {NOTIFICATIONS_MAX} notifications a packet"),
+        found: format!("{:.4}", row.event_index.notifications),
+        verdict: Verdict::of(row.event_index.notifications <= NOTIFICATIONS_MAX),
+    });
+    checks
+}
+
+fn answered(rows: &[Echo]) -> Check {
+    let lost: u64 = rows.iter().map(|row| row.lost).sum();
+    let packets: u64 = rows.iter().map(|row| row.packets).sum();
+    Check {
+        name: "echo requests are answered".to_owned(),
+        expected: "all, whatever the way".to_owned(),
+        found: format!("{} of {packets}", packets - lost.min(packets)),
+        verdict: Verdict::of(lost == 0 && packets > 0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

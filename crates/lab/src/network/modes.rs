@@ -1,0 +1,71 @@
+//! The ways.
+
+use guest::network::Wait;
+
+use crate::results::Echo;
+
+/// A way to send and to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mode {
+    pub(super) name: &'static str,
+    /// How the guest waits.
+    pub(super) wait: Wait,
+    pub(super) event_index: bool,
+    pub(super) in_flight: u64,
+    /// Packets for each look at whether to notify.
+    pub(super) batch: u64,
+    /// Whether the card looks at the ring all the time.
+    pub(super) card_polls: bool,
+    /// How long KVM polls when the vCPU halts, at the most.
+    pub(super) halt_polling_ns: u64,
+}
+
+const PLAIN: Mode = Mode {
+    name: "plain",
+    wait: Wait::Halt,
+    event_index: false,
+    in_flight: 1,
+    batch: 1,
+    card_polls: false,
+    halt_polling_ns: 0,
+};
+const HYPERCALL: Mode = Mode { name: "hypercall loop", wait: Wait::Hypercall, ..PLAIN };
+const READ_MSR: Mode = Mode { name: "RDMSR loop", wait: Wait::ReadMsr, ..PLAIN };
+const BOTH_POLL: Mode =
+    Mode { name: "guest and card poll", wait: Wait::Poll, card_polls: true, ..PLAIN };
+const EVENT_INDEX: Mode =
+    Mode { name: "64, event index", event_index: true, in_flight: 64, ..PLAIN };
+
+/// All of them; the first is what others are compared with.
+pub(super) const MODES: [Mode; 11] = [
+    PLAIN,
+    Mode { name: "busy loop", wait: Wait::Busy, ..PLAIN },
+    READ_MSR,
+    HYPERCALL,
+    Mode { name: "KVM polls", halt_polling_ns: 1_000_000, ..PLAIN },
+    Mode { name: "card polls", card_polls: true, ..PLAIN },
+    Mode { name: "guest polls", wait: Wait::Poll, ..PLAIN },
+    BOTH_POLL,
+    Mode { name: "64 in flight", in_flight: 64, ..PLAIN },
+    EVENT_INDEX,
+    Mode { name: "64, batches of 32", in_flight: 64, batch: 32, ..PLAIN },
+];
+
+/// The rows that a bar is about.
+pub(super) struct Judged<'a> {
+    pub(super) read_msr: &'a Echo,
+    pub(super) hypercall: &'a Echo,
+    pub(super) both_poll: &'a Echo,
+    pub(super) event_index: &'a Echo,
+}
+
+/// They, where all were measured.
+pub(super) fn rows(rows: &[Echo]) -> Option<Judged<'_>> {
+    let of = |mode: &Mode| rows.iter().find(|row| row.mode == mode.name);
+    Some(Judged {
+        read_msr: of(&READ_MSR)?,
+        hypercall: of(&HYPERCALL)?,
+        both_poll: of(&BOTH_POLL)?,
+        event_index: of(&EVENT_INDEX)?,
+    })
+}

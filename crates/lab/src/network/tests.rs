@@ -1,0 +1,77 @@
+use pvclock::Hertz;
+
+use super::*;
+
+const TSC: Hertz = Hertz(1_000_000_000);
+
+fn turn(notifications: u64, cycles: [u64; 10]) -> Turn {
+    let counted = Counted { replies: 11, notifications, interrupts: 11, ..Counted::default() };
+    let one = Counted { replies: 1, notifications: 1, interrupts: 1, ..Counted::default() };
+    let all =
+        Turn { pings: 11, counted, cycles: cycles.to_vec(), exits: Some(60), ..Turn::default() };
+    let set_up = Turn { pings: 1, counted: one, exits: Some(40), ..Turn::default() };
+    all.without(&set_up)
+}
+
+fn tally(turns: &[Turn]) -> Tally {
+    let mut tally = Tally::default();
+    turns.iter().for_each(|turn| tally.add(turn.clone()));
+    tally
+}
+
+#[test]
+fn counts_are_those_of_the_packets_alone_and_ratios_the_rounds_own() {
+    let usual = [100, 100, 100, 100, 100, 100, 100, 100, 200, 900];
+    // A round in which the host was busy: both took ten times as long.
+    let mut plain = [usual; 4].map(|usual| turn(11, usual));
+    plain[1] = turn(11, usual.map(|one| one * 10));
+    // In one another process had the CPU, which does not show in the other way's.
+    plain[3] = Turn { waited: 0.5, ..turn(11, usual.map(|one| one * 50)) };
+    let half = plain
+        .clone()
+        .map(|one| Turn { cycles: one.cycles.iter().map(|cycles| cycles / 2).collect(), ..one });
+    let row = tally(&half).row(&tally(&plain), TSC).unwrap();
+    assert_eq!((row.packets, row.notifications, row.interrupts, row.lost), (40, 1.0, 1.0, 0));
+    assert_eq!((row.exits, row.emulated), (Some(2.0), None), "unknown is not 0");
+    assert_eq!((row.p90_over_plain, row.quiet_rounds, row.rounds), (Some(0.5), 3, 4));
+    assert_eq!((row.round_trip_ns.median, row.p90_ns), (450.0, 2500.0));
+    assert!(Tally::default().row(&tally(&plain), TSC).is_none());
+}
+
+fn row(mode: &Mode, p90_over_plain: f64, waits: f64, exits: f64) -> Echo {
+    let row = tally(&[turn(1, [5; 10])]).row(&tally(&[turn(1, [5; 10])]), TSC).unwrap();
+    let (mode, in_flight) = (mode.name.to_owned(), mode.in_flight);
+    let (p90_over_plain, exits) = (Some(p90_over_plain), Some(exits));
+    Echo { mode, in_flight, p90_over_plain, quiet_rounds: 3, waits, exits, interrupts: 0.0, ..row }
+}
+
+#[test]
+fn bars_are_judged_and_a_loop_without_exits_is_not_measured() {
+    let of = |name: &str| MODES.iter().find(|mode| mode.name == name).unwrap();
+    let rows = |loops: f64, exits: f64| {
+        vec![
+            row(of("RDMSR loop"), loops, 100.0, exits),
+            row(of("hypercall loop"), loops, 100.0, 101.0),
+            row(of("guest and card poll"), 0.5, 0.0, 0.0),
+            row(of("64, event index"), 1.0, 1.0, 1.0),
+        ]
+    };
+    let verdicts = |rows: &[Echo], cpus| -> Vec<_> {
+        let short = |verdict| match verdict {
+            Verdict::Passed => 'p',
+            Verdict::Failed => 'F',
+            Verdict::NotMeasured(_) => '-',
+        };
+        checks(rows, cpus).into_iter().map(|check| short(check.verdict)).collect()
+    };
+    assert_eq!(verdicts(&rows(0.785, 99.0), 2), ['p', 'p', 'p', 'p', 'p', 'p']);
+    assert_eq!(verdicts(&rows(0.79, 99.0), 2), ['p', 'F', 'F', 'p', 'p', 'p']);
+    assert_eq!(verdicts(&rows(3.0, 4.5), 2), ['p', '-', 'F', 'p', 'p', 'p']);
+    assert_eq!(verdicts(&rows(0.5, 99.0), 1), ['p', '-', '-', 'p', '-', 'p']);
+    let mut busy = rows(0.5, 99.0);
+    busy[2].quiet_rounds = 2;
+    assert_eq!(verdicts(&busy, 2), ['p', 'p', 'p', 'p', '-', 'p']);
+    let mut bad = rows(0.5, 99.0);
+    (bad[0].lost, bad[2].interrupts, bad[3].notifications) = (1, 0.001, 0.101);
+    assert_eq!(verdicts(&bad, 2), ['F', 'p', 'p', 'F', 'p', 'F']);
+}
