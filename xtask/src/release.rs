@@ -142,7 +142,11 @@ fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
     );
     // Rust brings its own linker for musl.
     let linker = format!("CARGO_TARGET_{}_LINKER", arch.target.to_uppercase().replace('-', "_"));
+    // ring's C, which calls no library, by the compiler of the same processor's glibc.
+    let compiler = format!("CC_{}", arch.target.replace('-', "_"));
+    let gcc = format!("{}-gcc", arch.target.replace("unknown-linux-musl", "linux-gnu"));
     let mut cargo = project.cargo();
+    cargo.env(&compiler, std::env::var_os(&compiler).unwrap_or_else(|| gcc.into()));
     cargo.args(["build", "--locked", "--quiet", "--profile", "dist", "--target", arch.target]);
     cargo.args(["--package", "parachron", "--package", "parachrond"]);
     cargo.env("RUSTFLAGS", flags).env(linker, "rust-lld").env("CARGO_INCREMENTAL", "0");

@@ -47,6 +47,9 @@ pub struct Settings {
     pub status_socket: Option<PathBuf>,
     /// Where the program serves its metrics, as it starts; nowhere by default.
     pub metrics: Option<SocketAddr>,
+    /// Who may ask for them and by what: a file of Prometheus' exporter toolkit; anybody by
+    /// default.
+    pub web_config: Option<PathBuf>,
     /// What trusts this clock, by the names of crate `fleet`.
     pub consumers: Vec<String>,
     /// The files that samples are read from.
@@ -120,6 +123,7 @@ impl Default for Settings {
             force: false,
             status_socket: None,
             metrics: None,
+            web_config: None,
             consumers: Vec::new(),
             paths: ProbePaths::default(),
         }

@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 
@@ -24,6 +24,7 @@ pub(crate) enum Page {
     Node,
     Unknown,
     NotRead,
+    NotLetIn,
     NoDaemon,
     NotGathered,
 }
@@ -53,6 +54,7 @@ pub(crate) fn fixed(page: Page) -> Response<Full<Bytes>> {
     let (code, text) = match page {
         Page::Node => (StatusCode::OK, NODE),
         Page::NotRead => (StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD are answered\n"),
+        Page::NotLetIn => (StatusCode::UNAUTHORIZED, "a name and a password are needed\n"),
         Page::NoDaemon => (StatusCode::NOT_FOUND, "no daemon replies here\n"),
         Page::NotGathered => {
             (StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be gathered\n")
@@ -68,6 +70,7 @@ pub(crate) fn fixed(page: Page) -> Response<Full<Bytes>> {
     match page {
         Page::Node => add(CONTENT_SECURITY_POLICY, POLICY),
         Page::NotRead => add(ALLOW, "GET, HEAD"),
+        Page::NotLetIn => add(WWW_AUTHENTICATE, "Basic realm=\"parachron\", charset=\"UTF-8\""),
         _ => None,
     };
     response

@@ -5,22 +5,28 @@ use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::AUTHORIZATION;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use crate::gate::Gate;
 use crate::pages::{self, Page};
 
-/// Connections at a time; the oldest goes for the next.
-pub const MOST_CONNECTIONS: usize = 256;
+/// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
+/// asked for something only where all have.
+pub const MOST_CONNECTIONS: usize = 128;
 /// A connection ends that has had no request for so long, or in twice that has not taken
 /// its reply.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -39,21 +45,22 @@ pub struct Told {
 }
 
 /// Serves `/metrics`, `/status` and a page that shows both, `/`, on the listener, until the
-/// process ends; each scrape takes what `scrape` makes.
+/// process ends, to whom `gate` lets in; each scrape takes what `scrape` makes.
 ///
 /// # Errors
 /// The system has no event loop.
 pub fn serve(
     listener: TcpListener,
+    gate: impl Gate,
     scrape: impl Fn() -> Told + Send + Sync + 'static,
 ) -> io::Result<Infallible> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One scrape at a time.
+        // One scrape at a time, or one password.
         .max_blocking_threads(1)
         .build()?;
-    runtime.block_on(accept(listener, Arc::new(scrape)))
+    runtime.block_on(accept(listener, Arc::new(gate), Arc::new(scrape)))
 }
 
 type Scrape = Arc<dyn Fn() -> Told + Send + Sync>;
@@ -106,44 +113,70 @@ impl Scrapes {
     }
 }
 
-async fn accept(listener: TcpListener, scrape: Scrape) -> io::Result<Infallible> {
+async fn accept<G: Gate>(
+    listener: TcpListener,
+    gate: Arc<G>,
+    scrape: Scrape,
+) -> io::Result<Infallible> {
     let scrapes = Arc::new(Scrapes::default());
     let made = Arc::clone(&scrapes);
     tokio::spawn(async move { made.make(scrape).await });
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut connections = VecDeque::<AbortHandle>::with_capacity(MOST_CONNECTIONS);
+    let mut connections = VecDeque::<(AbortHandle, Arc<AtomicBool>)>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptors, or one that went before it was taken.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        connections.retain(|connection| !connection.is_finished());
-        if connections.len() == MOST_CONNECTIONS
-            && let Some(oldest) = connections.pop_front()
-        {
-            oldest.abort();
+        connections.retain(|(connection, _)| !connection.is_finished());
+        if connections.len() == MOST_CONNECTIONS {
+            let silent = connections.iter().position(|(_, has_asked)| !has_asked.load(Relaxed));
+            if let Some((oldest, _)) = connections.remove(silent.unwrap_or(0)) {
+                oldest.abort();
+            }
         }
-        let scrapes = Arc::clone(&scrapes);
-        let service = service_fn(move |request| reply(request, Arc::clone(&scrapes)));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(REQUEST_TIMEOUT)
-            .max_buf_size(16 * 1024)
-            .keep_alive(false)
-            .serve_connection(TokioIo::new(stream), service);
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asking = Asking { scrapes: Arc::clone(&scrapes), has_asked: Arc::clone(&has_asked) };
         // A client that does not read its reply is left as well.
-        let connection = tokio::spawn(timeout(2 * REQUEST_TIMEOUT, connection));
-        connections.push_back(connection.abort_handle());
+        let connection =
+            timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&gate), asking));
+        connections.push_back((tokio::spawn(connection).abort_handle(), has_asked));
     }
 }
 
-async fn reply(
-    request: Request<Incoming>,
+/// What a request needs.
+#[derive(Clone)]
+struct Asking {
     scrapes: Arc<Scrapes>,
+    has_asked: Arc<AtomicBool>,
+}
+
+async fn connection<G: Gate>(stream: TcpStream, gate: Arc<G>, asking: Asking) {
+    let Ok(Some(stream)) = timeout(REQUEST_TIMEOUT, gate.enter(stream)).await else { return };
+    let service = service_fn(move |request| reply(request, Arc::clone(&gate), asking.clone()));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIMEOUT)
+        .max_buf_size(16 * 1024)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // Who asked may have gone meanwhile.
+    let _ = served.await;
+}
+
+async fn reply<G: Gate>(
+    request: Request<Incoming>,
+    gate: Arc<G>,
+    asking: Asking,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    asking.has_asked.store(true, Relaxed);
+    let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
+    if !gate.lets_in(authorization).await {
+        return Ok(pages::fixed(Page::NotLetIn));
+    }
     let page = match Page::of(request.method(), request.uri().path()) {
-        page @ (Page::Metrics | Page::Status) => match (page, scrapes.get().await) {
+        page @ (Page::Metrics | Page::Status) => match (page, asking.scrapes.get().await) {
             (_, None) => Page::NotGathered,
             (Page::Metrics, Some(sent)) => return Ok(pages::metrics(sent.metrics)),
             (_, Some(sent)) => match sent.status {

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use exporter::{MOST_CONNECTIONS, REQUEST_TIMEOUT, Told};
+use exporter::{MOST_CONNECTIONS, Open, REQUEST_TIMEOUT, Told};
 
 /// A server of its own, until the test ends.
 fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || exporter::serve(listener, told));
+    std::thread::spawn(move || exporter::serve(listener, Open, told));
     address
 }
 
@@ -86,7 +86,7 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
         std::thread::sleep(Duration::from_secs(2));
         told()
     };
-    std::thread::spawn(move || exporter::serve(listener, scrape));
+    std::thread::spawn(move || exporter::serve(listener, Open, scrape));
     let begun = Instant::now();
     let mut all: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
     all.iter_mut().for_each(|one| one.write_all(SCRAPE.as_bytes()).unwrap());

@@ -37,7 +37,8 @@ fn run(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
         Task::Help => arguments::print(&arguments::help()),
         Task::Version => arguments::print(concat!("parachrond ", env!("CARGO_PKG_VERSION"), "\n")),
         Task::Check => {
-            let (_, was_read) = settings(arguments)?;
+            let (settings, was_read) = settings(arguments)?;
+            metrics::secured(&settings)?;
             let file = arguments.file();
             let is = if was_read { "no mistake" } else { "not there, so all is as by default" };
             arguments::print(&format!("{}: {is}\n", file.display()));

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use daemon::{Settings, program};
-use exporter::{Answer, Scrapes};
+use exporter::{Answer, Open, Scrapes, Secured};
 
 use crate::Failure;
 
@@ -16,6 +16,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// A listener, and who is asked.
 pub(crate) struct Metrics {
     listener: TcpListener,
+    secured: Option<Secured>,
     socket: PathBuf,
     consumers: Vec<String>,
 }
@@ -28,25 +29,35 @@ impl Metrics {
             let cause = "metrics are made of what is told at status-socket, which is empty";
             return Err((cause.into(), "name a status-socket".into(), program::USAGE));
         };
+        let secured = secured(settings)?;
         let listener = TcpListener::bind(address).map_err(|why| {
             let remedy = "another address or port: metrics";
             (format!("cannot listen at {address}: {why}"), remedy.into(), program::FAILED)
         })?;
-        Ok(Some(Self { listener, socket, consumers: settings.consumers.clone() }))
+        Ok(Some(Self { listener, secured, socket, consumers: settings.consumers.clone() }))
     }
 
     /// Serves them until the process ends.
     pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { listener, socket, consumers } = self;
+        let Self { listener, secured, socket, consumers } = self;
         let ask = move || {
             let (knows, status) = daemon::metrics::ask(&socket).unzip();
             Answer { knows, status, is_expected: true }
         };
         let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &consumers, ask);
-        let serve = move || exporter::serve(listener, move || scrapes.told());
+        let serve = move || match secured {
+            None => exporter::serve(listener, Open, move || scrapes.told()),
+            Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
+        };
         let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
         let failed =
             |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);
         thread.spawn(serve).map(|_| ()).map_err(failed)
     }
+}
+
+/// Who may ask; none where all may.
+pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, Failure> {
+    let secured = settings.web_config.as_deref().map(Secured::by).transpose();
+    secured.map_err(|why| (why.to_string(), "mend it: web-config".into(), program::USAGE))
 }

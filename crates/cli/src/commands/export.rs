@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use daemon::configuration;
-use exporter::{Answer, Scrapes};
+use exporter::{Answer, Open, Scrapes};
 use instruments::duration;
 use linux::wait::{Signals, Wait, Wake};
 
@@ -107,7 +107,7 @@ fn serve(args: &Args, address: SocketAddr) -> Result<Infallible, CliError> {
     };
     let listener = TcpListener::bind(address).map_err(|why| failed("listen", why))?;
     let scrapes = scrapes(args);
-    exporter::serve(listener, move || scrapes.told()).map_err(|why| failed("serve", why))
+    exporter::serve(listener, Open, move || scrapes.told()).map_err(|why| failed("serve", why))
 }
 
 fn write_each(args: &Args, file: &Path) -> Result<(), CliError> {

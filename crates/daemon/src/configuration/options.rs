@@ -111,6 +111,10 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "Serve metrics for Prometheus at this ADDRESS:PORT, such as \"127.0.0.1:9975\", by what",
         "is told at status-socket. A change is made by a restart.",
     ], |to, it| set(&mut to.metrics, parsed(it, values::listen))),
+    option("web-config", "\"\"", &[
+        "TLS and passwords for metrics: a file of Prometheus' exporter toolkit, such as",
+        "\"/etc/parachron/web.yml\"; neither where it is empty. What is in it is read anew.",
+    ], |to, it| set(&mut to.web_config, path_or_none(it))),
     option("consumers", "[]", &[
         "What trusts this clock, such as \"cockroachdb\": alerts of margins are about these.",
     ], |to, it| set(&mut to.consumers, list(it, values::consumer))),

@@ -1,0 +1,94 @@
+//! Passwords, by HTTP's basic authentication (RFC 7617).
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use subtle::ConstantTimeEq as _;
+
+/// After a wrong password, until the next is tried: a flood of them takes a tenth of a CPU.
+const AFTER_WRONG: Duration = Duration::from_millis(500);
+
+/// Tried for who is no user, so that it takes as long; of no password.
+const NOBODY: &str = "$2b$10$abcdefghijklmnopqrstuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu";
+
+/// Who was let in: bcrypt takes some 50 ms of CPU, a scrape 5 at the most.
+#[derive(Default)]
+pub(crate) struct Passwords {
+    /// The hash and the password that it is of, by user.
+    known: Mutex<BTreeMap<String, (String, String)>>,
+    /// One is tried at a time.
+    trying: tokio::sync::Mutex<()>,
+}
+
+impl Passwords {
+    /// Whether an `Authorization` of these users' lets in.
+    pub(crate) async fn let_in(
+        &self,
+        users: &BTreeMap<String, String>,
+        authorization: Option<&[u8]>,
+    ) -> bool {
+        let Some((user, password)) = authorization.and_then(credentials) else { return false };
+        let hash = users.get(&user);
+        if hash.is_some_and(|hash| self.is_known(&user, hash, &password)) {
+            return true;
+        }
+        let one_at_a_time = self.trying.lock().await;
+        let tried = hash.map_or(NOBODY, String::as_str).to_owned();
+        let with = password.clone();
+        let is_right = tokio::task::spawn_blocking(move || bcrypt::verify(with, &tried));
+        let is_right = matches!(is_right.await, Ok(Ok(true)));
+        match hash.filter(|_| is_right) {
+            Some(hash) => {
+                self.known().insert(user, (hash.clone(), password));
+            }
+            None => tokio::time::sleep(AFTER_WRONG).await,
+        }
+        drop(one_at_a_time);
+        hash.is_some() && is_right
+    }
+
+    fn is_known(&self, user: &str, hash: &str, password: &str) -> bool {
+        self.known().get(user).is_some_and(|(of, known)| {
+            of == hash && bool::from(known.as_bytes().ct_eq(password.as_bytes()))
+        })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (String, String)>> {
+        self.known.lock().unwrap_or_else(|broken| broken.into_inner())
+    }
+}
+
+/// `Basic dXNlcjpwYXNzd29yZA==`
+fn credentials(authorization: &[u8]) -> Option<(String, String)> {
+    let (scheme, encoded) = authorization.split_at_checked(6)?;
+    let decoded = STANDARD.decode(encoded.trim_ascii()).ok()?;
+    let decoded = String::from_utf8(decoded).ok()?;
+    let (user, password) = decoded.split_once(':')?;
+    scheme.eq_ignore_ascii_case(b"basic ").then(|| (user.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_basic_or_none() {
+        let of = |text: &str| credentials(text.as_bytes());
+        let alice = Some(("alice".to_owned(), "a:b".to_owned()));
+        assert_eq!(of("Basic YWxpY2U6YTpi"), alice);
+        assert_eq!(of("basic  YWxpY2U6YTpi"), alice);
+        for wrong in ["", "Basic", "Basic ", "Bearer YWxpY2U6YTpi", "Basic YWxpY2U=", "Basic /w=="]
+        {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nobodys_hash_takes_as_long_as_anybodys() {
+        assert_eq!(bcrypt::verify("", NOBODY).ok(), Some(false));
+        assert_eq!(NOBODY.parse::<bcrypt::HashParts>().unwrap().get_cost(), 10);
+    }
+}

@@ -1,0 +1,227 @@
+//! Who may ask, and by what: the file of Prometheus' exporter toolkit
+//! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), of which this is
+//! read: `tls_server_config` with `cert_file`, `key_file` and `min_version`, and
+//! `basic_auth_users`. What else is there is refused, so that nobody takes it for heeded.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use saphyr::{LoadableYamlNode, Yaml};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::auth::Passwords;
+use crate::gate::Gate;
+
+/// A longer file is none of these.
+const MOST_BYTES: u64 = 64 << 10;
+/// A check of a hash takes 2 to the power of this: a second.
+const MOST_COST: u32 = 14;
+
+const TLS13: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13];
+
+/// Certificates are renewed while a server runs.
+const ANEW: Duration = Duration::from_secs(10);
+
+/// A file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct WebError {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+/// Lets in whom the file names, by TLS if it says so.
+pub struct Secured {
+    path: PathBuf,
+    /// What it says, and when it was read.
+    web: Mutex<(Instant, Arc<Web>)>,
+    passwords: Passwords,
+}
+
+/// With TLS or without.
+pub trait Secure: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Secure for S {}
+
+impl Secured {
+    /// By that file.
+    ///
+    /// # Errors
+    /// What is wrong with it, or with a file that it names.
+    pub fn by(path: &Path) -> Result<Self, WebError> {
+        let web = Mutex::new((Instant::now(), Arc::new(Web::read(path)?)));
+        Ok(Self { path: path.to_owned(), web, passwords: Passwords::default() })
+    }
+
+    /// What it says now: a file that has become wrong is not heeded, as one that is being
+    /// written is wrong for a moment.
+    fn now(&self) -> Arc<Web> {
+        let mut last = self.web.lock().unwrap_or_else(|broken| broken.into_inner());
+        if last.0.elapsed() > ANEW {
+            let web = Web::read(&self.path).map_or_else(|_| Arc::clone(&last.1), Arc::new);
+            *last = (Instant::now(), web);
+        }
+        Arc::clone(&last.1)
+    }
+}
+
+impl Gate for Secured {
+    type Stream = Box<dyn Secure>;
+
+    async fn enter(&self, stream: TcpStream) -> Option<Box<dyn Secure>> {
+        match &self.now().tls {
+            None => Some(Box::new(stream)),
+            Some(tls) => Some(Box::new(tls.accept(stream).await.ok()?)),
+        }
+    }
+
+    async fn lets_in(&self, authorization: Option<&[u8]>) -> bool {
+        let web = self.now();
+        web.users.is_empty() || self.passwords.let_in(&web.users, authorization).await
+    }
+}
+
+/// What the file says.
+#[derive(Default)]
+struct Web {
+    /// Nobody without TLS.
+    tls: Option<TlsAcceptor>,
+    /// bcrypt's hash of each user's password; anybody where there are none.
+    users: BTreeMap<String, String>,
+}
+
+impl Web {
+    /// Reads the file, and the certificate and key that it names, relative to itself.
+    fn read(path: &Path) -> Result<Self, WebError> {
+        let wrong = |why: String| WebError { path: path.to_owned(), why };
+        let text = text(path)?;
+        let documents = Yaml::load_from_str(&text).map_err(|why| wrong(why.to_string()))?;
+        let mut web = Self::default();
+        // An empty file asks for nothing.
+        let Some(document) = documents.first().filter(|it| !it.is_null()) else { return Ok(web) };
+        for (key, value) in pairs(document).map_err(wrong)? {
+            match key {
+                "tls_server_config" => web.tls = Some(tls(path, value)?),
+                "basic_auth_users" => web.users = users(value).map_err(wrong)?,
+                _ => return Err(wrong(format!("{key:?} is not heeded here"))),
+            }
+        }
+        Ok(web)
+    }
+}
+
+fn text(path: &Path) -> Result<String, WebError> {
+    let wrong = |why: io::Error| WebError { path: path.to_owned(), why: why.to_string() };
+    let mut text = String::new();
+    let file = File::open(path).map_err(wrong)?;
+    file.take(MOST_BYTES).read_to_string(&mut text).map_err(wrong)?;
+    Ok(text)
+}
+
+/// A mapping's keys and values.
+fn pairs<'y>(of: &'y Yaml<'y>) -> Result<Vec<(&'y str, &'y Yaml<'y>)>, String> {
+    let mapping = of.as_mapping().ok_or("expected `key: value`")?;
+    let pair = |(key, value): (&'y Yaml<'y>, &'y Yaml<'y>)| Some((key.as_str()?, value));
+    mapping.iter().map(pair).collect::<Option<_>>().ok_or_else(|| "a key is no text".into())
+}
+
+fn users(of: &Yaml<'_>) -> Result<BTreeMap<String, String>, String> {
+    let user = |(name, hash): (&str, &Yaml<'_>)| {
+        let hash = hash.as_str().unwrap_or_default();
+        let cost = hash.parse::<bcrypt::HashParts>().map(|parts| parts.get_cost());
+        match cost {
+            Ok(0..=MOST_COST) => Ok((name.to_owned(), hash.to_owned())),
+            Ok(cost) => Err(format!("{name}: bcrypt's cost is {cost}, at most {MOST_COST}")),
+            Err(_) => {
+                Err(format!("{name}: expected bcrypt's hash, as `htpasswd -nBC 10` makes it"))
+            }
+        }
+    };
+    pairs(of)?.into_iter().map(user).collect()
+}
+
+fn tls(path: &Path, of: &Yaml<'_>) -> Result<TlsAcceptor, WebError> {
+    let wrong = |why: &str| WebError { path: path.to_owned(), why: why.to_owned() };
+    let (mut certificate, mut key, mut versions) = (None, None, rustls::ALL_VERSIONS);
+    for (name, value) in pairs(of).map_err(|why| wrong(&why))? {
+        let value = value.as_str().ok_or_else(|| wrong(&format!("{name} is no text")))?;
+        let beside = || Some(path.with_file_name("").join(value));
+        match (name, value) {
+            ("cert_file", _) => certificate = beside(),
+            ("key_file", _) => key = beside(),
+            ("min_version", "TLS12") | ("client_auth_type", "NoClientCert") => {}
+            ("min_version", "TLS13") => versions = TLS13,
+            _ => return Err(wrong(&format!("\"{name}: {value}\" is not heeded here"))),
+        }
+    }
+    let lacks = || wrong("tls_server_config needs cert_file and key_file");
+    let (certificate, key) = certificate.zip(key).ok_or_else(lacks)?;
+    let of_file = |path: &Path, why: &dyn std::fmt::Display| WebError {
+        path: path.to_owned(),
+        why: why.to_string(),
+    };
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(text(&certificate)?.as_bytes()).collect();
+    let chain = chain.map_err(|why| of_file(&certificate, &why))?;
+    let private =
+        PrivateKeyDer::from_pem_slice(text(&key)?.as_bytes()).map_err(|why| of_file(&key, &why))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(versions)
+        .map(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
+        .and_then(|config| config)
+        .map_err(|why| of_file(&certificate, &why))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why a file of that text is wrong.
+    fn wrong(text: &str) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.yml");
+        std::fs::write(&path, text).unwrap();
+        Secured::by(&path).err().map(|error| error.why)
+    }
+
+    #[test]
+    fn what_is_not_heeded_is_refused() {
+        let hash = bcrypt::hash("secret", 4).unwrap();
+        for right in ["", "# nothing\n", &format!("basic_auth_users:\n  alice: {hash}\n")] {
+            assert_eq!(wrong(right), None, "{right}");
+        }
+        for (text, why) in [
+            ("http_server_config:\n  http2: true\n", "\"http_server_config\" is not heeded here"),
+            ("tls_server_config:\n  client_ca_file: ca\n", "client_ca_file: ca"),
+            ("tls_server_config:\n  cert_file: a\n", "needs cert_file and key_file"),
+            ("basic_auth_users:\n  alice: secret\n", "alice: expected bcrypt's hash"),
+            (
+                &format!("basic_auth_users:\n  alice: {}\n", hash.replace("$04$", "$31$")),
+                "cost is 31",
+            ),
+            ("basic_auth_users: alice\n", "expected `key: value`"),
+            ("a: b: c\n", ""),
+            ("? [a]\n: b\n", "a key is no text"),
+        ] {
+            assert!(
+                wrong(text).is_some_and(|said| said.contains(why)),
+                "{text}: {:?}",
+                wrong(text)
+            );
+        }
+        assert!(Secured::by(Path::new("/no/such")).is_err());
+    }
+}
