@@ -161,6 +161,9 @@ impl Discipline {
         let by_ns = by_ns + self.stepped_ns;
         let proven = Interval { low: proven.low + by_ns, high: proven.high + by_ns };
         self.unstepped.add(uncorrected_ns, proven, None);
+        if self.told_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
+            return None;
+        }
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
             self.told_ppb = None;
@@ -238,16 +241,16 @@ impl Discipline {
     /// What to adjust now; servers are polled each `poll_ns`.
     pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
         let (at_ns, offset) = self.offset?;
-        let known = self.history.frequency_ppb()?;
         if now_ns < self.next_ns || at_ns != now_ns {
             return None;
         }
         let adjustment = if self.is_noisy {
             let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-            let mut line = self.history.line(uncorrected_ns)?;
+            let (mut line, known_ppb) = self.history.known_line(uncorrected_ns)?;
             line.offset_ns -= by_ns;
-            along(&line, self.set_ppb, known, offset, poll_ns as f64)
+            along(&line, self.set_ppb, known_ppb, offset, poll_ns as f64)
         } else {
+            let known = self.history.frequency_ppb()?;
             Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
         };
         (adjustment != Adjustment::default()).then(|| {
@@ -299,13 +302,13 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
     ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
 }
 
-/// What puts a clock of this frequency on the line, within what is `known` of
-/// the frequency and measured of the `offset`, where that is more than the line
-/// may be off. A change of frequency moves the clock by no more than the servers'
+/// What puts a clock of this frequency on the line, of which the slope is
+/// `known_ppb` within what is proven, and within what was measured of the `offset`,
+/// where that is more than the line may be off. A change of frequency moves the clock by no more than the servers'
 /// bound until they are polled again; with 5 ms and 64 s that is 78 ppm.
-fn along(line: &Line, set: f64, known: Interval, offset: Interval, poll_ns: f64) -> Adjustment {
+fn along(line: &Line, set: f64, known_ppb: f64, offset: Interval, poll_ns: f64) -> Adjustment {
     let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
-    let ppb = line.ppb.clamp(known.low, known.high).clamp(set - most, set + most);
+    let ppb = known_ppb.clamp(set - most, set + most);
     let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
     let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;
     let is_other = is_known && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
