@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         ["doctor"] => Some(doctor::run(10)),
         ["doctor", "--runs", runs] => runs.parse().ok().map(doctor::run),
         ["regression"] => Some(regression::run()),
-        ["simulate"] => Some(simulate::run(100_000)),
+        ["simulate"] => Some(simulate::run(20_000)),
         ["simulate", "--guests", guests] => guests.parse().ok().map(simulate::run),
         ["watch"] => Some(watch::run(A_MINUTE)),
         ["watch", "--seconds", seconds] => {

@@ -47,7 +47,7 @@ const TOLD = {
     if (discipline === page.shown) draw_soon();
   },
   report({ text, is_whole }) {
-    const s = (performance.now() - page.begun) / 1000;
+    const s = page.took = (performance.now() - page.begun) / 1000;
     const days = page.fleets.reduce((sum, fleet) => sum + fleet.done, 0) * page.run.days;
     by("progress").textContent = `${Number(days.toPrecision(6))} guest-days in ${time(s)}.`
       + (is_whole ? "" : " Stopped: the figures are of these.");

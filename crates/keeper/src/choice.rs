@@ -10,7 +10,6 @@
 //!    bounds of all of them overlap: a falseticker with a wide bound among them
 //!    cannot move it out of the others' bounds.
 
-use instruments::drift::agreement::{Agreement, agreement};
 use instruments::steps::Interval;
 use units::OffsetBound;
 
@@ -67,72 +66,84 @@ pub(crate) struct Selected {
 /// Selects among the candidates at `now_ns`; of `needed` that agree one is
 /// right.
 pub(crate) fn choose(candidates: &[Candidate], needed: usize, now_ns: u64) -> Choice {
-    let voices = voices(candidates, now_ns);
-    let bounds: Vec<Interval> = voices.iter().map(|one| one.offset.interval_at(now_ns)).collect();
-    let (agreed, is_majority): (Vec<Candidate>, bool) = match agreement(&bounds) {
-        Agreement::Majority(is_member) => {
-            let members = voices.iter().zip(is_member).filter(|(_, is_member)| *is_member);
-            (members.map(|(one, _)| *one).collect(), true)
-        }
-        Agreement::None => (voices.clone(), false),
+    let host = host(candidates, now_ns);
+    let others = candidates.iter().filter(|one| one.voice() != Voice::Host);
+    let voices = || host.iter().chain(others.clone());
+    let holds = |one: &Candidate, at: f64| {
+        let bounds = one.offset.interval_at(now_ns);
+        bounds.low <= at && at <= bounds.high
     };
-    let agreeing = if is_majority { agreed.len() } else { 1 };
-    let selected = selected(&agreed, (agreeing, voices.len()), now_ns);
-    let selected =
-        selected.map(|selected| Selected { proven: proven(&agreed, needed, now_ns), ..selected });
+    let support = |at: f64| voices().filter(|one| holds(one, at)).count();
+    // Where most overlap, one of them begins.
+    let lows = voices().map(|one| one.offset.interval_at(now_ns).low);
+    let is_alone = candidates.len() == 1;
+    let majority = lows.max_by_key(|low| if is_alone { 1 } else { support(*low) });
+    let majority = majority.filter(|at| is_alone || 2 * support(*at) > voices().count());
+    let agreed = voices().filter(|one| majority.is_none_or(|at| holds(one, at)));
+    let agreeing = if majority.is_some() { agreed.clone().count() } else { 1 };
+    let selected = selected(agreed, (agreeing, voices().count()), needed, now_ns);
     match selected {
         None => Choice::Nothing,
-        Some(selected) if is_majority => Choice::Of(selected),
+        Some(selected) if majority.is_some() => Choice::Of(selected),
         Some(selected) => Choice::Contradiction(selected),
     }
 }
 
-/// One candidate for each voice.
-fn voices(candidates: &[Candidate], now_ns: u64) -> Vec<Candidate> {
-    let mut all: Vec<Candidate> = Vec::new();
+/// What speaks for the host, unless it contradicts itself.
+fn host(candidates: &[Candidate], now_ns: u64) -> Option<Candidate> {
     let host = candidates.iter().filter(|one| one.voice() == Voice::Host);
-    if let Some(best) = host.clone().min_by_key(|one| one.kind) {
-        let shows_time = |one: &&Candidate| one.kind != SourceKind::Rtc;
-        let overlaps = |one: &Candidate| {
-            let (a, b) = (best.offset.interval_at(now_ns), one.offset.interval_at(now_ns));
-            a.low <= b.high && b.low <= a.high
-        };
-        if host.filter(shows_time).all(overlaps) {
-            all.push(*best);
-        }
-    }
-    all.extend(candidates.iter().filter(|one| one.voice() != Voice::Host));
-    all
+    let best = host.clone().min_by_key(|one| one.kind)?;
+    let shows_time = |one: &&Candidate| one.kind != SourceKind::Rtc;
+    let overlaps = |one: &Candidate| {
+        let (a, b) = (best.offset.interval_at(now_ns), one.offset.interval_at(now_ns));
+        a.low <= b.high && b.low <= a.high
+    };
+    host.filter(shows_time).all(overlaps).then_some(*best)
 }
 
 /// The combined offset of those measured in this sample.
-fn selected(together: &[Candidate], agreeing: (usize, usize), now_ns: u64) -> Option<Selected> {
-    let kind = together.iter().map(|one| one.kind).min()?;
-    let fresh = || together.iter().filter(|one| one.is_fresh);
-    let of_kind = fresh().filter(|one| one.kind == kind);
+fn selected<'c>(
+    together: impl Iterator<Item = &'c Candidate> + Clone,
+    agreeing: (usize, usize),
+    needed: usize,
+    now_ns: u64,
+) -> Option<Selected> {
+    let kind = together.clone().map(|one| one.kind).min()?;
+    let fresh = together.filter(|one| one.is_fresh);
+    let of_kind = fresh.clone().filter(|one| one.kind == kind);
     let best = of_kind.min_by_key(|one| one.offset.bound_at(now_ns))?;
-    let offset = overlap(fresh().map(|one| one.offset), now_ns).unwrap_or(best.offset);
+    let offset = overlap(fresh.clone().map(|one| one.offset), now_ns).unwrap_or(best.offset);
     Some(Selected {
         source: best.source,
         kind: best.kind,
         offset,
-        likely_ns: likely_ns(fresh(), offset.interval_at(now_ns), now_ns),
-        fresh: fresh().count(),
+        likely_ns: likely_ns(fresh.clone(), offset.interval_at(now_ns), now_ns),
+        fresh: fresh.clone().count(),
         agreeing,
-        proven: None,
+        proven: proven(fresh, needed, now_ns),
     })
 }
 
 /// What the `needed` tightest of those measured in this sample span.
-fn proven(together: &[Candidate], needed: usize, now_ns: u64) -> Option<Interval> {
-    let fresh = together.iter().filter(|one| one.is_fresh);
-    let mut all: Vec<Interval> = fresh.map(|one| one.offset.interval_at(now_ns)).collect();
-    all.sort_by(|one, other| one.bound().total_cmp(&other.bound()));
-    let spanned = |one: Interval, other: &Interval| Interval {
+fn proven<'c>(
+    fresh: impl Iterator<Item = &'c Candidate> + Clone,
+    needed: usize,
+    now_ns: u64,
+) -> Option<Interval> {
+    let all = fresh.map(|one| one.offset.interval_at(now_ns)).enumerate();
+    // Of two as tight the first.
+    let is_before = |(at, one): (usize, Interval), (before, other): (usize, Interval)| {
+        other.bound().total_cmp(&one.bound()).then(before.cmp(&at)).is_lt()
+    };
+    let place = |one| all.clone().filter(|other| is_before(one, *other)).count();
+    let count = all.clone().count();
+    let is_of_them = |one: &(usize, Interval)| count <= needed || place(*one) < needed;
+    let tightest = all.clone().filter(is_of_them).map(|(_, one)| one);
+    let spanned = |one: Interval, other: Interval| Interval {
         low: one.low.min(other.low),
         high: one.high.max(other.high),
     };
-    all.get(..needed)?.iter().copied().reduce(|one, other| spanned(one, &other))
+    tightest.reduce(spanned).filter(|_| count >= needed)
 }
 
 /// Their mean, weighted by the squares of their bounds, where it is `within` all.

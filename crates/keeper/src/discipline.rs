@@ -123,7 +123,7 @@ impl Discipline {
     }
 
     /// Whether enough was measured since the last disruption to show the rate.
-    pub(crate) fn knows_rate(&self) -> bool {
+    pub(crate) fn knows_rate(&mut self) -> bool {
         self.history.frequency_ppb().is_some() && self.history.fits()
     }
 
@@ -171,6 +171,9 @@ impl Discipline {
         let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
         let proven = self.without(by_ns + self.stepped_ns, now_ns, proven)?;
         self.unstepped.add(uncorrected_ns, proven, None);
+        if self.told_ppb.is_none() && self.unstepped.may_be_within(LARGEST_PPB) {
+            return None;
+        }
         let known = self.unstepped.frequency_ppb().filter(|it| it.bound() <= SURE_PPB)?;
         if known.low >= -LARGEST_PPB && known.high <= LARGEST_PPB {
             self.told_ppb = None;
@@ -257,18 +260,18 @@ impl Discipline {
     /// What to adjust now; servers are polled each `poll_ns`.
     pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
         let (at_ns, offset) = self.offset?;
-        let known = self.history.frequency_ppb()?;
         if now_ns < self.next_ns || at_ns != now_ns {
             return None;
         }
         let adjustment = if self.is_noisy {
             let (by_ns, uncorrected_ns) = self.uncorrected(now_ns);
-            let mut line = self.history.line(uncorrected_ns)?;
+            let (mut line, known_ppb) = self.history.known_line(uncorrected_ns)?;
             line.offset_ns -= by_ns;
-            let all = along(&self.history, &line, self.set_ppb, known, offset, poll_ns as f64);
+            let all = along(&self.history, &line, self.set_ppb, known_ppb, offset, poll_ns as f64);
             let is_slewing = now_ns < self.slewing_until_ns;
             Adjustment { slew_ns: all.slew_ns.filter(|_| !is_slewing), ..all }
         } else {
+            let known = self.history.frequency_ppb()?;
             Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
         };
         (adjustment != Adjustment::default()).then(|| {
@@ -320,21 +323,21 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
     ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
 }
 
-/// What puts a clock of the frequency `set` on the line of `history`, within what is
-/// `known` of the frequency and measured of the `offset`, where that is more than the
-/// line may be off. A change of frequency moves the clock by no more than the servers'
+/// What puts a clock of the frequency `set` on the line of `history`, of which the slope
+/// is `known_ppb` within what is proven, and within what was measured of the `offset`,
+/// where that is more than the line may be off. A change of frequency moves the clock by no more than the servers'
 /// bound until they are polled again, 78 ppm with 5 ms and 64 s; or it is one that
 /// they showed to be nearer, one time after another.
 fn along(
     history: &History,
     line: &Line,
     set: f64,
-    known: Interval,
+    known_ppb: f64,
     offset: Interval,
     poll_ns: f64,
 ) -> Adjustment {
     let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
-    let aim = line.ppb.clamp(known.low, known.high).clamp(-LARGEST_PPB, LARGEST_PPB);
+    let aim = known_ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
     // Whatever is beyond the middle is nearer to the aim.
     let middle = f64::midpoint(set, aim);
     let up_to_it = if aim > set {

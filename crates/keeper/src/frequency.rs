@@ -16,8 +16,6 @@
 //! Offsets are kept as if the clock had never been corrected, so that
 //! corrections leave the line straight.
 
-use std::collections::VecDeque;
-
 use instruments::steps::Interval;
 
 /// Offsets kept.
@@ -58,6 +56,31 @@ struct Point {
     offset: Interval,
     /// Where in that it probably is, ns.
     likely_ns: f64,
+    /// What it weighs in the line.
+    weight: f64,
+    /// The slopes of the lines through it and each later one that it was compared with.
+    slopes: Interval,
+}
+
+/// Nothing is known of a slope.
+const ANY: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
+impl Point {
+    /// The slopes of the lines through this and a `later` one.
+    fn slopes_to(&self, later: &Self) -> Interval {
+        let elapsed = later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
+        Interval {
+            low: (later.offset.low - self.offset.high) / elapsed,
+            high: (later.offset.high - self.offset.low) / elapsed,
+        }
+    }
+}
+
+/// What both allow.
+fn common(one: Interval, other: Interval) -> Interval {
+    let low = if other.low > one.low { other.low } else { one.low };
+    let high = if other.high < one.high { other.high } else { one.high };
+    Interval { low, high }
 }
 
 /// The line of least squares, at one time.
@@ -74,17 +97,62 @@ pub(crate) struct Line {
     least_bound_ns: f64,
 }
 
+/// A line through all intervals. While it is known, pairs need not be compared: they
+/// allow its slope.
+#[derive(Debug, Clone, Copy)]
+struct Through {
+    line: Line,
+    at_ns: u64,
+    /// It is within each by this at least, ns.
+    within_ns: f64,
+    /// It is the line of least squares of all of them: none came or went since.
+    is_of_all: bool,
+}
+
+impl Through {
+    /// Where it is at `at_ns`, ns.
+    fn offset_ns(&self, at_ns: u64) -> f64 {
+        self.line.offset_ns + self.line.ppb * 1e-9 * (ns(at_ns) - ns(self.at_ns))
+    }
+
+    /// By how much it is within the interval for certain, however sums were rounded, ns.
+    fn within_ns(&self, point: &Point) -> f64 {
+        let at = self.offset_ns(point.at_ns);
+        let within = (at - point.offset.low).min(point.offset.high - at);
+        within - 1.0 - 1e-9 * at.abs()
+    }
+
+    /// How far another is from it at most between two times, ns: lines are farthest from
+    /// each other at an end.
+    fn apart_ns(&self, other: &Self, ends_ns: [u64; 2]) -> f64 {
+        let [one, two] = ends_ns.map(|at| (self.offset_ns(at) - other.offset_ns(at)).abs());
+        one.max(two)
+    }
+}
+
 /// Offsets of the uncorrected clock since it was last disturbed.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
-    points: VecDeque<Point>,
+    points: Vec<Point>,
+    /// So many of them were compared with those before.
+    compared: usize,
+    through: Option<Through>,
+    /// The tightest bound, 1 ns at least.
+    least_bound_ns: f64,
     spacing_ns: u64,
     misfits: u32,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { points: VecDeque::new(), spacing_ns: FIRST_SPACING_NS, misfits: 0 }
+        Self {
+            points: Vec::new(),
+            compared: 0,
+            through: None,
+            least_bound_ns: f64::MAX,
+            spacing_ns: FIRST_SPACING_NS,
+            misfits: 0,
+        }
     }
 }
 
@@ -95,35 +163,53 @@ impl History {
         let is_off =
             likely_ns.is_some_and(|likely_ns| self.is_off(at_ns, likely_ns, offset.bound()));
         let likely_ns = likely_ns.unwrap_or(offset.middle());
-        let point = Point { at_ns, offset, likely_ns };
-        if let Some(last) = self.points.back_mut()
+        let point = Point { at_ns, offset, likely_ns, weight: 1.0, slopes: ANY };
+        if let Some(last) = self.points.last_mut()
             && at_ns.saturating_sub(last.at_ns) < self.spacing_ns
         {
             if offset.bound() < last.offset.bound() {
                 *last = point;
+                self.compare_anew();
             }
             return;
         }
-        self.points.push_back(point);
-        if is_off || self.points.len() > 2 && self.slopes().is_none() {
-            self.misfit();
-        } else {
-            self.misfits = 0;
+        if is_off || self.points.len() > 1 && !self.allows(&point) {
+            return self.misfit(point);
         }
+        self.misfits = 0;
+        self.push(point);
         if self.points.len() > CAPACITY {
             self.thin();
         }
     }
 
-    /// The last one does not fit: it is wrong, or all before it are outdated.
-    fn misfit(&mut self) {
+    /// Whether a line goes through all intervals and this one.
+    fn allows(&mut self, point: &Point) -> bool {
+        self.through.is_some_and(|line| line.within_ns(point) > 0.0) || {
+            let slopes = self.slopes();
+            let with = |slopes, one: &Point| common(slopes, one.slopes_to(point));
+            let slopes = self.points.iter().fold(slopes, with);
+            slopes.low <= slopes.high
+        }
+    }
+
+    /// Adds one that fits.
+    fn push(&mut self, point: Point) {
+        let through = self.through.map(|it| {
+            let within_ns = it.within_ns.min(it.within_ns(&point));
+            Through { within_ns, is_of_all: false, ..it }
+        });
+        self.through = through.filter(|it| it.within_ns > 0.0);
+        self.points.push(point);
+        self.weigh(bound_ns(&point) < self.least_bound_ns);
+    }
+
+    /// It does not fit: it is wrong, or all before it are outdated.
+    fn misfit(&mut self, point: Point) {
         self.misfits += 1;
-        if self.misfits < MISFITS {
-            self.points.pop_back();
-        } else {
-            let last = self.points.pop_back();
+        if self.misfits >= MISFITS {
             *self = Self::default();
-            self.points.extend(last);
+            self.push(point);
         }
     }
 
@@ -135,10 +221,14 @@ impl History {
     /// Keeps every second one; or drops the oldest, where they come no closer.
     fn thin(&mut self) {
         let at = |point: Option<&Point>| point.map_or(0, |point| point.at_ns);
-        let reach_ns = at(self.points.back()).saturating_sub(at(self.points.front()));
+        let reach_ns = at(self.points.last()).saturating_sub(at(self.points.first()));
         let is_sparse = reach_ns > 2 * LAST_SPACING_NS * CAPACITY as u64;
         if is_sparse || self.spacing_ns >= LAST_SPACING_NS {
-            self.points.pop_front();
+            let first = self.points.remove(0);
+            self.compared = self.compared.saturating_sub(1);
+            if bound_ns(&first) <= self.least_bound_ns {
+                self.weigh(true);
+            }
             return;
         }
         self.spacing_ns *= 2;
@@ -147,22 +237,53 @@ impl History {
             is_kept = !is_kept;
             is_kept
         });
+        self.compare_anew();
+    }
+
+    /// Others than the first went.
+    fn compare_anew(&mut self) {
+        (self.compared, self.through) = (0, None);
+        self.points.iter_mut().for_each(|one| one.slopes = ANY);
+        self.weigh(true);
+    }
+
+    /// Weighs by the tightest: all of them, or the last.
+    fn weigh(&mut self, all: bool) {
+        if all {
+            self.least_bound_ns = self.points.iter().map(bound_ns).fold(f64::MAX, f64::min);
+        }
+        let from = if all { 0 } else { self.points.len().saturating_sub(1) };
+        for one in self.points.iter_mut().skip(from) {
+            one.weight = (self.least_bound_ns / bound_ns(one)).powi(2);
+        }
+    }
+
+    /// The slopes of all lines through all intervals: those that each pair allows (that
+    /// pairs are enough is Helly's theorem on the line).
+    fn slopes(&mut self) -> Interval {
+        for at in self.compared..self.points.len() {
+            let (before, later) = self.points.split_at_mut(at);
+            let with = |one: &mut Point| one.slopes = common(one.slopes, one.slopes_to(&later[0]));
+            before.iter_mut().for_each(with);
+        }
+        self.compared = self.points.len();
+        self.points.iter().fold(ANY, |all, one| common(all, one.slopes))
     }
 
     /// Between which figures the frequency lies, ppb; `None` while too little
     /// is known.
-    pub(crate) fn frequency_ppb(&self) -> Option<Interval> {
+    pub(crate) fn frequency_ppb(&mut self) -> Option<Interval> {
         if self.points.len() < FEWEST {
             return None;
         }
-        let slopes = self.slopes()?;
-        Some(Interval { low: slopes.low * 1e9, high: slopes.high * 1e9 })
+        let Interval { low, high } = self.slopes();
+        (low <= high).then_some(Interval { low: low * 1e9, high: high * 1e9 })
     }
 
     /// How often, one after another, two of them show a frequency that is not within
     /// `ppb`.
     pub(crate) fn moves_beyond(&self, ppb: Interval) -> usize {
-        let Some(mut from) = self.points.front() else { return 0 };
+        let Some(mut from) = self.points.first() else { return 0 };
         let mut count = 0;
         for to in &self.points {
             let by = |ppb: f64| ppb * 1e-9 * to.at_ns.saturating_sub(from.at_ns) as f64;
@@ -174,25 +295,58 @@ impl History {
         count
     }
 
+    /// The line of least squares at `at_ns`, and its slope within what is known of the
+    /// frequency, ppb; `None` while too little is.
+    pub(crate) fn known_line(&mut self, at_ns: u64) -> Option<(Line, f64)> {
+        let line = self.line(at_ns)?;
+        let mut through = Through { line, at_ns, within_ns: 0.0, is_of_all: true };
+        if let (Some(last), [from, .., to]) = (&self.through, &self.points[..]) {
+            // Both ends are rounded.
+            let apart_ns = last.apart_ns(&through, [from.at_ns, to.at_ns]) + 2.0;
+            through.within_ns = last.within_ns - apart_ns;
+        }
+        if through.within_ns <= 0.0 {
+            let each = self.points.iter().map(|point| through.within_ns(point));
+            through.within_ns = each.fold(f64::MAX, f64::min);
+        }
+        self.through = Some(through).filter(|it| it.within_ns > 0.0);
+        if self.through.is_some() {
+            return Some((line, line.ppb));
+        }
+        let known = self.frequency_ppb()?;
+        Some((line, line.ppb.clamp(known.low, known.high)))
+    }
+
+    /// Whether a frequency of no more than this explains all of it.
+    pub(crate) fn may_be_within(&mut self, most_ppb: f64) -> bool {
+        if let (None, Some(last)) = (&self.through, self.points.last()) {
+            self.known_line(last.at_ns);
+        }
+        self.through.is_some_and(|it| it.line.ppb.abs() <= most_ppb)
+    }
+
     /// The line of least squares at `at_ns`; `None` while there are too few.
-    pub(crate) fn line(&self, at_ns: u64) -> Option<Line> {
+    fn line(&self, at_ns: u64) -> Option<Line> {
         if self.points.len() < FEWEST {
             return None;
         }
-        let bounds = self.points.iter().map(|point| point.offset.bound());
-        let least_bound_ns = bounds.fold(f64::MAX, f64::min).max(1.0);
         // Beside the last, as what was corrected in all may be much.
-        let base = self.points.back()?.likely_ns;
+        let base = self.points.last()?.likely_ns;
+        let at = ns(at_ns);
         let weighted = || {
             self.points.iter().map(|point| {
-                let weight = (least_bound_ns / point.offset.bound().max(1.0)).powi(2);
-                let x = point.at_ns as f64 - at_ns as f64;
-                (weight, x, point.likely_ns - base)
+                let x = ns(point.at_ns) - at;
+                (point.weight, x, point.likely_ns - base)
             })
         };
-        let [n, x, y, xx, xy] = weighted().fold([0.0; 5], |[n, sx, sy, xx, xy], (w, x, y)| {
-            [n + w, sx + w * x, sy + w * y, xx + w * x * x, xy + w * x * y]
-        });
+        let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for (weight, at, of) in weighted() {
+            n += weight;
+            x += weight * at;
+            y += weight * of;
+            xx += weight * at * at;
+            xy += weight * at * of;
+        }
         let determinant = n * xx - x * x;
         let slope = (n * xy - x * y) / determinant;
         let offset = (y - slope * x) / n;
@@ -205,14 +359,30 @@ impl History {
             ppb: slope * 1e9,
             error_ppb: noise_ns * (n / determinant).sqrt() * 1e9,
             noise_ns,
-            least_bound_ns,
+            least_bound_ns: self.least_bound_ns,
         };
         [line.offset_ns, line.ppb].iter().all(|it| it.is_finite()).then_some(line)
+    }
+
+    /// Whether a line is not continued for longer than it is long.
+    fn is_near(&self, known: &Through, at_ns: u64) -> bool {
+        let long_ns = self.points.first().map_or(0, |it| known.at_ns.saturating_sub(it.at_ns));
+        at_ns.saturating_sub(known.at_ns) <= long_ns
     }
 
     /// Whether an offset at its time is off the line by more than the noise, and than
     /// its own delay explains. What is far within the bound does no harm.
     fn is_off(&self, at_ns: u64, likely_ns: f64, bound_ns: f64) -> bool {
+        if let Some(known) = self.through.filter(|it| it.is_of_all && self.is_near(it, at_ns)) {
+            // The line at another time is rounded otherwise: where it is near to what is
+            // noise, it is drawn again.
+            let noise_ns = (OUTLYING * known.line.noise_ns).max(self.least_bound_ns / 10.0);
+            let late_ns = (bound_ns - self.least_bound_ns).max(0.0);
+            let off_ns = (likely_ns - known.offset_ns(at_ns)).abs();
+            if off_ns < 0.999 * (noise_ns + late_ns) - 1.0 {
+                return false;
+            }
+        }
         self.line(at_ns).is_some_and(|line| {
             let noise_ns = line.noise_ns.hypot(line.offset_error_ns);
             let late_ns = (bound_ns - line.least_bound_ns).max(0.0);
@@ -220,18 +390,52 @@ impl History {
             off_ns > OUTLYING * noise_ns.max(line.least_bound_ns / 40.0) + late_ns
         })
     }
+}
 
-    /// The slopes of all lines through all intervals: those that each pair
-    /// allows (that pairs are enough is Helly's theorem on the line).
-    fn slopes(&self) -> Option<Interval> {
-        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
-        for (index, later) in self.points.iter().enumerate() {
-            for earlier in self.points.iter().take(index) {
-                let elapsed = (later.at_ns - earlier.at_ns).max(1) as f64;
-                low = low.max((later.offset.low - earlier.offset.high) / elapsed);
-                high = high.min((later.offset.high - earlier.offset.low) / elapsed);
-            }
+/// A time of less than 292 years, ns: a signed number is the one that processors convert.
+fn ns(at_ns: u64) -> f64 {
+    at_ns.cast_signed() as f64
+}
+
+/// What one is weighed by, ns.
+fn bound_ns(of: &Point) -> f64 {
+    of.offset.bound().max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a line through all intervals spares is what the pairs, and a line drawn anew,
+    /// would have said, to the last bit.
+    #[test]
+    fn shortcuts_say_what_all_pairs_say() {
+        let mut state = 7_u64;
+        let mut unit = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let (mut history, mut at_ns, mut spared, mut outliers) = (History::default(), 0, 0, 0);
+        for turn in 0..20_000 {
+            at_ns += if turn % 300 < 5 { 700_000_000 } else { 64_000_000_000 };
+            let bound_ns = 6e6 + if unit() < 0.1 { 1e7 * unit() } else { 3e5 * unit() };
+            // A pause now and then, noise, and a reply that is late.
+            let moved_ns = 2e7 * f64::from(turn / 700) + if unit() < 0.02 { 5e6 } else { 0.0 };
+            let likely_ns = at_ns as f64 * 2e-6 + moved_ns + 6e5 * (unit() - 0.5);
+            let offset = Interval { low: likely_ns - bound_ns, high: likely_ns + bound_ns };
+            let mut plain = history.clone();
+            plain.compare_anew();
+            let is_off = history.is_off(at_ns, likely_ns, bound_ns);
+            assert_eq!(is_off, plain.is_off(at_ns, likely_ns, bound_ns), "{turn}");
+            outliers += usize::from(is_off);
+            history.add(at_ns, offset, Some(likely_ns));
+            plain.add(at_ns, offset, Some(likely_ns));
+            assert_eq!(history.points.len(), plain.points.len(), "{turn}");
+            let known = plain.frequency_ppb().zip(plain.line(at_ns));
+            let known = known.map(|(known, line)| line.ppb.clamp(known.low, known.high));
+            assert_eq!(history.known_line(at_ns).map(|(_, ppb)| ppb), known, "{turn}");
+            spared += usize::from(history.through.is_some());
         }
-        (low <= high).then_some(Interval { low, high })
+        assert!(spared > 15_000 && outliers > 100, "{spared} {outliers}");
     }
 }

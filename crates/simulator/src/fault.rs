@@ -26,6 +26,9 @@ pub enum FaultKind {
     HostSleep,
     /// The host runs others; the guest's timer is owed ticks.
     Steal,
+    /// For so long the guest has half of its CPU, in slices of `off_s`: the host runs
+    /// others in between, and what waits for the guest waits for that.
+    StealBurst,
     /// The guest boots, by an RTC that is off.
     WrongRtc,
     /// The host says another TSC frequency than the TSC has.
@@ -90,7 +93,7 @@ pub struct Fault {
     /// What becomes of ticks that were not given.
     #[serde(default)]
     pub missed: Missed,
-    /// By how much: of an RTC, a server, or a clock that is set, s.
+    /// By how much: of an RTC, a server, or a clock that is set; a stolen slice, s.
     #[serde(default)]
     pub off_s: Offset,
     /// The frequency that the host says, by the right one.
@@ -157,10 +160,10 @@ fn span_ns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> 
 }
 
 impl FaultKind {
-    /// It happens to servers or the way to them, and the guest runs on.
+    /// The guest runs on: it happens to servers, or the way to them, or beside it.
     #[must_use]
     pub const fn is_elsewhere(self) -> bool {
-        matches!(self, Self::ServerLies | Self::NetworkDown | Self::KeeperGone)
+        matches!(self, Self::ServerLies | Self::NetworkDown | Self::KeeperGone | Self::StealBurst)
     }
 
     /// Its name in files.
@@ -173,6 +176,7 @@ impl FaultKind {
             Self::Migrate => "migrate",
             Self::HostSleep => "host-sleep",
             Self::Steal => "steal",
+            Self::StealBurst => "steal-burst",
             Self::WrongRtc => "wrong-rtc",
             Self::WrongFrequency => "wrong-frequency",
             Self::CounterReset => "counter-reset",

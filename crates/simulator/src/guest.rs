@@ -4,22 +4,17 @@ use facts::Fact;
 use host::Policy;
 use keeper::SystemClock;
 
-use crate::checks::{Checks, Promise};
+use crate::checks::Promise;
 use crate::daemons::Pll;
 use crate::fault::{Away, FaultKind, Planned};
 use crate::kept::{INTERVAL, Kept};
 use crate::kernel::Kernel;
-use crate::machine::Machine;
-use crate::network::Network;
-use crate::outcome::Counts;
-use crate::probe::Counted;
 use crate::random::{Purpose, Stream};
 use crate::regression::Regression;
 use crate::run::Run;
 use crate::scenario::{Corrector, Scenario};
 use crate::scrape::{Schedule, Scrape};
 use crate::tally::Tally;
-use crate::truth::Truth;
 use crate::world::World;
 
 const S: i64 = 1_000_000_000;
@@ -60,18 +55,9 @@ pub(crate) struct Guest<'s> {
 
 impl<'s> Guest<'s> {
     pub(crate) fn new(run: Run<'s>) -> Option<Self> {
-        let Run { scenario, seed, guest, .. } = run;
-        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
-        let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
-        let mut stream = Stream::new(seed, guest, Purpose::Boot);
-        let off_ns = (stream.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
-        let date_ns = truth.utc_ns(0) + off_ns;
-        let kernel = Kernel::boot(scenario.guest, &mut machine, 0, date_ns);
-        let network = Network::new(scenario, seed, guest);
-        let (checks, counts) = (Checks::default(), Counts::default());
-        let counted = Counted::default();
-        let mut world =
-            World { truth, machine, kernel, network, now_ns: 0, counted, checks, counts };
+        let scenario = run.scenario;
+        let mut stream = Stream::new(run.seed, run.guest, Purpose::Boot);
+        let mut world = World::new(run, &mut stream)?;
         let poll_ns = scenario.poll_s.0.cast_signed() * S;
         let discipline = discipline(&mut world, run);
         let next_poll_ns = S + (stream.unit() * poll_ns as f64) as i64;
@@ -286,6 +272,7 @@ impl<'s> Guest<'s> {
                 self.world.network.lie(event.server, event.off_s.ns(), until_ns);
             }
             FaultKind::NetworkDown => self.world.network.fail(until_ns),
+            FaultKind::StealBurst => self.world.stolen.begin(event, until_ns),
             FaultKind::ClockSet => {
                 let _ = self.world.kernel.step(event.off_s.ns());
             }
@@ -331,7 +318,7 @@ impl<'s> Guest<'s> {
             FaultKind::HostSleep => machine.sleep(from_ns, until_ns, truth),
             FaultKind::Steal => {
                 counted.stolen_ns += event.length_ns.cast_unsigned();
-                kernel.ticks_missed(event.length_ns, event.missed);
+                kernel.ticks_missed(event.length_ns, 1, event.missed);
             }
             _ => {
                 let tsc = machine.tsc(from_ns);
@@ -350,7 +337,7 @@ impl<'s> Guest<'s> {
             }
         }
         if event.kind != FaultKind::Steal && event.missed != crate::fault::Missed::Discard {
-            kernel.ticks_missed(event.length_ns, event.missed);
+            kernel.ticks_missed(event.length_ns, 1, event.missed);
         }
         self.world.skip(until_ns);
     }

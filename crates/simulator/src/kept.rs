@@ -23,13 +23,17 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// A sample comes no sooner than after this, ns.
 const LEAST_WAIT_NS: u64 = INTERVAL.as_nanos() as u64;
 
+/// The host's two clocks, and servers.
+const SOURCES: usize = 2 + MOST;
+
 /// The keeper in a guest.
 pub(crate) struct Kept {
     keeper: Keeper,
     observer: Observer,
     policy: Policy,
     servers: usize,
-    has_host: bool,
+    /// The host's clocks, which come before the servers.
+    hosts: Vec<SourceKind>,
     /// CLOCK_MONOTONIC at the observer's last sample, ns.
     observed_ns: Option<u64>,
     /// Samples since were left out.
@@ -43,16 +47,18 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(world: &World, poll_ns: u64, beside: bool, has_host: bool) -> Self {
+    pub(crate) fn new(world: &World, poll_ns: u64, beside: bool, offers_time: bool) -> Self {
         let corrector = if beside { Corrector::Beside } else { Corrector::Kernel };
         // Beside another daemon it is asked when that one is: a little later than it
         // is due, by a clock that may be slow.
         let poll_ns = if beside { poll_ns - poll_ns / 20 } else { poll_ns };
         let policy = Policy { poll_ns, corrector, ..Policy::default() };
         let servers = world.network.len();
-        let host = has_host.then_some(SourceKind::Phc);
-        let kinds: Vec<SourceKind> =
-            host.into_iter().chain((0..servers).map(|_| SourceKind::Ntp)).collect();
+        let page = world.machine.told.as_ref().map(|_| SourceKind::VmClock);
+        let phc = offers_time.then_some(SourceKind::Phc);
+        let hosts: Vec<SourceKind> = page.into_iter().chain(phc).collect();
+        let mut kinds = hosts.clone();
+        kinds.extend((0..servers).map(|_| SourceKind::Ntp));
         let mut keeper = Keeper::new(policy.clone(), &kinds);
         keeper.start_at(0.0, None);
         Self {
@@ -60,7 +66,7 @@ impl Kept {
             observer: Observer::new(INTERVAL),
             policy,
             servers,
-            has_host,
+            hosts,
             observed_ns: None,
             skipped: false,
             wants_restart: false,
@@ -125,12 +131,12 @@ impl Kept {
             self.skipped = true;
         }
         self.keeper.sample(now_ns, &disruptions);
-        let mut got = [None; MOST];
+        let mut got = [None; SOURCES];
         self.act(world, now_ns, &mut got);
     }
 
     /// Carries out what the keeper wants.
-    fn act(&mut self, world: &mut World, now_ns: u64, got: &mut [Option<Reply>; MOST]) {
+    fn act(&mut self, world: &mut World, now_ns: u64, got: &mut [Option<Reply>; SOURCES]) {
         while let Some(action) = self.keeper.next(now_ns) {
             match action {
                 Action::Measure(sources) => {
@@ -185,19 +191,20 @@ impl Kept {
         &mut self,
         world: &mut World,
         source: usize,
-        got: &mut [Option<Reply>; MOST],
+        got: &mut [Option<Reply>; SOURCES],
     ) -> Option<Reply> {
-        let Some(server) = source.checked_sub(usize::from(self.has_host)) else {
-            return Some(world.ask_host());
+        let reply = match self.hosts.get(source) {
+            Some(SourceKind::VmClock) => world.ask_vmclock(),
+            Some(_) => Some(world.ask_host()),
+            None => world.ask(source - self.hosts.len()),
         };
-        let reply = world.ask(server);
-        got[server] = reply;
+        got[source] = reply;
         reply
     }
 
     /// Whether those that lie are too few to be believed.
     fn is_honest(&self, world: &World) -> bool {
-        let voices = self.servers + usize::from(self.has_host);
+        let voices = self.servers + usize::from(!self.hosts.is_empty());
         2 * world.network.liars(world.now_ns) < voices
     }
 
@@ -211,13 +218,15 @@ impl Kept {
         }
     }
 
-    fn check_correction(&self, world: &mut World, by_ns: i64, got: &[Option<Reply>; MOST]) {
+    fn check_correction(&self, world: &mut World, by_ns: i64, got: &[Option<Reply>; SOURCES]) {
         if !self.is_honest(world) {
             return;
         }
         let bounds = got.iter().flatten().map(|reply| reply.bound_ns);
-        let host = if self.has_host { world.machine.host_bound_ns() } else { 0 };
-        let bound_ns = bounds.max().unwrap_or(0).max(host).cast_signed();
+        let bound_ns = bounds.max().unwrap_or(0);
+        let phc = self.hosts.contains(&SourceKind::Phc);
+        let host = if phc { world.machine.host_bound_ns() } else { 0 };
+        let bound_ns = bound_ns.max(host).cast_signed();
         let allowed_ns = 2 * bound_ns + self.policy.tolerance_ns.cast_signed();
         let before_ns = world.error_ns();
         let after_ns = before_ns.saturating_add(by_ns).saturating_abs();

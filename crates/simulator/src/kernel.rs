@@ -171,8 +171,8 @@ impl Kernel {
         [clocks.realtime, clocks.monotonic].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX))
     }
 
-    /// The timer was owed ticks for so long; what becomes of them.
-    pub(crate) fn ticks_missed(&mut self, for_ns: i64, missed: Missed) {
+    /// The timer was owed ticks for so long, so often; what becomes of them.
+    pub(crate) fn ticks_missed(&mut self, for_ns: i64, times: u64, missed: Missed) {
         let period = Nanos(self.version.tick_ns());
         let policy = match missed {
             Missed::Discard => TickPolicy::Discard,
@@ -183,7 +183,7 @@ impl Kernel {
             && let Some(mut owed) = Backlog::new(period, policy, Nanos(0))
         {
             owed.take(Nanos(for_ns.max(0).cast_unsigned()));
-            self.lost_ns += owed.dropped() * period.0;
+            self.lost_ns += owed.dropped() * period.0 * times;
         }
     }
 
@@ -213,7 +213,8 @@ impl Kernel {
                 // The PLL decays for hours, and a leap second has its states; what a
                 // tick of another length was short of is made up for in an hour.
                 _ if announces || timex.modes & (mode::OFFSET | mode::TICK) != 0 => None,
-                _ => until(10_000_000_000),
+                // A slew that was begun goes on.
+                _ => until(10_000_000_000).max(self.bent_until_ns),
             };
         }
         self.time.adjtimex(self.last, &mut timex)?;
@@ -278,7 +279,8 @@ impl SystemClock for Kernel {
         let us = |ns: u64| i64::try_from(ns.div_ceil(1000)).unwrap_or(i64::MAX);
         let (max_error, estimated_error) = (us(error.max_ns), us(error.estimated_ns));
         let modes = mode::MAXERROR | mode::ESTERROR | mode::STATUS;
-        let kept = self.adjust(Timex::default())?.status & !(status::UNSYNC | status::READ_ONLY);
+        self.settle();
+        let kept = self.time.ntp().status() & !(status::UNSYNC | status::READ_ONLY);
         let timex = Timex { modes, max_error, estimated_error, status: kept, ..Timex::default() };
         self.adjust(timex).map(|_| ())
     }
@@ -295,7 +297,8 @@ impl SystemClock for Kernel {
             Some(LeapSecond::Deleted) => status::DEL,
             None => 0,
         };
-        let kept = self.adjust(Timex::default())?.status;
+        self.settle();
+        let kept = self.time.ntp().status();
         let status = kept & !(status::INS | status::DEL | status::READ_ONLY) | bits;
         self.adjust(Timex { modes: mode::STATUS, status, ..Timex::default() }).map(|_| ())
     }

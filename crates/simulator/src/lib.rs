@@ -29,6 +29,7 @@ pub mod scrape;
 mod shrink;
 mod tally;
 mod truth;
+mod vmclock;
 mod world;
 
 pub use checks::{Promise, Violation};

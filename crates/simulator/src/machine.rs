@@ -3,11 +3,13 @@
 
 use host::msr::KVM_SYSTEM_TIME;
 use host::pages::TimePage;
+use host::vmclock::GuestCounter;
 use host::{
     Event, GuestClock, GuestMemory, HostClocks, Kind, PlainMemory, Policy, RestoreError, Saved,
     Settings, StepBound, TscRatio, VcpuId,
 };
 use pvclock::kvm_clock::{TimeInfo, TimeReader};
+use pvclock::vmclock::Utc;
 use pvclock::{Hertz, Nanos, Ticks};
 use units::UnixTime;
 
@@ -16,6 +18,7 @@ use crate::quantity::Factor;
 use crate::random::{Purpose, Stream};
 use crate::scenario::Host;
 use crate::truth::Truth;
+use crate::vmclock::Told;
 
 const VCPU: VcpuId = VcpuId(0);
 
@@ -64,6 +67,8 @@ pub(crate) struct Machine {
     memory: PlainMemory,
     ratio: TscRatio,
     offset: u64,
+    /// Its VMClock page.
+    pub(crate) told: Option<Told>,
 }
 
 impl OneHost {
@@ -122,18 +127,40 @@ impl Machine {
         let clock = GuestClock::new(settings(&what, here.hz), now).ok()?;
         let (memory, ratio) = (PlainMemory::new(1), TscRatio::ONE);
         let number = 0;
-        let mut new = Self { what, seed, guest, number, here, clock, memory, ratio, offset: 0 };
+        let (offset, told) = (0, None);
+        let mut new = Self { what, seed, guest, number, here, clock, memory, ratio, offset, told };
         let tsc_offset = now.tsc.0.wrapping_neg();
         new.clock.handle(Event::VcpuCreated { vcpu: VCPU, tsc_offset }, now, &new.memory);
         let address = PlainMemory::time(0).0 | 1;
         new.clock.write_msr(VCPU, KVM_SYSTEM_TIME, address, now, &new.memory).ok()?;
         new.enter(now);
+        let bound = (new.here.hz, Nanos(new.host_bound_ns()));
+        new.told = what.vmclock.then(|| Told::new(bound, new.counter(), (now, 0)));
         Some(new)
     }
 
     fn enter(&mut self, now: HostClocks) {
         self.clock.before_entry(VCPU, now, &self.memory);
         self.offset = self.clock.tsc_offset(VCPU).unwrap_or(0);
+    }
+
+    const fn counter(&self) -> GuestCounter {
+        GuestCounter { ratio: self.ratio, offset: self.offset }
+    }
+
+    /// The guest's TSC is not what its page says: it is written before the guest runs.
+    fn disrupted(&mut self, is_copy: bool, now: HostClocks, at_ns: i64) {
+        let (hz, counter) = (self.here.hz, self.counter());
+        if let Some(told) = &mut self.told {
+            told.disrupted(hz, counter, is_copy, (now, at_ns));
+        }
+    }
+
+    /// The time by the guest's VMClock page, if its host vouches for it.
+    pub(crate) fn read_vmclock(&mut self, at_ns: i64, truth: &Truth) -> Option<Utc> {
+        self.told.as_ref()?;
+        let (now, tsc) = (self.now(at_ns, truth), self.tsc(at_ns));
+        self.told.as_mut()?.read(tsc, (now, at_ns))
     }
 
     fn now(&mut self, at_ns: i64, truth: &Truth) -> HostClocks {
@@ -201,6 +228,7 @@ impl Machine {
         let (clock, restored) = GuestClock::restore(saved, settings, policy, now)?;
         (self.clock, self.ratio) = (clock, restored.ratio);
         self.enter(now);
+        self.disrupted(!is_moved, now, at_ns);
         Ok(restored.step)
     }
 
@@ -226,6 +254,7 @@ impl Machine {
         let now = self.now(until_ns, truth);
         self.clock.handle(Event::HostResumed, now, &self.memory);
         self.enter(now);
+        self.disrupted(false, now, until_ns);
     }
 
     /// The counter starts from 0, and the host's uptime goes on.
@@ -246,12 +275,13 @@ impl Machine {
         let tsc_offset = self.offset;
         self.clock.handle(Event::TscOffsetChanged { vcpu: VCPU, tsc_offset }, now, &self.memory);
         self.enter(now);
+        self.disrupted(false, now, at_ns);
     }
 
-    /// The guest is told another frequency than the TSC has.
+    /// The guest is told another frequency than its TSC has, which a host may scale.
     pub(crate) fn advertise(&mut self, by: Factor, at_ns: i64, truth: &Truth) {
         let now = self.now(at_ns, truth);
-        let frequency = Hertz((self.here.hz as f64 * by.0) as u64);
+        let frequency = Hertz((self.ratio.apply(self.here.hz) as f64 * by.0) as u64);
         self.clock.handle(Event::TscFrequencyAdvertised { frequency }, now, &self.memory);
         self.enter(now);
     }

@@ -112,11 +112,11 @@ impl Network {
     ///
     /// With 4 ms there and 6 ms back the clock seems ahead by 1 ms more than it
     /// is, within a bound of 5 ms and the server's own. What the guest's rate adds
-    /// over that time, some ns, is left out.
+    /// over that time, some ns, is left out. A reply that is read late was as long on its way.
     pub(crate) fn ask(
         &mut self,
         index: usize,
-        now_ns: i64,
+        (now_ns, late_ns): (i64, f64),
         error_ns: i64,
         truth: &Truth,
     ) -> Option<Reply> {
@@ -126,6 +126,7 @@ impl Network {
         let lost = way.stream.unit();
         let [there, back] =
             [way.there_ns, way.back_ns].map(|ns| ns + way.jitter_ns * way.stream.exponential());
+        let back = back + late_ns;
         if lost < way.server.loss.0 || now_ns < self.down_until_ns {
             return None;
         }

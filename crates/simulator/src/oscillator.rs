@@ -29,6 +29,9 @@ use crate::random::Stream;
 
 const DAY_S: f64 = 86_400.0;
 
+/// Intervals whose law is kept.
+const LAWS: usize = 8;
+
 /// The first process forgets in 0.1 s, each other 12 times as slowly: the last in
 /// 3.5 days.
 const PROCESSES: usize = 7;
@@ -137,8 +140,9 @@ pub struct Oscillator {
     processes: [f64; PROCESSES],
     /// Where the day's temperature is: cosine and sine.
     day: [f64; 2],
-    /// Of the interval used last: most are equal.
-    law: Law,
+    /// Of the intervals used last: most are equal, to a ns or two.
+    laws: [Law; LAWS],
+    next: usize,
 }
 
 impl Oscillator {
@@ -150,8 +154,9 @@ impl Oscillator {
         let day = [libm::cos(angle), libm::sin(angle)];
         let sigma = noise.flicker.0 / FLICKER_LEVEL;
         let processes = std::array::from_fn(|_| stream.normal() * sigma);
-        let law = Law::new(&noise, 1.0);
-        Self { noise, stream, at_ns, error_ns: 0.0, offset, walk: 0.0, processes, day, law }
+        let laws = [Law::default(); LAWS];
+        let walk = 0.0;
+        Self { noise, stream, at_ns, error_ns: 0.0, offset, walk, processes, day, laws, next: 0 }
     }
 
     /// What it is ahead at this true time, ns. Times do not go back.
@@ -161,16 +166,20 @@ impl Oscillator {
             return self.error_ns;
         }
         let dt_s = dt_ns as f64 * 1e-9;
-        if dt_s != self.law.dt_s {
-            self.law = Law::new(&self.noise, dt_s);
-        }
-        let law = &self.law;
+        let known = self.laws.iter().position(|law| law.dt_s == dt_s);
+        let at = known.unwrap_or_else(|| {
+            self.next = (self.next + 1) % LAWS;
+            self.laws[self.next] = Law::new(&self.noise, dt_s);
+            self.next
+        });
+        let law = &self.laws[at];
         let mut x_s = (self.offset + self.walk) * dt_s;
-        let step = self.stream.normal() * law.walk[0];
-        x_s += step * law.walk[1] + self.stream.normal() * law.rest;
+        let [step, rest] = self.stream.normals();
+        let step = step * law.walk[0];
+        x_s += step * law.walk[1] + rest * law.rest;
         self.walk += step;
         if self.noise.flicker.0 > 0.0 {
-            let draws: [f64; PROCESSES] = std::array::from_fn(|_| self.stream.normal());
+            let draws: [f64; PROCESSES] = self.stream.normals();
             let parts = self.processes.iter_mut().zip(&law.processes).zip(draws);
             for ((y, [left, sigma, by_y, by_draw]), drawn) in parts {
                 let drawn = drawn * sigma;
@@ -178,7 +187,8 @@ impl Oscillator {
                 *y = *y * left + drawn;
             }
         }
-        x_s += self.slow_s(self.at_ns, at_ns);
+        let turn = law.turn;
+        x_s += self.slow_s(self.at_ns, at_ns, turn);
         self.error_ns += x_s * 1e9;
         self.at_ns = at_ns;
         self.error_ns
@@ -191,12 +201,12 @@ impl Oscillator {
     }
 
     /// What temperature and ageing add, s.
-    fn slow_s(&mut self, from_ns: i64, to_ns: i64) -> f64 {
+    fn slow_s(&mut self, from_ns: i64, to_ns: i64, turn: [f64; 2]) -> f64 {
         let [from, to] = [from_ns, to_ns].map(|ns| ns as f64 * 1e-9 / DAY_S);
         let mut days = self.noise.ageing_ppm_a_day.0 * 1e-6 * (to * to - from * from) / 2.0;
         if self.noise.temperature_ppm.0 > 0.0 {
             // The day turns by the interval's angle.
-            let ([cosine, sine], [by_cosine, by_sine]) = (self.day, self.law.turn);
+            let ([cosine, sine], [by_cosine, by_sine]) = (self.day, turn);
             self.day = [cosine * by_cosine - sine * by_sine, sine * by_cosine + cosine * by_sine];
             let ppm = self.noise.temperature_ppm.0;
             days += ppm * 1e-6 * (cosine - self.day[0]) / std::f64::consts::TAU;

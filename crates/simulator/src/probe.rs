@@ -59,6 +59,10 @@ pub(crate) fn sample(kernel: &mut Kernel, machine: &Machine, tsc: u64, counted: 
         page: machine
             .page_info()
             .map_or_else(|| Fact::Unknown(facts::Unknown::not_applicable("no page")), Fact::Known),
+        vmclock: machine.told.as_ref().map_or_else(
+            || Fact::Unknown(facts::Unknown::not_applicable("no page")),
+            |told| Fact::Known(told.shown()),
+        ),
         rtc: Fact::Known(Some(Bracket { before: boottime, inner: counted.rtc_s, after: boottime })),
         activity: Fact::Known(Some(activity)),
         was_set: Fact::Known(kernel.take_was_set()),

@@ -20,6 +20,8 @@ pub enum Purpose {
     Network(u32),
     /// When the fault of this number of the scenario happens.
     Fault(u32),
+    /// How long what comes for the guest waits for its CPU.
+    Stolen,
 }
 
 impl Purpose {
@@ -30,6 +32,7 @@ impl Purpose {
             Self::Boot => (3, 0),
             Self::Network(index) => (4, index),
             Self::Fault(index) => (5, index),
+            Self::Stolen => (6, 0),
         };
         (kind << 32) | index as u64
     }
@@ -110,10 +113,21 @@ impl Stream {
     /// Improved Ziggurat Method", 2005).
     #[inline]
     pub fn normal(&mut self) -> f64 {
+        self.normals::<1>()[0]
+    }
+
+    /// So many of them.
+    #[inline]
+    pub fn normals<const COUNT: usize>(&mut self) -> [f64; COUNT] {
         let layers = NORMAL.get_or_init(|| {
             let inverse = |y: f64| (-2.0 * libm::log(y)).sqrt();
             layers(NORMAL_TAIL, NORMAL_AREA, |x| libm::exp(-0.5 * x * x), inverse)
         });
+        std::array::from_fn(|_| self.normal_of(layers))
+    }
+
+    #[inline]
+    fn normal_of(&mut self, layers: &[f64; 129]) -> f64 {
         loop {
             let bits = self.bits();
             let at = bits as usize % 128;

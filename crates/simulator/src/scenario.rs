@@ -15,7 +15,7 @@ pub const MOST_GUESTS: u64 = 10_000_000;
 pub const MOST_DAYS: f64 = 366.0;
 
 /// The scenarios that come with the program: name and text.
-pub const BUILT_IN: [(&str, &str); 9] = [
+pub const BUILT_IN: [(&str, &str); 10] = [
     ("migration-night", include_str!("../scenarios/migration-night.toml")),
     ("snapshot-farm", include_str!("../scenarios/snapshot-farm.toml")),
     ("laptop", include_str!("../scenarios/laptop.toml")),
@@ -25,6 +25,7 @@ pub const BUILT_IN: [(&str, &str); 9] = [
     ("bad-ntp", include_str!("../scenarios/bad-ntp.toml")),
     ("cloud-a-to-b", include_str!("../scenarios/cloud-a-to-b.toml")),
     ("compare-keepers", include_str!("../scenarios/compare-keepers.toml")),
+    ("every-fault", include_str!("../scenarios/every-fault.toml")),
 ];
 
 /// A scenario.
@@ -172,6 +173,8 @@ pub struct Host {
     pub scales_tsc: bool,
     /// Guests may read the host's time.
     pub offers_time: bool,
+    /// The host tells it in a VMClock page.
+    pub vmclock: bool,
 }
 
 impl Default for Host {
@@ -181,6 +184,7 @@ impl Default for Host {
             clock_error_ms: Millis(0.2),
             scales_tsc: true,
             offers_time: false,
+            vmclock: false,
         }
     }
 }

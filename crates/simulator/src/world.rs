@@ -4,12 +4,46 @@
 use keeper::SystemClock;
 
 use crate::checks::Checks;
+use crate::fault::{Missed, Planned};
 use crate::kernel::Kernel;
 use crate::machine::Machine;
 use crate::network::{Network, Reply};
 use crate::outcome::Counts;
 use crate::probe::{self, Counted};
+use crate::random::{Purpose, Stream};
+use crate::run::Run;
 use crate::truth::Truth;
+
+/// A read of a PTP clock takes a microsecond, of a page less, ns.
+const READ_NS: u64 = 1000;
+
+/// A CPU of which the guest has half, in slices.
+pub(crate) struct Stolen {
+    until_ns: i64,
+    slice_ns: i64,
+    missed: Missed,
+    stream: Stream,
+}
+
+impl Stolen {
+    const fn nothing(stream: Stream) -> Self {
+        Self { until_ns: 0, slice_ns: 1, missed: Missed::Discard, stream }
+    }
+
+    /// The shortest slice is of 1 ms.
+    pub(crate) fn begin(&mut self, burst: &Planned, until_ns: i64) {
+        (self.until_ns, self.missed) = (until_ns, burst.missed);
+        self.slice_ns = burst.off_s.ns().max(1_000_000);
+    }
+
+    /// How long what comes for the guest at this time waits for its CPU, ns.
+    fn late_ns(&mut self, now_ns: i64) -> f64 {
+        if now_ns >= self.until_ns || self.stream.unit() < 0.5 {
+            return 0.0;
+        }
+        self.stream.unit() * self.slice_ns as f64
+    }
+}
 
 /// What a guest lives in.
 pub(crate) struct World {
@@ -20,16 +54,48 @@ pub(crate) struct World {
     /// True time.
     pub(crate) now_ns: i64,
     pub(crate) counted: Counted,
+    pub(crate) stolen: Stolen,
     pub(crate) checks: Checks,
     pub(crate) counts: Counts,
 }
 
 impl World {
+    /// A guest that has booted, its time of day off by what `boot` says.
+    pub(crate) fn new(run: Run<'_>, boot: &mut Stream) -> Option<Self> {
+        let Run { scenario, seed, guest, .. } = run;
+        let truth = Truth::new(scenario.start_s.0, scenario.leap_after_day.map(|day| day.0));
+        let mut machine = Machine::new(scenario.host, (seed, guest), &truth)?;
+        let off_ns = (boot.normal() * scenario.guest.starts_off_s.0 * 1e9) as i64;
+        let date_ns = truth.utc_ns(0) + off_ns;
+        Some(Self {
+            kernel: Kernel::boot(scenario.guest, &mut machine, 0, date_ns),
+            truth,
+            machine,
+            network: Network::new(scenario, seed, guest),
+            now_ns: 0,
+            counted: Counted::default(),
+            stolen: Stolen::nothing(Stream::new(seed, guest, Purpose::Stolen)),
+            checks: Checks::default(),
+            counts: Counts::default(),
+        })
+    }
+
     /// Goes on to this true time, while the guest runs.
     pub(crate) fn advance(&mut self, to_ns: i64) {
         let ran_ns = to_ns - self.now_ns;
         self.counted.ran_ns += ran_ns.max(0).cast_unsigned();
+        if self.stolen.until_ns > self.now_ns {
+            self.lose(self.stolen.until_ns.min(to_ns) - self.now_ns);
+        }
         self.skip(to_ns);
+    }
+
+    /// Half of this time is stolen.
+    fn lose(&mut self, of_ns: i64) {
+        let Stolen { slice_ns, missed, .. } = self.stolen;
+        let slices = of_ns.max(0) / (2 * slice_ns);
+        self.counted.stolen_ns += (slices * slice_ns).cast_unsigned();
+        self.kernel.ticks_missed(slice_ns, slices.cast_unsigned(), missed);
     }
 
     /// The same while it does not run.
@@ -70,16 +136,24 @@ impl World {
     /// Asks a server.
     pub(crate) fn ask(&mut self, server: usize) -> Option<Reply> {
         let error_ns = self.error_ns();
-        self.network.ask(server, self.now_ns, error_ns, &self.truth)
+        let late_ns = self.stolen.late_ns(self.now_ns);
+        self.network.ask(server, (self.now_ns, late_ns), error_ns, &self.truth)
     }
 
     /// The host's time, read without a network.
     pub(crate) fn ask_host(&mut self) -> Reply {
-        /// A read of a PTP clock takes a microsecond.
-        const READ_NS: u64 = 1000;
         let host_ns = self.machine.host_error_ns(self.now_ns, &self.truth);
         let bound_ns = READ_NS + self.machine.host_bound_ns();
         Reply { offset_ns: host_ns - self.error_ns(), bound_ns }
+    }
+
+    /// The host's time by its VMClock page, if it vouches for it.
+    pub(crate) fn ask_vmclock(&mut self) -> Option<Reply> {
+        let [shown_ns, _] = self.kernel.shown_ns();
+        let utc = self.machine.read_vmclock(self.now_ns, &self.truth)?;
+        let offset_ns = utc.since_1970_ns.saturating_sub(shown_ns);
+        // The clock is known to 2 ns, and the page's are cut.
+        Some(Reply { offset_ns, bound_ns: utc.max_error.0.saturating_add(READ_NS) })
     }
 
     /// Steps the clock.

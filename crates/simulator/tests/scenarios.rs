@@ -265,6 +265,47 @@ fn each_fault_does_what_it_says() {
     }
 }
 
+/// Half of the CPU, in slices of 20 ms, for 30 s: timers lose what is dropped, and replies
+/// are read late within wider bounds.
+#[test]
+fn a_burst_of_steal_costs_ticks_and_widens_bounds() {
+    let scenario: Scenario = toml::from_str(
+        "name = 'x'\nguest.counter = 'ticks'\n[[server]]\n[[server]]\n[[server]]\n[[fault]]\n\
+         kind = 'steal-burst'\nat_s = 3600.0\nlength_s = [30.0, 30.0]\noff_s = 0.02\n",
+    )
+    .unwrap();
+    let of = |it| simulation(&scenario, it, 7, 0.15).guests(0..5, || true);
+    for guest in &of(Corrector::None).guests {
+        assert!((guest.last_ns + 15_000_000_000).abs() < 100_000_000, "{guest:?}");
+    }
+    for corrector in [Corrector::Keeper, Corrector::Regression, Corrector::Beside] {
+        let fleet = of(corrector);
+        assert_eq!(fleet.broken().count(), 0, "{corrector:?} {:?}", fleet.broken().next());
+        let right = |guest: &simulator::Outcome| guest.last_ns.abs() < 5_000_000;
+        assert!(fleet.guests.iter().all(right), "{corrector:?} {:?}", fleet.guests);
+    }
+}
+
+/// By the host's page alone: what moves a guest shows in its marker, and its time is right
+/// within what it says, on the host's next page and the next host's.
+#[test]
+fn a_vmclock_page_is_enough() {
+    for counter in ["kvm-clock", "tsc"] {
+        let mut text = format!("name = 'x'\nguest.counter = '{counter}'\nhost.vmclock = true\n");
+        for kind in ["pause", "restore", "migrate", "host-sleep", "counter-reset"] {
+            text +=
+                &format!("[[fault]]\nkind = '{kind}'\nper_day = 4.0\nlength_s = [0.1, 600.0]\n");
+        }
+        let scenario: Scenario = toml::from_str(&text).unwrap();
+        let fleet = simulation(&scenario, Corrector::Keeper, 7, 2.0).guests(0..10, || true);
+        assert_eq!(fleet.broken().count(), 0, "{counter}: {:?}", fleet.broken().next());
+        assert_eq!(fleet.counts.requests, 0);
+        for guest in &fleet.guests {
+            assert!(guest.last_ns.abs() < 15_000_000, "{counter}: {guest:?}");
+        }
+    }
+}
+
 /// The second of two snapshots that are restored twice is of the guest that came out
 /// of the first: each takes 60 s. What both of a pair have asked is counted.
 #[test]

@@ -135,8 +135,12 @@ impl Accumulator {
 
     /// What so many ticks add to the fraction.
     fn sum(&self, rotation: &Rotation, ticks: i128) -> i128 {
-        let counts = i128::from(self.tick_counts);
-        ticks * self.lower_fraction(rotation) + counts * rotation.upper(ticks)
+        self.sum_with(rotation, ticks, rotation.upper(ticks))
+    }
+
+    /// The same, of which so many have the upper multiplier.
+    fn sum_with(&self, rotation: &Rotation, ticks: i128, upper: i128) -> i128 {
+        ticks * self.lower_fraction(rotation) + i128::from(self.tick_counts) * upper
     }
 
     /// Takes ticks that are quiet.
@@ -148,7 +152,7 @@ impl Accumulator {
         let upper = rotation.upper(ticks);
         let second = i128::from(self.second());
         let (seconds, fraction) =
-            divided(i128::from(self.fraction) + self.sum(rotation, ticks), second);
+            divided(i128::from(self.fraction) + self.sum_with(rotation, ticks, upper), second);
         let raw_tick = i128::from(self.tick_counts) * i128::from(self.raw_mult);
         let (raw_seconds, raw_fraction) =
             divided(i128::from(self.raw_fraction) + ticks * raw_tick, second);

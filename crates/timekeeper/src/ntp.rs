@@ -115,6 +115,12 @@ impl Ntp {
         self.length
     }
 
+    /// What `adjtimex` reports as its status, of [`crate::timex::status`].
+    #[must_use]
+    pub fn status(&self) -> i32 {
+        self.status
+    }
+
     /// The leap state.
     #[must_use]
     pub fn leap_state(&self) -> LeapState {

@@ -232,7 +232,7 @@ impl Timekeeper {
                 read = self.clocks(counter).realtime;
             }
         }
-        let read = (read.div_euclid(NS_PER_S) as i64, read.rem_euclid(NS_PER_S) as i64);
+        let read = seconds_and_ns(read);
         let now_s = self.time.seconds;
         let result = self.ntp.adjust(self.kernel, timex, read, now_s, &mut self.tai_s);
         if timex.modes & (mode::FREQUENCY | mode::TICK) != 0 {
@@ -277,6 +277,15 @@ impl Timekeeper {
         self.time.counter = resumed;
         self.time.error = 0;
     }
+}
+
+/// Whole seconds, and the rest in ns. Nearly all fit 64 bits, which processors divide by
+/// themselves.
+fn seconds_and_ns(ns: i128) -> (i64, i64) {
+    i64::try_from(ns).map_or_else(
+        |_| (ns.div_euclid(NS_PER_S) as i64, ns.rem_euclid(NS_PER_S) as i64),
+        |ns| (ns.div_euclid(NS_PER_S as i64), ns.rem_euclid(NS_PER_S as i64)),
+    )
 }
 
 /// Whether a time of day can be set at all.

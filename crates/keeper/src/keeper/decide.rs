@@ -5,6 +5,7 @@ use super::{Keeper, Stage};
 use crate::action::{Action, Refusal};
 use crate::choice::{Candidate, Choice, choose};
 use crate::offset::Offset;
+use crate::source::SourceKind;
 
 impl Keeper {
     /// Offsets measured before this do not count any more.
@@ -13,14 +14,14 @@ impl Keeper {
         now_ns.saturating_sub(for_ns)
     }
 
-    pub(super) fn candidates(&self, now_ns: u64) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, now_ns: u64) -> impl Iterator<Item = Candidate> + Clone {
         let oldest_ns = self.oldest_ns(now_ns);
-        let candidate = |(index, source): (usize, &Polled)| {
+        let candidate = move |(index, source): (usize, &Polled)| {
             let offset = source.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns)?;
             let (kind, is_fresh) = (source.kind, source.is_fresh);
             Some(Candidate { source: index, kind, offset, is_fresh })
         };
-        self.sources.iter().enumerate().filter_map(candidate).collect()
+        self.sources.iter().enumerate().filter_map(candidate)
     }
 
     /// Corrects by the host's clock what a disruption accounts for, where
@@ -31,17 +32,21 @@ impl Keeper {
             return None;
         }
         self.stage = Stage::Servers;
-        let Choice::Of(selected) = choose(&self.candidates(now_ns), self.needed().0, now_ns) else {
+        let may = |kind: SourceKind| kind.is_local() && kind.needs_no_second();
+        if !self.sources.iter().any(|source| may(source.kind)) {
+            return None;
+        }
+        let candidates: Vec<Candidate> = self.candidates(now_ns).collect();
+        let Choice::Of(selected) = choose(&candidates, self.needed().0, now_ns) else {
             return None;
         };
-        let may = selected.kind.is_local() && selected.kind.needs_no_second();
         let is_off = !selected.offset.is_within(self.policy.tolerance_ns);
-        (may && is_off && self.is_accounted_for(&selected.offset, now_ns))
+        (may(selected.kind) && is_off && self.is_accounted_for(&selected.offset, now_ns))
             .then(|| self.judge(now_ns, &selected))?
     }
 
     pub(super) fn decide(&mut self, now_ns: u64) -> Option<Action> {
-        let candidates = self.candidates(now_ns);
+        let candidates: Vec<Candidate> = self.candidates(now_ns).collect();
         match choose(&candidates, self.needed().0, now_ns) {
             Choice::Nothing => self.continue_round(now_ns).or_else(|| self.hold_over(now_ns)),
             Choice::Contradiction(selected) => {

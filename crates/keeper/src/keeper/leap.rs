@@ -25,10 +25,12 @@ impl Keeper {
     /// day, if any. The time of day is `unix_ns`. To be called before
     /// [`Keeper::measured`].
     pub fn announced(&mut self, index: usize, leap: Option<LeapSecond>, now_ns: u64, unix_ns: u64) {
-        let date = calendar::date((unix_ns / DAY_NS).into());
-        let is_its_day = matches!((date.month, date.day), (6, 30) | (12, 31));
+        let is_its_day = || {
+            let date = calendar::date((unix_ns / DAY_NS).into());
+            matches!((date.month, date.day), (6, 30) | (12, 31))
+        };
         let Some(source) = self.sources.get_mut(index) else { return };
-        source.leap = leap.filter(|_| is_its_day);
+        source.leap = leap.filter(|_| is_its_day());
         if source.leap.is_some() {
             self.leap.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
         }
@@ -37,13 +39,13 @@ impl Keeper {
     /// What as many voices announce as have to agree, and more than do not, if so many
     /// said anything.
     fn most_announce(&self, now_ns: u64) -> Option<Option<LeapSecond>> {
-        let servers = self.candidates(now_ns).into_iter().filter(|it| it.kind.is_server());
-        let said: Vec<_> = servers.map(|it| self.sources[it.source].leap).collect();
-        let by = |leap| said.iter().filter(|it| **it == Some(leap)).count();
-        let needed = self.needed().0;
-        let is_enough = |leap: &LeapSecond| by(*leap) >= needed && 2 * by(*leap) > said.len();
+        let servers = self.candidates(now_ns).filter(|it| it.kind.is_server());
+        let said = servers.map(|it| self.sources[it.source].leap);
+        let by = |leap| said.clone().filter(|it| *it == Some(leap)).count();
+        let (needed, count) = (self.needed().0, said.clone().count());
+        let is_enough = |leap: &LeapSecond| by(*leap) >= needed && 2 * by(*leap) > count;
         let most = [LeapSecond::Inserted, LeapSecond::Deleted].into_iter().find(is_enough);
-        (said.len() >= needed).then_some(most)
+        (count >= needed).then_some(most)
     }
 
     /// The kernel holds this from before: by a keeper that was killed, or a daemon that

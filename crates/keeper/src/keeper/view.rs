@@ -91,7 +91,7 @@ pub enum Next {
 impl Keeper {
     /// What is known at `now_ns`, by CLOCK_MONOTONIC.
     pub fn view(&self, now_ns: u64) -> View {
-        let candidates: Vec<_> = self.candidates(now_ns).into_iter().map(fresh).collect();
+        let candidates: Vec<_> = self.candidates(now_ns).map(fresh).collect();
         let choice = choose(&candidates, self.needed().0, now_ns);
         let (is_shown, selected) = match &choice {
             Choice::Of(it) if it.kind != SourceKind::Rtc => {
