@@ -13,6 +13,9 @@ const UNIX_EPOCH_S: u64 = 2_208_988_800;
 /// The leap indicator of a server whose clock is not set.
 const NOT_SYNCHRONISED: u8 = 3;
 
+/// The leap indicator of a day whose last minute has 61 seconds.
+const INSERTED: u8 = 1;
+
 /// How the server's time goes, and how it behaves.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
@@ -43,6 +46,9 @@ pub struct Behaviour {
     pub unsynchronised_from: Option<u64>,
     /// The leap indicator; 3 says that it is not synchronised.
     pub leap: u8,
+    /// A second is inserted before this time of its clock, s since 1970: announced for
+    /// a day, and shown twice.
+    pub leap_at_s: Option<u64>,
     /// Answers are cut to this length.
     pub cut_to: Option<usize>,
 }
@@ -115,6 +121,16 @@ struct Clock<'b> {
 }
 
 impl Clock<'_> {
+    fn leap_at_ns(&self) -> Option<u128> {
+        self.behaviour.leap_at_s.map(|at_s| u128::from(at_s) * 1_000_000_000)
+    }
+
+    /// Whether the leap second is announced by a packet of that time.
+    fn announces(&self, now: u64) -> bool {
+        let now_s = (now >> 32).saturating_sub(UNIX_EPOCH_S);
+        self.behaviour.leap_at_s.is_some_and(|at_s| now_s < at_s && at_s - now_s <= 86_400)
+    }
+
     /// As a 32.32 number of seconds since 1900, at that request.
     fn now(&self, request: u64) -> u64 {
         let elapsed = self.started.elapsed();
@@ -129,6 +145,8 @@ impl Clock<'_> {
         let ns = (self.at_start + elapsed).as_nanos() as i128 + (gained_s * 1e9) as i128;
         let ns = ns + i128::from(self.stepped_ns.load(Ordering::Relaxed));
         let ns = u128::try_from(ns).expect("a time since 1970");
+        let has_leapt = self.leap_at_ns().is_some_and(|at_ns| ns >= at_ns);
+        let ns = ns - if has_leapt { 1_000_000_000 } else { 0 };
         let seconds = ns / 1_000_000_000 + u128::from(UNIX_EPOCH_S);
         let fraction = ((ns % 1_000_000_000) << 32) / 1_000_000_000;
         ((seconds << 32) | fraction) as u64
@@ -155,6 +173,7 @@ fn serve(
         }
         let leap = match behaviour.unsynchronised_from {
             Some(from) if requests >= from => NOT_SYNCHRONISED,
+            _ if clock.announces(clock.now(requests)) => INSERTED,
             _ => behaviour.leap,
         };
         if behaviour.loss_one_of > 0 && requests % behaviour.loss_one_of == 0 {
@@ -195,4 +214,29 @@ fn answer(request: &[u8; 48], behaviour: &Behaviour, number: u64, times: (u64, u
     packet[32..40].copy_from_slice(&times.0.to_be_bytes());
     packet[40..48].copy_from_slice(&times.1.to_be_bytes());
     packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leap_second_is_announced_for_a_day_and_shown_twice() {
+        let at_s = 1_798_761_600;
+        let behaviour = Behaviour { leap_at_s: Some(at_s), ..Behaviour::default() };
+        for (at_start_s, shown_s, announces) in [
+            (at_s - 86_401, at_s - 86_401, false),
+            (at_s - 1, at_s - 1, true),
+            (at_s, at_s - 1, true),
+            (at_s + 1, at_s, false),
+        ] {
+            let at_start = Duration::from_secs(at_start_s);
+            let stepped_ns = &AtomicI64::new(0);
+            let clock =
+                Clock { started: Instant::now(), at_start, behaviour: &behaviour, stepped_ns };
+            let now = clock.now(1);
+            assert_eq!((now >> 32) - UNIX_EPOCH_S, shown_s);
+            assert_eq!(clock.announces(now), announces, "{at_start_s}");
+        }
+    }
 }

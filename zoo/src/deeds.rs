@@ -2,6 +2,7 @@
 //! file each. The truth is what was done, and this system's clock.
 
 mod agreement;
+mod announced;
 mod changes;
 mod chrony;
 mod disruptions;
@@ -107,6 +108,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             // `--long` does it.
             Deed::Intervals | Deed::ServiceForLong => {}
             Deed::Keep => keep::run(place, machine, checks)?,
+            Deed::KeepAnnounced => announced::run(place, machine, checks)?,
             Deed::KeepRtcAlone => keep::with_rtc_alone(machine, checks)?,
             Deed::Lab => agreement::run(machine, &agreement::ALL, done)?,
             Deed::Migration => migration::run(place, machine, checks)?,

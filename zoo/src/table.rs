@@ -242,6 +242,8 @@ pub(crate) enum Deed {
     Phc,
     /// `keep` with two NTP servers, in a machine that is paused.
     Keep,
+    /// `keep` with three NTP servers that announce a leap second, and that are fast by 2 %.
+    KeepAnnounced,
     /// `keep` with a wrong RTC and a server that is silent.
     KeepRtcAlone,
     /// The row's kernels as guests of the lab's own machine.

@@ -3,8 +3,9 @@
 //! not end it: with them goes the pipe. A number in a line there steps its
 //! clock by so many seconds.
 //!
-//! `ntp-server [:PORT] [PPM [ONE_OF SECONDS]]`: its clock is fast by so much, and
-//! one answer of so many is wrong by so many seconds.
+//! `ntp-server [:PORT] [leap=TIME] [PPM [ONE_OF SECONDS]]`: a second is inserted before
+//! that time of its clock, s since 1970; its clock is fast by so much, and one answer of so many is
+//! wrong by so many seconds.
 
 use std::io::{self, BufRead as _};
 
@@ -15,7 +16,7 @@ fn main() -> io::Result<()> {
     let behaviour = behaviour(&words).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            "usage: ntp-server [:PORT] [PPM [ONE_OF SECONDS]]",
+            "usage: ntp-server [:PORT] [leap=TIME] [PPM [ONE_OF SECONDS]]",
         )
     })?;
     let server = NtpServer::start(behaviour);
@@ -33,6 +34,9 @@ fn behaviour(words: &[String]) -> Option<Behaviour> {
         Some((first, rest)) if first.starts_with(':') => (first[1..].parse().ok()?, rest),
         _ => (0, words),
     };
+    let leap = words.first().and_then(|word| word.strip_prefix("leap="));
+    let leap_at_s = leap.map(str::parse).transpose().ok()?;
+    let words = &words[usize::from(leap.is_some())..];
     let ppm = words.first().map_or(Some(0.0), |word| word.parse().ok())?;
     let wrong_one_of = match words {
         [] | [_] => None,
@@ -41,7 +45,7 @@ fn behaviour(words: &[String]) -> Option<Behaviour> {
         }
         _ => return None,
     };
-    Some(Behaviour { port, ppm, wrong_one_of, ..Behaviour::default() })
+    Some(Behaviour { port, ppm, wrong_one_of, leap_at_s, ..Behaviour::default() })
 }
 
 #[cfg(test)]
@@ -57,7 +61,9 @@ mod tests {
         assert_eq!(of("0 50 0.02").unwrap().wrong_one_of, Some((50, 0.02)));
         let privileged = of(":123 5").unwrap();
         assert_eq!((privileged.port, privileged.ppm), (123, 5.0));
-        for wrong in [":", ":x", "x", "0 50", "0 0 1", "0 1 2 3"] {
+        let leaps = of(":123 leap=1798761600 5").unwrap();
+        assert_eq!((leaps.leap_at_s, leaps.ppm), (Some(1_798_761_600), 5.0));
+        for wrong in ["leap=", "leap=x", ":", ":x", "x", "0 50", "0 0 1", "0 1 2 3"] {
             assert!(of(wrong).is_none(), "{wrong}");
         }
     }

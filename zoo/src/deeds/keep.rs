@@ -22,7 +22,7 @@ const CORRECTED: Duration = Duration::from_secs(4);
 
 /// How far off a clock that is right may be, beside what is known of it from
 /// outside, s: twice the round trip through an emulated network card.
-const RIGHT_S: f64 = 0.05;
+pub(super) const RIGHT_S: f64 = 0.05;
 
 /// The error that the kernel is told is at most this, µs.
 const ERROR_US: f64 = 500_000.0;
@@ -97,7 +97,7 @@ fn corrected_by(events: &str, source: &str) -> Check {
     Check::new(what, &all, all == source)
 }
 
-fn start(machine: &mut Machine, options: &str) -> Result {
+pub(super) fn start(machine: &mut Machine, options: &str) -> Result {
     let line = format!(
         "parachron keep --format json --min-interval 1s --poll 8s{options} >/tmp/keep \
          2>/tmp/keep.err & until grep -q '\"started\"' /tmp/keep || [ -s /tmp/keep.err ]; \
@@ -107,7 +107,7 @@ fn start(machine: &mut Machine, options: &str) -> Result {
 }
 
 /// Ends it, and shows what it wrote on standard error.
-fn end(machine: &mut Machine, checks: &mut Checks) -> Result {
+pub(super) fn end(machine: &mut Machine, checks: &mut Checks) -> Result {
     let line = "killall -TERM parachron; sleep 0.3; cat /tmp/keep.err; tail -n 1 /tmp/keep";
     let said = machine.execute(line)?;
     let ended = said.starts_with('{') && said.contains("\"summary\"");

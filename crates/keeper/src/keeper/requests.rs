@@ -47,15 +47,15 @@ impl Keeper {
         let allowed = self.requests.take_all(wanted.len() as u32, now_ns);
         self.hurried = self.hurried.saturating_sub(u32::from(!wanted.is_empty()));
         for index in &wanted {
-            let source = &mut self.sources[*index];
-            source.poll();
-            source.due_ns = u64::MAX;
+            self.sources[*index].poll();
         }
         let Err(wait_ns) = allowed else { return wanted };
         // Together, or they would take turns, and never agree.
         let due_ns = now_ns.saturating_add(wait_ns);
-        for source in self.sources.iter_mut().filter(|source| source.kind.is_server()) {
-            source.due_ns = source.due_ns.min(due_ns);
+        let servers = self.sources.iter_mut().enumerate();
+        for (index, source) in servers.filter(|(_, source)| source.kind.is_server()) {
+            let was_due_ns = if wanted.contains(&index) { u64::MAX } else { source.due_ns };
+            source.due_ns = was_due_ns.min(due_ns);
         }
         Vec::new()
     }
