@@ -24,18 +24,15 @@ pub struct System {
     /// `QEMUVGID`, `AMZNC10C`.
     pub generation_devices: Fact<Vec<String>>,
     /// The boot loaders' files that are here, of [`boot::FILES`].
-    #[serde(default = "boot::not_looked_for")]
     pub boot_files: Fact<Vec<String>>,
 }
 
 /// Files that tell how the kernel's command line is set.
 pub mod boot {
-    use crate::{Fact, Unknown};
-
     /// Path of the file: GRUB's settings.
     pub const GRUB: &str = "/etc/default/grub";
-    /// Path of the file: the command line that kernel-install(8) writes to entries
-    /// of systemd-boot and to unified kernel images.
+    /// Path of the file: what kernel-install(8) writes to systemd-boot's entries and
+    /// unified kernel images.
     pub const KERNEL_INSTALL: &str = "/etc/kernel/cmdline";
     /// Path of the file: the partitions that proxmox-boot-tool keeps.
     pub const PROXMOX: &str = "/etc/kernel/proxmox-boot-uuids";
@@ -45,10 +42,6 @@ pub mod boot {
     pub const TRANSACTIONAL: &str = "/usr/sbin/transactional-update";
     /// All of them.
     pub const FILES: [&str; 5] = [GRUB, KERNEL_INSTALL, PROXMOX, OSTREE, TRANSACTIONAL];
-
-    pub(super) fn not_looked_for() -> Fact<Vec<String>> {
-        Fact::Unknown(Unknown::not_there("parachron/boot-files"))
-    }
 }
 
 /// Its load, and the CPU time stolen from it.

@@ -10,15 +10,6 @@ use libc::{c_int, sigaction};
 
 /// Signals that are ignored as long as this lives. Then each is treated as it
 /// was before: under `nohup`, which ignores SIGHUP, or beneath a handler.
-///
-/// ```
-/// use linux::signals::{ignore, is_ignored};
-/// let under_nohup = ignore(&[signal_hook::consts::SIGHUP]);
-/// drop(ignore(&[signal_hook::consts::SIGHUP]));
-/// assert!(is_ignored(signal_hook::consts::SIGHUP));
-/// drop(under_nohup);
-/// assert!(!is_ignored(signal_hook::consts::SIGHUP));
-/// ```
 #[derive(Debug)]
 pub struct Ignored(Vec<(c_int, sigaction)>);
 

@@ -10,42 +10,33 @@ use crate::finding::Remedy;
 
 /// Add a kernel parameter.
 pub(crate) fn add_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
-    let words = Words { boot: "Boot with", option: "--args", kargs: "--append", change: "Add" };
-    change_parameter(case, parameter, &words, "to")
+    change_parameter(case, parameter, ["Boot with", "--args", "--append", "Add", "to"])
 }
 
 /// Remove a kernel parameter.
 pub(crate) fn remove_parameter(case: &Case<'_>, parameter: &str) -> Remedy {
-    let words = Words {
-        boot: "Boot without",
-        option: "--remove-args",
-        kargs: "--delete",
-        change: "Remove",
-    };
-    change_parameter(case, parameter, &words, "from")
+    change_parameter(
+        case,
+        parameter,
+        ["Boot without", "--remove-args", "--delete", "Remove", "from"],
+    )
 }
 
-struct Words {
-    boot: &'static str,
-    /// grubby's option.
-    option: &'static str,
-    /// That of `rpm-ostree kargs`.
-    kargs: &'static str,
-    change: &'static str,
-}
-
-fn change_parameter(case: &Case<'_>, parameter: &str, words: &Words, to: &str) -> Remedy {
-    let Words { boot, option, kargs, change } = words;
+fn change_parameter(
+    case: &Case<'_>,
+    parameter: &str,
+    [boot, grubby, kargs, change, to]: [&str; 5],
+) -> Remedy {
     let at = |place: &str| format!("{change} {parameter} {to} {place}");
     match boot_loader(case) {
         BootLoader::Grubby => Remedy::command(
             format!("{boot} {parameter}."),
-            format!("sudo grubby --update-kernel=ALL {option}=\"{parameter}\""),
+            format!("sudo grubby --update-kernel=ALL {grubby}=\"{parameter}\""),
         ),
         BootLoader::RpmOstree => {
             let each = parameter.split_whitespace().map(|word| format!(" {kargs}={word}"));
-            let each: String = each.collect();
-            Remedy::command(format!("{boot} {parameter}."), format!("sudo rpm-ostree kargs{each}"))
+            let command = format!("sudo rpm-ostree kargs{}", each.collect::<String>());
+            Remedy::command(format!("{boot} {parameter}."), command)
         }
         BootLoader::Files(place, update) => Remedy::command(at(place), update),
         BootLoader::Vmm(place) => Remedy::advice(at(place) + "."),
@@ -73,11 +64,6 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
     };
     // A capture of an earlier version did not look.
     let looked = matches!(case.facts.system.boot_files, Fact::Known(_));
-    let grub = if looked {
-        "GRUB_CMDLINE_LINUX in /etc/default/grub, then:"
-    } else {
-        "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file is here, then:"
-    };
     if has(boot::OSTREE) {
         return BootLoader::RpmOstree;
     }
@@ -99,7 +85,12 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
             Some(Family::Debian) => "sudo update-grub",
             _ => return BootLoader::Unknown,
         };
-        return BootLoader::Files(grub, update);
+        let place = if looked {
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, then:"
+        } else {
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, if that file is here, then:"
+        };
+        return BootLoader::Files(place, update);
     }
     // systemd-boot and unified kernel images, by kernel-install(8).
     if has(boot::KERNEL_INSTALL) {
@@ -112,50 +103,40 @@ fn boot_loader(case: &Case<'_>) -> BootLoader {
 
 #[cfg(test)]
 mod tests {
-    use facts::Facts;
-
     use super::*;
     use crate::testing::{gone, healthy_kvm_guest};
 
-    fn shown(facts: &Facts, change: fn(&Case<'_>, &str) -> Remedy) -> String {
-        let remedy = change(&Case::new(facts, None), "a=1 b");
-        format!("{} $ {}", remedy.what, remedy.command.unwrap_or_default())
-    }
-
-    fn added(files: &[&str]) -> String {
+    fn told(boot_files: Fact<Vec<String>>) -> String {
         let mut facts = healthy_kvm_guest();
-        let files = files.iter().map(|file| (*file).to_owned()).collect();
-        facts.system.boot_files = Fact::Known(files);
-        shown(&facts, add_parameter)
+        facts.system.boot_files = boot_files;
+        let remedy = add_parameter(&Case::new(&facts, None), "a=1 b");
+        format!("{} $ {}", remedy.what, remedy.command.unwrap_or_default())
     }
 
     #[test]
     fn the_boot_loader_is_told_by_its_files_and_not_by_the_distribution() {
-        let grub = "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub, then: $ sudo update-grub";
-        assert_eq!(added(&[boot::GRUB]), grub);
-        assert_eq!(added(&[]), "Add a=1 b to the kernel's command line. $ ");
-        let proxmox = added(&[boot::GRUB, boot::KERNEL_INSTALL, boot::PROXMOX]);
-        assert!(
-            proxmox.ends_with("it says uefi; then: $ sudo proxmox-boot-tool refresh"),
-            "{proxmox}"
-        );
-        let systemd = added(&[boot::KERNEL_INSTALL]);
-        assert!(systemd.starts_with("Add a=1 b to the line in /etc/kernel/cmdline"), "{systemd}");
-        assert!(systemd.ends_with("$ sudo kernel-install add-all"), "{systemd}");
-        let ostree = "Boot with a=1 b. $ sudo rpm-ostree kargs --append=a=1 --append=b";
-        assert_eq!(added(&[boot::OSTREE]), ostree);
-        let transactional = added(&[boot::GRUB, boot::TRANSACTIONAL]);
-        assert!(transactional.ends_with("$ sudo transactional-update grub.cfg"), "{transactional}");
-    }
-
-    #[test]
-    fn where_nobody_looked_the_file_is_not_taken_for_granted() {
-        let mut facts = healthy_kvm_guest();
-        facts.system.boot_files = gone("parachron/boot-files");
-        assert_eq!(
-            shown(&facts, remove_parameter),
-            "Remove a=1 b from GRUB_CMDLINE_LINUX in /etc/default/grub, if that file is here, \
-             then: $ sudo update-grub"
-        );
+        let files = |all: &[&str]| told(Fact::Known(all.iter().map(|one| (*one).into()).collect()));
+        for (all, starts, ends) in [
+            (
+                &[boot::GRUB][..],
+                "Add a=1 b to GRUB_CMDLINE_LINUX",
+                "grub, then: $ sudo update-grub",
+            ),
+            (&[], "Add a=1 b to the kernel's command line.", " $ "),
+            (
+                &[boot::GRUB, boot::KERNEL_INSTALL, boot::PROXMOX],
+                "Add a=1 b to GRUB_CMDLINE_LINUX in /etc/default/grub where `proxmox-boot-tool",
+                "says uefi; then: $ sudo proxmox-boot-tool refresh",
+            ),
+            (&[boot::KERNEL_INSTALL], "Add a=1 b to the line in", "$ sudo kernel-install add-all"),
+            (&[boot::OSTREE], "Boot with a=1 b. $ sudo rpm", " kargs --append=a=1 --append=b"),
+            (&[boot::GRUB, boot::TRANSACTIONAL], "Add", "$ sudo transactional-update grub.cfg"),
+        ] {
+            let told = files(all);
+            assert!(told.starts_with(starts) && told.ends_with(ends), "{all:?}: {told}");
+        }
+        // Where nobody looked, the file is not taken for granted.
+        let told = told(gone("parachron/boot-files"));
+        assert!(told.ends_with("if that file is here, then: $ sudo update-grub"), "{told}");
     }
 }

@@ -1,0 +1,75 @@
+//! A machine that lacks what a row needs: the row is skipped with the reason and a
+//! remedy, and counted; it does not fail.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder of a test's own, with a program `parachron` that does nothing.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("zoo-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("cache")).unwrap();
+    let program = folder.join("parachron");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+const ZOO: &str = env!("CARGO_BIN_EXE_zoo");
+
+/// A row by `zoo`, on a machine without any program in PATH: it is skipped for this
+/// reason, with this remedy.
+fn is_skipped(mut zoo: Command, folder: &Path, row: &str, why: &str, remedy: &str) {
+    zoo.args(["--require", "--only", row, "--programs"]).arg(folder).arg("--cache");
+    zoo.arg(folder.join("cache")).env("PATH", folder).env("CARGO_TARGET_DIR", folder);
+    let output = zoo.output().unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let line = printed.lines().find(|line| line.starts_with("machines: SKIPPED: "));
+    let line = line.unwrap_or_else(|| panic!("nothing skipped: {printed}"));
+    assert!(line.starts_with(&format!("machines: SKIPPED: {row}: {why}")), "{line}");
+    assert!(line.contains(&format!("; try: {remedy}")), "{line}");
+    assert!(printed.ends_with("machines: 0 passed, 0 failed, 1 skipped\n"), "{printed}");
+    assert_eq!(output.status.code(), Some(2), "where nothing may be skipped");
+}
+
+#[test]
+fn without_qemu() {
+    if Path::new("/usr/sbin/qemu-system-x86_64").exists() {
+        println!("skipped: this system has QEMU where every PATH is looked through");
+        return;
+    }
+    let why = "qemu-system-x86_64 is not installed";
+    is_skipped(
+        Command::new(ZOO),
+        &folder("qemu"),
+        "lab-image",
+        why,
+        "apt-get install qemu-system-x86",
+    );
+}
+
+#[test]
+fn without_apt() {
+    let remedy = "again with Debian's archive";
+    is_skipped(Command::new(ZOO), &folder("apt"), "q35-6.1", "cannot run apt-get: ", remedy);
+}
+
+/// On a disk of two inodes, which are its root and one folder.
+#[test]
+fn without_space() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a full disk");
+        return;
+    }
+    let folder = folder("space");
+    let cache = folder.join("cache").display().to_string();
+    // For this run alone.
+    let script = format!("/bin/mount -t tmpfs -o nr_inodes=2 none '{cache}' && exec \"$0\" \"$@\"");
+    let mut full = Command::new("/usr/bin/unshare");
+    full.args(["--mount", "/bin/sh", "-c", &script, ZOO]);
+    let why = format!("cannot prepare {cache}/apt/bookworm: No space left");
+    is_skipped(full, &folder, "q35-6.1", &why, "check its permissions and the disk");
+}
