@@ -87,19 +87,13 @@ fn now(tsc_hz: u64) -> VmClockInfo {
         disruption_marker: 1,
         flags: bounded.with(VmClockFlags::VM_GENERATION_PRESENT),
         clock_status: ClockStatus::SYNCHRONISED,
-        leap_smearing_hint: 0,
-        tai_offset_s: 0,
-        leap_indicator: 0,
-        period_shift: 0,
         counter_value,
         period: ((1u128 << 64) / u128::from(tsc_hz)) as u64,
-        period_est_error: 0,
-        period_max_error: 0,
         time_sec: now_ns / 1_000_000_000,
         time_frac: ((u128::from(now_ns % 1_000_000_000) << 64) / 1_000_000_000) as u64,
-        time_est_error: Nanos(0),
         time_max_error: Nanos(HOST.as_nanos() as u64),
         vm_generation: 1,
+        ..VmClockInfo::ZERO
     }
 }
 

@@ -24,19 +24,15 @@ pub(crate) fn page() -> VmClockInfo {
             .with(VmClockFlags::PERIOD_MAX_ERROR_VALID)
             .with(VmClockFlags::TAI_OFFSET_VALID),
         clock_status: ClockStatus::SYNCHRONISED,
-        leap_smearing_hint: 0,
         tai_offset_s: -37,
-        leap_indicator: 0,
         period_shift: 20,
         counter_value: 1_000_000,
         period: 1 << 54,
-        period_est_error: 0,
         period_max_error: 1 << 34,
         time_sec: 1_795_000_000,
-        time_frac: 0,
-        time_est_error: Nanos(0),
         time_max_error: Nanos(250),
         vm_generation: 1,
+        ..VmClockInfo::ZERO
     }
 }
 

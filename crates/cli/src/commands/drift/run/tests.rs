@@ -102,18 +102,6 @@ fn a_record_continues_across_a_restart() {
     assert!((realtime.frequency.unwrap().ppm - 50.0).abs() < 0.01, "{realtime:?}");
 }
 
-#[test]
-fn a_reference_that_stands_still_is_none() {
-    let time = Time::default();
-    let mut run = run_of(&time, |now| SINCE_1970 + now, |_| Some(SINCE_1970));
-    minute(&mut run, &time);
-    let error = run.report(Budget::default()).unwrap_err().to_string();
-    assert!(
-        error.contains("ntp 192.0.2.1 stood still while monotonic advanced by 59.0 s"),
-        "{error}"
-    );
-}
-
 /// A record of `ntp 192.0.2.1`, with half a line at its end.
 fn recorded(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("run.csv");
