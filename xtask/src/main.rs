@@ -49,6 +49,9 @@ enum Chore {
     /// Test the program in virtual machines under QEMU
     #[command(disable_help_flag = true)]
     Machines(PassedOn),
+    /// Have a real Prometheus scrape 50 daemons, cause faults, and see which alerts fire
+    #[command(disable_help_flag = true)]
+    Alerts(PassedOn),
     /// Run the tests of arm64 under QEMU's user mode, and count them
     Arm64(arm64::Args),
     /// Run pvclock's tests under Miri
@@ -80,6 +83,18 @@ impl PassedOn {
     }
 }
 
+/// Beside the programs that it starts.
+fn alerts(project: &Project, args: &PassedOn) -> ExitCode {
+    let mut build = project.cargo();
+    build.args(["build", "--quiet", "--release", "--package", "parachron", "--package"]);
+    match outside::pass_through(build.arg("parachrond")) {
+        ExitCode::SUCCESS => {
+            args.run(project, &["--release", "--package", "e2e", "--bin", "fleet-alerts"])
+        }
+        failed => failed,
+    }
+}
+
 fn main() -> ExitCode {
     let command_line = CommandLine::parse();
     let project = Project::here();
@@ -88,6 +103,7 @@ fn main() -> ExitCode {
         Chore::Tidy => diagnostic::report("tidy", &tidy::check(&project)),
         Chore::Arrows => diagnostic::report("arrows", &arrows::check(&project)),
         Chore::Bench(args) => args.run(&project, &["--release", "--package", "bench"]),
+        Chore::Alerts(args) => alerts(&project, &args),
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),

@@ -27,6 +27,9 @@ use crate::pages::{self, Page};
 /// Connections at a time, each some 25 KB; the oldest goes for the next, of those that have
 /// asked for something only where all have.
 pub const MOST_CONNECTIONS: usize = 128;
+/// Nobody goes for the next before, as a request comes after its connection: however many
+/// connect, so long is left to ask, and some 1,300 a second are taken.
+const BEFORE_ASKING: Duration = Duration::from_millis(100);
 /// A connection ends that has had no request for so long, or in twice that has not taken
 /// its reply.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -57,8 +60,8 @@ pub fn serve(
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One scrape at a time, or one password.
-        .max_blocking_threads(1)
+        // One scrape at a time, and one password.
+        .max_blocking_threads(2)
         .build()?;
     runtime.block_on(accept(listener, Arc::new(gate), Arc::new(scrape)))
 }
@@ -122,17 +125,18 @@ async fn accept<G: Gate>(
     let made = Arc::clone(&scrapes);
     tokio::spawn(async move { made.make(scrape).await });
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut connections = VecDeque::<(AbortHandle, Arc<AtomicBool>)>::new();
+    let mut connections = VecDeque::<(AbortHandle, Arc<AtomicBool>, Instant)>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No descriptors, or one that went before it was taken.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        connections.retain(|(connection, _)| !connection.is_finished());
+        connections.retain(|(connection, ..)| !connection.is_finished());
         if connections.len() == MOST_CONNECTIONS {
-            let silent = connections.iter().position(|(_, has_asked)| !has_asked.load(Relaxed));
-            if let Some((oldest, _)) = connections.remove(silent.unwrap_or(0)) {
+            let silent = connections.iter().position(|(_, has_asked, _)| !has_asked.load(Relaxed));
+            if let Some((oldest, _, at)) = connections.remove(silent.unwrap_or(0)) {
+                tokio::time::sleep_until((at + BEFORE_ASKING).into()).await;
                 oldest.abort();
             }
         }
@@ -141,7 +145,8 @@ async fn accept<G: Gate>(
         // A client that does not read its reply is left as well.
         let connection =
             timeout(2 * REQUEST_TIMEOUT, connection(stream, Arc::clone(&gate), asking));
-        connections.push_back((tokio::spawn(connection).abort_handle(), has_asked));
+        let connection = tokio::spawn(connection).abort_handle();
+        connections.push_back((connection, has_asked, Instant::now()));
     }
 }
 

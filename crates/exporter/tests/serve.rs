@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use exporter::{MOST_CONNECTIONS, Open, REQUEST_TIMEOUT, Told};
@@ -73,6 +74,25 @@ fn a_thousand_slow_clients_hold_up_none() {
     // It waited for none of them to be given up.
     assert!(begun.elapsed() < REQUEST_TIMEOUT, "{:?}", begun.elapsed());
     assert!(slow.len() > MOST_CONNECTIONS);
+    // Others come all the time, and a client that takes a moment to ask is not thrown out.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    let flood = std::thread::spawn(move || {
+        while !until.load(Relaxed) {
+            let slow: Vec<_> = (0..300).filter_map(|_| TcpStream::connect(address).ok()).collect();
+            drop(slow);
+        }
+    });
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        stream.write_all(SCRAPE.as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.contains("one 1"), "{reply}");
+    }
+    is_over.store(true, Relaxed);
+    flood.join().unwrap();
 }
 
 #[test]
@@ -88,7 +108,8 @@ fn however_many_ask_one_scrape_is_made_at_a_time() {
     };
     std::thread::spawn(move || exporter::serve(listener, Open, scrape));
     let begun = Instant::now();
-    let mut all: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut all: Vec<_> =
+        (0..MOST_CONNECTIONS).map(|_| TcpStream::connect(address).unwrap()).collect();
     all.iter_mut().for_each(|one| one.write_all(SCRAPE.as_bytes()).unwrap());
     for mut one in all {
         let mut reply = String::new();

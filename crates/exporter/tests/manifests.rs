@@ -1,0 +1,46 @@
+//! The manifests for Kubernetes: what they promise, and what the rules need of them.
+
+use saphyr::{LoadableYamlNode, Yaml};
+
+fn manifest(name: &str) -> Yaml<'static> {
+    let path = format!("{}/../../packaging/kubernetes/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
+    let documents = Yaml::load_from_str(text).unwrap();
+    let [one] = &documents[..] else { panic!("{name}: {} documents", documents.len()) };
+    one.clone()
+}
+
+#[test]
+fn the_daemon_set_has_no_right_and_is_what_is_monitored() {
+    let set = manifest("daemonset.yaml");
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let rights = &container["securityContext"];
+    assert_eq!(rights["capabilities"]["drop"][0].as_str(), Some("ALL"));
+    assert_eq!(rights["allowPrivilegeEscalation"].as_bool(), Some(false));
+    assert_eq!(rights["readOnlyRootFilesystem"].as_bool(), Some(true));
+    assert_eq!(pod["securityContext"]["runAsNonRoot"].as_bool(), Some(true));
+    assert_eq!(pod["automountServiceAccountToken"].as_bool(), Some(false));
+    assert_eq!(container["volumeMounts"][0]["readOnly"].as_bool(), Some(true));
+    for absent in ["hostPID", "hostNetwork", "hostIPC", "hostUsers"] {
+        assert!(!pod.contains_mapping_key(absent), "{absent}");
+    }
+    assert!(!rights.contains_mapping_key("privileged"));
+
+    let monitor = manifest("podmonitor.yaml");
+    let labels = |of: &Yaml<'_>| of["app.kubernetes.io/name"].as_str().map(str::to_owned);
+    let selected = labels(&monitor["spec"]["selector"]["matchLabels"]);
+    assert!(selected.is_some());
+    assert_eq!(selected, labels(&set["spec"]["template"]["metadata"]["labels"]));
+    assert_eq!(selected, labels(&set["spec"]["selector"]["matchLabels"]));
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(endpoint["port"].as_str(), container["ports"][0]["name"].as_str());
+    // A rule asks for `job=~"parachron.*"`; an alert about a node names it.
+    let job = &endpoint["relabelings"][0];
+    assert_eq!(
+        (job["targetLabel"].as_str(), job["replacement"].as_str()),
+        (Some("job"), Some("parachron"))
+    );
+    assert!(fleet::ALERTS.iter().any(|alert| alert.when.contains("job=~\"parachron.*\"")));
+    assert_eq!(endpoint["relabelings"][1]["targetLabel"].as_str(), Some("instance"));
+}
