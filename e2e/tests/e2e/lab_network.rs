@@ -19,6 +19,10 @@ pub(crate) const CASES: &[Case] = &[
 const PLAIN: Flow =
     Flow { wait: Wait::Halt, event_index: false, pings: 50, in_flight: 1, batch: 1 };
 
+/// One for each of its pings: where the host takes the guest's CPU, a reply may be there
+/// before the guest waits for it, and the card may be at work before it is notified.
+const MOST: std::ops::RangeInclusive<u64> = 25..=50;
+
 fn start(network: Option<Duration>) -> Machine {
     let settings = Settings { network, ..Settings::new(Backend::Kernel) };
     let machine = Machine::start(&settings).expect("a machine");
@@ -40,16 +44,17 @@ fn pings(_: &Program) {
     for wait in [Wait::Halt, Wait::Busy, Wait::ReadMsr, Wait::Hypercall] {
         let counted = ping(&machine, Flow { wait, ..PLAIN });
         let Counted { notifications, interrupts, exits, .. } = counted;
-        assert_eq!((notifications, interrupts), (50, 50), "{wait:?}");
-        assert!(exits == 0 && wait == Wait::Busy || exits >= 50, "{wait:?}: {exits}");
+        assert!(MOST.contains(&notifications) && MOST.contains(&interrupts), "{counted:?}");
+        assert!(exits == 0 && wait == Wait::Busy || exits >= *MOST.start(), "{counted:?}");
     }
     let counted = ping(&machine, Flow { wait: Wait::Poll, ..PLAIN });
-    assert_eq!((counted.notifications, counted.interrupts, counted.exits), (50, 0, 0));
+    assert!(MOST.contains(&counted.notifications), "{counted:?}");
+    assert_eq!((counted.interrupts, counted.exits), (0, 0));
     machine.poll_network(true);
     let counted = ping(&machine, Flow { wait: Wait::Poll, ..PLAIN });
     assert_eq!((counted.notifications, counted.interrupts, counted.exits), (0, 0, 0));
     let counted = ping(&machine, PLAIN);
-    assert_eq!((counted.notifications, counted.interrupts), (0, 50));
+    assert!(counted.notifications == 0 && MOST.contains(&counted.interrupts), "{counted:?}");
     machine.poll_network(false);
     let many = Flow { pings: PINGS_MAX as u64, in_flight: 64, ..PLAIN };
     let by_index = ping(&machine, Flow { event_index: true, ..many });
