@@ -1,18 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod auth;
 mod exposition;
 mod gate;
 mod machine;
 mod pages;
 mod scrapes;
 mod serve;
-mod web;
 
 pub use exposition::{CONTENT_TYPE, exposition, textfile};
 pub use gate::{Gate, Open};
 pub use machine::Machine;
 pub use scrapes::{Answer, Scrapes};
 pub use serve::{MOST_CONNECTIONS, REQUEST_TIMEOUT, Told, serve};
-pub use web::{Secure, Secured, WebError};

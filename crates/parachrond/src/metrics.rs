@@ -5,10 +5,17 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use access::Secured;
 use daemon::{Settings, program};
-use exporter::{Answer, Open, Scrapes, Secured};
+use exporter::{Answer, Open, Scrapes};
 
 use crate::Failure;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod elsewhere;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+use elsewhere::Secured;
 
 /// The tokio runtime's; a scrape is made by another thread.
 const STACK_BYTES: usize = 256 << 10;

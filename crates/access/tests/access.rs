@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use access::Secured;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use exporter::{REQUEST_TIMEOUT, Secured, Told};
+use exporter::{REQUEST_TIMEOUT, Told};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
