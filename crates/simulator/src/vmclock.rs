@@ -7,11 +7,11 @@ use host::vmclock::{GuestCounter, HostTime, TimeSample, TimeSettings, VmClock, V
 use pvclock::vmclock::{CounterId, Utc, VmClockInfo};
 use pvclock::{Hertz, Nanos};
 
-/// A page that is older is written again, ns: as the host does whether somebody looks or
-/// not, a guest that looks finds one that is at most so much older than [`OLDEST_NS`].
+/// Nobody writes while nobody looks: a page that is older than this as a guest reads it is
+/// written after that, ns.
 const WRITTEN_EACH_NS: i64 = 16_000_000_000;
 
-/// No guest finds an older one, ns.
+/// And before it where it is older than this, as a host writes whether its guest runs or not.
 const OLDEST_NS: i64 = 128_000_000_000;
 
 /// A host's time, and a guest's page of it.
