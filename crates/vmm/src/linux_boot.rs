@@ -19,16 +19,21 @@ use linux_loader::loader::bzimage::BzImage;
 use linux_loader::loader::{Elf, KernelLoader as _};
 use vm_memory::{ByteValued as _, GuestAddress};
 
+use crate::devices::Present;
 use crate::entry::Entry;
 use crate::error::MachineError;
 use crate::memory::GuestRam;
-use crate::settings::Settings;
 
 pub(crate) use hypercalls::HypercallPage;
 
 /// The ACPI tables.
-pub(crate) fn write_acpi(ram: &GuestRam, settings: &Settings) -> Result<(), MachineError> {
-    let tables = acpi::tables(settings);
+pub(crate) fn write_acpi(
+    ram: &GuestRam,
+    vcpus: usize,
+    devices: &Present,
+    has_vmclock: bool,
+) -> Result<(), MachineError> {
+    let tables = acpi::tables(vcpus, devices, has_vmclock);
     tables.iter().try_for_each(|(address, bytes)| ram.write(*address, bytes))
 }
 

@@ -100,7 +100,8 @@ impl Machine {
             Some(image) => linux_boot::load(&ram, image, settings.vcpus)?,
         };
         if settings.linux.is_some() {
-            linux_boot::write_acpi(&ram, settings)?;
+            let has_vmclock = settings.vmclock.is_some();
+            linux_boot::write_acpi(&ram, settings.vcpus, &settings.devices, has_vmclock)?;
         }
         kvm::write_tables(&ram)?;
         let vm = kvm::create_vm(&kvm, &ram, settings)?;

@@ -189,26 +189,7 @@ fn judge(
         _ => span(|at| at.boot_ns, began),
     };
     moved.away_s = span(|at| at.real_ns, taken) / 1e9;
-    let mut counted = Vec::new();
-    for (before, after) in before.iter().zip(&arrival.stamps) {
-        let ran = [(taken.boot_ns, before.boot_ns), (after.boot_ns, since.boot_ns)];
-        let ran_ns: f64 = ran.iter().map(|(to, from)| signed(*to, *from)).sum();
-        let bound_ns = arrival.bound_ns as f64
-            + before.bound_ns
-            + after.bound_ns
-            + CLOCK_NS
-            + PAGE_PPM * ran_ns / 1e6;
-        counted.push((before.clock.as_str(), signed(after.ns, before.ns) - ran_ns, bound_ns));
-    }
-    moved.clocks = counted
-        .iter()
-        .map(|(clock, passed_ns, bound_ns)| MovedClock {
-            clock: (*clock).to_owned(),
-            passed_s: passed_ns / 1e9,
-            expected_s: expected_ns / 1e9,
-            bound_s: bound_ns / 1e9,
-        })
-        .collect();
+    moved.clocks = clocks(before, arrival, expected_ns);
     for fired in &arrival.fired {
         let Some(before) = before.iter().find(|one| one.clock == fired.clock) else { continue };
         let resumed = signed(taken.boot_ns, before.boot_ns) + expected_ns;
@@ -257,4 +238,22 @@ fn judge(
             arrival.complaints.is_empty(),
         ),
     ]
+}
+
+/// What each clock did while it was away, without what it ran before and after.
+fn clocks(before: &[Placed], arrival: &Arrival, expected_ns: f64) -> Vec<MovedClock> {
+    let Arrival { taken, since, .. } = arrival;
+    let pairs = before.iter().zip(&arrival.stamps);
+    let clock = |(before, after): (&Placed, &Placed)| {
+        let ran_ns = signed(taken.boot_ns, before.boot_ns) + signed(after.boot_ns, since.boot_ns);
+        let read_ns = before.bound_ns + after.bound_ns + CLOCK_NS;
+        let bound_ns = arrival.bound_ns as f64 + read_ns + PAGE_PPM * ran_ns / 1e6;
+        MovedClock {
+            clock: before.clock.clone(),
+            passed_s: (signed(after.ns, before.ns) - ran_ns) / 1e9,
+            expected_s: expected_ns / 1e9,
+            bound_s: bound_ns / 1e9,
+        }
+    };
+    pairs.map(clock).collect()
 }

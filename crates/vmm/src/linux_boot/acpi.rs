@@ -27,7 +27,6 @@ use crate::devices::{
     AcpiPmTimer, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT, PmWidth,
     Present,
 };
-use crate::settings::Settings;
 use crate::vmclock;
 
 /// Where Linux looks for the pointer, from here to 1 MiB, each 16 bytes (5.2.5.1). The
@@ -50,7 +49,7 @@ const NO_VGA: u16 = 1 << 2;
 const NO_RTC: u16 = 1 << 5;
 
 /// Where what of it goes.
-pub(super) fn tables(settings: &Settings) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn tables(vcpus: usize, devices: &Present, has_vmclock: bool) -> Vec<(u64, Vec<u8>)> {
     let mut placed = Vec::new();
     let mut next = TABLES;
     let mut place = |bytes: Vec<u8>| {
@@ -60,9 +59,9 @@ pub(super) fn tables(settings: &Settings) -> Vec<(u64, Vec<u8>)> {
         at
     };
     let facs = place(bytes(&FACS::new()));
-    let dsdt = place(dsdt(settings.vmclock.is_some()));
-    let fadt = place(bytes(&fadt(facs, dsdt, &settings.devices).finalize()));
-    let madt = place(madt(settings.vcpus));
+    let dsdt = place(dsdt(has_vmclock));
+    let fadt = place(bytes(&fadt(facs, dsdt, devices).finalize()));
+    let madt = place(madt(vcpus));
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
     xsdt.add_entry(fadt);
     xsdt.add_entry(madt);
@@ -157,9 +156,6 @@ fn vmclock_devices() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux_boot::LinuxImage;
-    use crate::settings::Backend;
-    use crate::vmclock::VmClockSource;
 
     fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
         (0..N).rev().fold(0, |value, index| value << 8 | u64::from(bytes[at + index]))
@@ -169,15 +165,8 @@ mod tests {
     #[test]
     fn each_table_is_found_whole_below_the_page() {
         for vcpus in [1, 4] {
-            let image = LinuxImage { kernel: [].into(), initrd: None, command_line: String::new() };
-            let settings = Settings::linux(Backend::Kernel, image);
-            let settings = Settings {
-                vcpus,
-                vmclock: Some(VmClockSource::Kept),
-                devices: Present { rtc: None, ..settings.devices },
-                ..settings
-            };
-            let tables = tables(&settings);
+            let devices = Present { pm_timer: Some(PmWidth::Bits24), ..Present::NONE };
+            let tables = tables(vcpus, &devices, true);
             let at = |address: u64| {
                 let found = tables.iter().find(|(place, _)| *place == address);
                 let bytes = &found.unwrap_or_else(|| panic!("nothing at {address:#x}")).1;

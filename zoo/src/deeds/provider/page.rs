@@ -58,6 +58,8 @@ const FOOT: &str = "
   VMClock driver then refuses each reading: the figure there is the page's, read by a program.
 - Under QEMU 7.2 a guest finds CPUID 0xD with the size of another XCR0: older kernels warn,
   and 7.3 panics in fpstate_reset. QEMU 10 does not.
+- 7.3 with 4 vCPUs finds the `TSCs unsynchronized`, as it takes the guest for two packages
+  (inferred: its host has two CPUs); no clock of the table rests on them.
 - That lost ticks explain the seconds by which kvm-clock's guests are behind is inferred,
   not measured.
 ";
