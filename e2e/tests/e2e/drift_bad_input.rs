@@ -15,7 +15,8 @@ use crate::drift::{measure, report};
 cases! {
     &[] =>
         drift_tells_what_is_wrong, drift_waits_for_a_dead_server_seldom,
-        drift_finds_a_step_and_cuts_it_out, drift_tells_of_a_lone_step,
+        drift_finds_a_step_and_cuts_it_out, drift_says_an_error_once_and_shortly,
+        drift_tells_of_a_lone_step,
         drift_bears_a_server_that_goes_and_comes, drift_keeps_what_a_server_told_while_right;
     &[Need::Root, Need::Tool("unshare")] => drift_tells_that_there_is_no_route;
     &[Need::Root, Need::Tool("unshare"), Need::Tool("mount")] => drift_keeps_what_a_full_disk_holds;
@@ -128,6 +129,25 @@ fn drift_waits_for_a_dead_server_seldom(program: &Program) {
     let told = report(&said);
     assert_eq!(told["references"][0]["made"], 0, "{told:#}");
     assert_eq!(dead.stop(), 2, "{told:#}");
+}
+
+/// One wrong answer in fifty once made a list of steps, and that list once more as
+/// one line of 4000 characters.
+fn drift_says_an_error_once_and_shortly(program: &Program) {
+    let said_of = |behaviour| {
+        let server = NtpServer::start(behaviour);
+        program.run(&["drift", "--ntp", &server.name(), "--duration", "6s", "--interval", "20ms"])
+    };
+    let said = said_of(Behaviour { wrong_one_of: Some((50, 0.5)), ..Behaviour::default() });
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    assert!(!said.out.contains("step"), "{}", said.out);
+    // A step that lasts is an error: a line of cause and one of remedy, whatever the
+    // number of clocks.
+    let said = said_of(Behaviour { step_at_request: Some((100, -0.5)), ..Behaviour::default() });
+    assert_eq!(said.code, Some(2), "{}", said.out);
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert!(lines.len() == 2 && lines[1].starts_with("  try: "), "{}", said.err);
+    assert!(lines.iter().all(|line| line.chars().count() < 200), "{}", said.err);
 }
 
 /// One clock against one server: nothing shows which of the two it was, so
