@@ -16,7 +16,12 @@
 //! Offsets are kept as if the clock had never been corrected, so that
 //! corrections leave the line straight.
 
+mod line;
+
 use instruments::steps::Interval;
+
+pub(crate) use line::Line;
+use line::{ANY, Point, Through, bound_ns, common, ns};
 
 /// Offsets kept.
 const CAPACITY: usize = 32;
@@ -47,87 +52,6 @@ pub struct Frequency {
     pub ppb: f64,
     /// It is right within this, parts per billion.
     pub uncertainty_ppb: f64,
-}
-
-/// One offset of the uncorrected clock.
-#[derive(Debug, Clone, Copy)]
-struct Point {
-    at_ns: u64,
-    offset: Interval,
-    /// Where in that it probably is, ns.
-    likely_ns: f64,
-    /// What it weighs in the line.
-    weight: f64,
-    /// The slopes of the lines through it and each later one that it was compared with.
-    slopes: Interval,
-}
-
-/// Nothing is known of a slope.
-const ANY: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
-
-impl Point {
-    /// The slopes of the lines through this and a `later` one.
-    fn slopes_to(&self, later: &Self) -> Interval {
-        let elapsed = later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
-        Interval {
-            low: (later.offset.low - self.offset.high) / elapsed,
-            high: (later.offset.high - self.offset.low) / elapsed,
-        }
-    }
-}
-
-/// What both allow.
-fn common(one: Interval, other: Interval) -> Interval {
-    let low = if other.low > one.low { other.low } else { one.low };
-    let high = if other.high < one.high { other.high } else { one.high };
-    Interval { low, high }
-}
-
-/// The line of least squares, at one time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Line {
-    /// Its offset then, ns, and the standard error of that.
-    pub(crate) offset_ns: f64,
-    pub(crate) offset_error_ns: f64,
-    /// Its slope, ppb, and the standard error of that.
-    pub(crate) ppb: f64,
-    pub(crate) error_ppb: f64,
-    /// The standard deviation of the tightest offset, ns, and its bound.
-    pub(crate) noise_ns: f64,
-    least_bound_ns: f64,
-}
-
-/// A line through all intervals. While it is known, pairs need not be compared: they
-/// allow its slope.
-#[derive(Debug, Clone, Copy)]
-struct Through {
-    line: Line,
-    at_ns: u64,
-    /// It is within each by this at least, ns.
-    within_ns: f64,
-    /// It is the line of least squares of all of them: none came or went since.
-    is_of_all: bool,
-}
-
-impl Through {
-    /// Where it is at `at_ns`, ns.
-    fn offset_ns(&self, at_ns: u64) -> f64 {
-        self.line.offset_ns + self.line.ppb * 1e-9 * (ns(at_ns) - ns(self.at_ns))
-    }
-
-    /// By how much it is within the interval for certain, however sums were rounded, ns.
-    fn within_ns(&self, point: &Point) -> f64 {
-        let at = self.offset_ns(point.at_ns);
-        let within = (at - point.offset.low).min(point.offset.high - at);
-        within - 1.0 - 1e-9 * at.abs()
-    }
-
-    /// How far another is from it at most between two times, ns: lines are farthest from
-    /// each other at an end.
-    fn apart_ns(&self, other: &Self, ends_ns: [u64; 2]) -> f64 {
-        let [one, two] = ends_ns.map(|at| (self.offset_ns(at) - other.offset_ns(at)).abs());
-        one.max(two)
-    }
 }
 
 /// Offsets of the uncorrected clock since it was last disturbed.
@@ -390,16 +314,6 @@ impl History {
             off_ns > OUTLYING * noise_ns.max(line.least_bound_ns / 40.0) + late_ns
         })
     }
-}
-
-/// A time of less than 292 years, ns: a signed number is the one that processors convert.
-fn ns(at_ns: u64) -> f64 {
-    at_ns.cast_signed() as f64
-}
-
-/// What one is weighed by, ns.
-fn bound_ns(of: &Point) -> f64 {
-    of.offset.bound().max(1.0)
 }
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! Offsets, and lines through them.
+
+use instruments::steps::Interval;
+
+/// Nothing is known of a slope.
+pub(super) const ANY: Interval = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
+/// One offset of the uncorrected clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) at_ns: u64,
+    pub(super) offset: Interval,
+    /// Where in that it probably is, ns.
+    pub(super) likely_ns: f64,
+    /// What it weighs in the line.
+    pub(super) weight: f64,
+    /// The slopes of the lines through it and each later one that it was compared with.
+    pub(super) slopes: Interval,
+}
+
+impl Point {
+    /// The slopes of the lines through this and a `later` one.
+    pub(super) fn slopes_to(&self, later: &Self) -> Interval {
+        let elapsed = later.at_ns.saturating_sub(self.at_ns).max(1) as f64;
+        Interval {
+            low: (later.offset.low - self.offset.high) / elapsed,
+            high: (later.offset.high - self.offset.low) / elapsed,
+        }
+    }
+}
+
+/// What both allow.
+pub(super) fn common(one: Interval, other: Interval) -> Interval {
+    let low = if other.low > one.low { other.low } else { one.low };
+    let high = if other.high < one.high { other.high } else { one.high };
+    Interval { low, high }
+}
+
+/// The line of least squares, at one time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Line {
+    /// Its offset then, ns, and the standard error of that.
+    pub(crate) offset_ns: f64,
+    pub(crate) offset_error_ns: f64,
+    /// Its slope, ppb, and the standard error of that.
+    pub(crate) ppb: f64,
+    pub(crate) error_ppb: f64,
+    /// The standard deviation of the tightest offset, ns, and its bound.
+    pub(crate) noise_ns: f64,
+    pub(super) least_bound_ns: f64,
+}
+
+/// A line through all intervals. While it is known, pairs need not be compared: they
+/// allow its slope.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Through {
+    pub(super) line: Line,
+    pub(super) at_ns: u64,
+    /// It is within each by this at least, ns.
+    pub(super) within_ns: f64,
+    /// It is the line of least squares of all of them: none came or went since.
+    pub(super) is_of_all: bool,
+}
+
+impl Through {
+    /// Where it is at `at_ns`, ns.
+    pub(super) fn offset_ns(&self, at_ns: u64) -> f64 {
+        self.line.offset_ns + self.line.ppb * 1e-9 * (ns(at_ns) - ns(self.at_ns))
+    }
+
+    /// By how much it is within the interval for certain, however sums were rounded, ns.
+    pub(super) fn within_ns(&self, point: &Point) -> f64 {
+        let at = self.offset_ns(point.at_ns);
+        let within = (at - point.offset.low).min(point.offset.high - at);
+        within - 1.0 - 1e-9 * at.abs()
+    }
+
+    /// How far another is from it at most between two times, ns: lines are farthest from
+    /// each other at an end.
+    pub(super) fn apart_ns(&self, other: &Self, ends_ns: [u64; 2]) -> f64 {
+        let [one, two] = ends_ns.map(|at| (self.offset_ns(at) - other.offset_ns(at)).abs());
+        one.max(two)
+    }
+}
+
+/// A time of less than 292 years, ns: a signed number is the one that processors convert.
+pub(super) fn ns(at_ns: u64) -> f64 {
+    at_ns.cast_signed() as f64
+}
+
+/// What one is weighed by, ns.
+pub(super) fn bound_ns(of: &Point) -> f64 {
+    of.offset.bound().max(1.0)
+}
