@@ -7,7 +7,7 @@
 //! 3. A VM's memory outlives the VM: the machine drops its VM and vCPUs first.
 #![allow(unsafe_code)]
 
-use kvm_bindings::{KVMIO, kvm_interrupt, kvm_userspace_memory_region};
+use kvm_bindings::{KVMIO, Msrs, kvm_interrupt, kvm_msr_entry, kvm_userspace_memory_region};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
@@ -26,6 +26,10 @@ pub(super) fn set_memory(
     // SAFETY: the region is `ram`'s own mapping; invariant 3.
     unsafe { vm.set_user_memory_region(region) }
         .map_err(MachineError::kvm("KVM_SET_USER_MEMORY_REGION"))
+}
+
+pub(super) fn of_entries(entries: &[kvm_msr_entry]) -> Result<Msrs, MachineError> {
+    Msrs::from_entries(entries).map_err(|_| MachineError::Unsupported { what: "room for MSRs" })
 }
 
 /// The extended registers: KVM_SET_XSAVE, of so many words as KVM_GET_XSAVE returns.

@@ -9,7 +9,7 @@ use kvm_bindings::{
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use serde::{Deserialize, Serialize};
 
-use super::vcpu_state::of_entries;
+use super::calls::of_entries;
 use super::{calls, cpuid};
 use crate::error::MachineError;
 

@@ -1,9 +1,10 @@
 //! A vCPU's registers, saved and restored.
 
-use kvm_bindings::{Msrs, kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_events};
+use kvm_bindings::{kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_events};
 use kvm_ioctls::{Kvm, VcpuFd};
 use serde::{Deserialize, Serialize};
 
+use super::calls::of_entries;
 use super::linux_state::LinuxVcpu;
 use crate::error::MachineError;
 use crate::vcpu::IA32_TSC_ADJUST;
@@ -89,8 +90,4 @@ fn save_own(fd: &VcpuFd) -> Result<(kvm_fpu, Vec<kvm_msr_entry>), MachineError> 
         }
     }
     Ok((fd.get_fpu().map_err(MachineError::kvm("KVM_GET_FPU"))?, msrs))
-}
-
-pub(super) fn of_entries(entries: &[kvm_msr_entry]) -> Result<Msrs, MachineError> {
-    Msrs::from_entries(entries).map_err(|_| MachineError::Unsupported { what: "room for MSRs" })
 }
