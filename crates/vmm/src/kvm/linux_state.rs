@@ -3,12 +3,13 @@
 //! controllers and PIT.
 
 use kvm_bindings::{
-    KVM_MAX_CPUID_ENTRIES, Msrs, kvm_cpuid_entry2, kvm_debugregs, kvm_irqchip, kvm_lapic_state,
+    KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2, kvm_debugregs, kvm_irqchip, kvm_lapic_state,
     kvm_mp_state, kvm_msr_entry, kvm_pit_state2, kvm_xcrs,
 };
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use serde::{Deserialize, Serialize};
 
+use super::calls::of_entries;
 use super::{calls, cpuid};
 use crate::error::MachineError;
 
@@ -149,8 +150,4 @@ impl Chips {
         }
         vm.set_pit2(&self.pit).map_err(MachineError::kvm("KVM_SET_PIT2"))
     }
-}
-
-pub(super) fn of_entries(entries: &[kvm_msr_entry]) -> Result<Msrs, MachineError> {
-    Msrs::from_entries(entries).map_err(|_| MachineError::Unsupported { what: "room for MSRs" })
 }

@@ -4,7 +4,8 @@ use kvm_bindings::{kvm_fpu, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_vcpu_events}
 use kvm_ioctls::{Kvm, VcpuFd};
 use serde::{Deserialize, Serialize};
 
-use super::linux_state::{LinuxVcpu, of_entries};
+use super::calls::of_entries;
+use super::linux_state::LinuxVcpu;
 use crate::error::MachineError;
 use crate::vcpu::IA32_TSC_ADJUST;
 

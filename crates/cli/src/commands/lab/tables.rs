@@ -1,5 +1,6 @@
 //! Each experiment's own table.
 
+mod cells;
 mod guests;
 
 use lab::results::{
@@ -9,6 +10,7 @@ use lab::results::{
 use crate::output::table::{Cell, Column, Table};
 use instruments::figures::{count, three_digits, time};
 
+use cells::{CLOCK_BY, nanos, ppm, seconds, table};
 pub(super) use guests::moved;
 use guests::{locks, network, stock};
 
@@ -30,21 +32,7 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-/// What a column shows of a row.
-type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
-
-/// A table of these rows, with what each column shows of one.
-fn table<R, const N: usize>(title: &str, rows: &[R], columns: [(Column, Show<'_, R>); N]) -> Table {
-    let shown = columns.each_ref().map(|column| column.1);
-    let mut table = Table::new(title, columns.map(|column| column.0));
-    for row in rows {
-        table.row(shown.map(|cell| cell(row)));
-    }
-    table
-}
-
 /// What the first column means.
-const CLOCK_BY: &str = "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
 fn drift(rows: &[Drift]) -> Table {
     let mut table = table(
@@ -68,26 +56,6 @@ fn drift(rows: &[Drift]) -> Table {
          guest counts in 5 minutes of the host. ±: the bound of reading both clocks.",
     );
     table
-}
-
-/// As many digits as fit.
-fn seconds(value: f64) -> Cell {
-    let digits = match value {
-        long if long >= 999.95 => 0,
-        long if long >= 99.995 => 1,
-        _ => 2,
-    };
-    Cell::figure(value, digits)
-}
-
-/// 0 instead of -0.00.
-fn ppm(value: f64) -> Cell {
-    let shown = if value.abs() < 0.005 { "0".into() } else { three_digits(value) };
-    Cell::figure_as(shown, value)
-}
-
-fn nanos(ns: f64) -> Cell {
-    Cell::figure_as(time(ns), ns)
 }
 
 fn worst(row: &Monotonic) -> Cell {

@@ -2,7 +2,10 @@
 
 use lab::results::{Contention, Echo, Findings, Moved, Outcome, Stock};
 
-use super::*;
+use instruments::figures::{count, three_digits, time};
+
+use super::cells::{CLOCK_BY, nanos, ppm, table};
+use crate::output::table::{Cell, Column, Table};
 
 /// The second table, of what was saved and restored elsewhere.
 pub(in super::super) fn moved(outcome: &Outcome) -> Option<Table> {

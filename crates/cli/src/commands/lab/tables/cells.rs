@@ -1,0 +1,45 @@
+//! What all tables are made of.
+
+use instruments::figures::{three_digits, time};
+
+use crate::output::table::{Cell, Column, Table};
+
+/// What a column shows of a row.
+pub(super) type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
+
+pub(super) const CLOCK_BY: &str =
+    "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
+
+/// A table of these rows, with what each column shows of one.
+pub(super) fn table<R, const N: usize>(
+    title: &str,
+    rows: &[R],
+    columns: [(Column, Show<'_, R>); N],
+) -> Table {
+    let shown = columns.each_ref().map(|column| column.1);
+    let mut table = Table::new(title, columns.map(|column| column.0));
+    for row in rows {
+        table.row(shown.map(|cell| cell(row)));
+    }
+    table
+}
+
+/// As many digits as fit.
+pub(super) fn seconds(value: f64) -> Cell {
+    let digits = match value {
+        long if long >= 999.95 => 0,
+        long if long >= 99.995 => 1,
+        _ => 2,
+    };
+    Cell::figure(value, digits)
+}
+
+/// 0 instead of -0.00.
+pub(super) fn ppm(value: f64) -> Cell {
+    let shown = if value.abs() < 0.005 { "0".into() } else { three_digits(value) };
+    Cell::figure_as(shown, value)
+}
+
+pub(super) fn nanos(ns: f64) -> Cell {
+    Cell::figure_as(time(ns), ns)
+}
