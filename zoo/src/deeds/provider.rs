@@ -59,7 +59,7 @@ pub(super) fn run(place: &Place<'_>, asked: &Asked, done: &mut Done) -> Result<(
             fs::write(&file, &record.stdout)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
             let experiments = list(&report["experiments"]);
-            // What counts ticks is measured by nothing: the page has its figures.
+            // What was not measured is no failure: the page has its figures.
             let checks = experiments.iter().flat_map(|one| list(&one["checks"])).map(of_check);
             for mut check in checks.filter(|check| !check.found.starts_with(NOT_MEASURED)) {
                 check.what = format!("{kernel}, {vcpus} vCPUs: {}", check.what);

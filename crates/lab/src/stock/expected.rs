@@ -31,6 +31,11 @@ pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str 
     }
 }
 
+/// The TSC until the kernel has measured it by the PM timer: it tries each second, and
+/// where an exit to the timer takes long, again and again (arch/x86/kernel/tsc.c,
+/// tsc_refine_calibration_work).
+pub(super) const EARLY: &str = "tsc-early";
+
 /// Lines of the log that are true of such a machine.
 pub(super) fn true_verdicts(provider: Provider, machine: Machine) -> &'static [&'static str] {
     match provider {

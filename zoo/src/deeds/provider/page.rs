@@ -47,11 +47,13 @@ clock, and after the slash how far the clock had gone past it when it was restor
 const FOOT: &str = "
 ## Read with
 
-- What fails is `none` and `minimal` alone, which give no clock but the TSC, up to Linux 6.12:
-  its watchdog compares it with ticks, of which an emulated host loses many, gives the TSC
-  up, and the guest counts ticks from then on. The watchdog of 7.3 does not.
+- `none` and `minimal` give no clock but the TSC, which Linux holds against the machine's PM
+  timer. `tsc-early` is the TSC until the kernel has measured it by that timer; where each
+  exit is emulated it tries that again and again. Before the machine had a PM timer, Linux up
+  to 6.12 compared the TSC with its own ticks, of which an emulated host delivers too few, and
+  gave the TSC up.
 - The kernel is told the TSC's rate, as an emulated exit takes longer than its calibration
-  by the PIT allows. A guest that counts ticks is not held to the host's clock. The time of
+  by the PIT allows. The time of
   day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
   takes kvm-clock, and `TSCs unsynchronized` is no fault of two vCPUs without a constant TSC.
 - Under `hyperv` Linux holds the TSC unstable, without an invariant-TSC control, and its
