@@ -24,8 +24,9 @@ pub(crate) fn of_process(id: u32) -> Option<Cost> {
 /// hundredths (USER_HZ).
 fn cpu_ms(stat: &str) -> Option<f64> {
     let (_, after) = stat.rsplit_once(')')?;
-    let ticks = after.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().ok());
-    ticks.sum::<Option<f64>>().map(|ticks| ticks * 10.0)
+    let mut fields = after.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some((ticks()? + ticks()?) * 10.0)
 }
 
 #[cfg(test)]
