@@ -32,8 +32,6 @@ pub(super) fn of(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-/// What the first column means.
-
 fn drift(rows: &[Drift]) -> Table {
     let mut table = table(
         "Drift: guest time against host time",

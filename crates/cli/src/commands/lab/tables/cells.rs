@@ -7,6 +7,7 @@ use crate::output::table::{Cell, Column, Table};
 /// What a column shows of a row.
 pub(super) type Show<'a, R> = &'a dyn Fn(&R) -> Cell;
 
+/// What the first column means.
 pub(super) const CLOCK_BY: &str =
     "Clock by: kernel is KVM's kvm-clock; the others are Parachron's providers.";
 
