@@ -136,7 +136,7 @@ fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
     let home = home.unwrap_or_default();
     let flags = format!(
         "--remap-path-prefix={}=/parachron --remap-path-prefix={}=/cargo \
-         -C link-arg=--pack-dyn-relocs=relr -C link-arg=--icf=safe",
+         -C link-arg=--pack-dyn-relocs=relr -C link-arg=--icf=all",
         project.root().display(),
         home.display()
     );

@@ -51,7 +51,8 @@ const FOOT: &str = "
   timer. `tsc-early` is the TSC until the kernel has measured it by that timer; where each
   exit is emulated it tries that again and again. Before the machine had a PM timer, Linux up
   to 6.12 compared the TSC with its own ticks, of which an emulated host delivers too few, and
-  gave the TSC up.
+  gave the TSC up; it still may before it has registered that timer, which it does late
+  (init_acpi_pm_clocksource, a fs_initcall).
 - The kernel is told the TSC's rate, as an emulated exit takes longer than its calibration
   by the PIT allows. The time of
   day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
