@@ -69,12 +69,13 @@ impl Secured {
         Ok(Self { path: path.to_owned(), web, passwords: Passwords::default() })
     }
 
-    /// What it says now: a file that has become wrong is not heeded, as one that is being
-    /// written is wrong for a moment.
+    /// What it says now: a file that has become wrong, or asks for less than it did, is not
+    /// heeded, as one that is being written is so for a moment. Less takes a restart.
     fn now(&self) -> Arc<Web> {
         let mut last = self.web.lock().unwrap_or_else(|broken| broken.into_inner());
         if last.0.elapsed() > ANEW {
-            let web = Web::read(&self.path).map_or_else(|_| Arc::clone(&last.1), Arc::new);
+            let web = Web::read(&self.path).ok().filter(|web| !web.asks_less_than(&last.1));
+            let web = web.map_or_else(|| Arc::clone(&last.1), Arc::new);
             *last = (Instant::now(), web);
         }
         Arc::clone(&last.1)
@@ -107,6 +108,12 @@ struct Web {
 }
 
 impl Web {
+    /// Neither TLS nor passwords where there were some.
+    fn asks_less_than(&self, other: &Self) -> bool {
+        (self.tls.is_none() && other.tls.is_some())
+            || (self.users.is_empty() && !other.users.is_empty())
+    }
+
     /// Reads the file, and the certificate and key that it names, relative to itself.
     fn read(path: &Path) -> Result<Self, WebError> {
         let wrong = |why: String| WebError { path: path.to_owned(), why };
@@ -130,7 +137,10 @@ fn text(path: &Path) -> Result<String, WebError> {
     let wrong = |why: io::Error| WebError { path: path.to_owned(), why: why.to_string() };
     let mut text = String::new();
     let file = File::open(path).map_err(wrong)?;
-    file.take(MOST_BYTES).read_to_string(&mut text).map_err(wrong)?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(wrong(io::Error::other(format!("longer than {MOST_BYTES} bytes"))));
+    }
     Ok(text)
 }
 

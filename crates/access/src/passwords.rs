@@ -1,7 +1,7 @@
 //! Passwords, by HTTP's basic authentication (RFC 7617).
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -20,7 +20,7 @@ pub(crate) struct Passwords {
     /// The hash and the password that it is of, by user.
     known: Mutex<BTreeMap<String, (String, String)>>,
     /// One is tried at a time.
-    trying: tokio::sync::Mutex<()>,
+    trying: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Passwords {
@@ -35,19 +35,25 @@ impl Passwords {
         if hash.is_some_and(|hash| self.is_known(&user, hash, &password)) {
             return true;
         }
-        let one_at_a_time = self.trying.lock().await;
+        let one_at_a_time = Arc::clone(&self.trying).lock_owned().await;
+        let is_user = hash.is_some();
         let tried = hash.map_or(NOBODY, String::as_str).to_owned();
         let with = password.clone();
-        let is_right = tokio::task::spawn_blocking(move || bcrypt::verify(with, &tried));
-        let is_right = matches!(is_right.await, Ok(Ok(true)));
-        match hash.filter(|_| is_right) {
-            Some(hash) => {
-                self.known().insert(user, (hash.clone(), password));
+        // A task of its own: who closes the connection ends neither the wait nor the turn.
+        let is_right = tokio::spawn(async move {
+            let is_right = tokio::task::spawn_blocking(move || bcrypt::verify(with, &tried));
+            let is_right = is_user && matches!(is_right.await, Ok(Ok(true)));
+            if !is_right {
+                tokio::time::sleep(AFTER_WRONG).await;
             }
-            None => tokio::time::sleep(AFTER_WRONG).await,
+            drop(one_at_a_time);
+            is_right
+        });
+        let is_right = is_right.await.unwrap_or(false);
+        if let Some(hash) = hash.filter(|_| is_right) {
+            self.known().insert(user, (hash.clone(), password));
         }
-        drop(one_at_a_time);
-        hash.is_some() && is_right
+        is_right
     }
 
     fn is_known(&self, user: &str, hash: &str, password: &str) -> bool {
