@@ -128,7 +128,8 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
 }
 
 /// Builds the programs of a processor: static, without this machine's paths. Addresses to
-/// relocate take a bit each (musl has read them since 1.2.4, Rust's is newer since 1.93).
+/// relocate take a bit each (musl has read them since 1.2.4, Rust's is newer since 1.93), and
+/// functions of the same code are one: nothing compares their addresses.
 fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
     let target = project.target_folder();
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
