@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+//!
 //! Who may ask, and by what: the file of Prometheus' exporter toolkit
 //! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), of which this is
 //! read: `tls_server_config` with `cert_file`, `key_file` and `min_version`, and
@@ -210,6 +211,25 @@ mod tests {
         let path = folder.path().join("web.yml");
         std::fs::write(&path, text).unwrap();
         Secured::by(&path).err().map(|error| error.why)
+    }
+
+    /// An editor empties a file before it writes it.
+    #[test]
+    fn a_file_asks_for_less_without_the_passwords_that_it_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.yml");
+        let of = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Web::read(&path).unwrap()
+        };
+        let hash = bcrypt::hash("secret", 4).unwrap();
+        let alice = of(&format!("basic_auth_users:\n  alice: {hash}\n"));
+        let both = of(&format!("basic_auth_users:\n  alice: {hash}\n  bob: {hash}\n"));
+        let nobody = of("");
+        assert!(nobody.asks_less_than(&alice));
+        assert!(!alice.asks_less_than(&nobody) && !alice.asks_less_than(&both));
+        let long = format!("{}\nbasic_auth_users:\n  alice: {hash}\n", "#".repeat(64 << 10));
+        assert!(wrong(&long).is_some_and(|why| why.contains("longer than 65536 bytes")));
     }
 
     #[test]
