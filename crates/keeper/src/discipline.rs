@@ -325,9 +325,9 @@ fn nearer(set: f64, known: Interval) -> Option<f64> {
 
 /// What puts a clock of the frequency `set` on the line of `history`, of which the slope
 /// is `known_ppb` within what is proven, and within what was measured of the `offset`,
-/// where that is more than the line may be off. A change of frequency moves the clock by no more than the servers'
-/// bound until they are polled again, 78 ppm with 5 ms and 64 s; or it is one that
-/// they showed to be nearer, one time after another.
+/// where that is more than the line may be off. A change of frequency moves the clock by
+/// no more than the servers' bound until they are polled again, 78 ppm with 5 ms and
+/// 64 s; or it is one that they showed to be nearer, one time after another.
 fn along(
     history: &History,
     line: &Line,
