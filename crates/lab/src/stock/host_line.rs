@@ -40,15 +40,14 @@ pub(super) struct Placed {
 impl HostLine {
     /// Where the TSC of the guest is ahead of the host's by so much.
     pub(super) fn place(&self, stamp: &Stamp, tsc_offset: u64) -> Option<Placed> {
-        let width = stamp.tsc.1.wrapping_sub(stamp.tsc.0);
-        let tsc = stamp.tsc.0.wrapping_add(width / 2);
+        let (tsc, half) = middle(stamp.tsc);
         let at = self.at(tsc.wrapping_sub(tsc_offset))?;
         Some(Placed {
             clock: stamp.clock.clone(),
             ns: stamp.ns,
             tsc,
             boot_ns: self.readings.first()?.clocks.boot.0 + at.boot_ns.round() as u64,
-            bound_ns: at.bound_ns + width.div_ceil(2) as f64 / self.ticks_per_ns()?,
+            bound_ns: at.bound_ns + half as f64 / self.ticks_per_ns()?,
         })
     }
 

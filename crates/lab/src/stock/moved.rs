@@ -121,8 +121,10 @@ fn save(machine: &Machine) -> Result<Before, String> {
     let stamps = last.stamps.iter().map(|stamp| line.place(stamp, tsc_offset));
     let stamps = stamps.collect::<Option<_>>().ok_or("clocks outside the host's readings")?;
     let name = format!("parachron-linux-{}.saved", std::process::id());
-    let file = Temporary(std::env::temp_dir().join(name));
-    let to = File::create(&file.0).map_err(|error| words(&error))?;
+    let path = std::env::temp_dir().join(name);
+    // Another's file or link of that name is neither written to nor removed.
+    let to = File::create_new(&path).map_err(|error| words(&error))?;
+    let file = Temporary(path);
     saved.write_to(to).map_err(|error| words(&error))?;
     Ok(Before { stamps, file })
 }
