@@ -33,13 +33,17 @@ fn exit_codes_follow_the_severity_asked_for() {
 }
 
 #[test]
-fn a_folder_that_is_none_is_told_with_a_remedy() {
+fn what_is_neither_a_folder_nor_a_report_is_told_with_a_remedy() {
     let a_file = machine("README.md");
-    for root in ["testdata/no such folder", a_file.to_str().unwrap()] {
+    let roots = [
+        ("testdata/no such folder", "cannot open the folder"),
+        (a_file.to_str().unwrap(), "README.md: expected value"),
+    ];
+    for (root, why) in roots {
         let output = doctor(&["--root", root]);
         assert_eq!(output.status.code(), Some(2), "{root}");
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains("cannot open the folder"), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
         assert!(stderr.contains("try: "), "{stderr}");
         assert!(output.stdout.is_empty());
     }

@@ -6,6 +6,8 @@ pub(crate) mod markdown;
 mod rule_list;
 pub(crate) mod text;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -37,8 +39,8 @@ const MEASURING: Duration = Duration::from_millis(1500);
 /// Diagnose this machine's clocks: what is wrong, and what to do about it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Examine captured folders instead of this machine; of several, a summary
-    /// by finding
+    /// Examine captured folders instead of this machine, or reports of --format
+    /// json; of several, a summary by finding
     #[arg(long, value_name = "DIR", num_args = 1.., action = ArgAction::Append)]
     root: Vec<PathBuf>,
 
@@ -125,12 +127,41 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CliError> {
     Ok(code)
 }
 
-/// A captured folder's report.
+/// A longer file is no report.
+const MOST_BYTES: u64 = 32 << 20;
+
+/// The report on a captured folder; or, by these rules, on what another report found.
 fn examined(folder: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
+    if folder.is_file() {
+        return again(folder, selection);
+    }
     let tree = captured(folder)?;
     Ok(DoctorReport::by(inspect::read(&tree), None, selection).from(Origin {
         root: Some(folder.display().to_string()),
         captured_unix_s: tree.captured_unix_s(),
+        ..now()
+    }))
+}
+
+/// By the facts and figures of a report.
+fn again(file: &Path, selection: &RuleSelection) -> Result<DoctorReport, CliError> {
+    let failed = |why: String| CliError::Failed {
+        cause: format!("cannot read {}: {why}", file.display()),
+        remedy: "a file of `parachron doctor --format json`, of one machine".into(),
+    };
+    let mut text = String::new();
+    let read = File::open(file).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    read.map_err(|why| failed(why.to_string()))?;
+    let made: DoctorReport = serde_json::from_str(&text).map_err(|why| failed(why.to_string()))?;
+    let report = DoctorReport::by(made.facts, made.measurements, selection);
+    let (schema, found) = (&report.schema, &made.schema);
+    if schema != found {
+        return Err(failed(format!("it is {} {}", found.id, found.version)));
+    }
+    Ok(report.from(Origin {
+        host: made.origin.host,
+        root: Some(file.display().to_string()),
+        captured_unix_s: made.origin.captured_unix_s.or(Some(made.origin.examined_unix_s)),
         ..now()
     }))
 }

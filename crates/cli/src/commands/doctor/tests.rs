@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use doctor::finding::Severity;
 use doctor::report::{DoctorReport, Origin};
+use doctor::selection::RuleSelection;
 use inspect::tree::Tree;
 
 use super::{csv, exit_code, markdown, text};
@@ -77,4 +78,23 @@ fn a_report_survives_json() {
     let report = report("healthy-kvm-guest");
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<DoctorReport>(&json).unwrap(), report);
+}
+
+#[test]
+fn a_report_as_json_is_examined_as_its_machine_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("web-3.json");
+    let made = report("kvm-guest-hpet-tsc-unstable");
+    std::fs::write(&path, serde_json::to_string(&made).unwrap()).unwrap();
+    let again = super::examined(&path, &RuleSelection::default()).unwrap();
+    assert_eq!(again.diagnosis, made.diagnosis);
+    assert!(again.origin.name().ends_with("web-3.json"), "{}", again.origin.name());
+    let only = RuleSelection { only: vec!["tsc-marked-unstable".into()], ..Default::default() };
+    assert_eq!(super::examined(&path, &only).unwrap().diagnosis.findings.len(), 1);
+    let mut fleet = serde_json::to_value(&made.facts).unwrap();
+    fleet["schema"] = "parachron-doctor-fleet".into();
+    for wrong in [fleet.to_string().as_str(), "", "{", "[[[["] {
+        std::fs::write(&path, wrong).unwrap();
+        assert!(super::examined(&path, &RuleSelection::default()).is_err(), "{wrong}");
+    }
 }
