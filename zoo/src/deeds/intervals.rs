@@ -78,10 +78,14 @@ fn held(reports: &[Value], clock: &str, (reference, what, fast_ppm): &Reference)
     };
     let held = reports.iter().filter(holds).count();
     let width = median_width(reports, clock, reference);
+    let useful = useful_ppm(clock);
     Check::new(
-        format!("drift: {clock} against {what}: {truth:.0} ppm is in 95 of 100 intervals"),
+        format!(
+            "drift: {clock} against {what}: {truth:.0} ppm is in 95 of 100 intervals, less than \
+             {useful:.0} ppm wide"
+        ),
         format!("{held} of {runs}; their median width is {width:.2} ppm"),
-        runs.saturating_sub(held) * ONE_IN <= runs && width < useful_ppm(clock),
+        runs.saturating_sub(held) * ONE_IN <= runs && width < useful,
     )
 }
 
