@@ -4,17 +4,15 @@
 use std::fs;
 use std::path::{Component, Path};
 
-use crate::table::Truth;
-
 /// How each file begins in the output of the command `capture`.
 const HEADING: &str = "@file ";
 
 /// Writes a tree in place of an earlier one.
-pub(crate) fn write(folder: &Path, output: &str, truth: &Truth) -> Result<(), String> {
+pub(crate) fn write(folder: &Path, output: &str, findings: &[&str]) -> Result<(), String> {
     let files = files(output)?;
     // It may not be there.
     let _ = fs::remove_dir_all(folder);
-    let mut findings: String = truth.findings.iter().map(|one| format!("{one}\n")).collect();
+    let mut findings: String = findings.iter().map(|one| format!("{one}\n")).collect();
     if findings.is_empty() {
         findings.push_str("# none\n");
     }

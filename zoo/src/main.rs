@@ -151,18 +151,16 @@ pub(crate) fn write(path: &str, page: String) -> Result<(), String> {
 
 /// Keeps the capture of a row in testdata/machines, if it has the row's findings.
 fn keep_capture(row: &Row, visit: &Visit) -> Result<(), String> {
-    let End::Ran(ran) = &visit.end else { return Ok(()) };
-    if !ran.found_these() {
+    let (End::Ran(ran), Ok(truth)) = (&visit.end, row.truth()) else { return Ok(()) };
+    let Some(findings) = ran.found(truth) else {
         println!("{:<24} its capture is not kept: other findings", row.name);
         return Ok(());
-    }
-    let (Ok(truth), Some(record)) =
-        (row.truth(), ran.records.iter().find(|record| record.name == "capture"))
-    else {
+    };
+    let Some(record) = ran.records.iter().find(|record| record.name == "capture") else {
         return Ok(());
     };
     let folder = tools::root().join("testdata/machines").join(&row.name);
-    capture::write(&folder, &record.stdout, truth)
+    capture::write(&folder, &record.stdout, &findings)
 }
 
 /// Date, version and duration.

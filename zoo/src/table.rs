@@ -391,19 +391,10 @@ mod tests {
     /// The trees replay in `cargo test` what `doctor` says of each machine.
     #[test]
     fn every_machine_is_kept_as_a_tree() {
-        // As kvm-7.2 and debian-systemd-chrony, with other programs in them.
-        // A tree states the row's findings alone: the watchdog of 7.2 was late on these
-        // in each run that was to keep one.
-        let late = ["q35-7.2", "virtio-rtc-7.2", "xen-hvm-guest-7.2"];
-        let same = |row: &Row| {
-            ["kvm-parachron", "kvm-vsock"].contains(&row.name.as_str())
-                || late.contains(&row.name.as_str())
-                || row.base == Base::Debian && row.name != "debian-systemd-chrony"
-        };
         let trees = crate::tools::root().join("testdata/machines");
         for row in Table::read().unwrap().rows.iter().filter(|row| row.has_truth()) {
             let tree = trees.join(&row.name).join("expected-findings");
-            assert!(same(row) || tree.is_file(), "{}: no tree", row.name);
+            assert!(tree.is_file(), "{}: no tree", row.name);
         }
     }
 }

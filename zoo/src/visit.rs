@@ -16,7 +16,7 @@ use crate::deeds::{self, Done, Place};
 use crate::machine::{Machine, Start};
 use crate::outcome::{Failure, Unavailable};
 use crate::records::Record;
-use crate::table::Row;
+use crate::table::{Row, Truth};
 use crate::tools;
 
 /// What every machine runs, in order: name, limit in the guest's seconds, line.
@@ -68,12 +68,14 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Whether the doctor found the row's findings, and none for the moment.
-    pub(crate) fn found_these(&self) -> bool {
-        self.done
-            .checks
-            .iter()
-            .any(|check| check.what.starts_with("doctor: finds") && check.found == judge::THESE)
+    /// The row's findings, and those of a busy system that the doctor found as well;
+    /// nothing if it found others.
+    pub(crate) fn found<'a>(&self, truth: &'a Truth) -> Option<Vec<&'a str>> {
+        let check = self.done.checks.iter().find(|one| one.what.starts_with("doctor: finds"))?;
+        let also = truth.may_find.iter().filter(|line| {
+            line.split_once(": ").is_some_and(|(finding, _)| check.found.contains(finding))
+        });
+        check.passed.then(|| truth.findings.iter().chain(also).map(String::as_str).collect())
     }
 }
 
