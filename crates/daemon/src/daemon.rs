@@ -268,7 +268,9 @@ impl Daemon {
                 // They fail for want of permission alone, and so does a
                 // correction, which is reported.
                 Action::SetError(error) => drop(self.set_error(error)),
-                Action::SetEstimatedError(ns) => drop(self.clock.set_estimated_error(ns)),
+                Action::SetFigures { max_ns, estimated_ns } => {
+                    drop(self.clock.set_figures(max_ns, estimated_ns));
+                }
                 Action::SetLeap(leap) => self.set_leap(leap),
                 Action::WrongRate { ppb } => {
                     self.events.push(Event::WrongRate { ppm: ppb / 1000.0 });

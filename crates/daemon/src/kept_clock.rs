@@ -133,9 +133,9 @@ impl SystemClock for KeptClock {
         }
     }
 
-    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), SetError> {
+    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), SetError> {
         match self {
-            Self::Kernel(kernel) => kernel.clock.set_figures(None, estimated_ns),
+            Self::Kernel(kernel) => kernel.clock.set_figures(max_ns, estimated_ns),
             Self::Simulated(_) => Ok(()),
         }
     }

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use keeper::SourceKind;
+use facts::steering::chrony_config::smears;
 use keeper::event::Smearing;
+use keeper::{Announced, Scale, SourceKind};
 use sources::phc::Smear;
 use sources::unique::duplicate_of;
 use sources::{Host, NtpSource, Source as TimeSource, SourceError};
@@ -162,7 +163,7 @@ impl Source {
     }
 
     /// The leap second that it announced with its last reply.
-    pub(crate) fn leap(&self) -> Option<LeapSecond> {
+    fn leap(&self) -> Option<LeapSecond> {
         match self.time.status().leap? {
             1 => Some(LeapSecond::Inserted),
             2 => Some(LeapSecond::Deleted),
@@ -174,9 +175,29 @@ impl Source {
     pub(crate) fn smearing(&self) -> Option<Smearing> {
         let is_certain = match &self.time {
             TimeSource::Phc(phc) => phc.smear()? == Smear::Certain,
+            TimeSource::Ntp(server) => smears(server.name()).then_some(true)?,
             _ => return None,
         };
         Some(Smearing { source: self.name.clone(), is_certain })
+    }
+
+    /// What it stated of leap seconds last. A server that announces one does not smear
+    /// it, and another may, where a page says that systems nearby do.
+    pub(crate) fn announced(&self, is_smeared_nearby: bool) -> Announced {
+        let leap = self.leap();
+        let scale = match (&self.time, self.smearing()) {
+            (TimeSource::Rtc(_) | TimeSource::Host(_), _) => Scale::Unknown,
+            (_, Some(Smearing { is_certain: true, .. })) => Scale::Smeared,
+            (_, Some(_)) => Scale::Unknown,
+            (TimeSource::Ntp(_), _) if is_smeared_nearby && leap.is_none() => Scale::Smeared,
+            _ => Scale::Utc,
+        };
+        Announced { leap, scale }
+    }
+
+    /// Whether it states that systems nearby smear leap seconds.
+    pub(crate) fn is_smeared_nearby(&self) -> bool {
+        matches!(&self.time, TimeSource::VmClock(page) if page.is_smeared_nearby())
     }
 
     /// The host's channels, if this is they.

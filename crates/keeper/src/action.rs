@@ -38,10 +38,15 @@ pub enum Action {
     /// Report the clock's error to the kernel: it was measured just now. No
     /// reply is expected.
     SetError(ClockError),
-    /// Report the clock's probable error to the kernel, ns: it was not
-    /// measured, and follows from what is known of its frequency. The kernel's
-    /// largest error grows by itself. No reply is expected.
-    SetEstimatedError(u64),
+    /// Report the clock's probable error to the kernel: it was not measured, and
+    /// follows from what is known of its frequency. Or that nothing is known of it, since
+    /// a disruption. No reply is expected.
+    SetFigures {
+        /// The largest error, ns; `None`: the kernel's own, which grows by itself.
+        max_ns: Option<u64>,
+        /// The probable one, ns.
+        estimated_ns: u64,
+    },
     /// Have the kernel carry out this leap second at the end of the UTC day, or
     /// none, and call [`crate::Keeper::corrected`].
     SetLeap(Option<LeapSecond>),

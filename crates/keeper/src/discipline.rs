@@ -12,14 +12,17 @@
 //! far to 20 as to 0. Servers prove less than their noise shows: by them the
 //! most probable line is followed, within what they prove (docs/decisions/0040).
 
+mod adjustment;
+
 use instruments::steps::Interval;
 
-use crate::frequency::{Frequency, History, Line};
+pub use adjustment::Adjustment;
+use adjustment::{LARGEST_PPB, LEAST_PPB, along, nearer, slew_ns};
+
+use crate::frequency::{Frequency, History};
 use crate::slewing::Slewing;
 
-/// What the kernel holds by its frequency (MAXFREQ, include/linux/timex.h), ppb: no
-/// oscillator is off by more.
-const LARGEST_PPB: f64 = 500_000.0;
+/// What the kernel holds.
 const HELD_PPB: Interval = Interval { low: -LARGEST_PPB, high: LARGEST_PPB };
 
 /// What an oscillator's frequency may have changed by since it was learnt,
@@ -38,41 +41,14 @@ const COUNTERS_PPB: f64 = 600_000_000.0;
 /// two look like one as well, but go on for no longer.
 const SEEN: usize = 6;
 
-/// A rate of an oscillator is shown so often before the frequency follows it at once, as a
-/// pause that nothing else shows looks like one too.
-const SHOWN: usize = 2;
-
-/// And known so well, ppb.
+/// And was known so well, ppb.
 const SURE_PPB: f64 = 100_000.0;
-
-/// Servers change the frequency by no more at once, ppb, however often they are polled:
-/// the kernel adds five times as much to its largest error.
-const SERVERS_PPB: f64 = 100_000.0;
 
 /// The least time between two adjustments, ns.
 const INTERVAL_NS: u64 = 4_000_000_000;
 
-/// Smaller changes of the frequency are not made, ppb.
-const LEAST_PPB: f64 = 1.0;
-
-/// Offsets are slewed from here on at the latest, ns, beside a microsecond,
-/// which is what the kernel slews by.
-const SLEWED_FROM_NS: f64 = 5_000.0;
-
-/// What the kernel slews by: it takes microseconds.
-const SLEWED_BY_NS: f64 = 1_000.0;
-
 /// A slew begins with the kernel's next second: it may be behind by so much, ns.
 const SLEWING_UNSURE_NS: f64 = 500_000.0;
-
-/// Adjustments of the kernel's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Adjustment {
-    /// Set this frequency (ADJ_FREQUENCY), ppb.
-    pub frequency_ppb: Option<f64>,
-    /// Slew by this, ns: whole microseconds.
-    pub slew_ns: Option<i64>,
-}
 
 /// What is learnt.
 #[derive(Debug, Default)]
@@ -132,26 +108,37 @@ impl Discipline {
         self.learnt
     }
 
-    /// The clock was stepped or disturbed, or a slew that ends then replaced
-    /// another: the frequency stays, offsets from before do not count.
-    pub(crate) fn disturbed(&mut self, until_ns: u64) {
+    /// The clock was stepped or disturbed: the frequency stays, offsets from before do
+    /// not count.
+    pub(crate) fn disturbed(&mut self) {
         (self.history, self.offset) = (History::default(), None);
-        self.slewing_until_ns = self.slewing_until_ns.max(until_ns);
     }
 
     /// The machine may run by another oscillator: what is learnt does not
     /// count. Where it certainly does, what to adjust.
     pub(crate) fn other_oscillator(&mut self, is_certain: bool) -> Option<Adjustment> {
         let was_learnt = self.learnt.take().is_some();
-        self.disturbed(0);
+        self.disturbed();
         (was_learnt && is_certain).then_some(Adjustment { frequency_ppb: Some(0.0), slew_ns: None })
     }
 
     /// The clock was stepped by this, which ends a slew.
-    pub(crate) fn stepped(&mut self, by_ns: i64) {
-        self.disturbed(0);
-        (self.slewing_until_ns, self.slewing) = (0, Slewing::default());
+    pub(crate) fn stepped(&mut self, now_ns: u64, by_ns: i64) {
+        self.disturbed();
+        self.end_slew(now_ns);
         self.stepped_ns += by_ns as f64;
+    }
+
+    /// A slew ends here: what is left of it was not made, and is known to half a
+    /// millisecond only.
+    pub(crate) fn end_slew(&mut self, now_ns: u64) {
+        self.slewing_until_ns = 0;
+        let left_ns = std::mem::take(&mut self.slewing).left_ns(now_ns);
+        if left_ns != 0 {
+            self.disturbed();
+            self.corrected_ns -= left_ns as f64;
+            self.since_ns = self.since_ns.saturating_add_signed(-left_ns);
+        }
     }
 
     /// Whether the rate was told to be wrong, and was not right since.
@@ -259,6 +246,21 @@ impl Discipline {
 
     /// What to adjust now; servers are polled each `poll_ns`.
     pub(crate) fn adjust(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
+        self.due(now_ns, poll_ns, |all| all)
+    }
+
+    /// As [`Discipline::adjust`], of a clock that is slewed by all that it is off.
+    pub(crate) fn adjust_frequency(&mut self, now_ns: u64, poll_ns: u64) -> Option<Adjustment> {
+        self.due(now_ns, poll_ns, |all| Adjustment { slew_ns: None, ..all })
+    }
+
+    /// What is `wanted` of an adjustment, if it is time for one.
+    fn due(
+        &mut self,
+        now_ns: u64,
+        poll_ns: u64,
+        wanted: impl Fn(Adjustment) -> Adjustment,
+    ) -> Option<Adjustment> {
         let (at_ns, offset) = self.offset?;
         if now_ns < self.next_ns || at_ns != now_ns {
             return None;
@@ -274,6 +276,7 @@ impl Discipline {
             let known = self.history.frequency_ppb()?;
             Adjustment { frequency_ppb: nearer(self.set_ppb, known), slew_ns: slew_ns(&offset) }
         };
+        let adjustment = wanted(adjustment);
         (adjustment != Adjustment::default()).then(|| {
             self.next_ns = now_ns + INTERVAL_NS;
             adjustment
@@ -301,6 +304,7 @@ impl Discipline {
 
     /// A slew began; until it ends the offsets of local sources do not count.
     pub(crate) fn slewed(&mut self, slewing: Slewing) {
+        self.end_slew(slewing.since_ns);
         self.corrected_ns += slewing.by_ns as f64;
         // In what a slew adds there is no frequency.
         self.since_ns = self.since_ns.saturating_add_signed(slewing.by_ns);
@@ -308,63 +312,5 @@ impl Discipline {
     }
 }
 
-/// A frequency that is nearer to all of `known` than `set` is, and as near to
-/// its middle as that allows.
-fn nearer(set: f64, known: Interval) -> Option<f64> {
-    let aim = known.middle();
-    let ppb = if set < known.low {
-        aim.min(2.0 * known.low - set)
-    } else if set > known.high {
-        aim.max(2.0 * known.high - set)
-    } else {
-        return None;
-    };
-    let ppb = ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
-    ((ppb - set).abs() >= LEAST_PPB).then_some(ppb)
-}
-
-/// What puts a clock of the frequency `set` on the line of `history`, of which the slope
-/// is `known_ppb` within what is proven, and within what was measured of the `offset`,
-/// where that is more than the line may be off. A change of frequency moves the clock by
-/// no more than the servers' bound until they are polled again, 78 ppm with 5 ms and
-/// 64 s; or it is one that they showed to be nearer, one time after another.
-fn along(
-    history: &History,
-    line: &Line,
-    set: f64,
-    known_ppb: f64,
-    offset: Interval,
-    poll_ns: f64,
-) -> Adjustment {
-    let most = (offset.bound() / poll_ns * 1e9).min(SERVERS_PPB);
-    let aim = known_ppb.clamp(-LARGEST_PPB, LARGEST_PPB);
-    // Whatever is beyond the middle is nearer to the aim.
-    let middle = f64::midpoint(set, aim);
-    let up_to_it = if aim > set {
-        Interval { low: f64::NEG_INFINITY, high: middle }
-    } else {
-        Interval { low: middle, high: f64::INFINITY }
-    };
-    let is_shown = (aim - set).abs() > most && history.moves_beyond(up_to_it) >= SHOWN;
-    let ppb = if is_shown { aim } else { aim.clamp(set - most, set + most) };
-    let is_known = line.error_ppb * 1e-9 * poll_ns <= line.noise_ns;
-    // A rate that cannot be held is not half held: it has to be undone when it ends.
-    let is_held = line.ppb.abs() <= LARGEST_PPB;
-    let is_other =
-        is_held && (is_known || is_shown) && (ppb - set).abs() >= line.error_ppb.max(LEAST_PPB);
-    let by_ns = line.offset_ns.clamp(offset.low, offset.high);
-    // Half of it, as what is left is there at the next measurement too.
-    let is_off = by_ns.abs() > (line.offset_error_ns / 2.0).max(SLEWED_BY_NS);
-    Adjustment { frequency_ppb: is_other.then_some(ppb), slew_ns: is_off.then(|| rounded(by_ns)) }
-}
-
-fn rounded(by_ns: f64) -> i64 {
-    ((by_ns / SLEWED_BY_NS).round() * SLEWED_BY_NS) as i64
-}
-
-/// By how much to slew a clock that is behind by `offset`.
-fn slew_ns(offset: &Interval) -> Option<i64> {
-    let from = offset.bound().min(SLEWED_FROM_NS) + SLEWED_BY_NS;
-    let by = offset.middle();
-    (by.abs() > from).then(|| rounded(by))
-}
+#[cfg(test)]
+mod tests;

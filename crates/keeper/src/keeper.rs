@@ -23,6 +23,7 @@ mod phase;
 mod polled;
 mod reconfigure;
 mod requests;
+mod scales;
 mod view;
 
 use std::collections::VecDeque;
@@ -126,6 +127,9 @@ impl Keeper {
         self.sources.iter_mut().for_each(Polled::begin);
         for disruption in disruptions {
             self.disturb_frequency(disruption);
+            if disruption.kinds.contains(Kind::ClockSet) {
+                self.end_slew(disruption.at_monotonic_ns);
+            }
             // A leap second leaves the clock right, and old offsets wrong.
             if disruption.kinds.only() == Some(Kind::ClockSet)
                 && matches!(self.phase, Phase::Settled)
@@ -137,6 +141,9 @@ impl Keeper {
                 // A rate that is known to be wrong shows as absences, and is not news.
                 self.may_hurry |= !self.discipline.is_told();
                 self.explained.add(disruption);
+                if disruption.kinds.may_be_wrong() {
+                    self.forget_error();
+                }
                 self.disturb(now_ns, Cause::Disruption(disruption.kinds), None);
             }
         }
@@ -156,6 +163,7 @@ impl Keeper {
     /// sources are polled at once.
     pub fn suspect(&mut self, now_ns: u64, cause: Cause) {
         self.chronyd.suspected(now_ns);
+        self.forget_error();
         self.discipline.disrupted();
         self.disturb(now_ns, cause, None);
         self.stage = Stage::Local;
@@ -170,10 +178,7 @@ impl Keeper {
         if let Some(Action::Step(_)) = self.pending.take() {
             self.steps.give_back();
         }
-        // A set ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-        if let Some(slewing) = &mut self.slewing {
-            slewing.by_ns = 0;
-        }
+        self.end_slew(now_ns);
         self.suspect(now_ns, Cause::Disruption(Kind::ClockSet.into()));
         self.disarm_leap();
     }
@@ -282,8 +287,8 @@ impl Keeper {
                 self.moved_by(by.source);
                 self.explained.moved(by.by_ns);
                 // A step ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-                let left_ns = self.slewing.take().map_or(0, |slewing| slewing.left_ns(now_ns));
-                self.discipline.stepped(by.by_ns.saturating_sub(left_ns));
+                self.slewing = None;
+                self.discipline.stepped(now_ns, by.by_ns);
                 self.disarm_leap();
                 self.own_step = Some((by.by_ns, now_ns));
                 self.sources.iter_mut().for_each(|source| source.stepped(by.by_ns, now_ns));
@@ -321,6 +326,7 @@ impl Keeper {
     fn set_by_another(&mut self, now_ns: u64) {
         self.chronyd.disturbed(now_ns);
         self.disarm_leap();
+        self.forget_error();
         self.disturb(now_ns, Cause::Disruption(Kind::ClockSet.into()), None);
         self.sources.iter_mut().for_each(Polled::unlearn);
         self.phase = Phase::SetByAnother;
@@ -331,7 +337,7 @@ impl Keeper {
     /// them be asked again, and without them there is no majority.
     fn disturb(&mut self, now_ns: u64, cause: Cause, moved: Option<usize>) {
         (self.phase, self.known) = (Phase::Disturbed(cause), None);
-        self.discipline.disturbed(0);
+        self.discipline.disturbed();
         let together = moved.map(|index| &self.sources[index]).filter(|it| it.kind.is_server());
         let together = together.map(|it| it.polls);
         for (index, source) in self.sources.iter_mut().enumerate() {

@@ -6,6 +6,7 @@
 )]
 
 mod action;
+mod announced;
 mod choice;
 mod discipline;
 pub mod event;
@@ -20,6 +21,7 @@ mod source;
 mod system_clock;
 
 pub use action::{Action, Cause, Correction, Refusal};
+pub use announced::{Announced, Scale};
 pub use discipline::Adjustment;
 pub use frequency::Frequency;
 pub use keeper::{ClockState, Keeper, Known, Next, SourceState, SourceView, View};

@@ -45,12 +45,14 @@ pub trait SystemClock {
     /// Not permitted.
     fn set_error(&mut self, error: ClockError) -> Result<(), Self::Error>;
 
-    /// Has the kernel report that the clock is probably off by this
-    /// (ADJ_ESTERROR), and leaves its status.
+    /// Has the kernel report that the clock is probably off by `estimated_ns`
+    /// (ADJ_ESTERROR), and by `max_ns` at most (ADJ_MAXERROR), if that is given. The status
+    /// stays; by 16 s the kernel sets STA_UNSYNC within a second (`second_overflow`,
+    /// kernel/time/ntp.c).
     ///
     /// # Errors
     /// Not permitted.
-    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Self::Error>;
+    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Self::Error>;
 
     /// Has the kernel insert or delete a second at the end of the UTC day (STA_INS,
     /// STA_DEL), or neither.

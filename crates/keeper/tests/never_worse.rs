@@ -9,15 +9,16 @@
 //! them lie in concert and by how much, how wrong the clock is at the start, how
 //! fast its oscillator is, and then pauses that are detected or not, outages, lies
 //! that change, an RTC that the kernel writes. The host lies with all of its faces,
-//! its RTC included.
+//! its RTC included. In every fourth history a leap second is near, which fewer of the
+//! sources smear than do not, or the other way round: the truth is the scale of more.
 //!
 //! `PARACHRON_HISTORIES=1000000 cargo test --release -p parachron-keeper --test
-//! never_worse` runs as many; a failure names the history.
+//! never_worse` runs as many, from `PARACHRON_FIRST` on; a failure names the history.
 
 mod model;
 
-use keeper::{Policy, SourceKind};
-use model::{MS, Machine, S, Source};
+use keeper::{Policy, Scale, SourceKind};
+use model::{HALF_A_DAY_NS, MS, Machine, NOON_NS, S, Source};
 
 /// Histories in an ordinary run.
 const HISTORIES: u64 = 3000;
@@ -118,6 +119,36 @@ fn lie(machine: &mut Machine, fleet: &Fleet, by_ns: i64) {
     }
 }
 
+/// A leap second is near, and some of the voices show another scale than the others.
+fn mix(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
+    let shows_time = |index: &usize| machine.sources[*index].kind != SourceKind::Rtc;
+    let timed = fleet.voices.iter().filter(|voice| voice.iter().any(shows_time));
+    let mut timed: Vec<Vec<usize>> = timed.cloned().collect();
+    let most = timed.len() / 2;
+    if most == 0 {
+        return;
+    }
+    let others = 1 + random.below(most as u64) as usize;
+    let is_even = 2 * others == timed.len();
+    let [main, other] = if is_even || random.one_in(2) {
+        [Scale::Utc, Scale::Smeared]
+    } else {
+        [Scale::Smeared, Scale::Utc]
+    };
+    let first = random.below(timed.len() as u64) as usize;
+    timed.rotate_left(first);
+    for (at, index) in
+        timed.iter().enumerate().flat_map(|(at, voice)| voice.iter().map(move |it| (at, *it)))
+    {
+        machine.sources[index].scale = if at < others { other } else { main };
+    }
+    machine.scale = main;
+    let since_ns = random.below(2 * HALF_A_DAY_NS.unsigned_abs() / S) as i64 * S as i64;
+    let by_ns = NOON_NS - HALF_A_DAY_NS / 12 + since_ns - machine.clock.truth_ns;
+    machine.clock.truth_ns += by_ns;
+    machine.clock.realtime_ns += by_ns;
+}
+
 /// One thing that happens.
 fn happen(machine: &mut Machine, fleet: &Fleet, random: &mut Random) {
     match random.below(7) {
@@ -195,6 +226,9 @@ fn run(history: u64) -> Result<(usize, usize), String> {
         let by_ns = random.lie_ns();
         let clocks = machine.sources.iter_mut().filter(|one| one.kind == SourceKind::Rtc);
         clocks.for_each(|rtc| rtc.lie_ns = by_ns);
+    }
+    if history.is_multiple_of(4) {
+        mix(&mut machine, &fleet, &mut Random::new(!history));
     }
     let by_ns = random.lie_ns();
     lie(&mut machine, &fleet, by_ns);
@@ -301,16 +335,23 @@ fn comes_and_goes(history: u64) -> Result<(), String> {
 
 #[test]
 fn what_comes_and_goes_leaves_a_right_clock() {
-    let histories = histories() / 30;
+    let histories = first() / 30..(first() + histories()) / 30;
     let failures: Vec<String> =
-        (0..histories).filter_map(|history| comes_and_goes(history).err()).collect();
+        histories.filter_map(|history| comes_and_goes(history).err()).collect();
     let shown = failures[..failures.len().min(5)].join("\n");
     assert!(failures.is_empty(), "{} failed:\n{shown}", failures.len());
 }
 
+fn wanted(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|count| count.parse().expect("a number"))
+}
+
 fn histories() -> u64 {
-    let wanted = std::env::var("PARACHRON_HISTORIES").ok();
-    wanted.map_or(HISTORIES, |count| count.parse().expect("a number"))
+    wanted("PARACHRON_HISTORIES").unwrap_or(HISTORIES)
+}
+
+fn first() -> u64 {
+    wanted("PARACHRON_FIRST").unwrap_or(0)
 }
 
 #[test]
@@ -318,8 +359,8 @@ fn a_right_clock_is_never_made_worse() {
     let histories = histories();
     let (mut corrections, mut frequencies) = (0, 0);
     let mut failures = Vec::new();
-    let one = std::env::var("PARACHRON_HISTORY").ok().map(|one| one.parse().expect("a number"));
-    for history in one.map_or(0..histories, |one: u64| one..one + 1) {
+    let one = wanted("PARACHRON_HISTORY");
+    for history in one.map_or(first()..first() + histories, |one| one..one + 1) {
         match run(history) {
             Ok((made, set)) => {
                 corrections += made as u64;

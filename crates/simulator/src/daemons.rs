@@ -20,7 +20,7 @@ pub(crate) fn median(world: &mut World) -> Option<Reply> {
 
 /// Has the kernel insert the second that servers announce for today.
 pub(crate) fn announce_leap(world: &World, bits: i32) -> i32 {
-    if world.announces_leap() { bits | status::INS } else { bits & !status::INS }
+    if world.announces_leap(0) { bits | status::INS } else { bits & !status::INS }
 }
 
 /// The bound that both tell the kernel, µs.

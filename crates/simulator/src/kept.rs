@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use disruptions::{Kind, Observer};
-use keeper::{Action, ClockError, Corrector, Keeper, Policy, SourceKind, SystemClock};
+use keeper::{
+    Action, Announced, ClockError, Corrector, Keeper, Policy, Scale, SourceKind, SystemClock,
+};
 
 use units::LeapSecond;
 
@@ -143,9 +145,8 @@ impl Kept {
                     for source in sources {
                         let offset = self.measure(world, source, got);
                         let [unix_ns, _] = world.kernel.shown_ns();
-                        let leap = offset.filter(|_| world.announces_leap());
-                        let leap = leap.map(|_| LeapSecond::Inserted);
-                        self.keeper.announced(source, leap, now_ns, unix_ns.unsigned_abs());
+                        let told = self.announced(world, source, offset.is_some());
+                        self.keeper.announced(source, told, now_ns, unix_ns.unsigned_abs());
                         self.keeper.measured(source, now_ns, offset.map(|it| it.at(now_ns)));
                     }
                 }
@@ -175,7 +176,9 @@ impl Kept {
                     let is_made = world.kernel.set_leap(leap).is_ok();
                     self.keeper.corrected(now_ns, is_made);
                 }
-                Action::SetEstimatedError(ns) => drop(world.kernel.set_estimated_error(ns)),
+                Action::SetFigures { max_ns, estimated_ns } => {
+                    let _ = world.kernel.set_figures(max_ns, estimated_ns);
+                }
                 Action::Restart => self.wants_restart = true,
                 Action::Refuse(..) => world.counts.refusals += 1,
                 Action::WrongRate { .. } => world.counts.wrong_rates += 1,
@@ -200,6 +203,22 @@ impl Kept {
         };
         got[source] = reply;
         reply
+    }
+
+    /// What a source says of leap seconds. A page never smears them (its protocol), what
+    /// the host's other clock does is not known.
+    fn announced(&self, world: &World, source: usize, replied: bool) -> Announced {
+        let Some(server) = source.checked_sub(self.hosts.len()) else {
+            let is_page = self.hosts[source] == SourceKind::VmClock;
+            let scale = if is_page { Scale::Utc } else { Scale::Unknown };
+            return Announced { leap: None, scale };
+        };
+        let is_announced = replied && world.announces_leap(server);
+        let smears = world.network.smears(server);
+        Announced {
+            leap: is_announced.then_some(LeapSecond::Inserted),
+            scale: if smears { Scale::Smeared } else { Scale::Utc },
+        }
     }
 
     /// Whether those that lie are too few to be believed.

@@ -285,9 +285,11 @@ impl SystemClock for Kernel {
         self.adjust(timex).map(|_| ())
     }
 
-    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Refused> {
-        let estimated_error = i64::try_from(estimated_ns / 1000).unwrap_or(i64::MAX);
-        self.adjust(Timex { modes: mode::ESTERROR, estimated_error, ..Timex::default() })?;
+    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Refused> {
+        let us = |ns: u64| i64::try_from(ns / 1000).unwrap_or(i64::MAX);
+        let modes = mode::ESTERROR | if max_ns.is_some() { mode::MAXERROR } else { 0 };
+        let (max_error, estimated_error) = (us(max_ns.unwrap_or(0)), us(estimated_ns));
+        self.adjust(Timex { modes, max_error, estimated_error, ..Timex::default() })?;
         Ok(())
     }
 

@@ -71,9 +71,9 @@ impl Network {
         self.servers.len()
     }
 
-    /// Whether the servers spread a leap second, and so announce none.
-    pub(crate) fn smears(&self) -> bool {
-        self.servers.iter().any(|way| way.server.smears)
+    /// Whether a server spreads a leap second, and so announces none.
+    pub(crate) fn smears(&self, index: usize) -> bool {
+        self.servers.get(index).is_some_and(|way| way.server.smears)
     }
 
     pub(crate) fn lie(&mut self, server: u32, by_ns: i64, until_ns: i64) {

@@ -126,11 +126,11 @@ impl World {
         probe::sample(&mut self.kernel, &self.machine, tsc, self.counted)
     }
 
-    /// Whether servers announce a leap second: on its day, unless they spread it.
-    pub(crate) fn announces_leap(&self) -> bool {
+    /// Whether a server announces a leap second: on its day, unless it spreads it.
+    pub(crate) fn announces_leap(&self, server: usize) -> bool {
         const DAY_NS: i64 = 86_400_000_000_000;
         let ahead_ns = self.truth.leap_ns().map(|leap_ns| leap_ns - self.now_ns);
-        ahead_ns.is_some_and(|it| (0..DAY_NS).contains(&it)) && !self.network.smears()
+        ahead_ns.is_some_and(|it| (0..DAY_NS).contains(&it)) && !self.network.smears(server)
     }
 
     /// Asks a server.

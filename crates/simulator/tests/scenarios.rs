@@ -179,6 +179,24 @@ fn a_bound_that_does_not_hold_is_found() {
     assert!(promises.iter().all(told), "{promises:?}");
 }
 
+/// Beside one that does not, it is left out, and the second that the other announces is
+/// carried out by the kernel.
+#[test]
+fn a_server_that_smears_is_not_mixed_with_one_that_does_not() {
+    for smears in [0, 1] {
+        let mut scenario = built_in("leap-second");
+        scenario.servers.truncate(2);
+        scenario.servers[smears].smears = true;
+        let fleet = fleet(&scenario, Corrector::Keeper, 3);
+        assert_eq!(fleet.broken().count(), 0, "{:?}", fleet.broken().next());
+        for guest in &fleet.guests {
+            // A second too much while 23:59:60 passes.
+            assert!(guest.off_for_ns[1] < 2_000_000_000, "{guest:?}");
+            assert_eq!((guest.counts.refusals, guest.counts.steps), (0, 0), "{guest:?}");
+        }
+    }
+}
+
 /// 22.5 ms a second, as 1.02299 says.
 #[test]
 fn a_wrong_frequency_is_what_it_is() {

@@ -24,6 +24,8 @@ pub struct VmClockSource {
     device: VmClockDevice,
     /// The maximum error that the page stated last.
     max_error_ns: Option<u64>,
+    /// Systems nearby smear leap seconds, as it stated last.
+    is_smeared_nearby: bool,
 }
 
 /// Why a page does not give the time.
@@ -90,7 +92,12 @@ impl VmClockSource {
         }
         let name = path.display().to_string();
         let device = VmClockDevice::open(path).map_err(|error| crate::unknown(&name, &error));
-        Fact::from(device).map(|device| Self { name, device, max_error_ns: None })
+        Fact::from(device).map(|device| Self {
+            name,
+            device,
+            max_error_ns: None,
+            is_smeared_nearby: false,
+        })
     }
 
     /// Its path.
@@ -101,6 +108,12 @@ impl VmClockSource {
     /// The maximum error that the page stated last.
     pub fn status(&self) -> SourceStatus {
         SourceStatus { root_distance_ns: self.max_error_ns, ..SourceStatus::default() }
+    }
+
+    /// Whether systems nearby smear leap seconds, as the page stated last
+    /// (`leap_second_smearing_hint`); it does not itself (docs/protocols/vmclock.md).
+    pub fn is_smeared_nearby(&self) -> bool {
+        self.is_smeared_nearby
     }
 
     /// The host's time between two stamps.
@@ -143,6 +156,7 @@ impl VmClockSource {
                 // Its nanoseconds are truncated.
                 utc.latest_ns += 1;
                 self.max_error_ns = Some(max_error.0);
+                self.is_smeared_nearby = info.leap_smearing_hint != 0;
                 let shown_ns = (shown_ns, shown_ns);
                 return Ok(TimeReading { before, utc, shown_ns, cross_timestamp: None, after });
             }

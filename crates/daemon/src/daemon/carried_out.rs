@@ -11,6 +11,7 @@ use units::LeapSecond;
 use super::{Daemon, Duration, Instant, monotonic_ns};
 use crate::chronyd::LONGEST_STEP;
 use crate::other_daemons::FOR_A_CORRECTION;
+use crate::polled::Source;
 
 impl Daemon {
     /// The frequency that is set, and the one that was learnt.
@@ -74,7 +75,9 @@ impl Daemon {
     /// What a source announces, by the clock as it would be.
     pub(super) fn announced(&mut self, index: usize) {
         if let Ok(now) = self.clock.now() {
-            self.keeper.announced(index, self.sources[index].leap(), monotonic_ns(), now.0);
+            let is_smeared_nearby = self.sources.iter().any(Source::is_smeared_nearby);
+            let told = self.sources[index].announced(is_smeared_nearby);
+            self.keeper.announced(index, told, monotonic_ns(), now.0);
         }
     }
 

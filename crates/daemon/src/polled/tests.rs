@@ -47,3 +47,19 @@ fn a_source_that_waits_for_the_kernel_is_reported_once_as_the_program_describes_
     let known = OffsetBound { offset_ns: 0, bound_ns: 100, at_monotonic_ns: 1 };
     assert_eq!(source.replied(None, Ok(known)).change, Some(Ok(())));
 }
+
+#[test]
+fn what_smears_is_known_by_its_name_or_by_a_page() {
+    let source = |name: &str| Source::ntp(name, Duration::from_millis(1));
+    for (name, nearby, scale) in [
+        ("192.0.2.1", false, Scale::Utc),
+        ("192.0.2.1", true, Scale::Smeared),
+        ("169.254.169.123", false, Scale::Smeared),
+        ("time.google.com", false, Scale::Smeared),
+    ] {
+        assert_eq!(source(name).announced(nearby), Announced { leap: None, scale }, "{name}");
+    }
+    assert_eq!(source("192.0.2.1").smearing(), None);
+    let told = source("time.google.com").smearing().unwrap();
+    assert_eq!((told.source.as_str(), told.is_certain), ("ntp time.google.com", true));
+}

@@ -14,7 +14,17 @@ impl Keeper {
         now_ns.saturating_sub(for_ns)
     }
 
+    /// What was measured, and of which scale it counts.
     pub(super) fn candidates(&self, now_ns: u64) -> impl Iterator<Item = Candidate> + Clone {
+        let other = self.other_scale();
+        let counts = move |one: &Candidate| {
+            other != Some(self.sources[one.source].scale) || !self.is_near_leap(one, now_ns)
+        };
+        self.shown(now_ns).filter(counts)
+    }
+
+    /// What was measured.
+    pub(super) fn shown(&self, now_ns: u64) -> impl Iterator<Item = Candidate> + Clone {
         let oldest_ns = self.oldest_ns(now_ns);
         let candidate = move |(index, source): (usize, &Polled)| {
             let offset = source.offset.filter(|offset| offset.at_monotonic_ns >= oldest_ns)?;

@@ -8,7 +8,7 @@
 use disruptions::{Disruption, Evidence, Kind};
 
 use super::polled::SECOND_NS;
-use super::{Keeper, Phase};
+use super::{Keeper, Known, Phase};
 use crate::action::Action;
 use crate::choice::Selected;
 use crate::discipline::Adjustment;
@@ -22,6 +22,13 @@ use crate::system_clock::ClockError;
 /// How often the clock's error is reported to the kernel, which adds 500 µs a
 /// second to it: at most 8 ms.
 const REPORT_INTERVAL_NS: u64 = 16 * SECOND_NS;
+
+/// What the kernel adds to its largest error (MAXFREQ, include/linux/timex.h).
+const UNKNOWN_PPB: f64 = 500_000.0;
+
+/// The kernel's largest error, by which it sets STA_UNSYNC (NTP_PHASE_LIMIT,
+/// include/linux/timex.h).
+const UNKNOWN_NS: u64 = 16 * SECOND_NS;
 
 impl Keeper {
     /// The kernel's frequency at the start, ppb, and what was learnt before; that
@@ -79,23 +86,32 @@ impl Keeper {
     /// A slew of ours began, beside those of the discipline.
     pub(super) fn slewed(&mut self, now_ns: u64, by_ns: i64) {
         let slewing = Slewing { by_ns, since_ns: now_ns };
-        let left_ns = self.slewing.replace(slewing).map_or(0, |last| last.left_ns(now_ns));
-        if left_ns != 0 {
-            self.discipline.stepped(by_ns.saturating_sub(left_ns));
-            self.discipline.disturbed(slewing.ends_ns());
-        } else {
-            self.discipline.slewed(slewing);
+        self.slewing = Some(slewing);
+        self.discipline.slewed(slewing);
+    }
+
+    /// A set of the clock ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
+    pub(super) fn end_slew(&mut self, now_ns: u64) {
+        if let Some(slewing) = &mut self.slewing {
+            slewing.by_ns = 0;
         }
+        self.discipline.end_slew(now_ns);
     }
 
     /// The clock is right: what to adjust.
     pub(super) fn discipline(&mut self, now_ns: u64, selected: &Selected) -> Option<Adjustment> {
+        self.learn(now_ns, selected)?;
+        self.discipline.adjust(now_ns, self.policy.poll_ns)
+    }
+
+    /// Notes what is measured; `None` where nothing is to follow from it.
+    fn learn(&mut self, now_ns: u64, selected: &Selected) -> Option<()> {
         let is_ours = self.policy.corrector == Corrector::Kernel && !selected.kind.is_pushed();
         let proven = selected.proven.filter(|_| is_ours)?;
         let offset = selected.offset.interval_at(now_ns);
         let likely_ns = selected.kind.is_server().then_some(selected.likely_ns);
         self.discipline.measured(now_ns, offset, proven, likely_ns);
-        self.discipline.adjust(now_ns, self.policy.poll_ns)
+        Some(())
     }
 
     /// The clock is slewed by all that it is off: of what shows its rate, the frequency
@@ -105,13 +121,13 @@ impl Keeper {
         let is_rate = matches!(self.phase, Phase::Settled) && selected.kind.is_server();
         let is_news = is_rate && !self.discipline.knows_rate() && !self.discipline.is_told();
         if is_news && std::mem::take(&mut self.may_hurry) {
-            self.discipline.disturbed(0);
+            self.discipline.disturbed();
             self.hurry(now_ns);
         }
-        let adjustment = self.discipline(now_ns, selected);
-        let frequency_ppb = adjustment.and_then(|it| it.frequency_ppb);
-        let frequency = frequency_ppb.map(|_| Adjustment { frequency_ppb, slew_ns: None });
-        self.queued.extend(frequency.map(Action::Discipline));
+        if self.learn(now_ns, selected).is_some() {
+            let frequency = self.discipline.adjust_frequency(now_ns, self.policy.poll_ns);
+            self.queued.extend(frequency.map(Action::Discipline));
+        }
     }
 
     /// Tells of a clock that runs at another rate than the kernel's frequency can hold,
@@ -151,14 +167,29 @@ impl Keeper {
     /// The clock was right and is not measured any more: its probable error,
     /// for the kernel.
     pub(super) fn hold_over(&mut self, now_ns: u64) -> Option<Action> {
-        let known = self.known.filter(|_| matches!(self.phase, Phase::Settled))?;
+        let is_ours = self.policy.corrector == Corrector::Kernel;
+        let is_right = is_ours && matches!(self.phase, Phase::Settled);
+        let Known::Within { offset, is_free_running } = self.known(now_ns) else { return None };
         // Once it could have been measured again.
         let is_due = now_ns.saturating_sub(self.told_ns) >= 2 * REPORT_INTERVAL_NS;
-        let learnt = self.frequency().filter(|_| is_due)?;
+        let learnt_ppb = self.frequency().map(|learnt| learnt.uncertainty_ppb);
+        // Servers teach none: then it grows as the largest error does.
+        let uncertainty_ppb = learnt_ppb.or(is_free_running.then_some(UNKNOWN_PPB));
+        let uncertainty_ppb = uncertainty_ppb.filter(|_| is_right && is_due)?;
         self.told_ns = now_ns.saturating_sub(REPORT_INTERVAL_NS);
-        let elapsed_ns = now_ns.saturating_sub(known.at_monotonic_ns) as f64;
-        let drifted_ns = (elapsed_ns * learnt.uncertainty_ppb * 1e-9) as u64;
-        let estimated_ns = known.offset_ns.unsigned_abs();
-        Some(Action::SetEstimatedError(estimated_ns.saturating_add(drifted_ns)))
+        let elapsed_ns = now_ns.saturating_sub(offset.at_monotonic_ns) as f64;
+        let drifted_ns = (elapsed_ns * uncertainty_ppb * 1e-9) as u64;
+        let estimated_ns = offset.offset_ns.unsigned_abs().saturating_add(drifted_ns);
+        Some(Action::SetFigures { max_ns: None, estimated_ns })
+    }
+
+    /// Something may have moved the clock: what the kernel was told of its error does
+    /// not hold until it is measured, and if no source replies, the kernel must not
+    /// call it synchronised, nor write it to the RTC.
+    pub(super) fn forget_error(&mut self) {
+        if self.policy.corrector == Corrector::Kernel && std::mem::take(&mut self.told_ns) != 0 {
+            let (max_ns, estimated_ns) = (Some(UNKNOWN_NS), UNKNOWN_NS);
+            self.queued.push_back(Action::SetFigures { max_ns, estimated_ns });
+        }
     }
 }

@@ -126,10 +126,7 @@ impl Keeper {
     /// is right, if fewer than half of all that are configured are wrong; and
     /// how many are configured.
     pub(super) fn needed(&self) -> (usize, usize) {
-        let voices = || self.sources.iter().enumerate().map(|(at, source)| source.kind.voice(at));
-        let has_host = voices().any(|voice| voice == Voice::Host);
-        let configured =
-            voices().filter(|voice| *voice != Voice::Host).count() + usize::from(has_host);
+        let configured = self.voices(|_| true);
         (configured.saturating_sub(1) / 2 + 1, configured)
     }
 

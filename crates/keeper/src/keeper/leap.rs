@@ -7,30 +7,35 @@
 //! STA_DEL). A source that spreads the second over hours announces none: where most
 //! do, none is armed, and the clock follows them.
 
+use units::calendar::Date;
 use units::{LeapSecond, calendar};
 
 use super::Keeper;
 use super::polled::SECOND_NS;
 use crate::action::Action;
+use crate::announced::Announced;
 use crate::policy::Corrector;
 
-const DAY_NS: u64 = 86_400 * SECOND_NS;
+pub(super) const DAY_NS: u64 = 86_400 * SECOND_NS;
 
 /// A kernel whose clock was stepped lost its second, and takes another only after
 /// one without the bit (`ntp_clear` and `second_overflow`, kernel/time/ntp.c).
 const REARMED_AFTER_NS: u64 = 3 * SECOND_NS;
 
+/// Whether a leap second may come at its end.
+pub(super) fn is_leap_day(date: &Date) -> bool {
+    matches!((date.month, date.day), (6, 30) | (12, 31))
+}
+
 impl Keeper {
-    /// What source `index` announced with its last offset: the leap second of this
-    /// day, if any. The time of day is `unix_ns`. To be called before
-    /// [`Keeper::measured`].
-    pub fn announced(&mut self, index: usize, leap: Option<LeapSecond>, now_ns: u64, unix_ns: u64) {
-        let is_its_day = || {
-            let date = calendar::date((unix_ns / DAY_NS).into());
-            matches!((date.month, date.day), (6, 30) | (12, 31))
-        };
+    /// What source `index` announced with its last offset. The time of day is
+    /// `unix_ns`. To be called before [`Keeper::measured`].
+    pub fn announced(&mut self, index: usize, told: Announced, now_ns: u64, unix_ns: u64) {
+        self.leap.realtime_ns = i128::from(unix_ns) - i128::from(now_ns);
         let Some(source) = self.sources.get_mut(index) else { return };
-        source.leap = leap.filter(|_| is_its_day());
+        source.scale = told.scale;
+        let is_its_day = |_: &_| is_leap_day(&calendar::date((unix_ns / DAY_NS).into()));
+        source.leap = told.leap.filter(is_its_day);
         if source.leap.is_some() {
             self.leap.at_ns = now_ns.saturating_add(DAY_NS - unix_ns % DAY_NS);
         }

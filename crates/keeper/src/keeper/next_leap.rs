@@ -16,6 +16,8 @@ pub(super) struct Leap {
     pub(super) armed: Option<LeapSecond>,
     /// When it comes, CLOCK_MONOTONIC, ns; 0 where none was announced.
     pub(super) at_ns: u64,
+    /// The time of day less CLOCK_MONOTONIC, as of the last reply, ns.
+    pub(super) realtime_ns: i128,
     /// The kernel may be told from then on.
     pub(super) from_ns: u64,
 }

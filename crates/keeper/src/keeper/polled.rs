@@ -2,6 +2,7 @@
 
 use units::{LeapSecond, OffsetBound};
 
+use crate::announced::Scale;
 use crate::offset::Offset;
 use crate::source::SourceKind;
 
@@ -30,6 +31,8 @@ pub(super) struct Polled {
     failures: u32,
     /// The leap second that it announces.
     pub(super) leap: Option<LeapSecond>,
+    /// The scale that it shows.
+    pub(super) scale: Scale,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
     /// The last one since time was disturbed. The RTC's is by how much it has
@@ -48,6 +51,7 @@ impl Polled {
             in_a_row: 0,
             failures: 0,
             leap: None,
+            scale: Scale::Unknown,
             reference: None,
             offset: None,
         }
@@ -65,9 +69,9 @@ impl Polled {
 
     /// Its offset does not count any more: poll it from `due_ns` on.
     pub(super) fn forget(&mut self, due_ns: u64) {
-        let (polls, reference) = (self.polls, self.reference);
-        let due_ns = if self.kind.is_local() { 0 } else { due_ns };
-        *self = Self { due_ns, polls, reference, ..Self::new(self.kind) };
+        let Self { kind, polls, scale, reference, .. } = *self;
+        let due_ns = if kind.is_local() { 0 } else { due_ns };
+        *self = Self { due_ns, polls, scale, reference, ..Self::new(kind) };
     }
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to

@@ -11,6 +11,8 @@ mod cold_boot;
 mod error;
 mod known;
 mod leap;
+mod scales;
+mod slews;
 mod view;
 
 const MS: i64 = 1_000_000;
@@ -25,6 +27,8 @@ struct Bench {
     polled: Vec<usize>,
     settled: usize,
     reported: Vec<ClockError>,
+    /// The largest error, where it was given, and the probable one, ns.
+    figures: Vec<(Option<u64>, u64)>,
     /// Whether corrections can be made.
     succeeds: bool,
 }
@@ -39,6 +43,7 @@ impl Bench {
             polled: Vec::new(),
             settled: 0,
             reported: Vec::new(),
+            figures: Vec::new(),
             succeeds: true,
         }
     }
@@ -75,6 +80,9 @@ impl Bench {
                     done.push(action);
                 }
                 Action::Synchronised(_) => self.settled += 1,
+                Action::SetFigures { max_ns, estimated_ns } => {
+                    self.figures.push((max_ns, estimated_ns));
+                }
                 Action::SetError(error) => self.reported.push(error),
                 other => {
                     self.keeper.corrected(self.now_ns, self.succeeds);

@@ -65,6 +65,9 @@ pub enum SourceState {
     Candidate,
     /// The RTC, which agrees with the clock and measures time away alone.
     TimeAway,
+    /// It smears leap seconds and most do not, or the other way round, and one may be
+    /// near.
+    OtherScale,
     /// No offset of it counts: not polled yet, or not since a disruption.
     NotMeasured,
     /// Its last poll failed.
@@ -109,6 +112,9 @@ impl Keeper {
             let counts = candidates.iter().find(|one| one.source == index);
             let state = match (counts, &choice) {
                 (None, _) if source.agrees_only() => SourceState::TimeAway,
+                (None, _) if self.shown(now_ns).any(|one| one.source == index) => {
+                    SourceState::OtherScale
+                }
                 (None, _) => SourceState::NotMeasured,
                 (Some(_), Choice::Of(it)) if it.source == index => SourceState::Selected,
                 (Some(one), Choice::Of(it)) if overlaps(&one.offset, &it.offset, now_ns) => {

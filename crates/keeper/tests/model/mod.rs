@@ -3,12 +3,19 @@
 //! truth within their bounds.
 
 use disruptions::{Disruption, Kind, Size};
-use keeper::{Action, Adjustment, ClockError, Keeper, Policy, SLEW_PPM, SourceKind, SystemClock};
+use keeper::{
+    Action, Adjustment, Announced, ClockError, Keeper, Policy, SLEW_PPM, Scale, SourceKind,
+    SystemClock,
+};
 use pvclock::Nanos;
 use units::{LeapSecond, OffsetBound};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: u64 = 1_000_000_000;
+
+/// Noon of 31 December 2026, from which on scales differ for a day.
+pub(crate) const NOON_NS: i64 = 1_798_718_400 * S as i64;
+pub(crate) const HALF_A_DAY_NS: i64 = 43_200 * S as i64;
 
 /// The interval of samples, `parachron keep`'s default.
 pub(crate) const INTERVAL_NS: u64 = S / 2;
@@ -163,7 +170,11 @@ impl SystemClock for ModelClock {
         Ok(())
     }
 
-    fn set_estimated_error(&mut self, estimated_ns: u64) -> Result<(), Errno> {
+    fn set_figures(&mut self, max_ns: Option<u64>, estimated_ns: u64) -> Result<(), Errno> {
+        if max_ns.is_some() {
+            self.max_error_ns = None;
+            return Ok(());
+        }
         self.estimates.push((estimated_ns, self.error_ns().unsigned_abs()));
         Ok(())
     }
@@ -194,11 +205,12 @@ pub(crate) struct Source {
     /// Its error beyond its bound.
     pub(crate) lie_ns: i64,
     pub(crate) is_unreachable: bool,
+    pub(crate) scale: Scale,
 }
 
 impl Source {
     pub(crate) fn honest(kind: SourceKind, bound_ns: u64) -> Self {
-        Self { kind, bound_ns, lie_ns: 0, is_unreachable: false }
+        Self { kind, bound_ns, lie_ns: 0, is_unreachable: false, scale: Scale::Unknown }
     }
 }
 
@@ -218,6 +230,8 @@ pub(crate) struct Machine {
     /// Rates that were told to be wrong, ppb, and how often an offset was refused.
     pub(crate) told_ppb: Vec<f64>,
     pub(crate) refusals: u64,
+    /// The scale of the truth.
+    pub(crate) scale: Scale,
     noise: u64,
 }
 
@@ -235,6 +249,7 @@ impl Machine {
             by_servers: Vec::new(),
             told_ppb: Vec::new(),
             refusals: 0,
+            scale: Scale::Unknown,
             noise: seed | 1,
         }
     }
@@ -272,6 +287,9 @@ impl Machine {
                     let offsets = sources.iter().map(|&index| self.measure(index));
                     let offsets: Vec<_> = offsets.collect();
                     for (index, offset) in sources.into_iter().zip(offsets) {
+                        let told = Announced { leap: None, scale: self.sources[index].scale };
+                        let unix_ns = self.clock.realtime_ns.max(0).unsigned_abs();
+                        self.keeper.announced(index, told, self.clock.monotonic_ns, unix_ns);
                         self.keeper.measured(index, self.clock.monotonic_ns, offset);
                     }
                     continue;
@@ -282,8 +300,8 @@ impl Machine {
                     let _ = self.clock.set_error(error);
                     continue;
                 }
-                Action::SetEstimatedError(ns) => {
-                    let _ = self.clock.set_estimated_error(ns);
+                Action::SetFigures { max_ns, estimated_ns } => {
+                    let _ = self.clock.set_figures(max_ns, estimated_ns);
                     continue;
                 }
                 Action::Discipline(Adjustment { frequency_ppb, slew_ns }) => {
@@ -331,6 +349,13 @@ impl Machine {
         }
     }
 
+    /// What the other scale is ahead: up to half a second at midnight.
+    fn other_ns(&self) -> i64 {
+        let since_ns = self.clock.truth_ns - NOON_NS;
+        let to_midnight_ns = (since_ns - HALF_A_DAY_NS).abs();
+        (HALF_A_DAY_NS - to_midnight_ns).max(0) / (HALF_A_DAY_NS / (S as i64 / 2))
+    }
+
     fn measure(&mut self, index: usize) -> Option<OffsetBound> {
         // xorshift64 (Marsaglia, 2003).
         self.noise ^= self.noise << 13;
@@ -339,8 +364,10 @@ impl Machine {
         self.requests += 1;
         let source = self.sources[index];
         let noise = (self.noise % (2 * source.bound_ns + 1)) as i64 - source.bound_ns as i64;
+        let is_other = source.scale != self.scale && source.scale != Scale::Unknown;
+        let off_ns = if is_other { self.other_ns() } else { 0 };
         (!source.is_unreachable).then_some(OffsetBound {
-            offset_ns: noise + source.lie_ns - self.clock.error_ns(),
+            offset_ns: noise + source.lie_ns + off_ns - self.clock.error_ns(),
             bound_ns: source.bound_ns,
             at_monotonic_ns: self.clock.monotonic_ns,
         })

@@ -176,3 +176,13 @@ proptest! {
         prop_assert!(offset.offset_ns.abs_diff(error_ns) <= offset.bound_ns, "{offset:?}");
     }
 }
+
+#[test]
+fn a_page_states_that_others_smear() {
+    for (hint, is_smeared) in [(0, false), (1, true), (2, true)] {
+        let info = VmClockInfo { leap_smearing_hint: hint, ..page() };
+        let (_file, mut vmclock) = device(&info);
+        vmclock.read_by(&|| 1_000_000, || 0).unwrap();
+        assert_eq!(vmclock.is_smeared_nearby(), is_smeared);
+    }
+}

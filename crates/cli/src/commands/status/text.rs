@@ -110,6 +110,7 @@ fn state(state: SourceState) -> &'static str {
         SourceState::Falseticker => "falseticker",
         SourceState::Candidate => "no majority",
         SourceState::TimeAway => "time away",
+        SourceState::OtherScale => "other scale",
         SourceState::NotMeasured => "not measured",
         SourceState::Unreachable => "unreachable",
     }

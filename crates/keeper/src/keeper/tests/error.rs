@@ -32,3 +32,40 @@ fn the_error_of_a_clock_that_is_off_is_not_reported() {
     of_chronyd.sample(&[]);
     assert_eq!((bench.reported, of_chronyd.reported), (vec![], vec![]));
 }
+
+/// Without sources after a pause the kernel would call it synchronised for hours, and
+/// write it to the RTC.
+#[test]
+fn what_may_have_moved_the_clock_leaves_nothing_known_of_its_error() {
+    let mut bench = Bench::new(Policy::default(), &[SERVER]);
+    bench.sample(&[]);
+    bench.offsets[0] = None;
+    let pause = [disruption(Kind::Pause, bench.now_ns, 60e9)];
+    bench.sample(&pause);
+    bench.sample(&pause);
+    assert_eq!(bench.figures, [(Some(16 * S), 16 * S)], "once");
+    let (reported, beside) = (bench.reported.len(), Corrector::Beside);
+    bench.offsets[0] = Some((0, 5_000_000));
+    for _ in 0..20 {
+        bench.sample(&[]);
+    }
+    assert_eq!(bench.reported.len(), reported + 1, "until it is measured");
+    let mut beside = Bench::new(Policy { corrector: beside, ..Policy::default() }, &[SERVER]);
+    beside.sample(&[]);
+    beside.sample(&pause);
+    assert_eq!(beside.figures, [], "the other daemon's to say");
+}
+
+/// By servers no frequency is known: the probable error grows as the largest does.
+#[test]
+fn without_servers_the_probable_error_grows() {
+    let mut bench = Bench::new(Policy::default(), &[SERVER]);
+    bench.sample(&[]);
+    bench.offsets[0] = None;
+    (0..2 * 70).for_each(|_| drop(bench.sample(&[])));
+    assert_eq!(bench.figures, [], "it is polled each minute");
+    (0..2 * 130).for_each(|_| drop(bench.sample(&[])));
+    assert_eq!(bench.figures.len(), 8, "each 16 s");
+    let (max_ns, estimated_ns) = *bench.figures.last().unwrap();
+    assert!(max_ns.is_none() && (90 * MS as u64..100 * MS as u64).contains(&estimated_ns));
+}

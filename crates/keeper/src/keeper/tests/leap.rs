@@ -1,6 +1,7 @@
 use units::LeapSecond::{self, Deleted, Inserted};
 
 use super::*;
+use crate::Announced;
 
 /// Of 30 June 2026.
 const NOON_NS: u64 = 1_782_820_800 * S;
@@ -14,7 +15,8 @@ fn bench(corrector: Corrector) -> Bench {
 /// What the kernel is told a poll after this was said, at this time of day.
 fn told(bench: &mut Bench, said: [Option<LeapSecond>; 3], unix_ns: u64) -> Vec<Option<LeapSecond>> {
     for (index, leap) in said.into_iter().enumerate() {
-        bench.keeper.announced(index, leap, bench.now_ns, unix_ns);
+        let told = Announced { leap, ..Announced::default() };
+        bench.keeper.announced(index, told, bench.now_ns, unix_ns);
     }
     bench.now_ns += 65 * S;
     set_by(&bench.sample(&[]))
