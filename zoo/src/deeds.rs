@@ -63,6 +63,8 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::Image => image::run(place, done)?,
             Deed::LinuxOnProvider => provider::run(place, &provider::BOOTED, done)?,
             Deed::LinuxMoved => provider::run(place, &provider::MOVED, done)?,
+            Deed::LinuxAgain => provider::run(place, &provider::AGAIN, done)?,
+            Deed::LinuxKept => provider::run(place, &provider::KEPT, done)?,
             other => {
                 let name = &place.row.name;
                 return Err(
@@ -101,7 +103,12 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Changes => changes::run(machine, checks)?,
             Deed::Chrony => chrony::run(place, machine, checks)?,
             Deed::Calm => watching::calm(place.row.truth()?, machine, checks)?,
-            Deed::Disruptions | Deed::Image | Deed::LinuxOnProvider | Deed::LinuxMoved => {
+            Deed::Disruptions
+            | Deed::Image
+            | Deed::LinuxOnProvider
+            | Deed::LinuxMoved
+            | Deed::LinuxAgain
+            | Deed::LinuxKept => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,

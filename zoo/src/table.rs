@@ -250,6 +250,10 @@ pub(crate) enum Deed {
     LinuxOnProvider,
     /// The same, saved and restored in other processes.
     LinuxMoved,
+    /// Booted again by kexec, suspended, and then moved.
+    LinuxAgain,
+    /// Moved, with the time of day kept by the VMClock inside.
+    LinuxKept,
     /// The kernel inserts a leap second.
     LeapSecond,
     /// The host's CPU changes its frequency.

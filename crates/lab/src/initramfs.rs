@@ -13,6 +13,9 @@ const DEVICE: u32 = 0o020_600;
 /// The folder of modules to load, in the order of their names.
 pub(crate) const MODULES: &str = "modules";
 
+/// A kernel to boot by kexec.
+pub(crate) const KERNEL: &str = "kernel";
+
 /// Whether an ELF asks for an interpreter, which the initramfs does not have: a
 /// program header of type PT_INTERP (elf(5)).
 pub(crate) fn is_dynamic(program: &[u8]) -> bool {
@@ -48,6 +51,19 @@ pub(crate) fn modules(modules: &[Vec<u8>]) -> io::Result<Vec<u8>> {
         file(&mut bytes, 20 + index, &format!("{MODULES}/{index:02}.ko"), module)?;
     }
     trailer(bytes)
+}
+
+/// An archive of a kernel.
+pub(crate) fn kernel(kernel: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file(&mut bytes, 19, KERNEL, kernel)?;
+    trailer(bytes)
+}
+
+/// Puts one archive behind another: each begins at a multiple of four.
+pub(crate) fn append(archive: &mut Vec<u8>, more: &[u8]) {
+    archive.resize(archive.len().next_multiple_of(4), 0);
+    archive.extend_from_slice(more);
 }
 
 fn folders(bytes: &mut Vec<u8>, names: &[&str]) -> io::Result<()> {

@@ -29,5 +29,5 @@ pub use formats::{junit, tap};
 pub use run::run;
 pub use session::{Session, SessionError};
 pub use settings::{Experiment, LabError, Progress, Settings};
-pub use stock::{run_arrived, run_inside};
+pub use stock::{Inside, run_arrived, run_inside};
 pub use stock_settings::StockSettings;

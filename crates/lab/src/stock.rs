@@ -7,6 +7,7 @@ mod host_line;
 mod inside;
 mod judge;
 mod moved;
+mod power;
 mod seen;
 mod ticking;
 mod vmclock;
@@ -22,16 +23,20 @@ use crate::run::Found;
 use crate::settings::{LabError, Progress, Result};
 use crate::stock_settings::StockSettings;
 use host_line::HostLine;
+use power::Slept;
 use seen::Seen;
 
 pub use arrived::run_arrived;
-pub use inside::run_inside;
+pub use inside::{Inside, run_inside};
 
 /// No PCI: the machine has none. A triple fault ends it.
 const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
 const STAYS: &str = "--stays";
+const KEXEC: &str = "--kexec";
+const SUSPENDS: &str = "--suspends";
+const KEPT: &str = "--kept";
 /// And where a saved guest is restored.
 const ARRIVED: &str = "linux-arrived";
 /// How often the serial port is looked at.
@@ -71,7 +76,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
                 &format!("{}: moved", provider.label()),
                 index as f64 / providers.len() as f64,
             );
-            let (moved, judged) = moved::run(provider, machine, away);
+            let (moved, judged) = moved::run(provider, machine, away, stock.kept);
             row.moved = moved;
             checks.extend(judged);
         }
@@ -87,11 +92,18 @@ fn boot(
     stock: &StockSettings,
     provider: Provider,
 ) -> std::result::Result<(Boot, Machine), String> {
-    let stays = if stock.away.is_some() { STAYS } else { "" };
+    let wanted = [
+        (stock.away.is_some(), STAYS),
+        (stock.kexec, KEXEC),
+        (stock.suspends, SUSPENDS),
+        (stock.kept, KEPT),
+    ];
+    let wanted = wanted.into_iter().filter_map(|(is_wanted, word)| is_wanted.then_some(word));
+    let inside = [INSIDE].into_iter().chain(wanted).collect::<Vec<_>>().join(" ");
     let image = LinuxImage {
         kernel: Arc::clone(&stock.kernel),
         initrd: Some(Arc::clone(&stock.initrd)),
-        command_line: format!("{PARAMETERS} {} -- {INSIDE} {stays}", stock.append),
+        command_line: format!("{PARAMETERS} {} -- {inside}", stock.append),
     };
     let mut settings = bench.linux_machine(provider, bench.settings.vcpus, image);
     settings.vmclock = stock.vmclock.then_some(vmclock::SOURCE);
@@ -128,6 +140,13 @@ fn boot(
     let seen = seen.map_err(|why| with_log(&why, &log))?;
     let tsc_offset = machine.tsc_offset(0).map_err(|error| error.to_string())?;
     Ok((Boot { seen, host, tsc_offset, took }, machine))
+}
+
+impl Boot {
+    /// What the clocks did while it was suspended, if it was.
+    fn slept(&self) -> Option<Slept> {
+        Slept::of(self.seen.suspended.as_ref()?, &self.host, self.tsc_offset)
+    }
 }
 
 fn with_log(what: &str, log: &[u8]) -> String {
@@ -173,6 +192,8 @@ fn row(
         rate_ppm: judged.rate_ppm,
         vmclock_offset_ns: vmclock.map(|vmclock| vmclock.offset_ns),
         vmclock_bound_ns: vmclock.map(|vmclock| vmclock.bound_ns),
+        slept_s: boot.slept().map(|slept| slept.stood_ns / 1e9),
+        slept_gained_ns: boot.slept().map(|slept| slept.gained_ns),
         findings: boot.seen.findings.clone(),
         log: boot.seen.log.clone(),
         moved: Vec::new(),

@@ -26,11 +26,18 @@ pub struct StockSettings {
     pub limit: Duration,
     /// Whether each guest is also saved, and restored in other processes after so long.
     pub away: Option<Duration>,
+    /// Whether what is judged is booted by kexec, from a first boot.
+    pub kexec: bool,
+    /// Whether a guest that is saved keeps its time of day by its VMClock.
+    pub kept: bool,
+    /// Whether each guest also suspends.
+    pub suspends: bool,
 }
 
 impl StockSettings {
     /// A kernel's file, with an initramfs of its own or of `program`, which must be
-    /// static, and modules of the kernel, to be loaded in this order.
+    /// static, and modules of the kernel, to be loaded in this order; with `kexec` it boots
+    /// the kernel a second time.
     ///
     /// # Errors
     /// A file cannot be read, or the program is not static.
@@ -39,6 +46,7 @@ impl StockSettings {
         initrd: Option<&Path>,
         program: &Path,
         modules: &[PathBuf],
+        kexec: bool,
     ) -> io::Result<Self> {
         let read = |path: &Path| {
             fs::read(path).map_err(|error| {
@@ -58,9 +66,10 @@ impl StockSettings {
         };
         if !modules.is_empty() {
             let modules: io::Result<Vec<_>> = modules.iter().map(|path| read(path)).collect();
-            // Each archive begins at a multiple of four.
-            initrd.resize(initrd.len().next_multiple_of(4), 0);
-            initrd.extend(initramfs::modules(&modules?)?);
+            initramfs::append(&mut initrd, &initramfs::modules(&modules?)?);
+        }
+        if kexec {
+            initramfs::append(&mut initrd, &initramfs::kernel(&kernel)?);
         }
         Ok(Self {
             kernel: kernel.into(),
@@ -70,6 +79,9 @@ impl StockSettings {
             vmclock: false,
             limit: Duration::from_secs(120),
             away: None,
+            kexec,
+            kept: false,
+            suspends: false,
         })
     }
 }

@@ -1,8 +1,14 @@
 //! What the first program of a machine does: the file systems of the kernel, and
 //! the end.
+//!
+//! Unsafe for one system call that no library has; its block says what it rests on.
 
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -73,4 +79,29 @@ pub fn load_module(path: &Path) -> io::Result<()> {
 /// The kernel's own; without one this does not return.
 pub fn restart() -> io::Result<()> {
     Ok(reboot(RebootCommand::Restart)?)
+}
+
+/// Boots another kernel at once, as [`restart`] restarts the machine (kexec_file_load(2)).
+///
+/// # Errors
+/// The kernel's own: ENOSYS where it has no CONFIG_KEXEC_FILE; without one this does not
+/// return.
+pub fn boot_by_kexec(kernel: &File, initrd: &File, parameters: &CStr) -> io::Result<()> {
+    let (bytes, no_flags) = (parameters.to_bytes_with_nul(), 0_usize);
+    // SAFETY: both files are open for as long as the call takes, and the parameters are as
+    // long as is said, a zero at their end; the kernel copies all three.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_kexec_file_load,
+            kernel.as_raw_fd(),
+            initrd.as_raw_fd(),
+            bytes.len(),
+            bytes.as_ptr(),
+            no_flags,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(reboot(RebootCommand::Kexec)?)
 }

@@ -106,14 +106,14 @@ pub(crate) fn interrupt_line(vm: &VmFd, line: u32) -> Result<EventFd, MachineErr
     Ok(event)
 }
 
-/// A vCPU as after a reset, with its CPUID.
+/// A vCPU, of so many, as after a reset, with its CPUID.
 pub(crate) fn create_vcpu(
     kvm: &Kvm,
     vm: &VmFd,
-    vcpu: VcpuId,
+    vcpu: (VcpuId, usize),
     leaves: Option<&[(u32, host::Leaf)]>,
 ) -> Result<VcpuFd, MachineError> {
-    let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    let fd = vm.create_vcpu(vcpu.0.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
     cpuid::set(kvm, &fd, vcpu, leaves)?;
     Ok(fd)
 }
@@ -123,12 +123,12 @@ pub(crate) fn create_vcpu(
 pub(crate) fn restore_vcpu(
     kvm: &Kvm,
     vm: &VmFd,
-    vcpu: VcpuId,
+    vcpu: (VcpuId, usize),
     leaves: Option<&[(u32, host::Leaf)]>,
     state: &VcpuState,
 ) -> Result<VcpuFd, MachineError> {
-    let fd = vm.create_vcpu(vcpu.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
-    if !state.set_cpuid(kvm, &fd)? {
+    let fd = vm.create_vcpu(vcpu.0.0.into()).map_err(MachineError::kvm("KVM_CREATE_VCPU"))?;
+    if !state.set_cpuid(kvm, &fd, leaves.is_some())? {
         cpuid::set(kvm, &fd, vcpu, leaves)?;
     }
     state.restore(&fd)?;

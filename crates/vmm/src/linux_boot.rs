@@ -3,7 +3,7 @@
 //! Boot Protocol"; zero-page.rst).
 //!
 //! There is no firmware and no PCI. The processors and the interrupt controller are in
-//! an MP table, memory in the zero page; ACPI is there for the PM timer and a VMClock.
+//! an MP table, memory in the zero page; ACPI is there for timers and a VMClock.
 
 mod acpi;
 mod hypercalls;

@@ -121,7 +121,7 @@ impl Machine {
         let mut machine = Self::around(vm, ram, inner, settings, started, card)?;
         for index in 0..settings.vcpus {
             let id = VcpuId(index as u32);
-            let fd = kvm::create_vcpu(&kvm, &machine.vm, id, leaves.as_deref())?;
+            let fd = kvm::create_vcpu(&kvm, &machine.vm, (id, settings.vcpus), leaves.as_deref())?;
             // Linux starts its other vCPUs itself.
             if settings.linux.is_none() || index == 0 {
                 kvm::set_entry(&fd, id, entry, settings.network.is_some())?;

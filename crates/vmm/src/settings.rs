@@ -81,11 +81,11 @@ impl Settings {
     }
 
     /// One vCPU with a Linux kernel and 256 MiB: KVM's interrupt controllers and
-    /// PIT, a real-time clock in UTC, an ACPI PM timer, a serial port.
+    /// PIT, a real-time clock in UTC, an ACPI PM timer, an HPET, a serial port.
     pub fn linux(backend: Backend, image: LinuxImage) -> Self {
         Self {
             memory: 256 << 20,
-            devices: Present { hpet: false, pit: false, ..Present::ALL },
+            devices: Present { pit: false, ..Present::ALL },
             linux: Some(image),
             ..Self::new(backend)
         }

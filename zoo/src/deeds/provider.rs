@@ -29,6 +29,13 @@ pub(super) const BOOTED: Asked = Asked { options: "", vcpus: &[1, 2] };
 /// Three boots, each saved and restored in eight processes.
 pub(super) const MOVED: Asked =
     Asked { options: "--away 3s --provider kvm --provider hyperv", vcpus: &[1, 2, 4] };
+/// Three boots by kexec, each suspended, and then moved.
+pub(super) const AGAIN: Asked = Asked {
+    options: "--kexec --suspend --away 3s --provider kvm --provider hyperv --limit 4min",
+    vcpus: &[2],
+};
+/// Two boots, each restored in three processes.
+pub(super) const KEPT: Asked = Asked { options: "--away 3s --keep --provider kvm", vcpus: &[2] };
 /// Emulated twice.
 const LIMIT_S: u32 = 600;
 const BOOT: Duration = Duration::from_secs(150);

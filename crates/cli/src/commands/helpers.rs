@@ -28,6 +28,18 @@ pub(crate) enum Helper {
         /// Report them from then on too
         #[arg(long)]
         stays: bool,
+        /// Boot the kernel once more
+        #[arg(long)]
+        kexec: bool,
+        /// It is that boot
+        #[arg(long)]
+        again: bool,
+        /// Suspend, and report the clocks before and afterwards
+        #[arg(long)]
+        suspends: bool,
+        /// Keep the time of day by the VMClock
+        #[arg(long)]
+        kept: bool,
     },
     /// Restore a saved machine from standard input and report its guest's clocks
     #[cfg(target_arch = "x86_64")]
@@ -37,6 +49,9 @@ pub(crate) enum Helper {
         policy: String,
         /// As if the saving host's TSC had been faster, ppm
         told_ppm: i32,
+        /// Until the guest's time of day is right
+        #[arg(long)]
+        kept: bool,
     },
 }
 
@@ -67,9 +82,13 @@ pub(crate) fn run(helper: &Helper) -> Result<ExitCode, CliError> {
         }
         Helper::RestoreGuard { source } => guard(source)?,
         #[cfg(target_arch = "x86_64")]
-        Helper::LinuxInside { stays } => lab::run_inside(*stays)?,
+        &Helper::LinuxInside { stays, kexec, again, suspends, kept } => {
+            lab::run_inside(lab::Inside { stays, kexec, again, suspends, kept })?;
+        }
         #[cfg(target_arch = "x86_64")]
-        Helper::LinuxArrived { policy, told_ppm } => lab::run_arrived(policy, *told_ppm)?,
+        Helper::LinuxArrived { policy, told_ppm, kept } => {
+            lab::run_arrived(policy, *told_ppm, *kept)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -236,6 +236,12 @@ pub struct Stock {
     /// The bound of that: the page's own, and that of reading both, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmclock_bound_ns: Option<f64>,
+    /// How long its clock stood while it was suspended, s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slept_s: Option<f64>,
+    /// By how much the time of day was ahead of the host's since, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slept_gained_ns: Option<f64>,
     /// What the doctor found inside: severity and rule.
     pub findings: Vec<String>,
     /// Lines of the kernel's log about clocks.
@@ -261,6 +267,12 @@ pub struct Moved {
     pub timers: Vec<MovedTimer>,
     /// Why it was not restored.
     pub refused: Option<String>,
+    /// Of a guest that keeps its time of day: when that was right, s since the restore,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_s: Option<f64>,
+    /// and by how much it was ahead of the host's then, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead_ns: Option<f64>,
 }
 
 /// One clock of it.

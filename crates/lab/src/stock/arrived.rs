@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host::{HostClocks, Policy};
+use linux::clock::Clock;
 use pvclock::Hertz;
 use serde::{Deserialize, Serialize};
 use vmm::{Machine, Saved};
@@ -35,7 +36,13 @@ pub(super) struct Arrival {
     pub(super) fired: Vec<Fired>,
     /// Lines of the kernel's log.
     pub(super) complaints: Vec<String>,
+    /// Of a guest that is kept: its time of day when it was first seen to be right.
+    pub(super) right: Option<Placed>,
 }
+
+/// A time of day is right within this, beyond the readings' bound, ns: below it `keep` lets
+/// it be.
+const RIGHT_NS: f64 = 1e6;
 
 /// Of the host's clocks, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,21 +58,21 @@ impl Host {
 }
 
 /// Restores what comes through standard input, a file or a socket, by a policy, as if
-/// the saving host's TSC had another rate, and writes what the guest shows then, or why
-/// it was refused.
+/// the saving host's TSC had another rate, and writes what the guest shows then, with
+/// `kept` until its time of day is right, or why it was refused.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn run_arrived(policy: &str, told_ppm: i32) -> io::Result<()> {
+pub fn run_arrived(policy: &str, told_ppm: i32, kept: bool) -> io::Result<()> {
     let policy = Policy::ALL.into_iter().find(|one| one.name() == policy);
     let policy = policy.ok_or_else(|| io::Error::other("no such policy"))?;
-    let arrival = arrive(io::stdin().lock(), policy, told_ppm);
+    let arrival = arrive(io::stdin().lock(), policy, told_ppm, kept);
     let mut output = io::stdout().lock();
     serde_json::to_writer(&mut output, &arrival)?;
     output.flush()
 }
 
-fn arrive(from: impl Read, policy: Policy, told_ppm: i32) -> Result<Arrival, String> {
+fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<Arrival, String> {
     let mut line = HostLine::default();
     let rate = vmm::kvm::host_tsc().map_err(|error| error.to_string())?;
     let mut saved = Saved::read_from(from).map_err(|error| error.to_string())?;
@@ -97,7 +104,9 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32) -> Result<Arrival, Str
         let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
         // Twice each: what is armed again after the restore fires too.
         let count = ticks.iter().flat_map(|(_, fired)| fired).count();
-        if fired.len() == TIMERS.len() && count >= 2 * TIMERS.len() {
+        let dates = ticks.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
+        let right = kept.then(|| dates.cloned().find(is_right)).flatten();
+        if fired.len() == TIMERS.len() && count >= 2 * TIMERS.len() && right.is_some() == kept {
             return Ok(Arrival {
                 taken,
                 began: Host::of(clock.began),
@@ -106,6 +115,7 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32) -> Result<Arrival, Str
                 stamps: ticks[0].0.clone(),
                 fired,
                 complaints: complaints(&serial),
+                right,
             });
         }
         let fault = machine.guest_fault().map(|fault| format!("the guest ended: {fault}"));
@@ -115,6 +125,14 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32) -> Result<Arrival, Str
             return Err(format!("{why}: {}", end.chars().rev().collect::<String>()));
         }
     }
+}
+
+fn is_date(stamp: &Placed) -> bool {
+    stamp.clock == Clock::Realtime.name()
+}
+
+fn is_right(date: &Placed) -> bool {
+    date.ahead_ns.abs() <= RIGHT_NS + date.bound_ns
 }
 
 fn complaints(serial: &str) -> Vec<String> {

@@ -26,8 +26,8 @@ pub(super) fn clocksource(provider: Provider, machine: Machine) -> &'static str 
         // the host lets it be invariant (MSR 0x40000118), which ours does not offer.
         Provider::KernelHyperV | Provider::Own(Kind::HyperV) => "hyperv_clocksource_tsc_page",
         Provider::Own(_) if trusts_tsc(machine) => "tsc",
-        // No HPET, no TSC: the machine's PM timer (drivers/clocksource/acpi_pm.c).
-        Provider::Own(_) => "acpi_pm",
+        // No TSC: the machine's HPET, rated above its PM timer (arch/x86/kernel/hpet.c).
+        Provider::Own(_) => "hpet",
     }
 }
 
@@ -61,6 +61,29 @@ fn trusts_tsc(machine: Machine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
 }
 
+/// By what a kernel that was suspended finds out how long (read_persistent_clock64,
+/// arch/x86/kernel/rtc.c, kvmclock.c).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Persistent {
+    /// kvm-clock and the time of day at its beginning.
+    KvmClock,
+    /// The real-time clock, which counts seconds.
+    Rtc,
+}
+
+impl Persistent {
+    pub(super) fn of(provider: Provider) -> Self {
+        if provider.name() == Kind::Kvm.name() { Self::KvmClock } else { Self::Rtc }
+    }
+
+    pub(super) const fn resolution_ns(self) -> f64 {
+        match self {
+            Self::KvmClock => 0.0,
+            Self::Rtc => 1e9,
+        }
+    }
+}
+
 /// Findings of the doctor inside that are true of such a machine; any other warning
 /// or error is a fault of ours.
 pub(super) const TRUE_FINDINGS: [&str; 0] = [];
@@ -76,7 +99,7 @@ mod tests {
         assert_eq!(of(Provider::Kernel, amd), "kvm-clock");
         assert_eq!(of(Provider::Own(Kind::Kvm), Machine { invariant_tsc: true, ..amd }), "tsc");
         assert_eq!(of(Provider::Own(Kind::HyperV), amd), "hyperv_clocksource_tsc_page");
-        assert_eq!(of(Provider::Own(Kind::None), amd), "acpi_pm");
+        assert_eq!(of(Provider::Own(Kind::None), amd), "hpet");
         let newer = Machine { kernel: (6, 12), ..amd };
         assert_eq!(of(Provider::Own(Kind::None), newer), "tsc");
         assert_eq!(true_verdicts(Provider::Kernel, newer).len(), 0);

@@ -35,6 +35,8 @@ pub(super) struct Placed {
     /// The host's clock then, that nothing steers, and by how much it may be off, ns.
     pub(super) boot_ns: u64,
     pub(super) bound_ns: f64,
+    /// Its reading less the host's time of day, ns: of a clock that tells that.
+    pub(super) ahead_ns: f64,
 }
 
 impl HostLine {
@@ -48,6 +50,7 @@ impl HostLine {
             tsc,
             boot_ns: self.readings.first()?.clocks.boot.0 + at.boot_ns.round() as u64,
             bound_ns: at.bound_ns + half as f64 / self.ticks_per_ns()?,
+            ahead_ns: signed(stamp.ns, self.epoch_ns()) - at.real_ns,
         })
     }
 

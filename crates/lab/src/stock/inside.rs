@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use pvclock::counter::{Counter as _, Tsc};
 use serde_json::Value;
 
 use super::seen::{Reading, Seen};
-use super::{ticking, vmclock};
+use super::{power, ticking, vmclock};
 use crate::initramfs;
 
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -27,20 +27,42 @@ const ABOUT_CLOCKS: [&str; 7] =
     ["tsc", "clocksource", "kvm-clock", "hyper", "steal", "unstable", "msr access"];
 const LINES: usize = 60;
 
-/// Reports what the kernel says of its clocks on the console, and restarts the
-/// machine; or stays, takes a CPU off and on again first, and reports its clocks and
-/// timers from then on. Does not return where that can be done.
+/// What the first program does beside reporting.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // Words of a command line, any of them.
+pub struct Inside {
+    /// Stays: takes a CPU off and on again, and reports its clocks and timers from then on.
+    pub stays: bool,
+    /// Boots the kernel a second time, and leaves the rest to that.
+    pub kexec: bool,
+    /// It is that second one's.
+    pub again: bool,
+    /// Suspends.
+    pub suspends: bool,
+    /// While it stays, `parachron keep` keeps its time of day by the VMClock.
+    pub kept: bool,
+}
+
+/// Reports what the kernel says of its clocks on the console, and restarts the machine,
+/// or stays. Does not return where that can be done.
 ///
 /// # Errors
 /// The machine cannot be restarted.
-pub fn run_inside(stays: bool) -> std::io::Result<()> {
+pub fn run_inside(inside: Inside) -> std::io::Result<()> {
+    let stays = inside.stays;
     let mut errors = Vec::new();
     if let Err(error) = linux::init::mount_kernel_file_systems() {
         errors.push(format!("mount: {error}"));
     }
     // From here on only this program writes to the console.
     let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
-    let has_vmclock = load_modules(&mut errors);
+    let modules = modules();
+    if inside.kexec {
+        // Its clocks are in use by then.
+        thread::sleep(SETTLED);
+        return power::boot_again(&modules.iter().map(fs::read).collect::<Result<Vec<_>, _>>()?);
+    }
+    let has_vmclock = load(&modules, &mut errors);
     thread::sleep(SETTLED);
     let mut readings = vec![reading()];
     let mut by_vmclock = Vec::new();
@@ -57,6 +79,13 @@ pub fn run_inside(stays: bool) -> std::io::Result<()> {
     }
     readings.push(reading());
     read_vmclock(&mut errors);
+    let suspended = inside.suspends.then(|| {
+        let before = reading();
+        if let Err(error) = power::suspend() {
+            errors.push(format!("suspend: {error}"));
+        }
+        (before, reading())
+    });
     let line = |name: &str| fs::read_to_string(name).unwrap_or_default().trim().to_owned();
     let available = line(&format!("{CLOCKSOURCES}/available_clocksource"));
     let seen = Seen {
@@ -72,6 +101,8 @@ pub fn run_inside(stays: bool) -> std::io::Result<()> {
         steal_ticks: steal(&line("/proc/stat")),
         readings,
         vmclock: by_vmclock,
+        again: inside.again,
+        suspended,
     };
     let mut console = std::io::stdout().lock();
     console.write_all(seen.line().as_bytes())?;
@@ -80,6 +111,13 @@ pub fn run_inside(stays: bool) -> std::io::Result<()> {
         drop(console);
         // Warnings too: after a restore they are complaints.
         let _ = fs::write("/proc/sys/kernel/printk", "5 4 1 7");
+        let keep = || {
+            let mut keep = Command::new("/proc/self/exe");
+            keep.arg("keep").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            keep.spawn()
+        };
+        // Until the machine ends.
+        let _keep = inside.kept.then(keep).transpose()?;
         return ticking::run();
     }
     // The terminal sends it by interrupts; a restart would cut it.
@@ -87,13 +125,18 @@ pub fn run_inside(stays: bool) -> std::io::Result<()> {
     linux::init::restart()
 }
 
-/// In the order of their names; whether one is a VMClock's driver.
-fn load_modules(errors: &mut Vec<String>) -> bool {
+/// In the order of their names.
+fn modules() -> Vec<PathBuf> {
     let folder = Path::new("/").join(initramfs::MODULES);
     let files = fs::read_dir(folder).into_iter().flatten();
     let mut files: Vec<_> = files.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
-    for file in &files {
+    files
+}
+
+/// Loads modules; whether one is a VMClock's driver.
+fn load(files: &[PathBuf], errors: &mut Vec<String>) -> bool {
+    for file in files {
         if let Err(error) = linux::init::load_module(file) {
             errors.push(format!("{}: {error}", file.display()));
         }

@@ -4,6 +4,7 @@ use host::Kind;
 
 use super::expected::{self, Machine};
 use super::host_line::{middle, signed};
+use super::power::Slept;
 use super::seen::Reading;
 use super::{Boot, row, vmclock};
 use crate::bench::{Bench, Provider};
@@ -101,7 +102,33 @@ pub(super) fn judge(
         let by_driver = expected::driver_reads_vmclock(provider, machine);
         checks.push(vmclock_check(by_vmclock, by_driver, &check));
     }
+    checks.extend(power_checks(bench, provider, &boot, &check));
     (Some(row(provider, vcpus, &boot, &times, by_vmclock.as_ref())), checks)
+}
+
+/// Of the second boot, and the sleep, where they were asked for.
+fn power_checks(
+    bench: &Bench<'_>,
+    provider: Provider,
+    boot: &Boot,
+    check: &dyn Fn(&str, String, String, bool) -> Check,
+) -> Vec<Check> {
+    let Some(stock) = bench.settings.stock.as_ref() else { return Vec::new() };
+    let again = stock.kexec.then(|| {
+        let found = if boot.seen.again { "the second" } else { "the first" };
+        check("kexec", "the second kernel reports".to_owned(), found.to_owned(), boot.seen.again)
+    });
+    let shown = |ns: f64| instruments::figures::time(ns);
+    let slept = boot.slept();
+    let suspended = stock.suspends.then(|| {
+        let right = |slept: Slept| slept.is_right(expected::Persistent::of(provider));
+        let found = slept.map_or("no readings".to_owned(), |slept| {
+            format!("{} stood, {} gained", shown(slept.stood_ns), shown(slept.gained_ns))
+        });
+        let expected = "5 s stand, and the time of day goes on".to_owned();
+        check("suspend", expected, found, slept.is_some_and(right))
+    });
+    again.into_iter().chain(suspended).collect()
 }
 
 fn is_wrong(finding: &&str) -> bool {

@@ -34,7 +34,8 @@ const OTHER_PPM: i32 = 1_000;
 
 /// How it comes to the other process, by which policy, from a host told to be faster
 /// by so many ppm.
-const WAYS: [(&str, Policy, i32); 8] = [
+type Way = (&'static str, Policy, i32);
+const WAYS: [Way; 8] = [
     ("file", Policy::Advance, 0),
     ("file, again", Policy::Advance, 0),
     ("file", Policy::Freeze, 0),
@@ -45,6 +46,12 @@ const WAYS: [(&str, Policy, i32); 8] = [
     ("socket", Policy::Advance, OTHER_PPM),
 ];
 
+/// Of a guest whose time of day is kept: the page is all that tells it of the time away.
+const KEPT: [Way; 3] =
+    [("file", Policy::Freeze, 0), ("file", Policy::Sleep, 0), ("file", Policy::Advance, 0)];
+/// How soon it is right.
+const RIGHT_S: f64 = 0.3;
+
 /// A file that is gone afterwards.
 struct Temporary(PathBuf);
 
@@ -53,6 +60,8 @@ impl Drop for Temporary {
         let _ = std::fs::remove_file(&self.0);
     }
 }
+
+const CLOCKS: &str = "clocks";
 
 /// The guest as it was.
 struct Before {
@@ -65,6 +74,7 @@ pub(super) fn run(
     provider: Provider,
     machine: Machine,
     away: Duration,
+    kept: bool,
 ) -> (Vec<Moved>, Vec<Check>) {
     let label = provider.label();
     let before = match save(&machine) {
@@ -77,7 +87,8 @@ pub(super) fn run(
     drop(machine);
     thread::sleep(away);
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    for (way, policy, told_ppm) in WAYS {
+    let ways: &[Way] = if kept { &KEPT } else { &WAYS };
+    for &(way, policy, told_ppm) in ways {
         // Hyper-V's guests are interrupted where the rate is another.
         if told_ppm == OTHER_PPM && provider == Provider::Own(Kind::HyperV) {
             continue;
@@ -90,12 +101,22 @@ pub(super) fn run(
             clocks: Vec::new(),
             timers: Vec::new(),
             refused: None,
+            right_s: None,
+            ahead_ns: None,
         };
-        let arrival = arrive(&before.file.0, &moved);
+        let arrival = arrive(&before.file.0, &moved, kept);
         let told = if told_ppm == 0 { String::new() } else { format!(", told {told_ppm:+} ppm") };
         let title = format!("{label}: {way}{told}, {}", policy.name());
         checks.extend(match arrival {
-            Ok(arrival) => judge(&title, &before.stamps, &arrival, policy, &mut moved),
+            Ok(arrival) => {
+                let mut checks = judge(&title, &before.stamps, &arrival, policy, &mut moved);
+                if let Some(right) = &arrival.right {
+                    // Its rate is steered as well.
+                    checks.retain(|check| !check.name.ends_with(CLOCKS));
+                    checks.push(date(&title, right, &arrival, &mut moved));
+                }
+                checks
+            }
             Err(why) => vec![refused(&title, provider, why, &mut moved)],
         });
         rows.push(moved);
@@ -130,7 +151,7 @@ fn save(machine: &Machine) -> Result<Before, String> {
 }
 
 /// In a process of its own.
-fn arrive(file: &PathBuf, moved: &Moved) -> Result<Arrival, String> {
+fn arrive(file: &PathBuf, moved: &Moved, kept: bool) -> Result<Arrival, String> {
     let input = File::open(file).map_err(|error| error.to_string())?;
     let (input, sender) = if moved.way == "socket" {
         let (mut here, there) = UnixStream::pair().map_err(|error| error.to_string())?;
@@ -143,6 +164,9 @@ fn arrive(file: &PathBuf, moved: &Moved) -> Result<Arrival, String> {
     };
     let mut command = Command::new("/proc/self/exe");
     command.args([ARRIVED, &moved.policy, &moved.told_ppm.to_string()]).stdin(input);
+    if kept {
+        command.arg("--kept");
+    }
     let output = command.output().map_err(|error| error.to_string());
     // Its end of the socket is closed with it.
     drop(command);
@@ -221,7 +245,7 @@ fn judge(
     };
     vec![
         check(
-            "clocks",
+            CLOCKS,
             format!("{:.6} s pass", expected_ns / 1e9),
             errors.collect(),
             moved.clocks.len() == 4
@@ -240,6 +264,18 @@ fn judge(
             arrival.complaints.is_empty(),
         ),
     ]
+}
+
+/// When the time of day was right, by the host's clock.
+fn date(title: &str, right: &Placed, arrival: &Arrival, moved: &mut Moved) -> Check {
+    let right_s = signed(right.boot_ns, arrival.since.boot_ns) / 1e9;
+    (moved.right_s, moved.ahead_ns) = (Some(right_s), Some(right.ahead_ns));
+    Check {
+        name: format!("{title}: time of day"),
+        expected: format!("right within {RIGHT_S} s, without a network"),
+        found: format!("{:+.0} ns after {right_s:.3} s", right.ahead_ns),
+        verdict: Verdict::of(right_s <= RIGHT_S),
+    }
 }
 
 /// What each clock did while it was away, without what it ran before and after.

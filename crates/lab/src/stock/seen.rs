@@ -34,6 +34,12 @@ pub(super) struct Seen {
     /// The VMClock then, if the kernel has one.
     #[serde(default)]
     pub(super) vmclock: Vec<vmclock::Reading>,
+    /// Whether another kernel booted this one by kexec.
+    #[serde(default)]
+    pub(super) again: bool,
+    /// The clocks before it suspended, and afterwards.
+    #[serde(default)]
+    pub(super) suspended: Option<(Reading, Reading)>,
 }
 
 /// Clocks read between two readings of the TSC of vCPU 0.
@@ -84,6 +90,8 @@ mod tests {
             steal_ticks: Some(3),
             readings: vec![Reading { tsc: (10, 15), real_ns: 1, raw_ns: 2 }],
             vmclock: Vec::new(),
+            again: false,
+            suspended: None,
         };
         let serial = format!("[    0.1] booting\r\n{}\r\n[ 2.0] restarting", seen.line());
         assert_eq!(Seen::find(&serial), Some(Ok(seen.clone())));

@@ -4,6 +4,7 @@
 use std::io::{self, Write as _};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use linux::clock::Clock;
 use linux::scheduling::sleep_until;
@@ -18,10 +19,13 @@ const CLOCKS: [Clock; 4] =
 pub(super) const TIMERS: [Clock; 3] = [Clock::Monotonic, Clock::Boottime, Clock::Realtime];
 /// Of each timer.
 const PERIOD_NS: u64 = 600_000_000;
+/// How often the time of day is looked at, and what was a step of it.
+const LOOK: Duration = Duration::from_millis(10);
+const STEP_NS: i128 = 1_000_000;
 /// Tries of a reading, of which the shortest counts.
 const TRIES: u32 = 20;
 
-/// A line.
+/// A line: of timers that fired, or of none where the time of day was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tick {
     pub(super) stamps: Vec<Stamp>,
@@ -51,8 +55,9 @@ pub(super) fn run() -> io::Result<()> {
         let sender = sender.clone();
         thread::spawn(move || fire(clock, number * PERIOD_NS / 3, &sender));
     }
+    thread::spawn(move || watch_steps(&sender));
     while let Ok(first) = fired.recv() {
-        let fired = std::iter::once(first).chain(fired.try_iter()).collect();
+        let fired = std::iter::once(first).chain(fired.try_iter()).flatten().collect();
         let line = serde_json::to_string(&Tick { stamps: stamps(), fired })?;
         let mut console = io::stdout().lock();
         console.write_all(format!("\n{MARK}{line}\n").as_bytes())?;
@@ -62,14 +67,30 @@ pub(super) fn run() -> io::Result<()> {
 }
 
 /// A periodic timer; periods that it missed are left out.
-fn fire(clock: Clock, phase_ns: u64, sender: &Sender<Fired>) -> Option<()> {
+fn fire(clock: Clock, phase_ns: u64, sender: &Sender<Option<Fired>>) -> Option<()> {
     let mut at_ns = clock.read_ns()?;
     loop {
         let due_ns = (at_ns / PERIOD_NS + 1) * PERIOD_NS + phase_ns;
         sleep_until(clock, due_ns).ok()?;
         at_ns = clock.read_ns()?;
         let clock = clock.name().to_owned();
-        sender.send(Fired { clock, due_ns, at_ns }).ok()?;
+        sender.send(Some(Fired { clock, due_ns, at_ns })).ok()?;
+    }
+}
+
+fn watch_steps(sender: &Sender<Option<Fired>>) -> Option<()> {
+    let ahead_ns = || {
+        let real_ns = i128::from(Clock::Realtime.read_ns()?);
+        Some(real_ns - i128::from(Clock::Monotonic.read_ns()?))
+    };
+    let mut last_ns = ahead_ns()?;
+    loop {
+        thread::sleep(LOOK);
+        let now_ns = ahead_ns()?;
+        if (now_ns - last_ns).abs() > STEP_NS {
+            sender.send(None).ok()?;
+        }
+        last_ns = now_ns;
     }
 }
 

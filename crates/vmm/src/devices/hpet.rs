@@ -1,5 +1,5 @@
-//! The HPET's main counter. By its registers its one comparator cannot be
-//! routed: a guest uses it as a clock only (IA-PC HPET 1.0a).
+//! The HPET's main counter. By its registers its comparators cannot be routed: a guest
+//! uses it as a clock only (IA-PC HPET 1.0a).
 
 use pvclock::Nanos;
 
@@ -9,11 +9,11 @@ const CAPABILITIES: u64 = 0x00;
 const CONFIGURATION: u64 = 0x10;
 const MAIN_COUNTER: u64 = 0xf0;
 
-/// Capabilities, low word: revision 1, one comparator (the field holds the
-/// number of the last), 64-bit counter, vendor 0x8086 as in all emulations.
-const CAPABILITIES_LOW: u64 = 0x8086_2001;
-/// Configuration: the counter runs. Bit 1, legacy routing of comparators, stays
-/// 0: there are none.
+/// Capabilities, low word: revision 1, two comparators (the field holds the number of
+/// the last) as Linux takes no HPET with fewer (hpet_enable, arch/x86/kernel/hpet.c), no
+/// legacy routing, 64-bit counter, vendor 0x8086 as in all emulations.
+const CAPABILITIES_LOW: u64 = 0x8086_2101;
+/// Configuration: the counter runs. Bit 1, legacy routing of comparators, stays 0.
 const ENABLED: u64 = 1;
 
 /// Its saved state, which is all of it.
@@ -36,6 +36,8 @@ impl Hpet {
     pub const ADDRESS: u64 = 0xfed0_0000;
     /// The size of its registers.
     pub const BYTES: u64 = 0x400;
+    /// What identifies it in ACPI: the capabilities' low word.
+    pub const ID: u32 = CAPABILITIES_LOW as u32;
     /// Its period, as in QEMU: 10 ns. At most 100 ns are allowed.
     pub const PERIOD_FS: u32 = 10_000_000;
 

@@ -1,11 +1,12 @@
 //! The ACPI power management timer: a free-running counter.
 
 use pvclock::Hertz;
+use serde::{Deserialize, Serialize};
 
 use super::{Moment, Rate};
 
 /// Its width; the guest reads it from the FADT's flag TMR_VAL_EXT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PmWidth {
     /// Wraps in 4.69 s.
     Bits24,

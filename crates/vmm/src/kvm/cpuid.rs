@@ -1,7 +1,9 @@
 //! The guest's CPUID.
 
 use host::{GuestClock, Kind, Leaf, VcpuId};
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
+use kvm_bindings::{
+    CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2,
+};
 use kvm_ioctls::{Cap, Kvm, VcpuFd};
 
 use crate::error::MachineError;
@@ -20,9 +22,12 @@ const TSC_DEADLINE: u32 = 1 << 24;
 /// ms_hyperv_platform).
 const HV_FEATURES: u32 = 0x4000_0003;
 const HV_HYPERCALLS: u32 = 1 << 5;
-/// Extended topology: its x2APIC id is in EDX; AMD's: in EAX.
+/// Extended topology, by levels; AMD's own, and AMD's count of cores.
 const TOPOLOGY: [u32; 3] = [0xb, 0x1f, 0x8000_0026];
 const AMD_TOPOLOGY: u32 = 0x8000_001e;
+const AMD_CORES: u32 = 0x8000_0008;
+/// CPUID 1, EDX: there are several logical processors (HTT).
+const SEVERAL: u32 = 1 << 28;
 
 /// The hypervisor's leaves to use in place of KVM's own, if any: the provider's,
 /// or those that enable the kernel's Hyper-V clock (arch/x86/kvm/hyperv.c
@@ -62,7 +67,7 @@ pub(super) fn supported(kvm: &Kvm) -> Result<Vec<kvm_cpuid_entry2>, MachineError
 pub(super) fn set(
     kvm: &Kvm,
     fd: &VcpuFd,
-    vcpu: VcpuId,
+    (vcpu, vcpus): (VcpuId, usize),
     leaves: Option<&[(u32, Leaf)]>,
 ) -> Result<(), MachineError> {
     let mut entries = supported(kvm)?;
@@ -79,8 +84,6 @@ pub(super) fn set(
     }
     let hidden = leaves.is_some_and(<[_]>::is_empty);
     for entry in entries.iter_mut().filter(|entry| entry.function == 1) {
-        // The local APIC's id, in the top byte.
-        entry.ebx = entry.ebx & 0x00ff_ffff | vcpu.0 << 24;
         // KVM does not list these two as supported: its user decides (Linux:
         // Documentation/virt/kvm/api.rst, KVM_GET_SUPPORTED_CPUID).
         entry.ecx |= HYPERVISOR | TSC_DEADLINE;
@@ -88,15 +91,47 @@ pub(super) fn set(
             entry.ecx &= !HYPERVISOR;
         }
     }
-    // KVM lists the ids of the CPU that it was asked on.
-    for entry in &mut entries {
-        if TOPOLOGY.contains(&entry.function) {
-            entry.edx = vcpu.0;
-        } else if entry.function == AMD_TOPOLOGY {
-            entry.eax = vcpu.0;
+    one_package(&mut entries, vcpu.0, vcpus as u32);
+    set_entries(fd, &entries)
+}
+
+/// KVM lists the topology of the host, and of the CPU that it was asked on. All vCPUs are
+/// cores of one package: Linux gives up the TSCs of several, unless they are constant
+/// (unsynchronized_tsc, arch/x86/kernel/tsc.c). 4 vCPUs have 2 bits of their ids for the core.
+fn one_package(entries: &mut Vec<kvm_cpuid_entry2>, id: u32, vcpus: u32) {
+    let bits = vcpus.next_power_of_two().trailing_zeros();
+    let has_levels = entries.iter().any(|one| one.function == 0xb && one.ebx != 0);
+    entries.retain(|entry| !TOPOLOGY.contains(&entry.function));
+    for entry in entries.iter_mut() {
+        match entry.function {
+            1 => {
+                let several = if vcpus > 1 { SEVERAL } else { 0 };
+                entry.ebx = entry.ebx & 0xffff | id << 24 | vcpus << 16;
+                entry.edx = entry.edx & !SEVERAL | several;
+            }
+            AMD_CORES => entry.ecx = bits << 12 | vcpus - 1,
+            // One thread a core, one node.
+            AMD_TOPOLOGY => (entry.eax, entry.ebx, entry.ecx) = (id, id, 0),
+            _ => {}
         }
     }
-    set_entries(fd, &entries)
+    if has_levels {
+        // By thread and by core: bits, how many, level and its kind, id.
+        for (index, eax, ebx, ecx) in [(0, 0, 1, 1 << 8), (1, bits, vcpus, 1 | 2 << 8)] {
+            let flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX;
+            let edx = id;
+            entries.push(kvm_cpuid_entry2 {
+                function: 0xb,
+                index,
+                flags,
+                eax,
+                ebx,
+                ecx,
+                edx,
+                ..Default::default()
+            });
+        }
+    }
 }
 
 pub(super) fn set_entries(fd: &VcpuFd, entries: &[kvm_cpuid_entry2]) -> Result<(), MachineError> {
@@ -111,24 +146,32 @@ const ALL: u32 = u32::MAX;
 /// Leaves whose bits are features that a guest goes on to use, and which of them: not
 /// OSXSAVE, OSPKE and the APIC's, which follow from what the guest itself has switched
 /// on, nor the initial APIC id, nor sizes.
-const FEATURES: [(u32, u32, Registers); 8] = [
+const FEATURES: [(u32, u32, Registers); 10] = [
     (1, 0, [0, 0, ALL & !(1 << 27 | 1 << 3), ALL & !(1 << 9)]),
     (7, 0, [0, ALL, ALL & !(1 << 4), ALL]),
     (7, 1, [ALL, 0, 0, ALL]),
     // The parts of XCR0, and how they are saved.
     (0xd, 0, [ALL, 0, 0, ALL]),
     (0xd, 1, [0xf, 0, 0, 0]),
+    (KVM_FEATURES, 0, [ALL, 0, 0, 0]),
     (0x8000_0001, 0, [0, 0, ALL, ALL & !(1 << 9)]),
+    // The TSC is invariant.
+    (0x8000_0007, 0, [0, 0, 0, ALL]),
     (0x8000_0008, 0, [0, ALL, 0, 0]),
     (0x8000_000a, 0, [0, 0, 0, ALL]),
 ];
 /// The vendor's name, of which all bits must be the same.
 const VENDOR: u32 = 0;
 
-/// Whether a host has what a guest was given; a leaf that is there twice has the bits of both.
+/// KVM's own, which are a provider's where the guest has one.
+const KVM_FEATURES: u32 = 0x4000_0001;
+
+/// Whether a host has what a guest was given, by KVM or with leaves of a provider; a leaf
+/// that is there twice has the bits of both.
 pub(super) fn check(
     given: &[kvm_cpuid_entry2],
     supported: &[kvm_cpuid_entry2],
+    by_provider: bool,
 ) -> Result<(), MachineError> {
     let registers = |entries: &[kvm_cpuid_entry2], leaf, index| -> Registers {
         let found = entries.iter().filter(|one| (one.function, one.index) == (leaf, index));
@@ -139,7 +182,8 @@ pub(super) fn check(
     if differ != 0 {
         return Err(MachineError::OtherHost { leaf: VENDOR, index: 0, lacking: [0, differ, 0, 0] });
     }
-    for (leaf, index, mask) in FEATURES {
+    let features = FEATURES.iter().filter(|(leaf, ..)| !by_provider || *leaf != KVM_FEATURES);
+    for &(leaf, index, mask) in features {
         let mut lacking = registers(given, leaf, index);
         let mut here = registers(supported, leaf, index);
         if leaf == 1 {
@@ -166,10 +210,38 @@ mod tests {
         let given =
             [leaf(0, 0x6874_7541, 0), leaf(1, 0, HYPERVISOR | 1 << 27 | 1), leaf(7, 0x20, 0)];
         let more = [leaf(0, 0x6874_7541, 0), leaf(1, 5, 3), leaf(7, 0x21, 0)];
-        assert!(check(&given, &more).is_ok());
-        let refused = |host: &[_]| check(&given, host).unwrap_err().to_string();
+        assert!(check(&given, &more, false).is_ok());
+        let refused = |host: &[_]| check(&given, host, false).unwrap_err().to_string();
         let without = refused(&[leaf(0, 0x6874_7541, 0), leaf(1, 0, 1), leaf(7, 1, 0)]);
         assert!(without.contains("leaf 0x7.0") && without.contains("[0, 20, 0, 0]"), "{without}");
         assert!(refused(&[leaf(0, 0x756e_6547, 0)]).contains("leaf 0x0.0"));
+        // kvm-clock, and an invariant TSC, of a host that has neither.
+        let kvm = kvm_cpuid_entry2 { function: KVM_FEATURES, eax: 1 << 3, ..Default::default() };
+        let why = check(&[kvm], &[], false).unwrap_err().to_string();
+        assert!(why.contains("leaf 0x40000001.0"), "{why}");
+        assert!(check(&[kvm], &[], true).is_ok());
+        let tsc = kvm_cpuid_entry2 { function: 0x8000_0007, edx: 1 << 8, ..Default::default() };
+        assert!(check(&[tsc], &[kvm], true).is_err());
+    }
+
+    #[test]
+    fn all_vcpus_are_cores_of_one_package() {
+        let host = |function, ebx| kvm_cpuid_entry2 { function, ebx, ..Default::default() };
+        for (vcpus, bits) in [(1, 0), (3, 2), (4, 2)] {
+            let mut entries = vec![host(1, 0x0102_0800), host(0xb, 2), host(0x1f, 2)];
+            entries.extend([host(AMD_CORES, 7), host(AMD_TOPOLOGY, 0x100)]);
+            one_package(&mut entries, vcpus - 1, vcpus);
+            let of = |function, index| {
+                *entries.iter().find(|one| (one.function, one.index) == (function, index)).unwrap()
+            };
+            let (basic, amd) = (of(1, 0), of(AMD_TOPOLOGY, 0));
+            assert_eq!(basic.ebx, (vcpus - 1) << 24 | vcpus << 16 | 0x800);
+            assert_eq!(basic.edx & SEVERAL != 0, vcpus > 1);
+            assert_eq!((of(AMD_CORES, 0).ecx, of(AMD_CORES, 0).ebx), (bits << 12 | vcpus - 1, 7));
+            assert_eq!((amd.eax, amd.ebx), (vcpus - 1, vcpus - 1));
+            assert_eq!((of(0xb, 0).eax, of(0xb, 0).ebx), (0, 1));
+            assert_eq!((of(0xb, 1).eax, of(0xb, 1).ebx, of(0xb, 1).edx), (bits, vcpus, vcpus - 1));
+            assert!(entries.iter().all(|one| one.function != 0x1f));
+        }
     }
 }

@@ -74,12 +74,17 @@ impl LinuxVcpu {
     }
 
     /// The CPUID that the guest was given, if this host has all of it.
-    pub(super) fn set_cpuid(&self, kvm: &Kvm, fd: &VcpuFd) -> Result<(), MachineError> {
+    pub(super) fn set_cpuid(
+        &self,
+        kvm: &Kvm,
+        fd: &VcpuFd,
+        by_provider: bool,
+    ) -> Result<(), MachineError> {
         // A KVM that is software has guests see more than it says to support.
         let mut here = cpuid::supported(kvm)?;
         cpuid::set_entries(fd, &here)?;
         here.extend(cpuid_of(fd)?);
-        cpuid::check(&self.cpuid, &here)?;
+        cpuid::check(&self.cpuid, &here, by_provider)?;
         cpuid::set_entries(fd, &self.cpuid)
     }
 

@@ -54,9 +54,14 @@ impl VcpuState {
     }
 
     /// Gives a new vCPU the CPUID of a Linux guest; `false` where it is the lab's own.
-    pub(super) fn set_cpuid(&self, kvm: &Kvm, fd: &VcpuFd) -> Result<bool, MachineError> {
+    pub(super) fn set_cpuid(
+        &self,
+        kvm: &Kvm,
+        fd: &VcpuFd,
+        by_provider: bool,
+    ) -> Result<bool, MachineError> {
         let Some(linux) = &self.linux else { return Ok(false) };
-        linux.set_cpuid(kvm, fd).map(|()| true)
+        linux.set_cpuid(kvm, fd, by_provider).map(|()| true)
     }
 
     pub(crate) fn restore(&self, fd: &VcpuFd) -> Result<(), MachineError> {

@@ -1,9 +1,10 @@
-//! ACPI tables of the least kind, by which a Linux finds the PM timer and a VMClock
-//! (ACPI specification 6.5; Linux: drivers/clocksource/acpi_pm.c,
+//! ACPI tables of the least kind, by which a Linux finds PM timer, HPET and a VMClock
+//! (ACPI specification 6.5; Linux: drivers/clocksource/acpi_pm.c, arch/x86/kernel/hpet.c,
 //! drivers/ptp/ptp_vmclock.c; QEMU: hw/acpi/vmclock.c).
 //!
-//! Without the timer Linux holds the TSC against its own ticks, and gives it up for those
-//! that a busy host delivers late.
+//! Without them Linux holds the TSC against its own ticks, and gives it up for those that
+//! a busy host delivers late. The HPET is there before the TSC (x86_late_time_init,
+//! arch/x86/kernel/time.c), the PM timer only with the file systems.
 //!
 //! Not of the hardware-reduced kind: with that Linux uses neither PIT nor 8259, by
 //! which it measures the TSC where nothing tells the rate (arch/x86/kernel/acpi/boot.c,
@@ -18,14 +19,14 @@ use acpi_tables::facs::FACS;
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::madt::{EnabledStatus, IoApic, ProcessorLocalApic};
 use acpi_tables::rsdp::Rsdp;
-use acpi_tables::sdt::Sdt;
+use acpi_tables::sdt::{GenericAddress, Sdt};
 use acpi_tables::xsdt::XSDT;
 use acpi_tables::{Aml, AmlSink as _};
 
 use super::mp_table::{IO_APIC, LOCAL_APIC};
 use crate::devices::{
-    AcpiPmTimer, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT, PmWidth,
-    Present,
+    AcpiPmTimer, Hpet, PM1_CONTROL_BYTES, PM1_CONTROL_PORT, PM1_EVENT_BYTES, PM1_EVENT_PORT,
+    PmWidth, Present,
 };
 use crate::vmclock;
 
@@ -65,6 +66,9 @@ pub(super) fn tables(vcpus: usize, devices: &Present, has_vmclock: bool) -> Vec<
     let mut xsdt = XSDT::new(OEM, OEM_TABLE, 1);
     xsdt.add_entry(fadt);
     xsdt.add_entry(madt);
+    if devices.hpet {
+        xsdt.add_entry(place(hpet()));
+    }
     let xsdt = place(bytes(&xsdt));
     placed.push((RSDP, bytes(&Rsdp::new(OEM, xsdt))));
     placed
@@ -110,6 +114,16 @@ fn madt(vcpus: usize) -> Vec<u8> {
     }
     madt.vec(&bytes(&IoApic::new(vcpus, IO_APIC, 0)));
     madt.as_slice().to_vec()
+}
+
+/// The HPET's registers in memory (IA-PC HPET 1.0a, 3.2.4).
+fn hpet() -> Vec<u8> {
+    let mut hpet = Sdt::new(*b"HPET", HEADER_BYTES, 1, OEM, OEM_TABLE, 1);
+    hpet.append(Hpet::ID);
+    hpet.append(GenericAddress::mmio_address::<u64>(Hpet::ADDRESS));
+    // Its number, the least count between two interrupts, and no page of its own.
+    hpet.append_slice(&[0; 4]);
+    hpet.as_slice().to_vec()
 }
 
 /// The VMClock, and the event device that notifies it.
@@ -165,7 +179,7 @@ mod tests {
     #[test]
     fn each_table_is_found_whole_below_the_page() {
         for vcpus in [1, 4] {
-            let devices = Present { pm_timer: Some(PmWidth::Bits24), ..Present::NONE };
+            let devices = Present { rtc: None, pit: false, ..Present::ALL };
             let tables = tables(vcpus, &devices, true);
             let at = |address: u64| {
                 let found = tables.iter().find(|(place, _)| *place == address);
@@ -182,6 +196,10 @@ mod tests {
             assert_eq!(number::<2>(fadt, 109), 0x25);
             assert_eq!((number::<4>(fadt, 76), fadt[91]), (0x608, 4), "PM timer");
             assert_eq!(madt.len(), 44 + 8 * vcpus + 12);
+            let hpet = at(number::<8>(xsdt, 52));
+            assert_eq!((&hpet[..4], hpet.len()), (&b"HPET"[..], 56));
+            assert_eq!((number::<4>(hpet, 36), hpet[40]), (0x8086_2101, 0));
+            assert_eq!(number::<8>(hpet, 44), 0xfed0_0000);
             let dsdt = at(number::<8>(fadt, 140));
             for word in [&b"AMZNC10C\0"[..], b"ACPI0013\0", b"_EVT"] {
                 assert!(dsdt.windows(word.len()).any(|one| one == word), "{word:?}");

@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `PVCVMM\0\0` |
-//! | 4 | version, 1 |
+//! | 4 | version, 2; 1 has neither HPET, PM timer nor settings of the provider |
 //! | 4 | length of the description |
 //! | that many | the description: JSON, the clocks in it as crates `kvm` and `host` write them |
 //! | 8, 8, … | a run of memory: its address, its length, its bytes; again, until a length of 0 |
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use units::UnixTime;
 
 use super::saved::{Saved, SavedVcpu};
-use crate::devices::{DevicesState, LocalTimer, RtcState, SerialPortState};
+use crate::devices::{DevicesState, HpetState, LocalTimer, PmWidth, RtcState, SerialPortState};
 use crate::kvm::{Chips, VcpuState};
 use crate::linux_boot::{self, HypercallPage, LinuxImage};
 use crate::settings::{Backend, Settings};
@@ -33,7 +33,7 @@ use crate::vcpu::Next;
 use crate::vmclock::VmClockSource;
 
 const MAGIC: [u8; 8] = *b"PVCVMM\0\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Four vCPUs take some 200 KB.
 const DESCRIPTION_MAX: u32 = 16 << 20;
 const PAGE: u64 = 4096;
@@ -58,7 +58,7 @@ pub enum FileError {
         found: [u8; 8],
     },
     /// A later program saved it.
-    #[error("the saved machine has version {found}; this program knows version {VERSION}")]
+    #[error("the saved machine has version {found}; this program knows versions 1 to {VERSION}")]
     Version {
         /// What is there.
         found: u32,
@@ -106,6 +106,52 @@ struct Description {
     vmclock: Option<(VmClockSource, (u64, u64))>,
     hypercalls: Option<HypercallPage>,
     taken: Taken,
+    /// Both since version 2.
+    #[serde(default)]
+    timers: Timers,
+    #[serde(default)]
+    provider: Option<Provider>,
+}
+
+/// The PM timer's width, and the HPET's count and since when it runs.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Timers {
+    pm_timer: Option<PmWidth>,
+    hpet: Option<(u64, Option<u64>)>,
+}
+
+impl Default for Timers {
+    /// Of each machine that was saved in version 1.
+    fn default() -> Self {
+        Self { pm_timer: Some(PmWidth::Bits24), hpet: None }
+    }
+}
+
+/// The settings of a provider that are not its host's, nor in what it saved.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Provider {
+    never_back: bool,
+    sync_period_ns: Option<u64>,
+    apic_hz: u64,
+}
+
+impl Provider {
+    fn of(backend: &Backend) -> Option<Self> {
+        let Backend::Own(settings) = backend else { return None };
+        Some(Self {
+            never_back: settings.never_back,
+            sync_period_ns: settings.sync_period.map(|period| period.0),
+            apic_hz: settings.apic.0,
+        })
+    }
+
+    fn give(&self, settings: &mut host::Settings) {
+        settings.never_back = self.never_back;
+        settings.sync_period = self.sync_period_ns.map(Nanos);
+        settings.apic = Hertz(self.apic_hz);
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -187,7 +233,7 @@ impl Saved {
             return Err(FileError::Magic { found });
         }
         let found = u32::from_le_bytes(from.array("before its version")?);
-        if found != VERSION {
+        if !(1..=VERSION).contains(&found) {
             return Err(FileError::Version { found });
         }
         let within = "in its description";
@@ -234,6 +280,14 @@ impl Saved {
                 real_ns: self.taken.real.0.0,
                 tai_offset_s: self.taken.tai_offset_s,
             },
+            timers: Timers {
+                pm_timer: self.devices.pm_timer,
+                hpet: self
+                    .devices
+                    .hpet
+                    .map(|hpet| (hpet.counter, hpet.running_since.map(|since| since.0))),
+            },
+            provider: Provider::of(&self.settings.backend),
         })
     }
 }
@@ -258,7 +312,12 @@ impl Description {
         // The provider of the machine that continues it is told the rate of its host.
         let backend = match &host {
             None => Backend::Kernel,
-            Some(host) => Backend::Own(host::Settings::new(host.kind(), Hertz(1_000_000_000))),
+            Some(host) => {
+                let settings = host::Settings::new(host.kind(), Hertz(1_000_000_000));
+                Backend::Own(settings.with(|new| {
+                    self.provider.iter().for_each(|provider| provider.give(new));
+                }))
+            }
         };
         let image = LinuxImage { kernel: Arc::new([]), initrd: None, command_line: String::new() };
         let settings = Settings::linux(backend, image);
@@ -275,8 +334,11 @@ impl Description {
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
-                pm_timer: settings.devices.pm_timer,
-                hpet: None,
+                pm_timer: self.timers.pm_timer,
+                hpet: self
+                    .timers
+                    .hpet
+                    .map(|(counter, since)| HpetState { counter, running_since: since.map(Nanos) }),
                 pit: None,
                 rtc: self.rtc,
                 serial: self.serial,

@@ -57,11 +57,12 @@ impl Saved {
         self
     }
 
-    /// The settings of the machine that continues it: the provider is told this host's rate.
+    /// The settings of the machine that continues it: the provider is told this host's
+    /// rate. What the guest is told follows from the one it had ([`GuestClock::restore`]).
     fn settings(&self, host: HostTsc) -> Settings {
         let mut settings = self.settings.clone();
-        if let (Some(saved), Some(_)) = (&self.host, &settings.linux) {
-            settings.backend = Backend::Own(host::Settings::new(saved.kind(), host.frequency));
+        if let (Backend::Own(own), Some(_)) = (&mut settings.backend, &settings.linux) {
+            (own.host_tsc, own.advertised_tsc) = (host.frequency, host.frequency);
         }
         settings
     }
@@ -181,7 +182,8 @@ impl Machine {
         let mut fds = Vec::new();
         for (index, vcpu) in saved.vcpus.iter().enumerate() {
             let id = VcpuId(index as u32);
-            fds.push(kvm::restore_vcpu(&kvm, &vm, id, leaves.as_deref(), &vcpu.state)?);
+            let place = (id, saved.vcpus.len());
+            fds.push(kvm::restore_vcpu(&kvm, &vm, place, leaves.as_deref(), &vcpu.state)?);
         }
         if let Some(chips) = &saved.chips {
             chips.restore(&vm)?;

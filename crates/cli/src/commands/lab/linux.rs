@@ -57,6 +57,18 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     away: Option<Duration>,
 
+    /// With --away and a VMClock: parachron keep keeps the guest's time of day by that
+    #[arg(long, requires_all = ["away", "vmclock"])]
+    keep: bool,
+
+    /// Have each guest boot the kernel again by kexec, and judge that boot
+    #[arg(long, conflicts_with = "initrd")]
+    kexec: bool,
+
+    /// Have each guest also suspend, as if to disk, for 5 s
+    #[arg(long)]
+    suspend: bool,
+
     /// Without KVM's own kvm-clock
     #[arg(long)]
     no_kernel_clock: bool,
@@ -73,8 +85,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn plan(&self) -> Result<Plan, CliError> {
         let program = PathBuf::from("/proc/self/exe");
-        let read =
-            StockSettings::read(&self.kernel, self.initrd.as_deref(), &program, &self.module);
+        let (initrd, modules) = (self.initrd.as_deref(), &self.module);
+        let read = StockSettings::read(&self.kernel, initrd, &program, modules, self.kexec);
         let mut stock = read.map_err(|error| CliError::Failed {
             cause: error.to_string(),
             remedy:
@@ -84,7 +96,7 @@ impl Args {
         stock.append.clone_from(&self.append);
         (stock.by_kernel, stock.limit) = (!self.no_kernel_clock, self.limit);
         stock.vmclock = self.vmclock;
-        stock.away = self.away;
+        (stock.away, stock.kept, stock.suspends) = (self.away, self.keep, self.suspend);
         let mut plan = Plan::new(vec![Experiment::Linux], &self.run);
         let settings = &mut plan.session.settings;
         if !self.provider.is_empty() {
