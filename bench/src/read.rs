@@ -104,6 +104,10 @@ fn one_source(source: &str, rounds: u32) -> Result<bool, String> {
     let mut contenders = vec![
         Contender::new(RDTSC, || CpuCounter.read()),
         Contender::new(LFENCE_RDTSC, || CpuCounter.read_ordered()),
+        // What any conversion needs after it: a bound on how cheap a page read can be.
+        Contender::new("lfence; rdtsc, and one product", || {
+            ((u128::from(CpuCounter.read_ordered()) * (0xc4ec_4ec4 << 32)) >> 64) as u64
+        }),
         Contender::new(RAW, || reader.ticks(&CpuCounter)),
         Contender::new(UNORDERED, || reader.nanos(&CpuCounter).expect("a good page")),
         Contender::new(ORDERED, || reader.nanos_ordered(&CpuCounter).expect("a good page")),

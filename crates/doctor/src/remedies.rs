@@ -3,7 +3,7 @@
 mod boot;
 mod chrony;
 
-use facts::hardware::PhcDriver;
+use facts::hardware::{Phc, PhcDriver, PhcTime};
 use facts::steering::TimeKeeperKind;
 
 use crate::case::Case;
@@ -138,6 +138,20 @@ pub(crate) fn unbind_hyperv_sync(case: &Case<'_>) -> Option<Remedy> {
          xargs -n 1 basename | sudo tee /sys/bus/vmbus/drivers/hv_utils/unbind",
     );
     Some(remedy.changes("the host sets this clock no more, until the next boot"))
+}
+
+/// Where the host shows its clock: a database that can read it in the system clock's
+/// place (cockroachdb/docs#10399, for live migrations under VMware). One of TAI would
+/// put it 37 s ahead.
+pub(crate) fn read_by_cockroachdb(case: &Case<'_>) -> Option<Remedy> {
+    let is_utc = |phc: &&Phc| {
+        !matches!(case.phc_time(phc), PhcTime::Unknown | PhcTime::Monotonic | PhcTime::Tai)
+    };
+    let phc = case.host_phcs().find(is_utc)?;
+    Some(Remedy::advice(format!(
+        "CockroachDB can read the host's clock itself: start all its nodes with --clock-device={}.",
+        phc.path()
+    )))
 }
 
 /// What a command that only reads changes.

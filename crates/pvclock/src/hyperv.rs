@@ -238,15 +238,17 @@ impl<'p, M: Memory> ReferenceReader<'p, M> {
     }
 }
 
-/// The fields, then the counter. The sequence is the caller's to fill in.
+/// The counter, then the fields, as kvm-clock's reader does. The sequence is the
+/// caller's to fill in.
 #[inline(always)]
 fn load_fields<M: Memory>(
     page: &ReferencePage<M>,
     read_counter: &mut impl FnMut() -> u64,
 ) -> (ReferenceInfo, u64) {
+    let counter = read_counter();
     let scale = ReferenceScale(page.scale.load());
     let offset_100ns = page.offset.load().cast_signed();
-    (ReferenceInfo { sequence: 0, scale, offset_100ns }, read_counter())
+    (ReferenceInfo { sequence: 0, scale, offset_100ns }, counter)
 }
 
 /// Writes the reference TSC page.

@@ -180,11 +180,6 @@ pub(crate) fn out_of_line(case: &Case<'_>) -> Check {
             "{shown} with {current}: each read enters the kernel or traps, see that rule"
         ));
     }
-    if case.kind() == Some(HypervisorKind::Tcg) {
-        return Outcome::fine(format!(
-            "{shown} with {current}: software emulates the whole CPU, see software-emulation"
-        ));
-    }
     Finding::new(
         Severity::Warning,
         format!(

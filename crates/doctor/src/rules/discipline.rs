@@ -115,10 +115,8 @@ pub(crate) fn offset(case: &Case<'_>) -> Check {
             "Restart the time daemon: it steps a large offset when it starts.",
         ))
     };
-    match remedies::unbind_hyperv_sync(case) {
-        Some(unbind) => finding.remedy(unbind).alone(),
-        None => finding.alone(),
-    }
+    let unbind = remedies::unbind_hyperv_sync(case);
+    finding.remedies(unbind.or_else(|| remedies::read_by_cockroachdb(case))).alone()
 }
 
 /// What the daemon does about an offset, and how long that takes.

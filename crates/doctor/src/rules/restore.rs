@@ -130,7 +130,7 @@ fn finding(case: &Case<'_>, platform: &str, restored: &[&LogLine]) -> Finding {
     if !has_phc && !case.running(&[TimeKeeperKind::Chrony]).is_empty() {
         finding = finding.remedy(remedies::makestep(case));
     }
-    finding.remedy(remedies::keep(case))
+    finding.remedy(remedies::keep(case)).remedies(remedies::read_by_cockroachdb(case))
 }
 
 fn host_setting(platform: &str) -> &'static str {

@@ -74,8 +74,7 @@ fn each_machine_has_the_findings_expected_of_it() {
 
 /// Rules that fire in no captured machine and in none of a cited report, each with
 /// what its tree is made from.
-const FROM_DOCUMENTS: [(&str, &str); 5] = [
-    ("mixed-leap-smear", "Google's and AWS's pages, which warn of it"),
+const FROM_DOCUMENTS: [(&str, &str); 4] = [
     ("hyperv-clock", "QEMU's options: no cloud leaves the page out"),
     ("hint-of-dedicated-cpus", "QEMU's option, on a host that breaks its promise"),
     ("guest-halt-polling", "Debian's configuration of a guest's kernel"),

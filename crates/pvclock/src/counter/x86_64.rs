@@ -7,6 +7,8 @@
 //! not undefined behaviour.
 #![allow(unsafe_code)]
 
+use core::arch::asm;
+
 use super::Counter;
 
 /// The CPU's time stamp counter.
@@ -16,8 +18,15 @@ pub struct Tsc;
 impl Counter for Tsc {
     #[inline(always)]
     fn read(&self) -> u64 {
-        // SAFETY: RDTSC reads a register (invariants above).
-        unsafe { core::arch::x86_64::_rdtsc() }
+        let (low, high): (u64, u64);
+        // SAFETY: RDTSC reads a register (invariants above). Not `nomem`: no load
+        // may move across it, out of a page's sequence.
+        unsafe {
+            asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags))
+        };
+        // A sum and not `|`: of it the compiler can subtract a page's time stamp from
+        // the low half while the high one is shifted.
+        low.wrapping_add(high << 32)
     }
 
     /// LFENCE, then RDTSC: Intel SDM vol. 2B, RDTSC; on AMD, LFENCE orders

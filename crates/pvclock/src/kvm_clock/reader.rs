@@ -168,18 +168,21 @@ impl<'p, M: Memory> TimeReader<'p, M> {
     }
 }
 
-/// The fields, then the counter. The version is the caller's to fill in.
+/// The counter, then the fields, which the CPU loads while the counter is on its
+/// way: before an ordered counter read it would wait for them. Both lie between the
+/// two loads of the version. That version is the caller's to fill in.
 #[inline(always)]
 fn load_fields<M: Memory>(
     page: &TimePage<M>,
     read_counter: &mut impl FnMut() -> u64,
 ) -> (TimeInfo, u64) {
+    let counter = read_counter();
     let tsc_timestamp = page.tsc_timestamp.load();
     let system_time = Nanos(page.system_time.load());
     let mul = page.tsc_to_system_mul.load();
     let (shift, flags) = unpack(page.shift_and_flags.load());
     let scale = Scale::from_parts(mul, shift);
-    (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, read_counter())
+    (TimeInfo { version: 0, tsc_timestamp, system_time, scale, flags }, counter)
 }
 
 /// `inline` lets a caller in another crate see that this cannot panic, so

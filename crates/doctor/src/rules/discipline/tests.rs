@@ -110,6 +110,12 @@ fn hv_utils_is_not_unbound_under_the_clock_that_chronyd_follows() {
         facts.steering.chrony = Fact::Known(ahead);
         let text = finding_text(&facts, None, "clock-offset");
         assert_eq!(text.contains("hv_utils/unbind"), unbinds, "{text}");
+        assert_eq!(text.contains("--clock-device=/dev/ptp_hyperv."), !unbinds, "{text}");
+    }
+    // One of TAI is no time of day for a database.
+    if let Fact::Known(phcs) = &mut facts.phcs {
+        phcs[0].clock_name = "Virtio PTP type 1/variant 0".into();
+        assert!(!finding_text(&facts, None, "clock-offset").contains("--clock-device"));
     }
 }
 
