@@ -104,8 +104,9 @@ fn arrive(from: impl Read, policy: Policy, told_ppm: i32, kept: bool) -> Result<
         let fired: Vec<_> = TIMERS.iter().filter_map(|clock| first(clock.name())).collect();
         // Twice each: what is armed again after the restore fires too.
         let count = ticks.iter().flat_map(|(_, fired)| fired).count();
-        let dates = ticks.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
-        let right = kept.then(|| dates.cloned().find(is_right)).flatten();
+        let mut dates =
+            ticks.iter().filter_map(|(stamps, _)| stamps.iter().find(|one| is_date(one)));
+        let right = dates.find(|date| kept && is_right(date)).cloned();
         if fired.len() == TIMERS.len() && count >= 2 * TIMERS.len() && right.is_some() == kept {
             return Ok(Arrival {
                 taken,

@@ -109,7 +109,7 @@ fn one_package(entries: &mut Vec<kvm_cpuid_entry2>, id: u32, vcpus: u32) {
                 entry.ebx = entry.ebx & 0xffff | id << 24 | vcpus << 16;
                 entry.edx = entry.edx & !SEVERAL | several;
             }
-            AMD_CORES => entry.ecx = bits << 12 | vcpus - 1,
+            AMD_CORES => entry.ecx = bits << 12 | (vcpus - 1),
             // One thread a core, one node.
             AMD_TOPOLOGY => (entry.eax, entry.ebx, entry.ecx) = (id, id, 0),
             _ => {}
@@ -145,9 +145,9 @@ type Registers = [u32; 4];
 const ALL: u32 = u32::MAX;
 /// Leaves whose bits are features that a guest goes on to use, and which of them: not
 /// OSXSAVE, OSPKE and the APIC's, which follow from what the guest itself has switched
-/// on, nor the initial APIC id, nor sizes.
+/// on, nor the initial APIC id and the topology, nor sizes.
 const FEATURES: [(u32, u32, Registers); 10] = [
-    (1, 0, [0, 0, ALL & !(1 << 27 | 1 << 3), ALL & !(1 << 9)]),
+    (1, 0, [0, 0, ALL & !(1 << 27 | 1 << 3), ALL & !(1 << 9 | SEVERAL)]),
     (7, 0, [0, ALL, ALL & !(1 << 4), ALL]),
     (7, 1, [ALL, 0, 0, ALL]),
     // The parts of XCR0, and how they are saved.
@@ -211,6 +211,9 @@ mod tests {
             [leaf(0, 0x6874_7541, 0), leaf(1, 0, HYPERVISOR | 1 << 27 | 1), leaf(7, 0x20, 0)];
         let more = [leaf(0, 0x6874_7541, 0), leaf(1, 5, 3), leaf(7, 0x21, 0)];
         assert!(check(&given, &more, false).is_ok());
+        // A host of one CPU takes guests of several.
+        let several = kvm_cpuid_entry2 { function: 1, edx: SEVERAL, ..Default::default() };
+        assert!(check(&[several], &[], false).is_ok());
         let refused = |host: &[_]| check(&given, host, false).unwrap_err().to_string();
         let without = refused(&[leaf(0, 0x6874_7541, 0), leaf(1, 0, 1), leaf(7, 1, 0)]);
         assert!(without.contains("leaf 0x7.0") && without.contains("[0, 20, 0, 0]"), "{without}");
@@ -237,7 +240,7 @@ mod tests {
             let (basic, amd) = (of(1, 0), of(AMD_TOPOLOGY, 0));
             assert_eq!(basic.ebx, (vcpus - 1) << 24 | vcpus << 16 | 0x800);
             assert_eq!(basic.edx & SEVERAL != 0, vcpus > 1);
-            assert_eq!((of(AMD_CORES, 0).ecx, of(AMD_CORES, 0).ebx), (bits << 12 | vcpus - 1, 7));
+            assert_eq!((of(AMD_CORES, 0).ecx, of(AMD_CORES, 0).ebx), (bits << 12 | (vcpus - 1), 7));
             assert_eq!((amd.eax, amd.ebx), (vcpus - 1, vcpus - 1));
             assert_eq!((of(0xb, 0).eax, of(0xb, 0).ebx), (0, 1));
             assert_eq!((of(0xb, 1).eax, of(0xb, 1).ebx, of(0xb, 1).edx), (bits, vcpus, vcpus - 1));

@@ -59,7 +59,7 @@ impl Saved {
 
     /// The settings of the machine that continues it: the provider is told this host's
     /// rate. What the guest is told follows from the one it had ([`GuestClock::restore`]).
-    fn settings(&self, host: HostTsc) -> Settings {
+    pub(super) fn settings(&self, host: HostTsc) -> Settings {
         let mut settings = self.settings.clone();
         if let (Backend::Own(own), Some(_)) = (&mut settings.backend, &settings.linux) {
             (own.host_tsc, own.advertised_tsc) = (host.frequency, host.frequency);

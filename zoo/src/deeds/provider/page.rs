@@ -44,15 +44,34 @@ readings' and 0.25 ppm of what ran. Late: the first timer of each clock since, b
 clock, and after the slash how far the clock had gone past it when it was restored.
 ";
 
+const AGAIN: &str = "
+## Booted again by kexec, suspended, and then moved
+
+Row `linux-again`: each kernel boots itself once more by kexec, and what that one makes of its
+provider is judged; it suspends as if to disk (`pm_test` `core`), and is saved and restored
+as above. Stood: how long `CLOCK_MONOTONIC_RAW` did; gained: what the time of day did
+beside the host's meanwhile.
+";
+
+const KEPT: &str = "
+## Kept by the VMClock
+
+Row `linux-kept`: `parachron keep` in the guest, and no network. Right: when the time of day was
+within 1 ms of the host's, s since the restore; off: by how much then.
+
+| kernel | vCPUs | clock by | policy | away, s | right, s | off |
+| --- | ---: | --- | --- | ---: | ---: | ---: |
+";
+
 const FOOT: &str = "
 ## Read with
 
 - `none` and `minimal` give no clock but the TSC, which Linux holds against the machine's PM
-  timer. `tsc-early` is the TSC until the kernel has measured it by that timer; where each
-  exit is emulated it tries that again and again. Before the machine had a PM timer, Linux up
-  to 6.12 compared the TSC with its own ticks, of which an emulated host delivers too few, and
-  gave the TSC up; it still may before it has registered that timer, which it does late
-  (init_acpi_pm_clocksource, a fs_initcall).
+  timer, or the HPET. `tsc-early` is the TSC until the kernel has measured it by that timer;
+  where each exit is emulated it tries that again and again. Before the machine had them, Linux
+  up to 6.12 compared the TSC with its own ticks, of which an emulated host delivers too few,
+  and gave the TSC up; with the PM timer alone it still could in the second before it
+  registered that ([0076](../decisions/0076-an-hpet-without-timers.md)).
 - The kernel is told the TSC's rate, as an emulated exit takes longer than its calibration
   by the PIT allows. The time of
   day under kvm-clock may be behind by what the boot took, as Linux counts ticks until it
@@ -61,8 +80,6 @@ const FOOT: &str = "
   VMClock driver then refuses each reading: the figure there is the page's, read by a program.
 - Under QEMU 7.2 a guest finds CPUID 0xD with the size of another XCR0: older kernels warn,
   and 7.3 panics in fpstate_reset. QEMU 10 does not.
-- 7.3 with 4 vCPUs finds the `TSCs unsynchronized`, as it takes the guest for two packages
-  (inferred: its host has two CPUs); no clock of the table rests on them.
 - That lost ticks explain the seconds by which kvm-clock's guests are behind is inferred,
   not measured.
 ";
@@ -92,9 +109,13 @@ fn read(folder: &Path) -> Result<(Vec<Value>, String), String> {
 pub(crate) fn write(folder: &Path) -> Result<(), String> {
     let (booted, moved) = (read(folder)?, read(&folder.with_file_name("linux-moved"))?);
     let page = tools::root().join(PAGE);
-    let text = text((&booted.0, &booted.1), (&moved.0, &moved.1));
-    fs::write(&page, text).map_err(|error| format!("{}: {error}", page.display()))?;
-    let all = checks(&booted.0).chain(checks(&moved.0));
+    // These two came later: a folder of reports may not have them yet.
+    let [again, kept] = ["linux-again", "linux-kept"].map(|row| folder.with_file_name(row));
+    let later = |folder: &Path| if folder.exists() { read(folder) } else { Ok(Default::default()) };
+    let (again, kept) = (later(&again)?, later(&kept)?);
+    let rows = [&booted, &moved, &again, &kept].map(|(reports, at)| (&reports[..], &at[..]));
+    fs::write(&page, text(rows)).map_err(|error| format!("{}: {error}", page.display()))?;
+    let all = rows.into_iter().flat_map(|(reports, _)| checks(reports));
     let failed = all.filter(|check| check["verdict"] == "failed").count();
     if failed == 0 { Ok(()) } else { Err(format!("{failed} checks failed: {PAGE}")) }
 }
@@ -107,34 +128,29 @@ fn checks(reports: &[Value]) -> impl Iterator<Item = &Value> {
     experiments(reports).flat_map(|one| list(&one["checks"]))
 }
 
-fn text((reports, at): (&[Value], &str), moved: (&[Value], &str)) -> String {
+/// Of the four rows: booted, moved, again, kept.
+fn text(rows: [(&[Value], &str); 4]) -> String {
+    let [(reports, at), moved, again, kept] = rows;
     let mut text = HEAD.to_owned();
     recorded(&mut text, reports, at);
-    text.push_str(
-        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | VMClock | ± | \
-         took, s |\n",
-    );
-    text.push_str("| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
-    for row in experiments(reports).flat_map(|one| list(&one["findings"]["rows"])) {
-        let by = if row["backend"] == "kernel" { "kernel" } else { word(&row["provider"]) };
-        let figure = |key: &str| row[key].as_f64();
-        let (kernel, vcpus, source) =
-            (word(&row["kernel"]), &row["vcpus"], word(&row["clocksource"]));
-        let (offset, bound) = (ns(figure("offset_ns")), ns(figure("bound_ns")));
-        let rate = figure("rate_ppm").map_or("–".to_owned(), |ppm| format!("{ppm:+.3}"));
-        let took = figure("took_s").unwrap_or(0.0);
-        let [clock, within] = ["vmclock_offset_ns", "vmclock_bound_ns"].map(|key| ns(figure(key)));
-        let _ = writeln!(
-            text,
-            "| {kernel} | {vcpus} | {by} | {source} | {offset} | {bound} | {rate} | \
-             {clock} | {within} | {took:.1} |"
-        );
-    }
+    table_of_boots(&mut text, reports);
     text.push_str(MOVED);
     recorded(&mut text, moved.0, moved.1);
     table_of_moves(&mut text, moved.0);
-    let failed =
-        checks(reports).chain(checks(moved.0)).filter(|check| check["verdict"] == "failed");
+    if !again.0.is_empty() {
+        text.push_str(AGAIN);
+        recorded(&mut text, again.0, again.1);
+        table_of_boots(&mut text, again.0);
+        text.push('\n');
+        table_of_moves(&mut text, again.0);
+    }
+    if !kept.0.is_empty() {
+        text.push_str(KEPT);
+        table_of_kept(&mut text, kept.0);
+        recorded(&mut text, kept.0, kept.1);
+    }
+    let all = rows.into_iter().flat_map(|(reports, _)| checks(reports));
+    let failed = all.filter(|check| check["verdict"] == "failed");
     for (number, check) in failed.enumerate() {
         if number == 0 {
             text.push_str("\n## Failed\n\n");
@@ -145,6 +161,63 @@ fn text((reports, at): (&[Value], &str), moved: (&[Value], &str)) -> String {
     }
     text.push_str(FOOT);
     text
+}
+
+/// With what a suspended one did, where one was.
+fn table_of_boots(text: &mut String, reports: &[Value]) {
+    let rows = || experiments(reports).flat_map(|one| list(&one["findings"]["rows"]));
+    let slept = rows().any(|row| row["slept_s"].is_number());
+    let (names, marks) = if slept { (" stood, s | gained |", " ---: | ---: |") } else { ("", "") };
+    let _ = writeln!(
+        text,
+        "| kernel | vCPUs | clock by | clock source | offset | ± | rate, ppm | VMClock | ± | \
+         took, s |{names}\n\
+         | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |{marks}"
+    );
+    for row in rows() {
+        let by = by(row);
+        let figure = |key: &str| row[key].as_f64();
+        let (kernel, vcpus, source) =
+            (word(&row["kernel"]), &row["vcpus"], word(&row["clocksource"]));
+        let (offset, bound) = (ns(figure("offset_ns")), ns(figure("bound_ns")));
+        let rate = figure("rate_ppm").map_or("–".to_owned(), |ppm| format!("{ppm:+.3}"));
+        let took = figure("took_s").unwrap_or(0.0);
+        let [clock, within] = ["vmclock_offset_ns", "vmclock_bound_ns"].map(|key| ns(figure(key)));
+        let _ = write!(
+            text,
+            "| {kernel} | {vcpus} | {by} | {source} | {offset} | {bound} | {rate} | \
+             {clock} | {within} | {took:.1} |"
+        );
+        if let Some(stood) = figure("slept_s") {
+            let _ = write!(text, " {stood:.3} | {} |", ns(figure("slept_gained_ns")));
+        }
+        text.push('\n');
+    }
+}
+
+fn by(row: &Value) -> &str {
+    if row["backend"] == "kernel" { "kernel" } else { word(&row["provider"]) }
+}
+
+fn table_of_kept(text: &mut String, reports: &[Value]) {
+    for row in experiments(reports).flat_map(|one| list(&one["findings"]["rows"])) {
+        for moved in list(&row["moved"]) {
+            let seconds = |key: &str| {
+                moved[key].as_f64().map_or("–".to_owned(), |seconds| format!("{seconds:.3}"))
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                word(&row["kernel"]),
+                row["vcpus"],
+                by(row),
+                word(&moved["policy"]),
+                seconds("away_s"),
+                seconds("right_s"),
+                ns(moved["ahead_ns"].as_f64()),
+            );
+        }
+    }
 }
 
 fn recorded(text: &mut String, reports: &[Value], at: &str) {
@@ -162,7 +235,7 @@ fn table_of_moves(text: &mut String, reports: &[Value]) {
          REALTIME |\n| --- | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for row in experiments(reports).flat_map(|one| list(&one["findings"]["rows"])) {
-        let by = if row["backend"] == "kernel" { "kernel" } else { word(&row["provider"]) };
+        let by = by(row);
         let (kernel, vcpus) = (word(&row["kernel"]), &row["vcpus"]);
         for moved in list(&row["moved"]) {
             let told = match moved["told_ppm"].as_i64() {
@@ -256,7 +329,18 @@ mod tests {
                 ],
             }]}, "checks": []}],
         });
-        let page = text((&[report], "2026-11-22"), (&[moved], "2026-11-23"));
+        let again = json!({"experiments": [{"findings": {"rows": [
+            {"backend": "own", "provider": "kvm", "kernel": "7.3", "vcpus": 2, "took_s": 30.0,
+             "clocksource": "kvm-clock", "slept_s": 5.123_4, "slept_gained_ns": 25_000.0}]}}]});
+        let kept = json!({"experiments": [{"findings": {"rows": [
+            {"backend": "kernel", "kernel": "7.3", "vcpus": 2, "moved": [
+                {"policy": "sleep", "away_s": 4.5, "right_s": 0.12, "ahead_ns": 900.0}]}]}}]});
+        let page = text([
+            (&[report], "2026-11-22"),
+            (&[moved], "2026-11-23"),
+            (&[again], "2026-11-24"),
+            (&[kept], "2026-11-24"),
+        ]);
         for line in [
             "Recorded 2026-11-22, host Linux 7.2.13: 1 of 2 checks passed.",
             "| 6.1.0 | 2 | kernel | kvm-clock | -310 ns | 12.3 µs | +0.010 | 120 ns | 2346 ns | 12.3 |",
@@ -266,6 +350,8 @@ mod tests {
             "| 6.1.0 | 4 | kernel | file | freeze | 3.500 | 0.012 | +100 | 2000 | 0.250/0.100 |",
             "| 6.1.0 | 4 | kernel | socket, told +1000 ppm | advance | – | – | – | – | \
              refused: KVM does not scale here |",
+            "| 7.3 | 2 | kvm | kvm-clock | – | – | – | – | – | 30.0 | 5.123 | 25.0 µs |",
+            "| 7.3 | 2 | kernel | sleep | 4.500 | 0.120 | 900 ns |",
         ] {
             assert!(page.lines().any(|one| one == line), "{line:?}: {page}");
         }

@@ -74,13 +74,26 @@ fn bytes(saved: &Saved) -> Vec<u8> {
 #[test]
 fn a_guest_goes_on_twice_from_bytes_where_it_was() {
     let Ok(tsc) = crate::kvm::host_tsc() else { return println!("skipped: no /dev/kvm") };
-    let own = Backend::Own(host::Settings::new(Kind::Kvm, tsc));
-    for backend in [Backend::Kernel, own] {
+    let own = host::Settings::new(Kind::Kvm, tsc);
+    let own = own.with(|new| (new.never_back, new.sync_period) = (false, Some(Nanos(5))));
+    for backend in [Backend::Kernel, Backend::Own(own)] {
         let (saved, before) = saved(backend);
         let file = bytes(&saved);
         assert_eq!(bytes(&Saved::read_from(file.as_slice()).unwrap()), file);
         for policy in [Policy::Freeze, Policy::Advance, Policy::Hold] {
             let read = Saved::read_from(file.as_slice()).unwrap();
+            // In the file and out of it the provider is as it was, at this host's rate.
+            let here = crate::kvm::query_host(&crate::kvm::open().unwrap()).unwrap();
+            for settings in [read.settings(here), saved.settings(here)] {
+                if let Backend::Own(found) = settings.backend {
+                    assert_eq!(found.host_tsc, here.frequency);
+                    let kept = found.with(|new| {
+                        (new.host_tsc, new.advertised_tsc) = (own.host_tsc, own.advertised_tsc);
+                    });
+                    assert_eq!(kept, own);
+                }
+            }
+            assert_eq!(read.devices, saved.devices);
             let (machine, _) = Machine::restore(&read, policy).unwrap();
             let mut expected = *before.last().unwrap();
             for byte in sent(&machine) {
@@ -120,7 +133,7 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
         refused(&file)
     };
     assert!(changed(0, b'X').contains("not those of a saved machine"));
-    let future = "the saved machine has version 9; this program knows version 1";
+    let future = "the saved machine has version 9; this program knows versions 1 to 2";
     assert_eq!(changed(8, 9), future);
     assert!(changed(file.len() - 30, 0xee).contains("checksum"));
     let description = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
@@ -128,8 +141,16 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
     assert!(changed(15, 0xff).contains("bytes, where 16777216 are possible"));
     assert!(changed(17, b'x').contains("description"));
 
-    // A host with other features: more than any has.
+    // What version 1 had.
     let text = String::from_utf8(file[16..16 + description].to_vec()).unwrap();
+    let mut first: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for later in ["timers", "provider"] {
+        assert!(first.as_object_mut().unwrap().remove(later).is_some(), "{later}");
+    }
+    let first = serde_json::from_value::<Description>(first).unwrap().saved().unwrap();
+    assert_eq!((first.devices.pm_timer, first.devices.hpet), (Some(PmWidth::Bits24), None));
+
+    // A host with other features: more than any has.
     let mut other: Description = serde_json::from_str(&text).unwrap();
     other.vcpus[0].give_all_features();
     let refused = Machine::restore(&other.saved().unwrap(), Policy::Freeze).map(|_| ());
