@@ -53,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "kvm_saved", run: kvm_saved::kvm_saved },
     Target { name: "kvm_time_page", run: pages::kvm_time },
     Target { name: "kvm_wall_clock_page", run: pages::kvm_wall_clock },
+    Target { name: "minutes", run: records::minutes },
     #[cfg(target_arch = "x86_64")]
     Target { name: "network", run: network::network },
     Target { name: "ntp_answer", run: ntp::ntp_answer },

@@ -16,6 +16,28 @@ pub(crate) fn drift_records(data: &[u8]) {
     }
 }
 
+/// A daemon's lines: those that are minutes are the same once written again.
+pub(crate) fn minutes(data: &[u8]) {
+    let read = |data: &[u8]| {
+        let mut minutes = Vec::new();
+        let packed = records::minutes::lines::read(data, |minute| {
+            minutes.push(minute);
+            true
+        });
+        (minutes, packed.expect("memory is read"))
+    };
+    let (minutes, packed) = read(data);
+    assert_eq!(packed.minutes, minutes.len() as u64);
+    let mut again = Vec::new();
+    let mut writer = records::minutes::packed::Writer::new(Vec::new()).expect("memory takes all");
+    for minute in &minutes {
+        again.extend(records::minutes::lines::line(minute));
+        writer.put(minute.clone()).expect("memory takes all");
+    }
+    writer.finish().expect("memory takes all");
+    assert_eq!(read(&again).0, minutes);
+}
+
 fn lines(data: &[u8]) {
     let mut records = Vec::new();
     let Ok(whole) = text::read(data, |record| records.push(record)) else { return };

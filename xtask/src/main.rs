@@ -13,6 +13,7 @@ mod miri;
 mod outside;
 mod page;
 mod project;
+mod queries;
 mod release;
 mod site;
 mod tidy;
@@ -52,6 +53,8 @@ enum Chore {
     /// Have a real Prometheus scrape 50 daemons, cause faults, and see which alerts fire
     #[command(disable_help_flag = true)]
     Alerts(PassedOn),
+    /// Ask the shipped questions of three engines, and compare their answers
+    Queries(queries::Args),
     /// Run the tests of arm64 under QEMU's user mode, and count them
     Arm64(arm64::Args),
     /// Run pvclock's tests under Miri
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(args) => fuzz::run(&project, &args),
         Chore::Circles => diagnostic::report("circles", &circles::check(&project)),
         Chore::Machines(args) => args.run(&project, &["--package", "zoo"]),
+        Chore::Queries(args) => queries::run(&project, &args),
         Chore::Arm64(args) => arm64::run(&project, &args),
         Chore::Miri => miri::run(&project),
         Chore::Page(args) => page::run(&project, &args),

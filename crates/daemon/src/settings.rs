@@ -50,6 +50,11 @@ pub struct Settings {
     /// Who may ask for them and by what: a file of Prometheus' exporter toolkit; anybody by
     /// default.
     pub web_config: Option<PathBuf>,
+    /// The folder of many machines' records, into which the program writes this one's as
+    /// it starts; nowhere by default.
+    pub records: Option<PathBuf>,
+    /// This machine's take no more than this, MB.
+    pub records_limit_mb: u32,
     /// What trusts this clock, by the names of crate `fleet`.
     pub consumers: Vec<String>,
     /// The files that samples are read from.
@@ -124,6 +129,8 @@ impl Default for Settings {
             status_socket: None,
             metrics: None,
             web_config: None,
+            records: None,
+            records_limit_mb: 64,
             consumers: Vec::new(),
             paths: ProbePaths::default(),
         }

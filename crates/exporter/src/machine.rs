@@ -8,7 +8,8 @@ use doctor::selection::RuleSelection;
 use facts::running::parse_stat;
 use facts::steering::TimeKeeperKind;
 use facts::system::parse_cpu_time;
-use fleet::{Finding, Followed, Snapshot};
+use facts::{Fact, Facts, Unknown};
+use fleet::{Finding, Followed, MachineNames, Snapshot};
 use inspect::tree::Tree;
 use linux::adjtimex;
 use linux::clock::Clock;
@@ -27,6 +28,7 @@ pub struct Machine {
 struct Examined {
     at: Instant,
     findings: Vec<Finding>,
+    machine: MachineNames,
     /// systemd-timesyncd runs, whose `maxerror` is no bound: it states 0 at each poll.
     has_timesyncd: bool,
 }
@@ -47,8 +49,10 @@ impl Machine {
             .and_then(|text| facts::clocksource::parse_current(&text).known().cloned());
         let stat = text("/proc/stat").unwrap_or_default();
         (snapshot.steal_s, snapshot.cpus) = (steal_s(&stat), cpus(&stat));
-        snapshot.findings =
-            self.examined.as_ref().map(|examined| examined.findings.clone()).unwrap_or_default();
+        if let Some(examined) = &self.examined {
+            snapshot.findings.clone_from(&examined.findings);
+            snapshot.machine.clone_from(&examined.machine);
+        }
     }
 }
 
@@ -58,6 +62,7 @@ fn examine(tree: &Tree) -> Examined {
     let has_timesyncd = keepers
         .iter()
         .any(|keeper| keeper.kind == TimeKeeperKind::SystemdTimesyncd && keeper.running);
+    let machine = names(&facts);
     let report = DoctorReport::by(facts, None, &RuleSelection::default());
     let found = report.diagnosis.findings.into_iter().map(|finding| Finding {
         rule: finding.rule,
@@ -72,7 +77,18 @@ fn examine(tree: &Tree) -> Examined {
     // A series has one sample.
     findings.sort();
     findings.dedup();
-    Examined { at: Instant::now(), findings, has_timesyncd }
+    Examined { at: Instant::now(), findings, machine, has_timesyncd }
+}
+
+/// What it runs on.
+fn names(facts: &Facts) -> MachineNames {
+    let platform = match &facts.cpu.hypervisor {
+        Fact::Known(hypervisor) => Some(hypervisor.kind.name().to_owned()),
+        Fact::Unknown(Unknown::NotApplicable { .. }) => Some("none".to_owned()),
+        Fact::Unknown(_) => None,
+    };
+    let product = facts.system.product.known().cloned();
+    MachineNames { platform, product, kernel: facts.kernel.release.known().cloned() }
 }
 
 /// What the kernel says; the bound that its daemon states.
@@ -141,7 +157,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         Machine::default().add_to(&mut snapshot);
         assert!(snapshot.read_s.is_some_and(|read_s| read_s > 0.0 && read_s < 1e-3));
-        assert!(snapshot.kernel_max_error_s.is_some());
+        assert!(snapshot.kernel_max_error_s.is_some() && snapshot.machine.kernel.is_some());
         assert!(snapshot.cpus.is_some_and(|cpus| cpus > 0));
     }
 

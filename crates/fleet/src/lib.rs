@@ -17,4 +17,4 @@ pub use consumers::{CONSUMERS, Consumer, consumer, margins};
 pub use dashboard::{Dashboard, dashboard};
 pub use metrics::{Kind, METRICS, Metric};
 pub use samples::{Sample, samples};
-pub use snapshot::{Finding, Followed, Snapshot, Source};
+pub use snapshot::{Finding, Followed, MachineNames, Snapshot, Source};

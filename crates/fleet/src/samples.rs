@@ -92,7 +92,7 @@ impl Samples {
 mod tests {
     use super::*;
     use crate::metrics::METRICS;
-    use crate::snapshot::{Finding, Source};
+    use crate::snapshot::{Finding, MachineNames, Source};
 
     fn whole() -> Snapshot {
         let counts = || BTreeMap::from([("pause".to_owned(), 2)]);
@@ -123,6 +123,7 @@ mod tests {
             read_s: Some(3e-8),
             steal_s: Some(1.5),
             cpus: Some(2),
+            machine: MachineNames::default(),
             findings: vec![Finding { rule: "slow".into(), severity: "warning".into() }],
             consumers_here: vec!["ceph".into()],
         }

@@ -46,10 +46,23 @@ pub struct Snapshot {
     pub steal_s: Option<f64>,
     /// CPUs.
     pub cpus: Option<u32>,
+    /// What it runs on. It has no sample, as it changes nothing that alerts are about.
+    pub machine: MachineNames,
     /// What `doctor` found.
     pub findings: Vec<Finding>,
     /// Consumers that run here, by name.
     pub consumers_here: Vec<String>,
+}
+
+/// What a machine runs on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MachineNames {
+    /// The hypervisor, `none` where there is none.
+    pub platform: Option<String>,
+    /// The product, by the firmware.
+    pub product: Option<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
 }
 
 /// What chronyd says of the clock it keeps (`chronyc tracking`), s.

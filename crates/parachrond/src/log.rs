@@ -46,6 +46,11 @@ impl Log {
         }
     }
 
+    /// What is right again.
+    pub(crate) fn notice(&self, text: &str) {
+        self.print(journal::Priority::Notice, &format!("parachrond: {text}"));
+    }
+
     /// A line on standard error, with its priority for the journal, which takes
     /// `<3>` off again (`man 3 sd-daemon`).
     fn print(&self, priority: journal::Priority, text: &str) {

@@ -4,6 +4,8 @@
 mod arguments;
 mod log;
 mod metrics;
+mod minutes;
+mod recording;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,6 +57,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { dry } else { as_it_is };
     let metrics = metrics::Metrics::open(&settings)?;
+    let recording = recording::Recording::of(&settings)?;
     let failed = |why| {
         let (cause, remedy) = advice::of(&why);
         (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
@@ -66,6 +69,9 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
     if let Some(metrics) = metrics {
         metrics.serve()?;
     }
+    if let Some(recording) = recording {
+        recording.begin()?;
+    }
     daemon.run(Wait::new(signals), |line| log.write(&line)).map_err(failed)?;
     Ok(())
 }
@@ -73,7 +79,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
 /// The service's files are the service's.
 fn dry(settings: &mut Settings) {
     settings.dry_run = true;
-    (settings.state_folder, settings.metrics) = (None, None);
+    (settings.state_folder, settings.metrics, settings.records) = (None, None, None);
     let services = Path::new(configuration::STATUS_SOCKET);
     settings.status_socket = settings.status_socket.take().filter(|path| path != services);
 }

@@ -2,7 +2,7 @@
 //! run dry, or without a source.
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -144,6 +144,82 @@ fn end(child: &Child) {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
 }
 
+/// A daemon that records, and corrects nothing.
+fn recording(more: &str) -> (TempDir, PathBuf) {
+    let (folder, file) = configured("dry-run = true\nstate-folder = ''\nntp = ['127.0.0.1:9']\n");
+    let records = folder.path().join("records");
+    let more = format!("records = '{}{more}'\n", records.display());
+    fs::write(&file, fs::read_to_string(&file).unwrap() + &more).unwrap();
+    (folder, file)
+}
+
+fn started(file: &Path) -> Running {
+    let mut command = parachrond();
+    command.arg("--config").arg(file).stderr(Stdio::piped());
+    Running(command.spawn().unwrap())
+}
+
+/// The only file of these below a folder of records: of lines, or Parquet.
+fn part(records: &Path, kind: &str) -> Option<PathBuf> {
+    let below = |folder: &Path| {
+        fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
+    let hosts = below(records).iter().flat_map(|day| below(day)).collect::<Vec<_>>();
+    let mut parts: Vec<_> = hosts.iter().flat_map(|host| below(host)).collect();
+    parts.retain(|part| part.extension().is_some_and(|extension| extension == kind));
+    assert!(parts.len() < 2, "{parts:?}");
+    parts.pop()
+}
+
+#[test]
+fn it_records_and_goes_on_where_it_was_killed() {
+    let (folder, file) = recording("");
+    let records = folder.path().join("records");
+    for rows in 1..=2 {
+        let running = started(&file);
+        let begun = Instant::now();
+        let lines = || {
+            let lines = fs::read_to_string(part(&records, "jsonl")?).ok()?;
+            (lines.lines().count() == rows && part(&records, "parquet").is_some()).then_some(lines)
+        };
+        let lines = loop {
+            if let Some(lines) = lines() {
+                break lines;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{rows}");
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        assert!(lines.contains("\"kernel\":") && lines.contains("\"disruptions\":0"), "{lines}");
+        std::thread::sleep(Duration::from_millis(300));
+        let kb = ["VmRSS:", "VmHWM:", "RssAnon:"].map(|field| running.figure(field));
+        println!("VmRSS, VmHWM, RssAnon while it records: {kb:?} kB");
+        assert!(kb[2] <= 3072, "{kb:?} kB");
+        // Dropped: killed.
+    }
+    assert_eq!(&fs::read(part(&records, "parquet").unwrap()).unwrap()[..4], b"PAR1");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told_and_ends_nothing() {
+    let (folder, file) = recording("/below");
+    fs::write(folder.path().join("records"), "a file, where a folder has to be").unwrap();
+    let mut running = started(&file);
+    let lines = std::io::BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let mut log = lines.map_while(Result::ok);
+    let told = |line: &String| line.contains("nothing is recorded: cannot write");
+    assert!(log.by_ref().any(|line| told(&line)));
+    let socket = folder.path().join("status.sock");
+    assert!(status_socket::ask(&socket).is_ok());
+    end(&running.0);
+    assert!(!log.any(|line| told(&line)));
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}
+
 /// What it links: neither a terminal, nor plots, nor tables, nor a command line
 /// of the size of its own.
 #[test]
@@ -156,9 +232,7 @@ fn it_links_no_terminal_plots_or_tables() {
         .unwrap();
     let tree = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(tree.contains("parachron-daemon "), "{tree}");
-    for heavy in
-        ["clap", "comfy-table", "ratatui", "plotters", "parquet", "parachron-vmm", "parachron-lab"]
-    {
+    for heavy in ["clap", "comfy-table", "ratatui", "plotters", "parachron-vmm", "parachron-lab"] {
         let is_it = |line: &str| line.split(' ').next() == Some(heavy);
         assert!(!tree.lines().any(is_it), "{heavy}");
     }

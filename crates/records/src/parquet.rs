@@ -188,7 +188,7 @@ fn column_of<T: DataType, W: Write + Send>(
 }
 
 /// The system's error, where it is one.
-fn io(error: ParquetError) -> std::io::Error {
+pub(crate) fn io(error: ParquetError) -> std::io::Error {
     match error {
         ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
             Ok(cause) => *cause,

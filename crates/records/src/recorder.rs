@@ -62,11 +62,11 @@ pub enum Error {
     Unfit(String),
 }
 
-fn reading(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+pub(crate) fn reading(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
     |error| Error::Read(path.into(), error)
 }
 
-fn writing(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+pub(crate) fn writing(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
     |error| Error::Write(path.into(), error)
 }
 
@@ -251,7 +251,7 @@ fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), Error> {
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(path.into())),
         // A file system without locks cannot show a second run.

@@ -95,7 +95,16 @@ pub(super) const CRATES: &[Row] = &[
     top(
         ROOF,
         "parachrond",
-        Uses::Only(&["access", "daemon", "disruptions", "exporter", "keeper", "linux"]),
+        Uses::Only(&[
+            "access",
+            "daemon",
+            "disruptions",
+            "exporter",
+            "fleet",
+            "keeper",
+            "linux",
+            "records",
+        ]),
     ),
     top(ROOF, "cli", Uses::AllBelowBut(&[])),
     top(ROOF, "e2e", Uses::AllBelowBut(&[])),

@@ -16,6 +16,9 @@ use crate::values::{self, BURST};
 /// Up to VMADDR_PORT_ANY, which is no port (vsock(7)).
 const VSOCK_PORTS: u32 = u32::MAX - 1;
 
+/// A day's lines take less than the least.
+const RECORDS_MB: RangeInclusive<u32> = 4..=1_000_000;
+
 /// One key.
 #[derive(Debug)]
 pub(super) struct ConfigOption {
@@ -115,6 +118,13 @@ pub(super) const OPTIONS: &[ConfigOption] = &[
         "TLS and passwords for metrics: a file of Prometheus' exporter toolkit, such as",
         "\"/etc/parachron/web.yml\"; neither where it is empty. What is in it is read anew.",
     ], |to, it| set(&mut to.web_config, path_or_none(it))),
+    option("records", "\"\"", &[
+        "Record this clock each minute in this folder, such as \"/var/lib/parachron/records\",",
+        "by what is told at status-socket: a Parquet file a day. A change is made by a restart.",
+    ], |to, it| set(&mut to.records, path_or_none(it))),
+    option("records-limit", "64", &[
+        "Megabytes that the records may take, 4 to 1000000; the oldest go first.",
+    ], |to, it| set(&mut to.records_limit_mb, number(it, &RECORDS_MB))),
     option("consumers", "[]", &[
         "What trusts this clock, such as \"cockroachdb\": alerts of margins are about these.",
     ], |to, it| set(&mut to.consumers, list(it, values::consumer))),

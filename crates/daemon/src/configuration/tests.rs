@@ -33,7 +33,7 @@ fn every_setting_has_a_key_that_changes_it() {
                 step-threshold = '1s'\ntolerance = '2ms'\nmax-step = '1d'\nburst = 0x10\n\
                 min-interval = '1min'\nnever-backward = true\nchrony = ['sock=/run/c']\n\
                 allow-daemon = ['openntpd']\nforce = true\ndry-run = true\ninterval = '10s'\n\
-                status-socket = ''\nmetrics = '[::1]:9975'\nweb-config = '/etc/w'\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
+                status-socket = ''\nmetrics = '[::1]:9975'\nweb-config = '/etc/w'\nrecords = '/r'\nrecords-limit = 4\nconsumers = ['ceph']\nstate-folder = ''\nclockbound = '/run/b'\nhost-time = '/run/t'\nvmclock = '/tmp/v'\nkernel-log = '/tmp/k'\n";
     assert_eq!(text.lines().count(), OPTIONS.len());
     let Settings {
         policy,
@@ -47,6 +47,8 @@ fn every_setting_has_a_key_that_changes_it() {
         status_socket,
         metrics,
         web_config,
+        records,
+        records_limit_mb,
         consumers,
         state_folder,
         clockbound,
@@ -86,6 +88,7 @@ fn every_setting_has_a_key_that_changes_it() {
     assert_eq!((interval, dry_run, force, allowed.len()), (Duration::from_secs(10), true, true, 1));
     assert_eq!((status_socket, state_folder, clockbound), (None, None, Some("/run/b".into())));
     assert_eq!(web_config, Some("/etc/w".into()));
+    assert_eq!((records, records_limit_mb), (Some("/r".into()), 4));
     assert_eq!((metrics, consumers), ("[::1]:9975".parse().ok(), vec!["ceph".to_owned()]));
     assert_eq!(host_time, Some("/run/t".into()));
     assert_eq!((paths.vmclock, paths.kernel_log), ("/tmp/v".into(), "/tmp/k".into()));

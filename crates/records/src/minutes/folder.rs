@@ -1,0 +1,267 @@
+//! The folder in which one machine's minutes are written, beside those of others.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use units::calendar;
+
+use super::lines::{self, LINE_BYTES, Packed};
+use super::{Minute, packed};
+use crate::recorder::{Error, lock, reading, writing};
+
+/// Files of lines that are packed at once: a machine leaves one a day at the most.
+const MOST_LEFT: usize = 10_000;
+
+/// One machine's minutes.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    host: String,
+    limit_bytes: u64,
+    today: Option<Lines>,
+}
+
+/// The lines of a day that is not over.
+#[derive(Debug)]
+struct Lines {
+    date: String,
+    path: PathBuf,
+    file: File,
+    /// Whole lines.
+    bytes: u64,
+}
+
+impl Folder {
+    /// The minutes of this machine, whose files take no more than this. Nothing is read or
+    /// written yet.
+    ///
+    /// A name that is no name of a file in all systems gets a `_` for what is none.
+    pub fn new(root: &Path, host: &str, limit_bytes: u64) -> Self {
+        let fit = |c: char| if c.is_ascii_alphanumeric() || "-.".contains(c) { c } else { '_' };
+        let host: String = host.chars().take(200).map(fit).collect();
+        // "." and ".." are no names, and neither is none.
+        let host = match host.trim_matches('.') {
+            "" => "unknown".to_owned(),
+            name => name.to_owned(),
+        };
+        Self { root: root.to_owned(), host, limit_bytes, today: None }
+    }
+
+    /// Adds a minute to its day.
+    ///
+    /// # Errors
+    /// It cannot be written; what was written before is whole.
+    pub fn write(&mut self, minute: &Minute) -> Result<(), Error> {
+        let date = date_of(minute.unix_s);
+        // Somebody may have removed it.
+        self.today = self.today.take().filter(|lines| lines.path.exists());
+        let mut closed = Ok(());
+        if self.today.as_ref().is_none_or(|lines| lines.date != date) {
+            // If this fails, the next hour packs it.
+            closed = self.today.take().map_or(Ok(()), |lines| self.close(&lines));
+            self.today = Some(self.open(date, minute.unix_s)?);
+        }
+        let Some(today) = &mut self.today else { return Ok(()) };
+        let line = lines::line(minute);
+        if let Err(why) = today.file.write_all(&line) {
+            // A part of it may be there: the next one begins a line.
+            let _ = today.file.set_len(today.bytes);
+            let failed = Error::Write(today.path.clone(), why);
+            self.today = None;
+            return Err(failed);
+        }
+        today.bytes += line.len() as u64;
+        closed
+    }
+
+    /// Makes the Parquet file of the day so far, those of days whose lines were left, and
+    /// removes the oldest files where all take more than the limit.
+    ///
+    /// # Errors
+    /// One of them cannot be made or removed; the lines stay.
+    pub fn pack(&mut self) -> Result<Packed, Error> {
+        let mut packed = Packed::default();
+        if let Some(lines) = &self.today {
+            packed = pack(&lines.path)?;
+        }
+        let open = self.today.as_ref().map(|lines| lines.path.clone());
+        let left = self.files()?.into_iter().filter(|file| file.is_lines);
+        for file in left.filter(|file| Some(&file.path) != open.as_ref()).take(MOST_LEFT) {
+            let lines = OpenOptions::new().read(true).write(true).open(&file.path);
+            let lines = lines.map_err(reading(&file.path))?;
+            // Another's, who writes to it.
+            if lock(&lines, &file.path).is_err() {
+                continue;
+            }
+            packed.left_out += pack(&file.path)?.left_out;
+            fs::remove_file(&file.path).map_err(writing(&file.path))?;
+        }
+        self.bound(open.as_deref())?;
+        Ok(packed)
+    }
+
+    /// The day is over.
+    fn close(&self, lines: &Lines) -> Result<(), Error> {
+        pack(&lines.path)?;
+        fs::remove_file(&lines.path).map_err(writing(&lines.path))?;
+        self.bound(None)
+    }
+
+    /// The lines of a day: those that are there, or new ones.
+    fn open(&self, date: String, unix_s: i64) -> Result<Lines, Error> {
+        let folder = self.root.join(format!("date={date}")).join(format!("host={}", self.host));
+        fs::create_dir_all(&folder).map_err(writing(&folder))?;
+        for file in self.files()?.into_iter().rev() {
+            if !file.is_lines || file.date != date {
+                continue;
+            }
+            let lines = OpenOptions::new().read(true).write(true).open(&file.path);
+            let mut lines = lines.map_err(writing(&file.path))?;
+            if lock(&lines, &file.path).is_err() {
+                continue;
+            }
+            let bytes = whole(&lines).map_err(reading(&file.path))?;
+            let ready = lines.set_len(bytes).and_then(|()| lines.seek(SeekFrom::End(0)));
+            ready.map_err(writing(&file.path))?;
+            return Ok(Lines { date, path: file.path, file: lines, bytes });
+        }
+        // A clock that was set back finds names that are taken.
+        let taken = |name: &i64| {
+            packed_path(&folder, *name).exists() || lines_path(&folder, *name).exists()
+        };
+        let name = (unix_s..).find(|name| !taken(name)).unwrap_or(unix_s);
+        let path = lines_path(&folder, name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(writing(&path))?;
+        lock(&file, &path)?;
+        Ok(Lines { date, path, file, bytes: 0 })
+    }
+
+    /// Removes the oldest files beyond the limit, but not what is being written.
+    fn bound(&self, open: Option<&Path>) -> Result<(), Error> {
+        let files = self.files()?;
+        let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
+            if bytes <= self.limit_bytes {
+                break;
+            }
+            if Some(&*file.path) == open {
+                continue;
+            }
+            fs::remove_file(&file.path).map_err(writing(&file.path))?;
+            bytes -= file.bytes;
+            // Only where nothing else is in them.
+            for folder in file.path.ancestors().skip(1).take(2) {
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        Ok(())
+    }
+
+    /// This machine's files, the oldest first. Links are not followed.
+    fn files(&self) -> Result<Vec<Found>, Error> {
+        let mut files = Vec::new();
+        let days = match fs::read_dir(&self.root) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(files),
+            days => days.map_err(reading(&self.root))?,
+        };
+        for day in days.flatten().filter(|day| day.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let name = day.file_name();
+            let Some(date) = name.to_str().and_then(|name| name.strip_prefix("date=")) else {
+                continue;
+            };
+            let Ok(parts) = fs::read_dir(day.path().join(format!("host={}", self.host))) else {
+                continue;
+            };
+            files.extend(parts.flatten().filter_map(|part| Found::of(date, &part)));
+        }
+        files.sort_by(|a, b| (&a.date, &a.path).cmp(&(&b.date, &b.path)));
+        Ok(files)
+    }
+}
+
+/// A file of ours.
+#[derive(Debug)]
+struct Found {
+    date: String,
+    path: PathBuf,
+    bytes: u64,
+    is_lines: bool,
+}
+
+impl Found {
+    fn of(date: &str, part: &fs::DirEntry) -> Option<Self> {
+        let name = part.file_name();
+        let name = name.to_str()?;
+        let is_lines = name.starts_with("_part-") && name.ends_with(".jsonl");
+        let is_ours = is_lines || name.starts_with("part-") && name.ends_with(".parquet");
+        let about = part.metadata().ok().filter(|about| is_ours && about.is_file())?;
+        Some(Self { date: date.to_owned(), path: part.path(), bytes: about.len(), is_lines })
+    }
+}
+
+fn lines_path(folder: &Path, name: i64) -> PathBuf {
+    folder.join(format!("_part-{name}.jsonl"))
+}
+
+fn packed_path(folder: &Path, name: i64) -> PathBuf {
+    folder.join(format!("part-{name}.parquet"))
+}
+
+/// The day of a Unix time.
+fn date_of(unix_s: i64) -> String {
+    let date = calendar::date(i128::from(unix_s.div_euclid(86_400)));
+    format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
+}
+
+/// Bytes of whole lines: up to the last end of one.
+fn whole(mut file: &File) -> io::Result<u64> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let begin = length.saturating_sub(LINE_BYTES);
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(begin))?;
+    file.take(LINE_BYTES).read_to_end(&mut end)?;
+    let last = end.iter().rposition(|byte| *byte == b'\n');
+    Ok(last.map_or(begin, |at| begin + at as u64 + 1))
+}
+
+/// Makes the Parquet file of lines, in the place of the one that is there.
+fn pack(lines: &Path) -> Result<Packed, Error> {
+    let name = lines.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let to = lines.with_file_name(format!("{}.parquet", name.trim_start_matches('_')));
+    let unfinished = lines.with_extension("unfinished");
+    let made = pack_to(lines, &unfinished).and_then(|packed| {
+        if packed.minutes > 0 {
+            fs::rename(&unfinished, &to).map_err(writing(&to))?;
+        } else {
+            fs::remove_file(&unfinished).map_err(writing(&unfinished))?;
+        }
+        Ok(packed)
+    });
+    if made.is_err() {
+        // The error that counts is the first.
+        let _ = fs::remove_file(&unfinished);
+    }
+    made
+}
+
+fn pack_to(path: &Path, unfinished: &Path) -> Result<Packed, Error> {
+    let from = File::open(path).map_err(reading(path))?;
+    let failed = writing(unfinished);
+    let file = File::create(unfinished).map_err(&failed)?;
+    let mut writer = packed::Writer::new(file).map_err(&failed)?;
+    let mut written = Ok(());
+    let packed = lines::read(BufReader::new(from), |minute| {
+        written = writer.put(minute);
+        written.is_ok()
+    });
+    let packed = packed.map_err(reading(path))?;
+    written.map_err(&failed)?;
+    // A disk that is full or gone often fails only here.
+    writer.finish().and_then(|file| file.sync_all()).map_err(&failed)?;
+    Ok(packed)
+}
+
+#[cfg(test)]
+mod tests;

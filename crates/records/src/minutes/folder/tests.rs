@@ -1,0 +1,153 @@
+use parquet::file::reader::FileReader;
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::record::RowAccessor;
+
+use super::*;
+use crate::minutes::{NUMBERS, TEXTS};
+
+/// 2026-11-22 00:00.
+const DAY: i64 = 1_795_305_600;
+const PART: &str = "date=2026-11-22/host=db-1/part-1795305600.parquet";
+
+fn minute(unix_s: i64) -> Minute {
+    let source = Some("ntp a".to_owned());
+    Minute { unix_s, source, error_ns: Some(unix_s % 977), ..Minute::default() }
+}
+
+/// Times, sources and errors of a Parquet file.
+fn rows(path: &Path) -> Vec<(i64, Option<String>, Option<i64>)> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let texts = TEXTS.iter().map(|text| text.name);
+    let numbers = NUMBERS.iter().map(|number| number.name);
+    let columns: Vec<_> = ["unix_s"].into_iter().chain(texts).chain(numbers).collect();
+    let at = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        assert_eq!(row.len(), columns.len());
+        let source = row.get_string(at("source")).ok().cloned();
+        (row.get_long(0).unwrap(), source, row.get_long(at("error_ns")).ok())
+    });
+    rows.collect()
+}
+
+fn names(root: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                names.push(path.strip_prefix(root).unwrap().display().to_string());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn a_day_is_lines_and_a_file_and_then_a_file_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let mut folder = Folder::new(root.path(), "db-1", u64::MAX);
+    for row in 0..3 {
+        folder.write(&minute(DAY + 60 * row)).unwrap();
+    }
+    assert_eq!(folder.pack().unwrap(), Packed { minutes: 3, left_out: 0 });
+    assert_eq!(names(root.path()), ["date=2026-11-22/host=db-1/_part-1795305600.jsonl", PART]);
+    folder.write(&minute(DAY + 180)).unwrap();
+    folder.write(&minute(DAY + 86_400)).unwrap();
+    assert_eq!(names(root.path()), [PART, "date=2026-11-23/host=db-1/_part-1795392000.jsonl"]);
+    let expected: Vec<_> = (0..4).map(|row| minute(DAY + 60 * row)).collect();
+    let expected: Vec<_> =
+        expected.into_iter().map(|row| (row.unix_s, row.source, row.error_ns)).collect();
+    assert_eq!(rows(&root.path().join(PART)), expected);
+}
+
+#[test]
+fn a_killed_daemon_goes_on_where_the_last_whole_line_ended() {
+    let root = tempfile::tempdir().unwrap();
+    let begin = || Folder::new(root.path(), "db-1", u64::MAX);
+    let mut killed = begin();
+    killed.write(&minute(DAY)).unwrap();
+    let lines = killed.today.as_ref().unwrap().path.clone();
+    // Two daemons do not write to one file.
+    let mut other = begin();
+    other.write(&minute(DAY)).unwrap();
+    let others = lines.with_file_name("_part-1795305601.jsonl");
+    assert_eq!(other.today.as_ref().unwrap().path, others);
+    drop((killed, other));
+    fs::remove_file(others).unwrap();
+    let cut = [&b"\0\0\0\n"[..], b"{\"unix_s\":17953"].concat();
+    OpenOptions::new().append(true).open(&lines).unwrap().write_all(&cut).unwrap();
+
+    let mut again = begin();
+    again.write(&minute(DAY + 60)).unwrap();
+    assert_eq!(again.pack().unwrap(), Packed { minutes: 2, left_out: 1 });
+    drop(again);
+    // A day that was over before the next start.
+    let mut later = begin();
+    later.write(&minute(DAY + 86_400)).unwrap();
+    later.pack().unwrap();
+    assert_eq!(rows(&root.path().join(PART)).len(), 2);
+    assert!(!lines.exists());
+    // Back on the day before, by a clock that was set: nothing of it is written over.
+    later.write(&minute(DAY)).unwrap();
+    later.pack().unwrap();
+    assert_eq!(rows(&root.path().join(PART)).len(), 2);
+    assert!(root.path().join(PART.replace("600.", "601.")).exists());
+}
+
+#[test]
+fn the_oldest_go_beyond_the_limit_and_others_stay() {
+    let root = tempfile::tempdir().unwrap();
+    let mut other = Folder::new(root.path(), "db-2", u64::MAX);
+    other.write(&minute(DAY)).unwrap();
+    other.pack().unwrap();
+    fs::write(root.path().join("date=2026-11-22/notes"), "mine").unwrap();
+    let mut folder = Folder::new(root.path(), "db-1", 20_000);
+    for day in 0..20 {
+        folder.write(&minute(DAY + day * 86_400)).unwrap();
+    }
+    folder.pack().unwrap();
+    let files = folder.files().unwrap();
+    let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    assert!(bytes <= 20_000 && files.len() > 2, "{files:?}");
+    assert_eq!(files.last().unwrap().date, "2026-12-11");
+    assert_eq!(other.files().unwrap().len(), 2);
+    assert!(root.path().join("date=2026-11-22/notes").exists());
+    assert!(!root.path().join("date=2026-11-23").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_until_it_can() {
+    let root = tempfile::tempdir().unwrap();
+    let blocked = root.path().join("records");
+    fs::write(&blocked, "a file").unwrap();
+    let mut folder = Folder::new(&blocked, "db-1", u64::MAX);
+    assert!(matches!(folder.write(&minute(DAY)), Err(Error::Write(..))));
+    assert!(folder.pack().is_err());
+    fs::remove_file(&blocked).unwrap();
+    folder.write(&minute(DAY)).unwrap();
+    // All is removed while it writes.
+    fs::remove_dir_all(&blocked).unwrap();
+    folder.write(&minute(DAY + 60)).unwrap();
+    assert_eq!(folder.pack().unwrap().minutes, 1);
+    // No room for a line: what is there stays whole.
+    let lines = folder.today.as_mut().unwrap();
+    lines.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    assert!(matches!(folder.write(&minute(DAY + 120)), Err(Error::Write(..))));
+    folder.write(&minute(DAY + 180)).unwrap();
+    assert_eq!(folder.pack().unwrap(), Packed { minutes: 2, left_out: 0 });
+}
+
+#[test]
+fn a_host_is_a_folder_whatever_its_name() {
+    let named = |name: &str| Folder::new(Path::new("/"), name, 0).host;
+    assert_eq!(named("db-1.example"), "db-1.example");
+    assert_eq!(named("../x y=ü"), "_x_y__");
+    assert_eq!((named(".."), named("")), ("unknown".to_owned(), "unknown".to_owned()));
+    assert_eq!(named(&"x".repeat(300)).len(), 200);
+    assert_eq!((date_of(-1), date_of(DAY + 86_399)), ("1969-12-31".into(), "2026-11-22".into()));
+}
