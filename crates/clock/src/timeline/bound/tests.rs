@@ -147,3 +147,48 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
         assert_eq!(bound.error_ns(NOW, page, segment(later, Some(1)), None), None);
     }
 }
+
+/// By the kernel as `timekeeper` models it: as it is after a correction by `keep`, while
+/// its sources are gone, and after a disruption takes back what it was told.
+#[test]
+fn it_is_the_kernels_maxerror_whatever_keep_does() {
+    use timekeeper::timex::{mode, status};
+    use timekeeper::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
+
+    const S: u64 = 1_000_000_000;
+    let source = ClockSource::tsc(1_000_000, true, true);
+    let mut kernel = Timekeeper::boot(Kernel::new(Version(6, 12, 101), 250), source, 0, 0);
+    let mut bound = Bound::new();
+    let mut at = |bound: &mut Bound, second: u64, asked: Asked| {
+        let (ticks, mut asked) = (second * S, asked);
+        kernel.advance_to(ticks);
+        kernel.adjtimex(ticks, &mut asked).unwrap();
+        let synchronised = asked.status & status::UNSYNC == 0;
+        let max_error_ns = asked.max_error as u64 * 1000;
+        bound.update_timex(Timex { max_error_ns, synchronised }, second * S);
+        synchronised.then_some(max_error_ns)
+    };
+    let read = Asked::default();
+    let set = |us: i64| {
+        let modes = mode::STATUS | mode::MAXERROR | mode::ESTERROR;
+        Asked { modes, max_error: us, ..Asked::default() }
+    };
+    let of = |bound: &Bound, second: u64| error_ns(bound, second * S, None, None);
+
+    let step = Asked { modes: mode::SETOFFSET, seconds: 60, ..Asked::default() };
+    assert_eq!((at(&mut bound, 10, step), of(&bound, 10)), (None, None), "nobody vouches for it");
+    assert_eq!(at(&mut bound, 11, set(250)), Some(250_000));
+    assert_eq!(of(&bound, 11), Some((250_001, ErrorFrom::Kernel)));
+    // Without a further look it grows as the kernel's own, to a second's worth.
+    let of_clock = [12, 100, 3600].map(|second| of(&bound, second).unwrap().0);
+    for (of_clock, second) in of_clock.into_iter().zip([12, 100, 3600]) {
+        let of_kernel = at(&mut bound, second, read).unwrap();
+        assert!(of_clock.abs_diff(of_kernel) <= 500_001, "{of_clock} {of_kernel} at {second} s");
+    }
+    bound.disrupt(3601 * S);
+    let back = Asked { modes: mode::MAXERROR | mode::ESTERROR, max_error: 16_000_000, ..read };
+    at(&mut bound, 3602, back);
+    assert_eq!((at(&mut bound, 3604, read), of(&bound, 3604)), (None, None));
+    assert_eq!(at(&mut bound, 3610, set(300)), Some(300_000));
+    assert_eq!(of(&bound, 3610), Some((300_001, ErrorFrom::Kernel)));
+}
