@@ -29,6 +29,8 @@ pub(crate) struct Recording {
     folder: Folder,
     shown: PathBuf,
     scrapes: Scrapes,
+    /// Lines that were left out when a Parquet file was made last.
+    left_out: u64,
 }
 
 impl Recording {
@@ -47,7 +49,7 @@ impl Recording {
         let host = std::fs::read_to_string(HOST).unwrap_or_default();
         let limit_bytes = u64::from(settings.records_limit_mb) * 1_000_000;
         let folder = Folder::new(&shown, host.trim(), limit_bytes);
-        Ok(Some(Self { folder, shown, scrapes }))
+        Ok(Some(Self { folder, shown, scrapes, left_out: 0 }))
     }
 
     /// Records until the process ends.
@@ -68,7 +70,7 @@ impl Recording {
         thread.spawn(record).map(|_| ()).map_err(failed)
     }
 
-    /// A row, and a Parquet file where that is due; lines that were left out of it.
+    /// A row, and a Parquet file where that is due; more lines that were left out of it.
     fn one(&mut self, before: &mut Before, is_packed: bool) -> Result<u64, Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
@@ -76,7 +78,12 @@ impl Recording {
         self.folder.write(&row)?;
         // What a row that was not written has counted is in the next.
         *before = next;
-        if is_packed { Ok(self.folder.pack()?.left_out) } else { Ok(0) }
+        if !is_packed {
+            return Ok(0);
+        }
+        // The day's lines are read anew each hour.
+        let now = self.folder.pack()?.left_out;
+        Ok(now.saturating_sub(std::mem::replace(&mut self.left_out, now)))
     }
 
     /// Once, and once again when it is over: not each minute.
