@@ -54,7 +54,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
         .map_err(|why| (format!("cannot wait: {why}"), "ulimit -n".into(), program::FAILED))?;
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { dry } else { as_it_is };
-    let metrics = metrics::Metrics::open(&settings)?;
+    let metrics = metrics::Metrics::open(&settings, log)?;
     let failed = |why| {
         let (cause, remedy) = advice::of(&why);
         (advice::in_file(&cause), advice::in_file(&remedy), why.exit_code())
