@@ -56,7 +56,7 @@ fn keep(arguments: &Arguments, log: &Log) -> Result<(), Failure> {
         .map_err(|why| (format!("cannot wait: {why}"), "ulimit -n".into(), program::FAILED))?;
     let (settings, _) = settings(arguments)?;
     let change = if arguments.is_dry_run { dry } else { as_it_is };
-    let metrics = metrics::Metrics::open(&settings)?;
+    let metrics = metrics::Metrics::open(&settings, log)?;
     let recording = recording::Recording::of(&settings)?;
     let failed = |why| {
         let (cause, remedy) = advice::of(&why);

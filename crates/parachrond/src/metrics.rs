@@ -1,9 +1,10 @@
 //! Its metrics over HTTP, by a thread of their own: a scrape asks the daemon at its
 //! socket, as `parachron status` does, so none holds it up.
 
-use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::time::Duration;
+use std::{io, thread};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use access::Secured;
@@ -11,6 +12,7 @@ use daemon::{Settings, program};
 use exporter::{Answer, Open, Scrapes};
 
 use crate::Failure;
+use crate::log::Log;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod elsewhere;
@@ -20,9 +22,13 @@ use elsewhere::Secured;
 /// The tokio runtime's; a scrape is made by another thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A listener, and who is asked.
+/// A port that another process has is tried again after this.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Where it listens, once it can, and who is asked.
 pub(crate) struct Metrics {
-    listener: TcpListener,
+    address: SocketAddr,
+    listener: Option<TcpListener>,
     secured: Option<Secured>,
     socket: PathBuf,
     consumers: Vec<String>,
@@ -30,36 +36,61 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Listens, if that is configured.
-    pub(crate) fn open(settings: &Settings) -> Result<Option<Self>, Failure> {
+    ///
+    /// Not yet where another process does: any user may have been first, and the clock
+    /// is kept all the same.
+    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Option<Self>, Failure> {
         let Some(address) = settings.metrics else { return Ok(None) };
         let Some(socket) = settings.status_socket.clone() else {
             let cause = "metrics are made of what is told at status-socket, which is empty";
             return Err((cause.into(), "name a status-socket".into(), program::USAGE));
         };
         let secured = secured(settings)?;
-        let listener = TcpListener::bind(address).map_err(|why| {
-            let remedy = "another address or port: metrics";
-            (format!("cannot listen at {address}: {why}"), remedy.into(), program::FAILED)
-        })?;
-        Ok(Some(Self { listener, secured, socket, consumers: settings.consumers.clone() }))
+        let remedy = "another address or port: metrics";
+        let listener = match TcpListener::bind(address) {
+            Ok(listener) => Some(listener),
+            Err(why) => {
+                let cause = format!("cannot listen at {address}: {why}");
+                if why.kind() != io::ErrorKind::AddrInUse {
+                    return Err((cause, remedy.into(), program::FAILED));
+                }
+                log.error(&format!("{cause}; tried again each {} s", AGAIN.as_secs()), remedy);
+                None
+            }
+        };
+        let consumers = settings.consumers.clone();
+        Ok(Some(Self { address, listener, secured, socket, consumers }))
     }
 
     /// Serves them until the process ends.
     pub(crate) fn serve(self) -> Result<(), Failure> {
-        let Self { listener, secured, socket, consumers } = self;
+        let Self { address, listener, secured, socket, consumers } = self;
         let ask = move || {
             let (knows, status) = daemon::metrics::ask(&socket).unzip();
             Answer { knows, status, is_expected: true }
         };
         let scrapes = Scrapes::new(env!("CARGO_PKG_VERSION"), &consumers, ask);
-        let serve = move || match secured {
-            None => exporter::serve(listener, Open, move || scrapes.told()),
-            Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
+        let serve = move || {
+            let listener = listener.map_or_else(|| freed(address, AGAIN), Ok)?;
+            match secured {
+                None => exporter::serve(listener, Open, move || scrapes.told()),
+                Some(secured) => exporter::serve(listener, secured, move || scrapes.told()),
+            }
         };
-        let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
         let failed =
             |why: io::Error| (format!("no thread: {why}"), "ulimit -u".into(), program::FAILED);
         thread.spawn(serve).map(|_| ()).map_err(failed)
+    }
+}
+
+/// Waits until no other process listens there.
+fn freed(address: SocketAddr, again: Duration) -> io::Result<TcpListener> {
+    loop {
+        match TcpListener::bind(address) {
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse => thread::sleep(again),
+            bound => return bound,
+        }
     }
 }
 
@@ -67,4 +98,22 @@ impl Metrics {
 pub(crate) fn secured(settings: &Settings) -> Result<Option<Secured>, Failure> {
     let secured = settings.web_config.as_deref().map(Secured::by).transpose();
     secured.map_err(|why| (why.to_string(), "mend it: web-config".into(), program::USAGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_another_process_has_is_taken_once_it_is_free() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = other.local_addr().unwrap();
+        let waiting = thread::spawn(move || freed(address, Duration::from_millis(1)));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        drop(other);
+        assert_eq!(waiting.join().unwrap().unwrap().local_addr().unwrap(), address);
+        // 192.0.2.1 is nobody's (RFC 5737): no reason to wait.
+        assert!(freed("192.0.2.1:1".parse().unwrap(), AGAIN).is_err());
+    }
 }
