@@ -5,6 +5,7 @@ mod agreement;
 mod announced;
 mod changes;
 mod chrony;
+mod cost;
 mod disruptions;
 mod drift;
 mod image;
@@ -16,12 +17,14 @@ pub(crate) mod order;
 mod packages;
 mod pauses;
 mod provider;
+mod rules;
 mod scale;
 mod server;
 mod service;
 mod snapshot;
 mod suspend;
 mod timex;
+mod vmclock;
 mod watching;
 
 use std::path::Path;
@@ -65,6 +68,7 @@ pub(crate) fn alone(place: &Place<'_>, done: &mut Done) -> Result<(), Failure> {
             Deed::LinuxMoved => provider::run(place, &provider::MOVED, done)?,
             Deed::LinuxAgain => provider::run(place, &provider::AGAIN, done)?,
             Deed::LinuxKept => provider::run(place, &provider::KEPT, done)?,
+            Deed::WatchCost => cost::run(place, done)?,
             other => {
                 let name = &place.row.name;
                 return Err(
@@ -108,7 +112,8 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             | Deed::LinuxOnProvider
             | Deed::LinuxMoved
             | Deed::LinuxAgain
-            | Deed::LinuxKept => {
+            | Deed::LinuxKept
+            | Deed::WatchCost => {
                 return Err(format!("row {}: {deed:?} takes no truth", place.row.name));
             }
             Deed::Drift => drift::run(place, machine, checks)?,
@@ -123,6 +128,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Packages => packages::run(place, machine, checks)?,
             Deed::Pauses => pauses::run(place, machine, checks)?,
             Deed::LeapSecond => leap::run(machine, checks)?,
+            Deed::Rules => rules::run(machine, checks)?,
             Deed::Scale => scale::run(place, machine, checks)?,
             Deed::Service => service::run(place, machine, checks)?,
             Deed::ServiceBesideChronyd => {
@@ -146,6 +152,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             Deed::Suspend => suspend::run(machine, checks)?,
             Deed::TscOrder => order::run(machine, checks)?,
             Deed::Timex => timex::run(place, machine, checks)?,
+            Deed::Vmclock => vmclock::run(place, machine, checks)?,
         }
     }
     Ok(())

@@ -256,6 +256,8 @@ pub(crate) enum Deed {
     LinuxKept,
     /// The kernel inserts a leap second.
     LeapSecond,
+    /// What `doctor` says of what an administrator did.
+    Rules,
     /// The host's CPU changes its frequency.
     Scale,
     /// `parachrond` as a service of the machine's systemd.
@@ -289,6 +291,10 @@ pub(crate) enum Deed {
     TscOrder,
     /// Random programs of adjtimex, held against the model of a kernel.
     Timex,
+    /// `drift` against a VMClock page of known rate.
+    Vmclock,
+    /// What `watch` costs, by the kernel's account.
+    WatchCost,
 }
 
 /// What is true of a machine, by the hand that wrote the table.

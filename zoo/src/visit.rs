@@ -2,6 +2,7 @@
 //! said against the row's truth.
 
 mod judge;
+mod reads;
 
 use std::fs;
 use std::path::Path;
@@ -162,6 +163,7 @@ fn run(workshop: &Workshop, row: &Row, folder: &Path) -> Result<Ran, Failure> {
             ran.records.push(machine.line.run(name, *limit_s, line)?);
         }
         ran.done.checks = judge::all(truth, &ran.records);
+        reads::run(&place, &mut machine, &mut ran.done)?;
         deeds::run(&place, &mut machine, &mut ran.done)
     };
     all().map_err(|why| machine.failure(&why))?;

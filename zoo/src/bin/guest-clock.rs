@@ -19,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// A parameter on the command line of a kernel whose clock may be set.
 const DISPOSABLE: &str = "parachron.disposable";
 
-const USAGE: &str = "usage: print INTERVAL_MS | tsc-order | step SECONDS | frequency PPM | \
+const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-order | step SECONDS | frequency PPM | \
     leap insert|delete|none";
 
 /// The clocks printed, in the order of a line.
@@ -42,6 +42,10 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["print", interval_ms] => {
             let interval_ms = interval_ms.parse().map_err(|error| format!("{error}; {USAGE}"))?;
             print(Duration::from_millis(interval_ms)).map_err(|error| error.to_string())
+        }
+        ["tsc"] => {
+            println!("{}", Tsc.read_ordered());
+            Ok(())
         }
         ["tsc-order"] => {
             println!("{}", tsc_order([0, 1], Duration::from_secs(1)));

@@ -65,17 +65,29 @@ pub(super) fn references(
 }
 
 pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
-    let source = machine.execute("cat $CLOCKSOURCE")?;
-    put_on_a_timer(place, machine)?;
     let (_servers, references) = references(place, machine)?;
     if references.is_empty() {
         return Err("neither a network nor a PTP clock to compare with".to_owned());
     }
-    let names: Vec<&str> = references.iter().map(|(name, ..)| name.as_str()).collect();
+    against(place, machine, &references, checks)
+}
+
+/// The clocks that run at a known rate, and the RTC, against references of known rate.
+pub(super) fn against(
+    place: &Place<'_>,
+    machine: &mut Machine,
+    references: &[Reference],
+    checks: &mut Checks,
+) -> Result {
+    let source = machine.execute("cat $CLOCKSOURCE")?;
+    put_on_a_timer(place, machine)?;
+    // A page's option takes its device behind a sign alone.
+    let option = |(name, ..): &Reference| name.replacen("vmclock ", "vmclock=", 1);
+    let options: Vec<String> = references.iter().map(option).collect();
     let line = format!(
         "parachron drift --duration 20s --format json --clock {},rtc --{}",
         CLOCKS.join(","),
-        names.join(" --")
+        options.join(" --")
     );
     let record = machine.line.run("drift", 90, &line)?;
     let last = record.stderr.lines().next_back().unwrap_or_default();
@@ -83,7 +95,7 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     checks.push(Check::new("drift: exit code 0", found.trim(), record.status == 0));
     let report: Result<Value, String> =
         serde_json::from_str(&record.stdout).map_err(|error| format!("drift: {error}"));
-    for (name, what, fast_ppm) in &references {
+    for (name, what, fast_ppm) in references {
         for clock in CLOCKS.into_iter().chain(["rtc"]) {
             checks.push(holds(&report, clock, (name, what), 0.0 - fast_ppm));
         }

@@ -1,10 +1,14 @@
 //! A leap second that the kernel inserts at the end of a year.
 
-use crate::checks::{Check, Checks, list};
+use crate::checks::Checks;
 use crate::machine::Machine;
 use crate::outcome::Result;
 
+use super::rules;
 use super::watching::{self, Caused};
+
+/// The doctor's rule.
+const RULE: &str = "leap-second";
 
 /// All of it in one command: in a machine whose idle time costs nothing, time
 /// passes while it waits for the next.
@@ -27,22 +31,12 @@ fn one(machine: &mut Machine, verb: &str, what: &str, checks: &mut Checks) -> Re
     let late = told.split_off(soon.trim().parse().unwrap_or(0).min(told.len()));
     let leap = Caused { what, kinds: &["leap-second"], besides: &[], size_s: Some((1.0, 0.0)) };
     checks.push(watching::judge(&leap, &told, &late));
-    checks.push(doctor(machine, "cat /tmp/before", &format!("to come: {what}"), true)?);
+    checks.push(rules::found(machine, "cat /tmp/before", RULE, &format!("to come: {what}"), true)?);
     // STA_INS or STA_DEL stays until somebody clears it, and nothing more is done
     // (kernel/time/ntp.c, second_overflow: TIME_WAIT).
-    let line = "parachron doctor --format json";
-    checks.push(doctor(machine, line, &format!("has passed: {what}"), false)?);
+    let line = rules::DOCTOR;
+    checks.push(rules::found(machine, line, RULE, &format!("has passed: {what}"), false)?);
     // At its next second the kernel is ready for another one (second_overflow:
     // TIME_WAIT to TIME_OK).
     machine.execute("guest-clock leap none; sleep 2").map(drop)
-}
-
-fn doctor(machine: &mut Machine, line: &str, what: &str, expected: bool) -> Result<Check, String> {
-    let report = machine.execute(line)?;
-    let report = serde_json::from_str::<serde_json::Value>(&report);
-    let report = report.map_err(|error| format!("doctor: {error}"))?;
-    let mut findings = list(&report["diagnosis"]["findings"]).iter();
-    let leap = findings.find(|finding| finding["rule"] == "leap-second");
-    let found = leap.and_then(|finding| finding["what"].as_str()).unwrap_or("nothing").to_owned();
-    Ok(Check::new(format!("doctor: {what}"), found, leap.is_some() == expected))
 }

@@ -11,7 +11,7 @@ use crate::records::Record;
 use crate::table::{Read, Truth};
 
 /// The call by which clock sources are compared.
-const CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
+pub(super) const CALL: &str = "clock_gettime(CLOCK_MONOTONIC)";
 
 /// All checks; each begins with the command that it is of.
 pub(super) fn all(truth: &Truth, records: &[Record]) -> Vec<Check> {
@@ -108,7 +108,7 @@ fn clocks(truth: &Truth, outputs: Outputs<'_>) -> Vec<Check> {
     vec![current, path]
 }
 
-fn how(read: Read) -> &'static str {
+pub(super) fn how(read: Read) -> &'static str {
     match read {
         Read::User => "read in user space",
         Read::Kernel => "read in the kernel",
@@ -166,7 +166,7 @@ fn bench(truth: &Truth, outputs: Outputs<'_>) -> Vec<Check> {
 
 /// Where Linux reads a source that is not this row's own (vdso_clock_mode of
 /// its struct clocksource).
-fn by_name(source: &str) -> Read {
+pub(super) fn by_name(source: &str) -> Read {
     match source {
         "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" => Read::User,
         _ => Read::Kernel,

@@ -1,0 +1,223 @@
+//! Where a clock is read, counted from outside the program: the calls that enter the
+//! kernel by its tracepoint (Linux: Documentation/trace/events.rst), the reads of a
+//! device by QEMU's trace event (QEMU: docs/devel/tracing.rst). What `clocks` and
+//! `bench` say of the path is held against these.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::judge::{CALL, by_name, how};
+use crate::checks::{Check, list};
+use crate::deeds::{Done, Place};
+use crate::machine::Machine;
+use crate::outcome::{Result, Unavailable};
+use crate::table::{Base, Read};
+
+/// Of the calls of `clock_gettime` those for CLOCK_MONOTONIC. What the program makes
+/// the kernel refuse (`inspect::kernel_entries`) is not among them: seccomp comes
+/// first (syscall_trace_enter, kernel/entry/common.c).
+const BEGIN: &str = "cd /sys/kernel/tracing; [ -e events ] || mount -t tracefs tracefs .; \
+    cd /sys/kernel/tracing; cd events/syscalls/sys_enter_clock_gettime 2>/dev/null && \
+    echo 'which_clock == 1' >filter && echo there || echo none";
+
+/// Prints how often the tracepoint was passed, what the clock source was at the end,
+/// and the report. What no longer fitted into the kernel's buffer was counted.
+const COUNTED: &str = "cd /sys/kernel/tracing; echo {source} >$CLOCKSOURCE; echo >trace; \
+    echo 1 >events/syscalls/sys_enter_clock_gettime/enable; \
+    parachron {command} --format json >/tmp/report || exit 1; \
+    echo 0 >events/syscalls/sys_enter_clock_gettime/enable; \
+    cat per_cpu/cpu*/stats | awk '/^(entries|overrun|dropped events):/{sum += $NF} \
+    END{printf \"%d \", sum}'; cat $CLOCKSOURCE; cat /tmp/report";
+
+/// What is counted: under the row's own source, and under every one.
+const CLOCKS: &str = "clocks";
+const BENCH: &str = "bench --duration 100ms --only 'clock_gettime(CLOCK_MONOTONIC)'";
+
+/// Each read of a device's register, with the device's name.
+const EVENT: &str = "memory_region_ops_read";
+
+/// Of a clock that is read in user space at most this part of the reads is counted.
+const NONE: f64 = 0.01;
+
+/// Of one read elsewhere each is counted, and beside them what the program reads in
+/// between, a 16th and one for each 16 (`instruments::cost`), and of a device what
+/// the kernel reads: less than a second one.
+const ONE: (f64, f64) = (0.99, 1.6);
+
+/// What was counted while a command ran.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    /// What the program says that it read, at least.
+    reads: u64,
+    /// Calls that entered the kernel.
+    calls: u64,
+    /// Reads of the device, where they can be counted.
+    device: Option<u64>,
+}
+
+/// All checks of a row.
+pub(super) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> Result {
+    if machine.execute(BEGIN)? != "there" {
+        done.skipped.push(Unavailable::new(
+            "the kernel counts no calls of clock_gettime",
+            "a kernel with CONFIG_FTRACE_SYSCALLS",
+        ));
+        return Ok(());
+    }
+    let truth = place.row.truth()?;
+    let sees_devices = matches!(place.row.base, Base::Emulated | Base::Debian);
+    if !sees_devices && truth.available.iter().any(|source| device(source).is_some()) {
+        done.skipped.push(Unavailable::new(
+            "reads of hpet and acpi_pm are not counted: Xen answers them, or in an emulated host \
+             the kernel's own are more",
+            "a row of QEMU's emulation",
+        ));
+    }
+    let own = &truth.clocksource;
+    let all = truth.available.iter().map(|source| (BENCH, source));
+    for (command, source) in [(CLOCKS, own)].into_iter().chain(all) {
+        let path = if source == own { truth.read } else { by_name(source) };
+        // One file each: of an older QEMU it would grow, of a newer one begin anew.
+        let name = format!("trace-{source}-{}", done.checks.len());
+        let log = sees_devices.then(|| place.folder.join(name));
+        let found = counted(machine, command, source, log.as_deref());
+        done.checks.push(judge(command, source, path, found));
+    }
+    machine.execute(&format!("echo {own} >$CLOCKSOURCE")).map(drop)
+}
+
+/// The device that a clock source reads, as QEMU names it, with its counter's address
+/// where it has other registers.
+fn device(source: &str) -> Option<(&'static str, &'static str)> {
+    match source {
+        "hpet" => Some(("'hpet'", " addr 0xfed000f0 ")),
+        "acpi_pm" => Some(("'acpi-tmr'", "")),
+        _ => None,
+    }
+}
+
+/// Runs a command under a source, and counts. Of a source without a device the
+/// reads of both are counted, which are none of the clock's.
+fn counted(
+    machine: &mut Machine,
+    command: &str,
+    source: &str,
+    log: Option<&Path>,
+) -> Result<Counted, String> {
+    let trace = |machine: &mut Machine, on: bool| -> Result {
+        let (Some(log), Some(qmp)) = (log, machine.qmp.as_mut()) else { return Ok(()) };
+        let line = json!({ "command-line": format!("logfile {}", log.display()) });
+        if on {
+            qmp.execute("human-monitor-command", line)?;
+        }
+        qmp.execute("trace-event-set-state", json!({ "name": EVENT, "enable": on })).map(drop)
+    };
+    trace(machine, true)?;
+    let line = COUNTED.replace("{source}", source).replace("{command}", command);
+    let record = machine.line.run("reads", 60, &line);
+    trace(machine, false)?;
+    let record = record?;
+    let device = log.map(|log| reads_of(log, source));
+    let (first, report) = record.stdout.split_once('\n').unwrap_or_default();
+    let calls = first.split_once(' ').filter(|(_, at_end)| *at_end == source);
+    let calls = calls.and_then(|(calls, _)| calls.parse().ok());
+    let calls = calls.ok_or_else(|| format!("not counted: {first} {}", record.stderr.trim()))?;
+    let report = serde_json::from_str(report).map_err(|error| error.to_string())?;
+    Ok(Counted { reads: reads_told(&report), calls, device })
+}
+
+/// How often QEMU saw a source's device read, or any of theirs.
+fn reads_of(log: &Path, source: &str) -> u64 {
+    let read = fs::read(log).unwrap_or_default();
+    // Some megabytes each.
+    let _ = fs::remove_file(log);
+    seen(&String::from_utf8_lossy(&read), source)
+}
+
+fn seen(log: &str, source: &str) -> u64 {
+    let devices: Vec<_> = match device(source) {
+        Some(one) => vec![one],
+        None => ["hpet", "acpi_pm"].iter().filter_map(|source| device(source)).collect(),
+    };
+    let is_read = |line: &&str| {
+        let of = |(name, address): &(&str, &str)| line.contains(name) && line.contains(address);
+        line.contains(EVENT) && devices.iter().any(of)
+    };
+    log.lines().filter(is_read).count() as u64
+}
+
+/// How often a report of `clocks` or `bench` says that the clock was read: what was
+/// timed, and what was compared.
+fn reads_told(report: &Value) -> u64 {
+    let sources = list(&report["sources"]).iter().map(|source| &source["cost"]["measured"]);
+    let run = &report["runs"][0];
+    let costs = sources.chain(list(&run["costs"])).filter(|cost| cost["call"] == CALL);
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let timed = costs.map(|cost| number(&cost["samples"]) * number(&cost["calls_per_sample"]));
+    let compared = list(&run["order"]).iter().filter(|order| order["clock"] == "CLOCK_MONOTONIC");
+    timed.chain(compared.map(|order| number(&order["readings"]))).sum()
+}
+
+/// A read in user space is counted nowhere, one in the kernel there and once, one of a
+/// device there too.
+fn judge(command: &str, source: &str, path: Read, found: Result<Counted, String>) -> Check {
+    let name = command.split(' ').next().unwrap_or_default();
+    let device = device(source).filter(|_| path == Read::Kernel);
+    let also = device.map_or("", |_| ", on its device");
+    let what = format!("{name}: {source} is {}{also}, as counted from outside", how(path));
+    Check::of(&what, found, |found| {
+        let part = |count: u64| count as f64 / found.reads.max(1) as f64;
+        let is = |count: u64, one: bool| match one {
+            true => (ONE.0..=ONE.1).contains(&part(count)),
+            false => part(count) <= NONE,
+        };
+        let in_kernel = is(found.calls, path == Read::Kernel);
+        let on_device = found.device.is_none_or(|count| is(count, device.is_some()));
+        let reads = found.device.map_or("device not counted".to_owned(), |count| {
+            format!("{count} reads of {}", device.map_or("a device", |_| source))
+        });
+        let text = format!("of {} reads: {} system calls, {reads}", found.reads, found.calls);
+        (text, found.reads > 0 && in_kernel && on_device)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_counted_where_it_is_said_to_be() {
+        let passed = |source, path, calls, device| {
+            judge(BENCH, source, path, Ok(Counted { reads: 1000, calls, device })).passed
+        };
+        assert!(passed("tsc", Read::User, 3, Some(2)) && passed("tsc", Read::User, 0, None));
+        assert!(!passed("tsc", Read::User, 1000, Some(0)), "by the kernel, as with vdso=0");
+        assert!(!passed("tsc", Read::User, 0, Some(1000)), "an exit for each");
+        assert!(passed("tsc", Read::Kernel, 1100, Some(0)));
+        assert!(passed("hpet", Read::Kernel, 1100, Some(1300)));
+        assert!(!passed("hpet", Read::Kernel, 1100, Some(0)), "another clock was read");
+        assert!(!passed("hpet", Read::Kernel, 1100, Some(2200)), "read twice");
+        assert!(!passed("hpet", Read::Kernel, 900, Some(1300)), "fewer than it says");
+        let none = Counted { reads: 0, calls: 0, device: None };
+        assert!(!judge(CLOCKS, "tsc", Read::User, Ok(none)).passed, "nothing was read");
+        assert!(!judge(CLOCKS, "tsc", Read::User, Err("no record".to_owned())).passed);
+    }
+
+    #[test]
+    fn what_was_read_is_in_the_report_and_in_the_log() {
+        let cost = json!({ "call": CALL, "samples": 32, "calls_per_sample": 4 });
+        let order = json!([{ "clock": "CLOCK_MONOTONIC", "readings": 50 },
+            { "clock": "CLOCK_MONOTONIC across CPUs", "readings": 7 }]);
+        let bench = json!({ "runs": [{ "costs": [cost], "order": order }] });
+        assert_eq!(reads_told(&bench), 178);
+        let clocks = json!({ "sources": [{ "cost": { "measured": cost } }, { "cost": null }] });
+        assert_eq!(reads_told(&clocks), 128);
+        let log = "memory_region_ops_read cpu 0 mr 0x55 addr 0xfed000f0 value 0x1 size 4 name 'hpet'\r\n\
+            memory_region_ops_read cpu 0 mr 0x55 addr 0xfed00010 value 0x1 size 4 name 'hpet'\n\
+            memory_region_ops_read cpu 1 mr 0x56 addr 0x608 value 0x1 size 4 name 'acpi-tmr'\n\
+            memory_region_ops_write cpu 1 mr 0x56 addr 0x608 value 0x1 size 4 name 'acpi-tmr'\n";
+        assert_eq!(["hpet", "acpi_pm", "tsc"].map(|source| seen(log, source)), [1, 1, 2]);
+    }
+}
