@@ -145,6 +145,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, done: &mut Done) -> 
             }
             Deed::ServiceOfChronyd => service::chrony_unit::run(place, machine, checks)?,
             Deed::ServiceByPort => service::stops::by_the_port(place, machine, done)?,
+            Deed::ServiceByServers => service::servers::run(place, machine, checks)?,
             Deed::ServiceMoved => service::moved::run(place, machine, checks)?,
             Deed::KeepByPtp => service::stops::by_ptp(place, machine, done)?,
             Deed::KeepByVsock => service::stops::by_vsock(place, machine, checks)?,

@@ -275,7 +275,9 @@ pub(crate) enum Deed {
     /// By the host's word on a virtio-serial port: 20 stops alone, a leap second,
     /// 20 stops beside chronyd.
     ServiceByPort,
-    /// Stopped for ten minutes.
+    /// By servers of which one lies; the RTC, and a boot without a network.
+    ServiceByServers,
+    /// Stopped for ten minutes; and the kernel's write to the RTC.
     ServiceForLong,
     /// Beside chronyd, in a machine that is saved, restored twice, and moved.
     ServiceMoved,

@@ -1,4 +1,5 @@
-//! Prints and changes the clock of a disposable guest, and sees whether two
+//! Prints and changes the clock of a disposable guest, says what crate `clock` knows of
+//! its error in ns, and sees whether two
 //! CPUs' TSCs are in order: `cargo xtask machines` runs this program in its
 //! guests. It changes a clock only if the kernel's
 //! command line marks the machine as disposable.
@@ -20,7 +21,7 @@ use rustix::time::{ClockId, clock_gettime};
 const DISPOSABLE: &str = "parachron.disposable";
 
 const USAGE: &str = "usage: print INTERVAL_MS | tsc | tsc-order | step SECONDS | frequency PPM | \
-    leap insert|delete|none";
+    leap insert|delete|none | error";
 
 /// The clocks printed, in the order of a line.
 const CLOCKS: [ClockId; 4] =
@@ -58,6 +59,11 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["frequency", ppm] => {
             let ppm = number(ppm)?;
             change(|clock| clock.set_frequency(ppm).map(drop))
+        }
+        ["error"] => {
+            let error = clock::SystemTime::now().error();
+            println!("{}", error.map_or("unknown".to_owned(), |it| it.as_nanos().to_string()));
+            Ok(())
         }
         ["leap", "insert"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap61)),
         ["leap", "delete"] => change(|clock| clock.set_leap_seconds(LeapIndicator::Leap59)),

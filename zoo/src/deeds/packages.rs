@@ -67,6 +67,13 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         ntp.join(", ")
     );
     step(machine, "configured, it runs", &start, &|said| said.contains("\nactive"))?;
+    let truth = place.row.truth()?;
+    let findings = "for i in $(seq 20); do adjtimex | grep -q UNSYNC || break; sleep 0.5; done; \
+        parachron doctor --format json | sed '/\"checked\"/,$d' | grep -o '\"rule\": *\"[^\"]*' | \
+        cut -d '\"' -f 4";
+    step(machine, "configured: the doctor finds no fault of the clock", findings, &|said| {
+        !said.is_empty() && said.lines().all(|rule| super::service::is_the_machines(truth, rule))
+    })?;
     step(machine, "a later version is made", LATER, &|_| true)?;
     let upgrade = format!(
         "before=$(sha256sum <{CONFIGURATION}); pid=$(systemctl show -p MainPID --value parachrond); \

@@ -9,14 +9,18 @@ mod host;
 mod leap;
 pub(crate) mod moved;
 mod operator;
+mod rtc;
+pub(crate) mod servers;
 mod setup;
 pub(crate) mod stops;
 mod users;
+mod views;
 mod world;
 
 use crate::checks::{Check, Checks};
 use crate::machine::Machine;
 use crate::outcome::Result;
+use crate::table::Truth;
 
 use super::Place;
 use super::server::Server;
@@ -90,10 +94,13 @@ fn found_by_the_doctor(place: &Place<'_>, machine: &mut Machine) -> Result<Check
     let findings = crate::checks::list(&report["diagnosis"]["findings"]);
     let rules: Vec<&str> = findings.iter().filter_map(|one| one["rule"].as_str()).collect();
     let truth = place.row.truth()?;
-    let stated = |rule: &&str| {
-        let mut all = truth.findings.iter().chain(&truth.may_find);
-        *rule != "clock-steered" && all.any(|one| one.split([' ', ':']).nth(1) == Some(*rule))
-    };
-    let passed = rules.iter().all(stated);
+    let passed = rules.iter().all(|rule| is_the_machines(truth, rule));
     Ok(Check::new("service: the doctor finds no fault of the clock", rules.join(", "), passed))
+}
+
+/// Whether a finding is of what the row states of the machine, and not of a clock that
+/// is kept.
+pub(super) fn is_the_machines(truth: &Truth, rule: &str) -> bool {
+    let mut all = truth.findings.iter().chain(&truth.may_find);
+    rule != "clock-steered" && all.any(|one| one.split([' ', ':']).nth(1) == Some(rule))
 }

@@ -82,6 +82,12 @@ pub(crate) const NTPD_RS: Other = Other {
     polls: Duration::from_secs(40),
 };
 
+impl Other {
+    pub(super) fn is_chronyd(&self) -> bool {
+        self.name == CHRONYD.name
+    }
+}
+
 /// What it has given the kernel. chronyd slews by that as well.
 const OF_THE_KERNEL: &str = "adjtimex | awk '/freq.adjust/{print $3/65536}'";
 
@@ -133,6 +139,7 @@ pub(crate) fn run(
         let when = format!("beside {name}, stop for {} s, cont", pause.as_secs());
         checks.push(soon_right(&when, machine)?);
         checks.push(after_the_first_answer(&when, machine, before)?);
+        checks.push(super::views::agree(&when, machine, Some(other))?);
         sleep(other.polls);
         let (ahead_s, bound_s) = machine.ahead_s()?;
         let thinks = thinks(machine, other)?;

@@ -44,6 +44,7 @@ pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
     }
     checks.push(kept(&CHRONYD, machine, before_ppm)?);
 
+    checks.push(super::found_by_the_doctor(place, machine)?);
     let uri = format!("unix:{}", place.folder.join("moves").display());
     let mut other = incoming(place, "moved", &uri)?;
     machine.qmp.as_mut().ok_or("a migration needs QMP")?.migrate(&uri, MEMORY)?;

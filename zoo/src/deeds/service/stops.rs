@@ -63,7 +63,8 @@ pub(crate) fn by_the_port(place: &Place<'_>, machine: &mut Machine, done: &mut D
     Ok(())
 }
 
-/// Ten minutes, at the end of which the host says so.
+/// Ten minutes, at the end of which the host says so; and eleven, in which the kernel
+/// sets the RTC.
 pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
     let mut host = start(place, machine)?;
     host.notice(Reason::Periodic)?;
@@ -74,6 +75,7 @@ pub(crate) fn for_long(place: &Place<'_>, machine: &mut Machine, checks: &mut Ch
     // By one that may be disturbed: its memory has been cold for ten minutes.
     took.calm_s.append(&mut took.disturbed_s);
     checks.push(each("the host's word, after 10 minutes", &took, 1, LONG_S));
+    checks.push(super::rtc::in_eleven_minutes(machine)?);
     Ok(())
 }
 

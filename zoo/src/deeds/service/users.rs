@@ -2,73 +2,113 @@
 
 use crate::checks::Check;
 use crate::machine::Machine;
+use crate::outcome::Result;
 
 use super::operator::process;
+use super::setup::configure;
 use super::world::soon_right;
 
-/// A user of no group.
-const USER: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups sh -c";
+/// A user of no group. By their paths: busybox, whose shell prefers its own, has a
+/// setpriv that knows no users, and fewer options of other tools.
+pub(super) const USER: &str =
+    "/usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups /bin/busybox sh -c";
 
-/// Each must fail.
-const TRIES: [&str; 24] = [
-    "kill -KILL $(systemctl show -p MainPID --value parachrond)",
-    "kill -STOP $(systemctl show -p MainPID --value parachrond)",
-    "kill -HUP $(systemctl show -p MainPID --value parachrond)",
-    "echo 1000 >/proc/$(systemctl show -p MainPID --value parachrond)/oom_score_adj",
-    "renice 19 -p $(systemctl show -p MainPID --value parachrond)",
-    "rm -f /run/parachron/keep.lock",
-    ": >/run/parachron/keep.lock",
-    "flock -n /run/parachron/keep.lock true",
-    "mv /run/parachron /run/other",
-    "mkdir /run/parachron.new",
-    "ln -sf /dev/null /run/parachron/host.sock",
-    "ln -sf /dev/null /run/parachron/status.sock",
-    "rm -f /run/parachron/status.sock",
-    "echo x >/run/clockbound/shm0",
-    "ln -sf /dev/null /run/clockbound/shm0.new",
-    "echo x >/var/lib/parachron/frequency",
-    "ls /var/lib/parachron/*",
-    "echo x >/etc/parachron/parachrond.toml",
-    "systemctl stop parachrond",
-    "systemctl reload parachrond",
-    "systemctl set-property --runtime parachrond MemoryMax=1M",
-    "timedatectl set-ntp true",
-    "date -s @0",
-    "parachron keep --ntp 10.0.2.2",
-];
+/// Each line must be refused. `{pid}` is the service's process, `{systemd}` and `{date}`
+/// objects on the system's bus.
+const TRIES: &str = include_str!("users.tries");
+
+const SYSTEMD: &str = "busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1 \
+    org.freedesktop.systemd1.Manager";
+const DATE: &str = "busctl call org.freedesktop.timedate1 /org/freedesktop/timedate1 \
+    org.freedesktop.timedate1";
+
+/// What a user may do, so that a refusal is not the shell's; and what a program
+/// says that was not run, or not as it was meant.
+const ALLOWED: &str = "id -u; parachron status >/dev/null && echo asked";
+const NOT_RUN: [&str; 5] = ["not found", "applet", "usage", "Usage", "nrecognized option"];
 
 /// None is allowed, and the process is the same.
 pub(super) fn out_of_users_reach(machine: &mut Machine) -> Result<Check, String> {
     let pid = process(machine)?;
-    let mut allowed = Vec::new();
-    for attempt in TRIES {
-        let line = format!("{USER} '{attempt}' 2>&1 </dev/null");
-        if machine.line.run("user", 30, &line)?.status == 0 {
+    let control = machine.execute(&format!("{USER} '{ALLOWED}'"))?;
+    let (mut allowed, mut not_run) = (Vec::new(), Vec::new());
+    for attempt in TRIES.lines() {
+        let attempt = attempt.replace("{systemd}", SYSTEMD).replace("{date}", DATE);
+        let attempt = attempt.replace("{pid}", &pid);
+        let record =
+            machine.line.run("user", 30, &format!("{USER} '{attempt}' 2>&1 </dev/null"))?;
+        if record.status == 0 {
             allowed.push(attempt);
+        } else if NOT_RUN.iter().any(|words| record.stdout.contains(words)) {
+            not_run.push(format!("{attempt}: {}", record.stdout.trim()));
         }
     }
-    let found = format!("{} tried, allowed: {}", TRIES.len(), allowed.join("; "));
-    let same = process(machine)? == pid;
+    let found = format!(
+        "{} tried, allowed: {}; not run: {}",
+        TRIES.lines().count(),
+        allowed.join("; "),
+        not_run.join("; ")
+    );
+    let same = process(machine)? == pid && control == "65534\nasked";
     let what = "service: an ordinary user stops and moves nothing";
-    Ok(Check::new(what, found, allowed.is_empty() && same))
+    Ok(Check::new(what, found, allowed.is_empty() && not_run.is_empty() && same))
 }
 
-/// Processes with the names of time daemons, which may not set the clock; and
-/// connections that ask without end, and that say nothing. The clock is put right
-/// after a pause all the same.
+/// What cannot be refused: processes with the names of time daemons, which may not
+/// set the clock; connections that ask without end, and that say nothing; forged
+/// replies of a server to each UDP port that is open; entries for the journal and
+/// states of services without end.
+const FLOODS: &str = include_str!("floods.sh");
+
+/// How many of them run on.
+const RUNNING: &str = "10";
+
+/// The clock is put right after a pause all the same.
 pub(super) fn floods(machine: &mut Machine) -> Result<Check, String> {
-    let flood = "for name in chronyd ntpd phc2sys parachrond; do cp /bin/busybox /tmp/$name; \
-        (exec -a $name /tmp/$name sleep 60) & done; for i in 1 2 3 4; do \
-        (while :; do echo status | timeout 1 nc local:/run/parachron/status.sock; \
-        timeout 1 parachron status; done) & done; \
-        for i in $(seq 40); do (sleep 60 | nc local:/run/parachron/status.sock) & done";
-    machine.execute(&format!("{USER} '{flood}' >/dev/null 2>&1 </dev/null & sleep 5"))?;
+    let pid = process(machine)?;
+    let floods = FLOODS.replace('\n', " ");
+    let said = machine.line.run("floods", 60, &format!("{USER} '{floods}'"))?.stdout;
     machine.pause(super::setup::PAUSES[0])?;
     let mut check = soon_right("stop, cont while an ordinary user floods it", machine)?;
-    let said = machine.execute(
-        "pkill -KILL -u 65534; \
-        journalctl -u parachrond -n 30 -o cat",
-    )?;
-    check.passed &= !said.contains("only steps");
+    let line = "/usr/bin/pkill -KILL -u 65534; sleep 1; journalctl -u parachrond -n 30 -o cat";
+    let told = machine.line.run("after", 60, line)?.stdout;
+    check.found += &format!("; {} floods", said.trim());
+    check.passed &= said.trim() == RUNNING && !told.contains("only steps");
+    check.passed &= process(machine)? == pid;
     Ok(check)
+}
+
+/// A message to the host's socket, from the user and then from root: only root's is
+/// heard.
+pub(super) fn tells_the_host_socket(machine: &mut Machine) -> Result<Check, String> {
+    let tell = r#"perl -MSocket -e "socket S, PF_UNIX, SOCK_DGRAM, 0;
+        send S, q(resumed), 0, sockaddr_un(q(/run/parachron/host.sock)) or die q(refused)""#;
+    let tell = tell.replace('\n', " ");
+    let heard = "journalctl -u parachrond -o cat PARACHRON_EVENT=host-resumed | wc -l";
+    let line = format!("{USER} '{tell}' 2>&1; sleep 2; {heard}; {tell}; sleep 2; {heard}");
+    let said = machine.line.run("host", 60, &line)?.stdout;
+    let counts: Vec<&str> = said.lines().filter(|it| it.parse::<u32>().is_ok()).collect();
+    let what = "service: a user's word on the host's socket is not heard, and root's is";
+    Ok(Check::new(what, said.trim(), counts == ["0", "1"]))
+}
+
+/// The port of the metrics, which the user has before the service starts: the clock
+/// is kept, and the port taken once it is free.
+pub(super) fn holds_a_port(machine: &mut Machine, configuration: &str) -> Result<Check, String> {
+    configure(machine, &format!("{configuration}metrics = \"127.0.0.1:9975\"\n"))?;
+    let holds = "timeout 60 perl -MIO::Socket::INET -e \"push @all, IO::Socket::INET->new(\
+        LocalAddr => q(127.0.0.1:9975), Listen => 5) or die; sleep 60\" >/dev/null 2>&1 &";
+    let line = format!(
+        "{USER} '{holds}'; sleep 2; systemctl restart parachrond; sleep 3; \
+         systemctl is-active parachrond; journalctl -u parachrond -n 9 -o cat | grep 'cannot listen'; \
+         /usr/bin/pkill -KILL -u 65534; for i in $(seq 12); do sleep 2; \
+         wget -q -T 40 -O /tmp/metrics http://127.0.0.1:9975/metrics 2>/tmp/refused && break; done; \
+         grep -c '^parachron_' /tmp/metrics || cat /tmp/refused"
+    );
+    let said = machine.line.run("port", 150, &line)?.stdout;
+    let lines: Vec<&str> = said.lines().collect();
+    let passed = matches!(lines[..], ["active", told, metrics]
+        if told.contains("tried again") && metrics.parse().is_ok_and(|many: u32| many > 0));
+    let what = "service: a user holds the port of its metrics: the clock is kept, and the port taken after";
+    Ok(Check::new(what, said.trim(), passed))
 }

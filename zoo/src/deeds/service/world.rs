@@ -15,14 +15,19 @@ use super::setup::{PAUSES, RIGHT_S, WAIT};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A clock that nobody steps gains less than this in that time, s.
-const STEPPED_S: f64 = 0.2;
+pub(super) const STEPPED_S: f64 = 0.2;
 
 /// How often it is stopped, and each time right again within this, s. For two
 /// seconds: under emulation all clocks stand but the RTC, which has whole ones.
 const OFTEN: u32 = 20;
 const OFTEN_WITHIN_S: f64 = 3.0;
 
-/// The time of day becomes right; how long that took, and how far it was off.
+/// How many steps the daemon logged since this was last asked.
+const STEPS: &str = "timeout 25 journalctl -q -o cat --cursor-file=/run/steps \
+    PARACHRON_EVENT=corrected PARACHRON_HOW=step | grep -c .; true";
+
+/// The time of day becomes right; how long that took, how far it was off, and by how
+/// many steps.
 pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, String> {
     let start = Instant::now();
     let mut largest_s: f64 = 0.0;
@@ -34,7 +39,9 @@ pub(super) fn soon_right(when: &str, machine: &mut Machine) -> Result<Check, Str
         if right || start.elapsed() > PATIENCE {
             let what = format!("service: {when}: right within {} s", PATIENCE.as_secs());
             let found = format!(
-                "{ahead_s:.3} ± {bound_s:.3} s ahead after {took_s:.1} s; {largest_s:.3} s at most"
+                "{ahead_s:.3} ± {bound_s:.3} s ahead after {took_s:.1} s; {largest_s:.3} s at \
+                 most; steps: {}",
+                machine.execute(STEPS)?
             );
             return Ok(Check::new(what, found, right));
         }

@@ -1,0 +1,154 @@
+//! What servers may do to a service: one of three lies, one alone lies, none is there
+//! at the boot. And what the rest of the system knows of the clock that it keeps.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::checks::{Check, Checks};
+use crate::deeds::Place;
+use crate::deeds::server::Server;
+use crate::machine::Machine;
+use crate::outcome::Result;
+
+use super::setup::{INSTALL, PAUSES, WAIT, configuration, configure};
+use super::world::{STEPPED_S, soon_right};
+use super::{rtc, users, views};
+
+/// How far off the liar is, and how much further it goes then, s.
+const LIE_S: f64 = 5.0;
+const MORE_S: f64 = 300.0;
+
+/// What one server may move the clock by, alone (docs/design/keep.md), s: a lie of
+/// half that is believed.
+const LONE_S: f64 = 1.0;
+
+/// What the clock is behind at a boot, s.
+const BEHIND_S: f64 = 40.0;
+
+/// The system's programs end and start again, all of them, under the same kernel.
+const BOOT: Duration = Duration::from_secs(150);
+
+const HOST_SOCKET: &str = "host-socket = \"/run/parachron/host.sock\"\n";
+
+pub(crate) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks) -> Result {
+    let [first, second] = Server::two(place.workshop)?;
+    let mut liar = Server::start(&place.workshop.programs.join("ntp-server"))?;
+    liar.step(LIE_S)?;
+    let lone = [liar];
+    let with_lone = configuration(&lone);
+    let [liar] = lone;
+    let mut all = [first, second, liar];
+    let right = format!("{}{HOST_SOCKET}", configuration(&all[..2]));
+    machine.execute(INSTALL)?;
+    configure(machine, &format!("{}{HOST_SOCKET}", configuration(&all)))?;
+    machine.execute("systemctl enable --now parachrond")?;
+    checks.push(soon_right("one of three servers lies by 5 s, at the start", machine)?);
+    checks.push(falseticker(all[2].port, machine)?);
+    machine.pause(PAUSES[0])?;
+    checks.push(soon_right("one of three servers lies, stop, cont", machine)?);
+    checks.push(views::agree("after a correction", machine, None)?);
+    all[2].step(MORE_S)?;
+    let when = "one of three servers goes off by 5 minutes more";
+    checks.push(moved(when, machine, 0.0, |machine| at_once(machine, WAIT))?);
+    checks.push(super::found_by_the_doctor(place, machine)?);
+    checks.extend(rtc::after_a_correction(machine)?);
+    checks.push(users::tells_the_host_socket(machine)?);
+    booted_without_network(machine, checks)?;
+    stopped(machine, checks)?;
+
+    checks.push(users::holds_a_port(machine, &right)?);
+    checks.push(soon_right("while a user holds the port of its metrics", machine)?);
+
+    configure(machine, &with_lone)?;
+    machine.execute("systemctl restart parachrond")?;
+    let when = "alone, a server that lies by 305 s";
+    checks.push(moved(when, machine, 0.0, |machine| at_once(machine, WAIT))?);
+    let said = machine.line.run("said", 30, "journalctl -u parachrond -n 4 -o cat")?.stdout;
+    let is_told = said.contains("one server");
+    checks.push(Check::new("service: alone, a server that lies by 305 s: refused", said, is_told));
+    all[2].step(LONE_S / 2.0 - LIE_S - MORE_S)?;
+    let when = "alone, a server that lies by half a second, believed";
+    checks.push(moved(when, machine, LONE_S, |machine| at_once(machine, WAIT * 2))?);
+    configure(machine, &right)?;
+    machine.execute("systemctl restart parachrond")?;
+    checks.push(soon_right("two right servers in the liar's place", machine)?);
+    Ok(())
+}
+
+fn at_once(_: &mut Machine, wait: Duration) -> Result {
+    sleep(wait);
+    Ok(())
+}
+
+/// While something happens, the clock is moved by no more than `most_s`.
+fn moved(
+    when: &str,
+    machine: &mut Machine,
+    most_s: f64,
+    happens: impl FnOnce(&mut Machine) -> Result,
+) -> Result<Check, String> {
+    let (before_s, before_bound_s) = machine.ahead_s()?;
+    happens(machine)?;
+    let (after_s, after_bound_s) = machine.ahead_s()?;
+    let (by_s, bound_s) = (after_s - before_s, before_bound_s + after_bound_s);
+    Ok(Check::new(
+        format!("service: {when}: moves it by {most_s} s at most"),
+        format!("by {by_s:.3} ± {bound_s:.3} s"),
+        by_s.abs() <= most_s + STEPPED_S + bound_s,
+    ))
+}
+
+/// The status names the liar, and it alone.
+fn falseticker(port: u16, machine: &mut Machine) -> Result<Check, String> {
+    let said = machine.execute("parachron status | grep -E '^(ntp|host|rtc) '")?;
+    let liars: Vec<&str> = said.lines().filter(|line| line.contains("falseticker")).collect();
+    let passed = matches!(liars[..], [one] if one.contains(&format!(":{port} ")));
+    Ok(Check::new("service: the status names the liar as a falseticker", &said, passed))
+}
+
+/// All of systemd starts anew with a clock that is behind and a card that is not
+/// connected: the service runs and moves nothing, its RTC shows otherwise though.
+/// Connected, it is right.
+fn booted_without_network(machine: &mut Machine, checks: &mut Checks) -> Result {
+    link(machine, false)?;
+    machine.execute(&format!("guest-clock step -{BEHIND_S}"))?;
+    let boots = |machine: &mut Machine| {
+        machine.execute("systemd-run -q --on-active=1 systemctl soft-reboot")?;
+        machine.line.ready(BOOT)?;
+        sleep(WAIT);
+        Ok(())
+    };
+    checks.push(moved("a boot without a network, 40 s behind", machine, 0.0, boots)?);
+    let line = "systemctl is-active parachrond; systemctl is-enabled parachrond; \
+        systemctl show -p SoftRebootsCount --value; parachron status | sed -n '2p;4p'";
+    let said = machine.line.run("booted", 60, line)?.stdout;
+    let is_up = said.starts_with("active\nenabled\n1\n") && said.contains("unsynchronised");
+    checks.push(Check::new("service: without a network it runs, and says so", said.trim(), is_up));
+    link(machine, true)?;
+    checks.push(soon_right("a network that comes after the boot", machine)?);
+    Ok(())
+}
+
+/// The card's cable.
+fn link(machine: &mut Machine, is_up: bool) -> Result {
+    let qmp = machine.qmp.as_mut().ok_or("a link needs QMP")?;
+    qmp.execute("set_link", json!({ "name": "net", "up": is_up })).map(drop)
+}
+
+/// It ends with a summary and without a failure, and leaves the kernel what it
+/// learnt; who asks then is told that nobody is there.
+fn stopped(machine: &mut Machine, checks: &mut Checks) -> Result {
+    let line = "f() { adjtimex | grep -E 'freq.adjust|tick:'; }; before=$(f); \
+        systemctl stop parachrond; [ \"$before\" = \"$(f)\" ] && echo kept; \
+        systemctl show -p ActiveState,Result,ExecMainStatus parachrond; \
+        parachron status >/dev/null 2>&1; echo asked $?; \
+        journalctl -u parachrond -n 8 -o cat | grep -i summary; systemctl start parachrond";
+    let said = machine.line.run("stopped", 60, line)?.stdout;
+    let words = ["kept", "ActiveState=inactive", "Result=success", "ExecMainStatus=0", "asked 2"];
+    let passed = words.iter().all(|word| said.contains(word)) && said.contains("summary");
+    checks.push(Check::new("service: stopped, it ends well and leaves the rate", said, passed));
+    checks.push(soon_right("stopped, and started", machine)?);
+    Ok(())
+}

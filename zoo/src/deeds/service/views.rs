@@ -1,0 +1,112 @@
+//! What the kernel, systemd, the daemon, a program by crate `clock`, chronyd and the
+//! doctor say of one clock, held against what it shows from outside.
+
+use serde_json::Value;
+
+use crate::checks::{Check, list};
+use crate::machine::Machine;
+
+use super::beside::{Other, thinks};
+use super::setup::RIGHT_S;
+
+/// The daemon polls within this, s: `poll` of the configuration, and a second of a
+/// machine that is slow.
+const POLL_S: f64 = 9.0;
+
+/// A bound that holds whatever the clock shows says nothing, s.
+const TELLING_S: f64 = 0.5;
+
+/// They tell of the same clock at different moments, s.
+const AGREE_S: f64 = 0.1;
+
+/// Until the kernel counts the clock as synchronised; how long that took.
+const SYNCHRONISED: &str = "now() { cut -d ' ' -f 1 /proc/uptime; }; start=$(now); \
+    for i in $(seq 80); do adjtimex | grep -q 'status:.*UNSYNC' || break; usleep 200000; done; \
+    echo $start $(now)";
+
+/// Of programs that end well, a line each.
+const VIEWS: &str = "adjtimex | awk '/maxerror/{print $2}'; adjtimex | grep status:; \
+    timedatectl show -p NTPSynchronized --value; guest-clock error; \
+    parachron status --format json | tr -d '\\n'; echo; \
+    parachron doctor --format json | tr -d '\\n'";
+
+/// Once it was corrected: it is right by all of them, and within what each states.
+pub(super) fn agree(
+    when: &str,
+    machine: &mut Machine,
+    beside: Option<&Other>,
+) -> Result<Check, String> {
+    let waited = machine.execute(SYNCHRONISED)?;
+    let times: Vec<f64> = waited.split(' ').filter_map(|it| it.parse().ok()).collect();
+    let took_s = if let [from, to] = times[..] { to - from } else { f64::INFINITY };
+    let (ahead_s, known_s) = machine.ahead_s()?;
+    let views = machine.execute(VIEWS)?;
+    let lines: Vec<&str> = views.lines().collect();
+    let [maxerror_us, status, synchronised, error_ns, daemon, doctor] = lines[..] else {
+        return Err(format!("the views of the clock are {views:?}"));
+    };
+    let daemon = &json(daemon)?["clock"];
+    let findings = json(doctor)?;
+    let findings = list(&findings["diagnosis"]["findings"]);
+    let is_steered = !findings.iter().any(|one| one["rule"] == "clock-steered");
+    let mut bounds_s = vec![
+        ("maxerror", maxerror_us.parse::<f64>().ok().map(|us| us / 1e6)),
+        ("SystemTime::error", error_ns.parse::<f64>().ok().map(|ns| ns / 1e9)),
+        ("status", daemon["kernel"]["max_error_ns"].as_f64().map(|ns| ns / 1e9)),
+    ];
+    if let Some(other) = beside.filter(|other| other.is_chronyd()) {
+        bounds_s.push(("chronyd", chronyds_bound_s(&thinks(machine, other)?)));
+    }
+    let stated = |it: &Option<f64>| it.map_or("none".to_owned(), |s| format!("{s:.6} s"));
+    let told: Vec<String> =
+        bounds_s.iter().map(|(name, it)| format!("{name} {}", stated(it))).collect();
+    let all: Vec<f64> = bounds_s.iter().filter_map(|(_, it)| *it).collect();
+    let holds = |bound_s: &f64| ahead_s.abs() - known_s <= *bound_s && *bound_s < TELLING_S;
+    let most_s = all.iter().copied().fold(0.0, f64::max);
+    let passed = ahead_s.abs() <= known_s + RIGHT_S
+        && took_s <= POLL_S
+        && all.len() == bounds_s.len()
+        && all.iter().all(|it| holds(it) && most_s - it <= AGREE_S)
+        && synchronised == "yes"
+        && daemon["state"] == "synchronised"
+        && daemon["kernel"]["synchronised"] == true
+        && !status.contains("UNSYNC")
+        && is_steered;
+    Ok(Check::new(
+        format!("service: {when}: kernel, timedatectl, programs and doctor know it within a poll"),
+        format!(
+            "{ahead_s:.3} ± {known_s:.3} s ahead; synchronised after {took_s:.1} s; {}; {}; \
+             timedatectl {synchronised}; status {}; the doctor {}",
+            told.join(", "),
+            status.trim(),
+            daemon["state"],
+            if is_steered { "finds it steered" } else { "finds it unsteered" },
+        ),
+        passed,
+    ))
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|why| format!("{why}: {text}"))
+}
+
+/// What is left to correct, the root dispersion and half the root delay (chronyc(1),
+/// tracking), s.
+fn chronyds_bound_s(tracking: &str) -> Option<f64> {
+    let fields: Vec<&str> = tracking.lines().next()?.split(',').collect();
+    let [left_s, delay_s, dispersion_s] = [4, 10, 11].map(|at| fields.get(at)?.parse::<f64>().ok());
+    Some(left_s?.abs() + dispersion_s? + delay_s? / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chronyds_bound_is_of_its_tracking() {
+        let told = "0A000202,10.0.2.2,2,1795388422.769742626,-0.002,0.000031180,0.000183936,\
+            10.143,21.078,42.179,0.004,0.0005,1.0,Normal\n^,*,10.0.2.2,1,0,177,0\n";
+        assert!((chronyds_bound_s(told).unwrap() - 0.0045).abs() < 1e-9);
+        assert_eq!(chronyds_bound_s("506 Cannot talk to daemon"), None);
+    }
+}
