@@ -1,6 +1,7 @@
 //! The project's folder, and its files.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,6 +9,8 @@ use std::process::Command;
 #[derive(Debug)]
 pub(crate) struct Project {
     root: PathBuf,
+    /// For a copy, where Cargo's other folders are.
+    beside: Option<PathBuf>,
 }
 
 impl Project {
@@ -17,7 +20,20 @@ impl Project {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = manifest.parent().map_or_else(|| manifest.clone(), Path::to_owned);
-        Self { root }
+        Self { root, beside: None }
+    }
+
+    /// A copy of the files in a folder, with Cargo's folders by other names beside it.
+    pub(crate) fn copy(&self, folder: &Path) -> io::Result<Self> {
+        let root = folder.join("tree");
+        for file in self.files() {
+            let to = root.join(&file);
+            fs::create_dir_all(to.parent().unwrap_or(&root))?;
+            fs::copy(self.path(&file), to)?;
+        }
+        let copy = Self { root, beside: Some(folder.to_owned()) };
+        std::os::unix::fs::symlink(self.cargo_home(), copy.cargo_home())?;
+        Ok(copy)
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -31,13 +47,29 @@ impl Project {
 
     /// Where cargo builds.
     pub(crate) fn target_folder(&self) -> PathBuf {
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.path("target"), PathBuf::from)
+        match &self.beside {
+            Some(folder) => folder.join("built"),
+            None => folder("CARGO_TARGET_DIR").unwrap_or_else(|| self.path("target")),
+        }
+    }
+
+    /// Where Cargo keeps the sources of dependencies.
+    pub(crate) fn cargo_home(&self) -> PathBuf {
+        if let Some(folder) = &self.beside {
+            return folder.join("cargo");
+        }
+        let home = || folder("HOME").unwrap_or_default().join(".cargo");
+        folder("CARGO_HOME").unwrap_or_else(home)
     }
 
     /// `cargo` in the root, the one that runs us.
     pub(crate) fn cargo(&self) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
+        if self.beside.is_some() {
+            command.env("CARGO_TARGET_DIR", self.target_folder());
+            command.env("CARGO_HOME", self.cargo_home());
+        }
         command
     }
 
@@ -90,6 +122,11 @@ impl Project {
             }
         }
     }
+}
+
+/// That an environment variable names.
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 //! Debian's and RPM packages, an OCI image, the list of what is inside with its
 //! licences, and checksums. Nothing in it tells where or when it was built.
 
+mod again;
 mod deb;
 mod image;
 mod inside;
+mod programs;
 mod rpm;
 mod stage;
 
@@ -19,9 +21,6 @@ use crate::project::Project;
 
 /// The programs.
 const PROGRAMS: [&str; 2] = ["parachron", "parachrond"];
-
-/// A program that is larger does not go out.
-const LARGEST: u64 = 10_000_000;
 
 /// The options.
 #[derive(Debug, clap::Args)]
@@ -38,6 +37,10 @@ pub(crate) struct Args {
     /// Run lintian and rpmlint, and package every crate as for publishing
     #[arg(long)]
     check: bool,
+    /// Make all a second time, in another folder, and compare the bytes; of given programs,
+    /// what is made of them
+    #[arg(long)]
+    twice: bool,
 }
 
 /// A processor, by its names.
@@ -87,86 +90,70 @@ fn release(project: &Project, args: &Args) -> io::Result<String> {
         }
         fs::create_dir_all(folder)?;
     }
+    // Archives hold the modes of folders.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let git = ["log", "-1", "--format=%ct"];
     let epoch = output(Command::new("git").args(git).current_dir(project.root()))?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let release = Release { project, version, epoch: epoch.trim().to_owned(), out, work };
-    let wanted =
-        |arch: &&Arch| args.only.is_empty() || args.only.iter().any(|one| one == arch.debian);
-    let mut programs = Vec::new();
-    for arch in ARCHS.iter().filter(wanted) {
-        let folder = match &args.programs {
-            Some(folder) => folder.join(arch.target),
-            None => build(project, arch)?,
-        };
-        programs.push((*arch, folder));
-    }
-    let host = programs.iter().find(|(arch, _)| arch.target.starts_with(std::env::consts::ARCH));
-    let (_, host) = host.ok_or_else(|| io::Error::other("manual pages need this processor's"))?;
-    for (arch, folder) in &programs {
-        let inside = inside::of(&release, arch)?;
-        for name in PROGRAMS {
-            let size = fs::metadata(folder.join(name))?.len();
-            if size > LARGEST {
-                let why = format!("{name} for {} has {size} bytes of {LARGEST}", arch.debian);
-                return Err(io::Error::other(why));
-            }
-            let to = format!("{name}-{}-{}", release.version, arch.target);
-            fs::copy(folder.join(name), release.out.join(to))?;
-        }
-        for package in stage::packages(&release, folder, &host.join(PROGRAMS[0]), &inside)? {
-            deb::build(&release, arch, &package)?;
-            rpm::build(&release, arch, &package)?;
-        }
-    }
-    image::build(&release, &programs)?;
-    let mut listing = checksums(&release)?;
+    make(&release, args)?;
+    let mut listing = listing(&release.out)?;
     if args.check {
         listing += &checked(&release)?;
+    }
+    if args.twice {
+        listing += &again::compare(&release, args)?;
     }
     Ok(listing)
 }
 
-/// Builds the programs of a processor: static, without this machine's paths. Addresses to
-/// relocate take a bit each (musl has read them since 1.2.4, Rust's is newer since 1.93), and
-/// functions of the same code are one: nothing compares their addresses.
-fn build(project: &Project, arch: &Arch) -> io::Result<PathBuf> {
-    let target = project.target_folder();
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let home = home.unwrap_or_default();
-    let flags = format!(
-        "--remap-path-prefix={}=/parachron --remap-path-prefix={}=/cargo \
-         -C link-arg=--pack-dyn-relocs=relr -C link-arg=--icf=all",
-        project.root().display(),
-        home.display()
-    );
-    // Rust brings its own linker for musl.
-    let linker = format!("CARGO_TARGET_{}_LINKER", arch.target.to_uppercase().replace('-', "_"));
-    // ring's C, which calls no library, by the compiler of the same processor's glibc.
-    let compiler = format!("CC_{}", arch.target.replace('-', "_"));
-    let gcc = format!("{}-gcc", arch.target.replace("unknown-linux-musl", "linux-gnu"));
-    let mut cargo = project.cargo();
-    cargo.env(&compiler, std::env::var_os(&compiler).unwrap_or_else(|| gcc.into()));
-    cargo.args(["build", "--locked", "--quiet", "--profile", "dist", "--target", arch.target]);
-    cargo.args(["--package", "parachron", "--package", "parachrond"]);
-    cargo.env("RUSTFLAGS", flags).env(linker, "rust-lld").env("CARGO_INCREMENTAL", "0");
-    output(&mut cargo)?;
-    Ok(target.join(arch.target).join("dist"))
+/// All of its folder.
+fn make(release: &Release<'_>, args: &Args) -> io::Result<()> {
+    let wanted =
+        |arch: &&Arch| args.only.is_empty() || args.only.iter().any(|one| one == arch.debian);
+    let mut all = Vec::new();
+    for arch in ARCHS.iter().filter(wanted) {
+        let folder = match &args.programs {
+            Some(folder) => folder.join(arch.target),
+            None => programs::build(release.project, arch)?,
+        };
+        all.push((*arch, folder));
+    }
+    let host = all.iter().find(|(arch, _)| arch.target.starts_with(std::env::consts::ARCH));
+    let (_, host) = host.ok_or_else(|| io::Error::other("manual pages need this processor's"))?;
+    for (arch, folder) in &all {
+        let inside = inside::of(release, arch)?;
+        programs::publish(&release.version, arch, folder, &release.out)?;
+        for package in stage::packages(release, folder, &host.join(PROGRAMS[0]), &inside)? {
+            deb::build(release, arch, &package)?;
+            rpm::build(release, arch, &package)?;
+        }
+    }
+    image::build(release, &all)?;
+    checksums(release)
 }
 
-/// Writes the checksums, and returns the folder's listing.
-fn checksums(release: &Release<'_>) -> io::Result<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&release.out)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
+/// Writes the checksums.
+fn checksums(release: &Release<'_>) -> io::Result<()> {
     let mut sum = Command::new("sha256sum");
-    let sums = output(sum.args(&names).current_dir(&release.out))?;
-    fs::write(release.out.join("SHA256SUMS"), sums)?;
-    let size = |name: &String| fs::metadata(release.out.join(name)).map_or(0, |file| file.len());
-    Ok(names.iter().map(|name| format!("{:>10}  {name}\n", size(name))).collect())
+    let sums = output(sum.args(names(&release.out)?).current_dir(&release.out))?;
+    fs::write(release.out.join("SHA256SUMS"), sums)
+}
+
+/// The files of a folder, with their sizes.
+fn listing(folder: &Path) -> io::Result<String> {
+    let size = |name: &String| fs::metadata(folder.join(name)).map_or(0, |file| file.len());
+    Ok(names(folder)?.iter().map(|name| format!("{:>10}  {name}\n", size(name))).collect())
+}
+
+/// The names in a folder, sorted.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let name = |entry: io::Result<fs::DirEntry>| {
+        entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+    };
+    let mut names = fs::read_dir(folder)?.map(name).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// What Debian and RPM say of the packages, and cargo of the crates.

@@ -50,6 +50,7 @@ pub(super) fn prepare(workshop: &Workshop, row: &Row, folder: &Path) -> Result<S
         }
         let is_ours = |path: &Path| path.to_string_lossy().ends_with("_amd64.deb");
         files.extend(packages.into_iter().filter(|(path, _)| is_ours(path)));
+        files.push(apparmor(workshop, folder)?);
     }
     let programs = emulated::programs(workshop, row)?;
     let initrd = folder.join("initrd");
@@ -84,6 +85,18 @@ fn below(folder: &Path, to: &str) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
         files.push((Path::new(to).join(entry.file_name()), bytes));
     }
     Ok(files)
+}
+
+/// What compiles and loads AppArmor's profiles, with what those include. Its program needs
+/// glibc alone, so one serves all suites.
+fn apparmor(workshop: &Workshop, folder: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+    let tree = workshop.suite("bookworm")?.unpacked("apparmor")?;
+    let archive = folder.join("apparmor.tar");
+    let mut pack = Command::new("tar");
+    pack.arg("-C").arg(tree).arg("-cf").arg(&archive).args(["sbin", "etc/apparmor.d"]);
+    tools::output_of(&mut pack)?;
+    let bytes = fs::read(&archive).map_err(|error| format!("{}: {error}", archive.display()))?;
+    Ok(("packages/apparmor.tar".into(), bytes))
 }
 
 /// The disk of a system, made when it is not in the cache.

@@ -23,6 +23,18 @@ const LEFT: &str = "find / -xdev -name '*parachron*' ! -path '/opt/*' ! -path '/
     find /run -name '*parachron*' ! -path '/run/systemd/*'; \
     getent passwd parachron; /usr/bin/dpkg -l 'parachron*' 2>/dev/null | grep -v '^un' | grep parachron; true";
 
+/// The profile enforced over a reload and a restart, and the service's work of ten seconds.
+/// What the profile denies is in the kernel's log, as is shown by a file that it does not name.
+const CONFINED: &str = "mkdir -p /tmp/apparmor && tar -C /tmp/apparmor -xf /opt/packages/apparmor.tar && \
+    /tmp/apparmor/sbin/apparmor_parser --replace --skip-cache --base /tmp/apparmor/etc/apparmor.d \
+    /etc/apparmor.d/usr.bin.parachrond 2>&1 && timeout 15 systemctl restart parachrond && sleep 10 && \
+    timeout 15 systemctl reload parachrond && timeout 15 systemctl restart parachrond && \
+    cat /proc/$(systemctl show -p MainPID --value parachrond)/attr/current && \
+    systemctl is-active parachrond && parachron status | head -n 1; \
+    dmesg | grep 'apparmor=\"DENIED\"' | tail -n 5; \
+    parachrond --check --config /opt/packages/apparmor.tar >/dev/null 2>&1; \
+    dmesg | grep 'apparmor=\"DENIED\"' | grep -c apparmor.tar";
+
 /// A mistake in our unit. systemd before 254 does not know two of its keys, and says
 /// so, as the unit does.
 fn is_fault(line: &str) -> bool {
@@ -73,6 +85,10 @@ pub(super) fn run(place: &Place<'_>, machine: &mut Machine, checks: &mut Checks)
         cut -d '\"' -f 4";
     step(machine, "configured: the doctor finds no fault of the clock", findings, &|said| {
         !said.is_empty() && said.lines().all(|rule| super::service::is_the_machines(truth, rule))
+    })?;
+    step(machine, "confined by AppArmor, nothing is denied", CONFINED, &|said| {
+        let denied: Vec<&str> = said.lines().filter(|line| line.contains("DENIED")).collect();
+        said.contains("parachrond (enforce)\nactive") && denied.is_empty() && said.ends_with("\n1")
     })?;
     step(machine, "a later version is made", LATER, &|_| true)?;
     let upgrade = format!(
