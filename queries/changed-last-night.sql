@@ -2,17 +2,21 @@
 -- maintenance? Machines whose kernel, clock source, platform, source of time or version is
 -- another at the day's end, or whose clock was off by more than 1 ms and twice as much.
 with
-last_day as (select max(date) as last_date from clocks),
+dates as (select date as a_date from clocks group by date),
+last_day as (select max(a_date) as last_date from dates),
 day_before as (
-    select max(date) as before_date from clocks
-    where date not in (select last_date from last_day)
+    select max(a_date) as before_date from dates
+    where a_date not in (select last_date from last_day)
+),
+two_days as (
+    select last_date as one_date from last_day
+    union all select before_date from day_before
 ),
 days as (
     select host as day_host, date as day, max(unix_s) as ended_s, max(error_ns) as worst_ns,
         sum(disruptions) as disrupted
     from clocks
-    where date in (select last_date from last_day)
-        or date in (select before_date from day_before)
+    where date in (select one_date from two_days)
     group by host, date
 ),
 ends as (
@@ -21,6 +25,7 @@ ends as (
         max(coalesce(platform, '')) as its_platform, max(coalesce(source, '')) as its_source,
         max(coalesce(version, '')) as its_version
     from clocks inner join days on host = day_host and date = day and unix_s = ended_s
+    where date in (select one_date from two_days)
     group by day_host, day
 ),
 earlier as (

@@ -21,6 +21,7 @@ import venv
 QUERIES = pathlib.Path(__file__).resolve().parent
 BAR_S = 10.0
 CPUS = 2
+DISTINCT_DAYS = 14
 
 # ---------------------------------------------------------------- the engines' wheels
 
@@ -376,7 +377,7 @@ def ask_one(engine, folder):
 def make(folder, count):
     """Days of 1,000 hosts, a file a day, as docs/guide/fleet-records.md merges them.
 
-    Two weeks are made; other days are the same files once more.
+    DISTINCT_DAYS are made; other days are the same files once more.
     """
     import duckdb as engine
 
@@ -391,15 +392,15 @@ def make(folder, count):
         path = folder / f"date={date}"
         path.mkdir(parents=True)
         rows = min(1_440_000, count - day * 1_440_000)
-        if day >= 14 and rows == 1_440_000:
-            earlier = datetime.date(2026, 1, 1) + datetime.timedelta(days=day - 14)
+        if day >= DISTINCT_DAYS and rows == 1_440_000:
+            earlier = datetime.date(2026, 1, 1) + datetime.timedelta(days=day - DISTINCT_DAYS)
             os.link(folder / f"date={earlier}/part-0.parquet", path / "part-0.parquet")
             day += 1
             continue
         db.execute(f"""copy (
             select 'db-' || (i // 1440) as host, {begin_s} + 60 * (i % 1440) as unix_s,
                 '0.1.0' as version, ['KVM', 'Hyper-V', 'none'][1 + (i // 1440) % 3] as platform,
-                'product ' || (i // 1440) % 7 as product, '6.1.0-49' as kernel,
+                'product ' || (i // 1440) % 7 as product, '6.1.0-' || case when (i // 1440) % 14 = day % 14 then 50 else 49 end as kernel,
                 ['tsc', 'kvm-clock', 'hpet', 'acpi_pm', 'hyperv'][1 + (i // 1440) % 5]
                     as clocksource,
                 case when {number(100)} = 3 then 'holdover' else 'synchronised' end as state,
