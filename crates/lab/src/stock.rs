@@ -23,7 +23,7 @@ use crate::run::Found;
 use crate::settings::{LabError, Progress, Result};
 use crate::stock_settings::StockSettings;
 use host_line::HostLine;
-use power::Slept;
+use power::{KEXEC, Slept};
 use seen::Seen;
 
 pub use arrived::run_arrived;
@@ -34,7 +34,6 @@ const PARAMETERS: &str = "console=ttyS0 reboot=t panic=-1";
 /// What this program is called with, inside.
 const INSIDE: &str = "linux-inside";
 const STAYS: &str = "--stays";
-const KEXEC: &str = "--kexec";
 const SUSPENDS: &str = "--suspends";
 const KEPT: &str = "--kept";
 /// And where a saved guest is restored.

@@ -1,8 +1,9 @@
 //! What the first program of a machine does: the file systems of the kernel, and
 //! the end.
 //!
-//! Unsafe for one system call that no library has; its block says what it rests on.
-
+//! # Invariants
+//! 1. `kexec_file_load`, which no library has, reads two open files and a string of the
+//!    length that it is told, its zero counted (kexec_file_load(2)), and keeps neither.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -88,8 +89,7 @@ pub fn restart() -> io::Result<()> {
 /// return.
 pub fn boot_by_kexec(kernel: &File, initrd: &File, parameters: &CStr) -> io::Result<()> {
     let (bytes, no_flags) = (parameters.to_bytes_with_nul(), 0_usize);
-    // SAFETY: both files are open for as long as the call takes, and the parameters are as
-    // long as is said, a zero at their end; the kernel copies all three.
+    // SAFETY: invariant 1: both files are open for as long as the call takes.
     let failed = unsafe {
         libc::syscall(
             libc::SYS_kexec_file_load,

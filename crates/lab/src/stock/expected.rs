@@ -61,27 +61,10 @@ fn trusts_tsc(machine: Machine) -> bool {
     machine.invariant_tsc || machine.is_intel || machine.vcpus == 1 || machine.kernel >= (6, 9)
 }
 
-/// By what a kernel that was suspended finds out how long (read_persistent_clock64,
-/// arch/x86/kernel/rtc.c, kvmclock.c).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Persistent {
-    /// kvm-clock and the time of day at its beginning.
-    KvmClock,
-    /// The real-time clock, which counts seconds.
-    Rtc,
-}
-
-impl Persistent {
-    pub(super) fn of(provider: Provider) -> Self {
-        if provider.name() == Kind::Kvm.name() { Self::KvmClock } else { Self::Rtc }
-    }
-
-    pub(super) const fn resolution_ns(self) -> f64 {
-        match self {
-            Self::KvmClock => 0.0,
-            Self::Rtc => 1e9,
-        }
-    }
+/// The resolution, ns, of what a kernel that was suspended finds out by how long: kvm-clock,
+/// or the real-time clock (read_persistent_clock64, arch/x86/kernel/rtc.c, kvmclock.c).
+pub(super) fn persistent_clock_ns(provider: Provider) -> f64 {
+    if provider.name() == Kind::Kvm.name() { 1.0 } else { 1e9 }
 }
 
 /// Findings of the doctor inside that are true of such a machine; any other warning

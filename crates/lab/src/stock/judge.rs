@@ -121,7 +121,7 @@ fn power_checks(
     let shown = |ns: f64| instruments::figures::time(ns);
     let slept = boot.slept();
     let suspended = stock.suspends.then(|| {
-        let right = |slept: Slept| slept.is_right(expected::Persistent::of(provider));
+        let right = |slept: Slept| slept.is_right(expected::persistent_clock_ns(provider));
         let found = slept.map_or("no readings".to_owned(), |slept| {
             format!("{} stood, {} gained", shown(slept.stood_ns), shown(slept.gained_ns))
         });
