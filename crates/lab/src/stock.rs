@@ -75,7 +75,7 @@ pub(crate) fn run(bench: &Bench<'_>, progress: &mut dyn Progress) -> Result<Foun
                 &format!("{}: moved", provider.label()),
                 index as f64 / providers.len() as f64,
             );
-            let (moved, judged) = moved::run(provider, machine, away, stock.kept);
+            let (moved, judged) = moved::run(provider, machine, away, stock.kept, stock.suspends);
             row.moved = moved;
             checks.extend(judged);
         }

@@ -76,6 +76,7 @@ pub(super) fn run(
     machine: Machine,
     away: Duration,
     kept: bool,
+    suspended: bool,
 ) -> (Vec<Moved>, Vec<Check>) {
     let label = provider.label();
     let before = match save(&machine) {
@@ -88,12 +89,7 @@ pub(super) fn run(
     drop(machine);
     thread::sleep(away);
     let (mut rows, mut checks) = (Vec::new(), Vec::new());
-    let ways: &[Way] = if kept { &KEPT } else { &WAYS };
-    for &(way, policy, told_ppm) in ways {
-        // Hyper-V's guests are interrupted where the rate is another.
-        if told_ppm == OTHER_PPM && provider == Provider::Own(Kind::HyperV) {
-            continue;
-        }
+    for (way, policy, told_ppm) in ways(provider, kept, suspended) {
         let mut moved = Moved {
             way: way.to_owned(),
             policy: policy.name().to_owned(),
@@ -123,6 +119,22 @@ pub(super) fn run(
         rows.push(moved);
     }
     (rows, checks)
+}
+
+/// The ways for a guest of `provider`, whose time of day is kept or which has suspended.
+fn ways(provider: Provider, kept: bool, suspended: bool) -> Vec<Way> {
+    let is_hyperv = provider == Provider::Own(Kind::HyperV);
+    // What stands for suspending gives the first vCPU's page back (kvm_suspend,
+    // arch/x86/kernel/kvm.c), and ends before it would be registered again
+    // (create_image, kernel/power/hibernate.c; restore_processor_state): no host can
+    // tell such a guest another rate.
+    let has_no_page = suspended && provider.name() == Kind::Kvm.name();
+    let all: &[Way] = if kept { &KEPT } else { &WAYS };
+    let can_be = |(_, _, told_ppm): &&Way| {
+        // Hyper-V's guests are interrupted where the rate is another.
+        !(is_hyperv && *told_ppm == OTHER_PPM || has_no_page && *told_ppm != 0)
+    };
+    all.iter().filter(can_be).copied().collect()
 }
 
 fn save(machine: &Machine) -> Result<Before, String> {
@@ -299,4 +311,21 @@ fn clocks(before: &[Placed], arrival: &Arrival, expected_ns: f64) -> Vec<MovedCl
         }
     };
     pairs.map(clock).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_asked_for_what_cannot_be() {
+        let rates = |provider, suspended| -> Vec<i32> {
+            ways(provider, false, suspended).into_iter().map(|(.., told_ppm)| told_ppm).collect()
+        };
+        let (own, hyperv) = (Provider::Own(Kind::Kvm), Provider::Own(Kind::HyperV));
+        assert_eq!(rates(Provider::Kernel, false)[6..], [100, OTHER_PPM]);
+        assert_eq!(rates(hyperv, true)[6..], [100]);
+        assert_eq!((rates(own, true).len(), rates(Provider::Kernel, true).len()), (6, 6));
+        assert_eq!(ways(own, true, false).len(), 3);
+    }
 }
