@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use keeper::event::{Event, Line, Summary};
-use keeper::{ClockState, SourceKind, SourceState, SourceView, View};
+use keeper::{ClockState, RtcView, SourceKind, SourceState, SourceView, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::OffsetBound;
@@ -101,6 +101,9 @@ pub struct SourceStatus {
     pub age_s: Option<f64>,
     /// Why it is unreachable.
     pub why: Option<String>,
+    /// Of the RTC: by how much it is off, and whether it has stopped.
+    #[serde(default)]
+    pub rtc: Option<RtcView>,
 }
 
 impl SourceStatus {
@@ -115,6 +118,7 @@ impl SourceStatus {
             bound_ns: view.bound_ns,
             age_s: view.offset.map(|offset| age_ns(offset) as f64 / 1e9),
             why: None,
+            rtc: view.rtc,
         }
     }
 }

@@ -44,6 +44,7 @@ pub use known::Known;
 use next_leap::Leap;
 use phase::{Phase, Stage};
 use polled::Polled;
+pub use polled::RtcView;
 pub use view::{ClockState, Next, SourceState, SourceView, View};
 
 /// Requests to one server back to back: three for each of the steps that a

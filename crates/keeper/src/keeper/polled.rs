@@ -1,5 +1,7 @@
 //! A source as the keeper polls it: when, how often, and its last offset.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{LeapSecond, OffsetBound};
 
 use crate::announced::Scale;
@@ -14,6 +16,18 @@ const POLLS_PER_SAMPLE: u32 = 2;
 /// By how much local time moves in spring: an hour, half of one on Lord Howe
 /// Island. An absence of just that is not told from it.
 const SUMMER_TIME_NS: [i64; 2] = [3600 * SECOND_NS as i64, 1800 * SECOND_NS as i64];
+
+/// What the RTC shows, as learnt while the clock was right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct RtcView {
+    /// By how much it is ahead of the clock, ns; whole hours in local time.
+    pub ahead_ns: i64,
+    /// The error of that is at most this, ns.
+    pub bound_ns: u64,
+    /// It has stopped: it showed one time twice.
+    pub stands: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Polled {
@@ -35,6 +49,8 @@ pub(super) struct Polled {
     pub(super) scale: Scale,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
+    /// The RTC showed one time twice.
+    stands: bool,
     /// The last one since time was disturbed. The RTC's is by how much it has
     /// moved since `reference`.
     pub(super) offset: Option<OffsetBound>,
@@ -53,8 +69,16 @@ impl Polled {
             leap: None,
             scale: Scale::Unknown,
             reference: None,
+            stands: false,
             offset: None,
         }
+    }
+
+    /// What the RTC shows itself, where it was learnt.
+    pub(super) fn rtc(&self) -> Option<RtcView> {
+        let OffsetBound { offset_ns: ahead_ns, bound_ns, .. } =
+            self.reference.filter(|_| self.kind == SourceKind::Rtc)?;
+        Some(RtcView { ahead_ns, bound_ns, stands: self.stands })
     }
 
     /// The RTC, learnt, where it shows no time away.
@@ -69,9 +93,9 @@ impl Polled {
 
     /// Its offset does not count any more: poll it from `due_ns` on.
     pub(super) fn forget(&mut self, due_ns: u64) {
-        let Self { kind, polls, scale, reference, .. } = *self;
+        let Self { kind, polls, scale, reference, stands, .. } = *self;
         let due_ns = if kind.is_local() { 0 } else { due_ns };
-        *self = Self { due_ns, polls, scale, reference, ..Self::new(kind) };
+        *self = Self { due_ns, polls, scale, reference, stands, ..Self::new(kind) };
     }
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to
@@ -106,6 +130,8 @@ impl Polled {
                 && !is_set_to_clock(&shown, reference)
         });
         let Some(reference) = known else {
+            let before = self.reference.as_ref();
+            self.stands = before.and_then(|before| stands(&shown, before)).unwrap_or(self.stands);
             let keeps = self.reference.filter(|reference| shown.agrees_with(reference));
             self.reference = if is_right { Some(shown) } else { keeps };
             return None;
@@ -164,6 +190,15 @@ impl Polled {
     }
 }
 
+/// Whether an RTC shows the time that it did; unknown of two readings close together.
+fn stands(shown: &OffsetBound, before: &OffsetBound) -> Option<bool> {
+    let passed_ns = shown.at_monotonic_ns.saturating_sub(before.at_monotonic_ns);
+    let known_ns = shown.bound_ns.saturating_add(before.bound_ns);
+    let lost_ns = i128::from(before.offset_ns) - i128::from(shown.offset_ns);
+    let is_long = passed_ns > known_ns.saturating_mul(4);
+    is_long.then(|| (lost_ns - i128::from(passed_ns)).unsigned_abs() <= known_ns.into())
+}
+
 /// Whether an RTC may have been set to the clock's time: a write lands on a whole
 /// second, which a long move tells from time away.
 fn is_set_to_clock(shown: &OffsetBound, before: &OffsetBound) -> bool {
@@ -208,6 +243,21 @@ mod tests {
     }
 
     /// Two hours ahead of UTC, and somebody sets it.
+    #[test]
+    fn an_rtc_that_stopped_is_told_from_one_that_is_off() {
+        let mut source = Polled::new(SourceKind::Rtc);
+        let mut stands = |offset_s, at_s| {
+            assert_eq!(source.moved(rtc(offset_s, at_s), true), None);
+            source.rtc().map(|rtc| (rtc.ahead_ns / SECOND_NS as i64, rtc.stands))
+        };
+        assert_eq!(stands(7200, 0), Some((7200, false)), "in local time");
+        assert_eq!(stands(7200, 60), Some((7200, false)));
+        assert_eq!(stands(7140, 120), Some((7140, true)), "a minute later the same time");
+        assert_eq!(stands(7139, 121), Some((7139, true)), "too soon to tell");
+        assert_eq!(stands(7139, 181), Some((7139, false)));
+        assert_eq!(Polled::new(SourceKind::VmClock).rtc(), None);
+    }
+
     #[test]
     fn an_rtc_that_is_set_to_summer_time_was_not_away() {
         for (by_s, moved_s) in [

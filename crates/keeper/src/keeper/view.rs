@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::OffsetBound;
 
-use super::polled::Polled;
+use super::polled::{Polled, RtcView};
 use super::{Keeper, Phase};
 use crate::action::Refusal;
 use crate::choice::{Candidate, Choice, Selected, choose};
@@ -49,6 +49,8 @@ pub struct SourceView {
     pub offset: Option<OffsetBound>,
     /// The error of that is at most this, now, ns: it grows with age.
     pub bound_ns: Option<u64>,
+    /// Of the RTC: what it shows itself.
+    pub rtc: Option<RtcView>,
 }
 
 /// What a source is used for.
@@ -124,7 +126,8 @@ impl Keeper {
                 (Some(_), _) => SourceState::Candidate,
             };
             let offset = counts.map(|one| one.offset);
-            SourceView { state, offset, bound_ns: offset.map(|offset| offset.bound_at(now_ns)) }
+            let bound_ns = offset.map(|offset| offset.bound_at(now_ns));
+            SourceView { state, offset, bound_ns, rtc: source.rtc() }
         };
         let sources = self.sources.iter().enumerate().map(of_source).collect();
         View { clock, selected, sources, next: self.would_do(&choice, now_ns) }

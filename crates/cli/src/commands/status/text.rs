@@ -4,7 +4,7 @@ use daemon::status::{ClockStatus, NextAction, SourceStatus, Status};
 use daemon::words::date_and_time;
 use disruptions::text::span;
 use instruments::figures::{signed, time};
-use keeper::{ClockState, SourceState};
+use keeper::{ClockState, RtcView, SourceState};
 
 use crate::output::printable;
 use crate::output::table::{Cell, Column, Table, width, wrap};
@@ -100,8 +100,30 @@ fn sources(sources: &[SourceStatus]) -> Table {
     }
     let unreachable = sources.iter().filter_map(|source| source.why.as_ref());
     unreachable.for_each(|why| table.note(format!("unreachable: {why}")));
+    let rtcs = sources.iter().filter_map(|source| rtc(&source.name, &source.rtc?));
+    rtcs.for_each(|note| table.note(note));
     table
 }
+
+/// What is wrong with an RTC, though its time is not used.
+fn rtc(name: &str, rtc: &RtcView) -> Option<String> {
+    let by_ns = rtc.ahead_ns.unsigned_abs();
+    let beyond_quarters_ns = by_ns % QUARTER_NS;
+    let is_zone = beyond_quarters_ns.min(QUARTER_NS - beyond_quarters_ns) <= rtc.bound_ns
+        && by_ns <= MOST_ZONE_NS + rtc.bound_ns;
+    let way = if rtc.ahead_ns < 0 { "behind" } else { "ahead of" };
+    let off = format!("{name} is {} {way} the clock", span(by_ns as f64 / 1e9));
+    match (rtc.stands, by_ns > rtc.bound_ns, is_zone) {
+        (true, ..) => Some(format!("{name} stands still")),
+        (false, false, _) => None,
+        (false, true, true) => Some(format!("{off}, as one in local time is")),
+        (false, true, false) => Some(off),
+    }
+}
+
+/// Time zones are whole quarters of an hour off UTC, 14 h at most.
+const QUARTER_NS: u64 = 900_000_000_000;
+const MOST_ZONE_NS: u64 = 56 * QUARTER_NS;
 
 fn state(state: SourceState) -> &'static str {
     match state {
@@ -132,7 +154,27 @@ mod tests {
             bound_ns: offset.map(|offset| offset.1),
             age_s: offset.map(|_| 12.5),
             why: (state == SourceState::Unreachable).then(|| format!("{name}: no reply in 300 ms")),
+            rtc: None,
         }
+    }
+
+    #[test]
+    fn an_rtc_in_local_time_is_told_from_one_that_is_off() {
+        let note = |ahead_s: i64, stands| {
+            let (ahead_ns, bound_ns) = (ahead_s * 1_000_000_000, 600_000_000);
+            let json =
+                serde_json::json!({ "ahead_ns": ahead_ns, "bound_ns": bound_ns, "stands": stands });
+            rtc("rtc", &serde_json::from_value(json).unwrap())
+        };
+        assert_eq!(note(0, false), None);
+        let text = |note: Option<String>| note.unwrap_or_default();
+        assert_eq!(
+            text(note(-19_800, false)),
+            "rtc is 5 h 30 min behind the clock, as one in local time is"
+        );
+        assert_eq!(text(note(40, false)), "rtc is 40.0 s ahead of the clock");
+        assert_eq!(text(note(86_400, false)), "rtc is 1 d 0 h ahead of the clock");
+        assert_eq!(text(note(-40, true)), "rtc stands still");
     }
 
     #[test]
