@@ -1,15 +1,8 @@
 //! What the first program of a machine does: the file systems of the kernel, and
 //! the end.
-//!
-//! # Invariants
-//! 1. `kexec_file_load`, which no library has, reads two open files and a string of the
-//!    length that it is told, its zero counted (kexec_file_load(2)), and keeps neither.
-#![allow(unsafe_code)]
 
-use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -80,28 +73,4 @@ pub fn load_module(path: &Path) -> io::Result<()> {
 /// The kernel's own; without one this does not return.
 pub fn restart() -> io::Result<()> {
     Ok(reboot(RebootCommand::Restart)?)
-}
-
-/// Boots another kernel at once, as [`restart`] restarts the machine (kexec_file_load(2)).
-///
-/// # Errors
-/// The kernel's own: ENOSYS where it has no CONFIG_KEXEC_FILE; without one this does not
-/// return.
-pub fn boot_by_kexec(kernel: &File, initrd: &File, parameters: &CStr) -> io::Result<()> {
-    let (bytes, no_flags) = (parameters.to_bytes_with_nul(), 0_usize);
-    // SAFETY: invariant 1: both files are open for as long as the call takes.
-    let failed = unsafe {
-        libc::syscall(
-            libc::SYS_kexec_file_load,
-            kernel.as_raw_fd(),
-            initrd.as_raw_fd(),
-            bytes.len(),
-            bytes.as_ptr(),
-            no_flags,
-        )
-    };
-    if failed != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(reboot(RebootCommand::Kexec)?)
 }

@@ -12,6 +12,8 @@ pub mod file_lock;
 pub mod generations;
 pub mod init;
 pub mod journal;
+#[cfg(target_arch = "x86_64")]
+pub mod kexec;
 mod mapping;
 pub mod membarrier;
 pub mod phc;

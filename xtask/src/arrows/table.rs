@@ -115,6 +115,6 @@ pub(super) const CRATES: &[Row] = &[
         "alarms",
         Uses::Only(&["disruptions", "facts", "keeper", "fleet", "simulator", "daemon"]),
     ),
-    top(ROOF, "zoo", Uses::Only(&["pvclock", "timekeeper"])),
+    top(ROOF, "zoo", Uses::Only(&["clock", "pvclock", "timekeeper"])),
     top(ROOF, "xtask", Uses::Only(&[])),
 ];

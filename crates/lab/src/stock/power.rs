@@ -32,7 +32,7 @@ pub(super) fn boot_again(modules: &[Vec<u8>]) -> io::Result<()> {
     // The kernel makes copies of both.
     drop(archive);
     let parameters = CString::new(second(&fs::read_to_string("/proc/cmdline")?))?;
-    linux::init::boot_by_kexec(&kernel, &File::open(INITRD)?, &parameters)
+    linux::kexec::boot(&kernel, &File::open(INITRD)?, &parameters)
 }
 
 fn second(parameters: &str) -> String {
