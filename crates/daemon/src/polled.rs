@@ -31,6 +31,8 @@ pub(crate) struct Source {
     is_reachable: Option<bool>,
     /// Why it was not.
     why: Option<String>,
+    /// It announced a leap second once: it shows UTC, also when that is over.
+    shows_utc: bool,
 }
 
 /// A source replies again, or it does not reply any more or never did, and why.
@@ -54,6 +56,16 @@ pub(crate) struct Polled {
     pub(crate) outcome: Outcome,
 }
 
+/// The scale of a server where systems nearby smear, by the leap indicator of its last
+/// reply, and whether it has announced a leap second before.
+fn among_smeared(leap: Option<u8>, shows_utc: bool) -> Scale {
+    match leap {
+        _ if shows_utc => Scale::Utc,
+        Some(0) => Scale::Smeared,
+        _ => Scale::Unknown,
+    }
+}
+
 impl Source {
     pub(crate) fn new(kind: SourceKind, time: TimeSource) -> Self {
         Self {
@@ -65,6 +77,7 @@ impl Source {
             time,
             describe: ToString::to_string,
             is_reachable: None,
+            shows_utc: false,
             why: None,
         }
     }
@@ -182,14 +195,17 @@ impl Source {
     }
 
     /// What it stated of leap seconds last. A server that announces one does not smear
-    /// it, and another may, where a page says that systems nearby do.
-    pub(crate) fn announced(&self, is_smeared_nearby: bool) -> Announced {
+    /// it, and one that replies and does not may, where a page says that systems nearby do.
+    pub(crate) fn announced(&mut self, is_smeared_nearby: bool) -> Announced {
         let leap = self.leap();
+        self.shows_utc |= leap.is_some();
         let scale = match (&self.time, self.smearing()) {
             (TimeSource::Rtc(_) | TimeSource::Host(_), _) => Scale::Unknown,
             (_, Some(Smearing { is_certain: true, .. })) => Scale::Smeared,
             (_, Some(_)) => Scale::Unknown,
-            (TimeSource::Ntp(_), _) if is_smeared_nearby && leap.is_none() => Scale::Smeared,
+            (TimeSource::Ntp(server), _) if is_smeared_nearby => {
+                among_smeared(server.status().leap, self.shows_utc)
+            }
             _ => Scale::Utc,
         };
         Announced { leap, scale }

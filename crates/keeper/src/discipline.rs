@@ -129,9 +129,12 @@ impl Discipline {
         self.stepped_ns += by_ns as f64;
     }
 
-    /// A slew ends here: what is left of it was not made, and is known to half a
+    /// A slew ends here, if it was begun before: what is left of it was not made, and is known to half a
     /// millisecond only.
     pub(crate) fn end_slew(&mut self, now_ns: u64) {
+        if self.slewing.since_ns > now_ns {
+            return;
+        }
         self.slewing_until_ns = 0;
         let left_ns = std::mem::take(&mut self.slewing).left_ns(now_ns);
         if left_ns != 0 {

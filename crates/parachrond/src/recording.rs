@@ -31,7 +31,13 @@ pub(crate) struct Recording {
     scrapes: Scrapes,
     /// Lines that were left out when a Parquet file was made last.
     left_out: u64,
+    /// What was told to fail, and has not been told to be over.
+    failing: [bool; 2],
 }
+
+/// What may fail: a row, each minute, and a Parquet file, each hour.
+const ROW: (usize, &str) = (0, "nothing is recorded");
+const PACK: (usize, &str) = (1, "lines of records are not packed");
 
 impl Recording {
     /// What is to be recorded, if that is configured.
@@ -49,18 +55,22 @@ impl Recording {
         let host = std::fs::read_to_string(HOST).unwrap_or_default();
         let limit_bytes = u64::from(settings.records_limit_mb) * 1_000_000;
         let folder = Folder::new(&shown, host.trim(), limit_bytes);
-        Ok(Some(Self { folder, shown, scrapes, left_out: 0 }))
+        Ok(Some(Self { folder, shown, scrapes, left_out: 0, failing: [false; 2] }))
     }
 
     /// Records until the process ends.
     pub(crate) fn begin(mut self) -> Result<(), Failure> {
         let record = move || {
             let log = Log::open();
-            let (mut before, mut is_failing) = (Before::default(), false);
+            let mut before = Before::default();
             thread::sleep(FIRST);
             for row in 0_u32.. {
-                let recorded = self.one(&mut before, row.is_multiple_of(PACKED_EACH));
-                self.tell(&log, recorded, &mut is_failing);
+                let recorded = self.one(&mut before);
+                self.tell(&log, ROW, recorded);
+                if row.is_multiple_of(PACKED_EACH) {
+                    let packed = self.pack(&log);
+                    self.tell(&log, PACK, packed);
+                }
                 thread::sleep(EVERY);
             }
         };
@@ -70,39 +80,39 @@ impl Recording {
         thread.spawn(record).map(|_| ()).map_err(failed)
     }
 
-    /// A row, and a Parquet file where that is due; more lines that were left out of it.
-    fn one(&mut self, before: &mut Before, is_packed: bool) -> Result<u64, Error> {
+    /// A row.
+    fn one(&mut self, before: &mut Before) -> Result<(), Error> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let unix_s = since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
         let (row, next) = minute(&self.scrapes.one(), before, unix_s);
         self.folder.write(&row)?;
         // What a row that was not written has counted is in the next.
         *before = next;
-        if !is_packed {
-            return Ok(0);
-        }
-        // The day's lines are read anew each hour.
+        Ok(())
+    }
+
+    /// Parquet files; the day's lines are read anew each hour.
+    fn pack(&mut self, log: &Log) -> Result<(), Error> {
         let now = self.folder.pack()?.left_out;
-        Ok(now.saturating_sub(std::mem::replace(&mut self.left_out, now)))
+        let left_out = now.saturating_sub(std::mem::replace(&mut self.left_out, now));
+        if left_out > 0 {
+            log.notice(&format!("{left_out} damaged lines of records are left out"));
+        }
+        Ok(())
     }
 
     /// Once, and once again when it is over: not each minute.
-    fn tell(&self, log: &Log, recorded: Result<u64, Error>, is_failing: &mut bool) {
-        match recorded {
-            Err(why) if !*is_failing => {
+    fn tell(&mut self, log: &Log, (which, what): (usize, &str), done: Result<(), Error>) {
+        let was_failing = std::mem::replace(&mut self.failing[which], done.is_err());
+        match done {
+            Err(why) if !was_failing => {
                 let remedy = "room on the disk and write permission; the clock is kept without";
-                log.error(&format!("nothing is recorded: {why}"), remedy);
-                *is_failing = true;
+                log.error(&format!("{what}: {why}"), remedy);
             }
-            Err(_) => {}
-            Ok(left_out) => {
-                if std::mem::take(is_failing) {
-                    log.notice(&format!("records are written again: {}", self.shown.display()));
-                }
-                if left_out > 0 {
-                    log.notice(&format!("{left_out} damaged lines of records are left out"));
-                }
+            Ok(()) if was_failing => {
+                log.notice(&format!("records are written again: {}", self.shown.display()));
             }
+            _ => {}
         }
     }
 }

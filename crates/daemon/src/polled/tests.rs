@@ -53,13 +53,16 @@ fn what_smears_is_known_by_its_name_or_by_a_page() {
     let source = |name: &str| Source::ntp(name, Duration::from_millis(1));
     for (name, nearby, scale) in [
         ("192.0.2.1", false, Scale::Utc),
-        ("192.0.2.1", true, Scale::Smeared),
+        ("192.0.2.1", true, Scale::Unknown),
         ("169.254.169.123", false, Scale::Smeared),
         ("time.google.com", false, Scale::Smeared),
     ] {
         assert_eq!(source(name).announced(nearby), Announced { leap: None, scale }, "{name}");
     }
     assert_eq!(source("192.0.2.1").smearing(), None);
+    let scales = [(None, false), (Some(0), false), (Some(0), true), (None, true)];
+    let scales = scales.map(|(leap, shows_utc)| among_smeared(leap, shows_utc));
+    assert_eq!(scales, [Scale::Unknown, Scale::Smeared, Scale::Utc, Scale::Utc]);
     let told = source("time.google.com").smearing().unwrap();
     assert_eq!((told.source.as_str(), told.is_certain), ("ntp time.google.com", true));
 }

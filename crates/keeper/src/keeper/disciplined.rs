@@ -56,7 +56,13 @@ impl Keeper {
         let is_new = self.policy.corrector != corrector;
         if is_new {
             self.policy.corrector = corrector;
-            self.queued.retain(|action| !matches!(action, Action::Discipline(_)));
+            let is_ours = |action: &Action| {
+                matches!(
+                    action,
+                    Action::Discipline(_) | Action::SetFigures { .. } | Action::SetError { .. }
+                )
+            };
+            self.queued.retain(|action| !is_ours(action));
             self.leave_leap();
             self.discipline.failed();
         }
@@ -90,12 +96,14 @@ impl Keeper {
         self.discipline.slewed(slewing);
     }
 
-    /// A set of the clock ends a slew (TK_CLEAR_NTP, kernel/time/timekeeping.c).
-    pub(super) fn end_slew(&mut self, now_ns: u64) {
-        if let Some(slewing) = &mut self.slewing {
+    /// A set of the clock at `at_ns` ended a slew (TK_CLEAR_NTP,
+    /// kernel/time/timekeeping.c), but none that was begun since: a set is known some
+    /// samples later.
+    pub(super) fn end_slew(&mut self, at_ns: u64) {
+        if let Some(slewing) = self.slewing.as_mut().filter(|one| one.since_ns <= at_ns) {
             slewing.by_ns = 0;
         }
-        self.discipline.end_slew(now_ns);
+        self.discipline.end_slew(at_ns);
     }
 
     /// The clock is right: what to adjust.

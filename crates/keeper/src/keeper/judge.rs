@@ -290,6 +290,10 @@ impl Keeper {
             let is_recent = now_ns.saturating_sub(*at_ns) < REPORTED_FOR_NS;
             last.is_like(&why) && (is_recent || why.is_lasting())
         });
+        // The clock is off by what a source shows, or by nobody knows how much.
+        if why != Refusal::Unconfirmed {
+            self.forget_error();
+        }
         if is_reported {
             return None;
         }

@@ -49,8 +49,9 @@ pub(super) struct Polled {
     pub(super) scale: Scale,
     /// The RTC's offset while the clock was right, or undisturbed at least.
     reference: Option<OffsetBound>,
-    /// The RTC showed one time twice.
+    /// The RTC showed one time twice, of which this was the first.
     stands: bool,
+    earlier: Option<OffsetBound>,
     /// The last one since time was disturbed. The RTC's is by how much it has
     /// moved since `reference`.
     pub(super) offset: Option<OffsetBound>,
@@ -70,6 +71,7 @@ impl Polled {
             scale: Scale::Unknown,
             reference: None,
             stands: false,
+            earlier: None,
             offset: None,
         }
     }
@@ -93,9 +95,9 @@ impl Polled {
 
     /// Its offset does not count any more: poll it from `due_ns` on.
     pub(super) fn forget(&mut self, due_ns: u64) {
-        let Self { kind, polls, scale, reference, stands, .. } = *self;
+        let Self { kind, polls, scale, reference, stands, earlier, .. } = *self;
         let due_ns = if kind.is_local() { 0 } else { due_ns };
-        *self = Self { due_ns, polls, scale, reference, stands, ..Self::new(kind) };
+        *self = Self { due_ns, polls, scale, reference, stands, earlier, ..Self::new(kind) };
     }
 
     /// The clock was stepped: its offset is smaller by that. Poll it again to
@@ -111,7 +113,7 @@ impl Polled {
     /// the machine to be away: its offset has to be learnt again.
     pub(super) fn unlearn(&mut self) {
         if self.kind == SourceKind::Rtc {
-            (self.reference, self.offset) = (None, None);
+            (self.reference, self.offset, self.earlier) = (None, None, None);
         }
     }
 
@@ -130,8 +132,10 @@ impl Polled {
                 && !is_set_to_clock(&shown, reference)
         });
         let Some(reference) = known else {
-            let before = self.reference.as_ref();
-            self.stands = before.and_then(|before| stands(&shown, before)).unwrap_or(self.stands);
+            let earlier = self.earlier.get_or_insert(shown);
+            if let Some(stands) = stands(&shown, earlier) {
+                (self.stands, *earlier) = (stands, shown);
+            }
             let keeps = self.reference.filter(|reference| shown.agrees_with(reference));
             self.reference = if is_right { Some(shown) } else { keeps };
             return None;
@@ -190,7 +194,8 @@ impl Polled {
     }
 }
 
-/// Whether an RTC shows the time that it did; unknown of two readings close together.
+/// Whether an RTC shows the time that it did; unknown of readings close together, as
+/// those of two samples are.
 fn stands(shown: &OffsetBound, before: &OffsetBound) -> Option<bool> {
     let passed_ns = shown.at_monotonic_ns.saturating_sub(before.at_monotonic_ns);
     let known_ns = shown.bound_ns.saturating_add(before.bound_ns);
@@ -242,7 +247,6 @@ mod tests {
         OffsetBound { offset_ns, bound_ns: SECOND_NS / 2, at_monotonic_ns: at_s * SECOND_NS }
     }
 
-    /// Two hours ahead of UTC, and somebody sets it.
     #[test]
     fn an_rtc_that_stopped_is_told_from_one_that_is_off() {
         let mut source = Polled::new(SourceKind::Rtc);
@@ -252,12 +256,25 @@ mod tests {
         };
         assert_eq!(stands(7200, 0), Some((7200, false)), "in local time");
         assert_eq!(stands(7200, 60), Some((7200, false)));
-        assert_eq!(stands(7140, 120), Some((7140, true)), "a minute later the same time");
-        assert_eq!(stands(7139, 121), Some((7139, true)), "too soon to tell");
-        assert_eq!(stands(7139, 181), Some((7139, false)));
+        for s in 1..=3 {
+            assert_eq!(
+                stands(7200 - s, 60 + s as u64),
+                Some((7200 - s, false)),
+                "too soon to tell"
+            );
+        }
+        for s in 4..=60 {
+            stands(7200 - s, 60 + s as u64);
+        }
+        assert_eq!(stands(7139, 121), Some((7139, true)), "a minute later the same time");
+        for s in 0..=10 {
+            stands(7139, 122 + s);
+        }
+        assert_eq!(stands(7139, 133), Some((7139, false)));
         assert_eq!(Polled::new(SourceKind::VmClock).rtc(), None);
     }
 
+    /// Two hours ahead of UTC, and somebody sets it.
     #[test]
     fn an_rtc_that_is_set_to_summer_time_was_not_away() {
         for (by_s, moved_s) in [

@@ -56,10 +56,11 @@ impl Folder {
         let date = date_of(minute.unix_s);
         // Somebody may have removed it.
         self.today = self.today.take().filter(|lines| lines.path.exists());
-        let mut closed = Ok(());
         if self.today.as_ref().is_none_or(|lines| lines.date != date) {
-            // If this fails, the next hour packs it.
-            closed = self.today.take().map_or(Ok(()), |lines| self.close(&lines));
+            if let Some(lines) = self.today.take() {
+                // If this fails, the next hour packs it.
+                let _ = self.close(&lines);
+            }
             self.today = Some(self.open(date, minute.unix_s)?);
         }
         let Some(today) = &mut self.today else { return Ok(()) };
@@ -72,33 +73,29 @@ impl Folder {
             return Err(failed);
         }
         today.bytes += line.len() as u64;
-        closed
+        Ok(())
     }
 
     /// Makes the Parquet file of the day so far, those of days whose lines were left, and
     /// removes the oldest files where all take more than the limit.
     ///
     /// # Errors
-    /// One of them cannot be made or removed; the lines stay.
+    /// The first of those that cannot be made or removed; its lines stay, and all others
+    /// are done.
     pub fn pack(&mut self) -> Result<Packed, Error> {
-        let mut packed = Packed::default();
-        if let Some(lines) = &self.today {
-            packed = pack(&lines.path)?;
-        }
         let open = self.today.as_ref().map(|lines| lines.path.clone());
+        let mut made = vec![open.as_deref().map_or(Ok(Packed::default()), pack)];
         let left = self.files()?.into_iter().filter(|file| file.is_lines);
-        for file in left.filter(|file| Some(&file.path) != open.as_ref()).take(MOST_LEFT) {
-            let lines = OpenOptions::new().read(true).write(true).open(&file.path);
-            let lines = lines.map_err(reading(&file.path))?;
-            // Another's, who writes to it.
-            if lock(&lines, &file.path).is_err() {
-                continue;
-            }
-            packed.left_out += pack(&file.path)?.left_out;
-            fs::remove_file(&file.path).map_err(writing(&file.path))?;
+        let left = left.filter(|file| Some(&file.path) != open.as_ref());
+        made.extend(left.take(MOST_LEFT).map(|file| pack_left(&file.path)));
+        let bound = self.bound(open.as_deref());
+        let mut all = Packed::default();
+        for packed in made {
+            let packed = packed?;
+            all.minutes += packed.minutes;
+            all.left_out += packed.left_out;
         }
-        self.bound(open.as_deref())?;
-        Ok(packed)
+        bound.map(|()| all)
     }
 
     /// The day is over.
@@ -117,7 +114,8 @@ impl Folder {
                 continue;
             }
             let lines = OpenOptions::new().read(true).write(true).open(&file.path);
-            let mut lines = lines.map_err(writing(&file.path))?;
+            // Such as root's, of a run by hand.
+            let Ok(mut lines) = lines else { continue };
             if lock(&lines, &file.path).is_err() {
                 continue;
             }
@@ -226,6 +224,18 @@ fn whole(mut file: &File) -> io::Result<u64> {
     Ok(last.map_or(begin, |at| begin + at as u64 + 1))
 }
 
+/// Makes the Parquet file of lines that a day before has left, and removes them.
+fn pack_left(path: &Path) -> Result<Packed, Error> {
+    let lines = OpenOptions::new().read(true).write(true).open(path).map_err(reading(path))?;
+    // Another's, who writes to it.
+    if lock(&lines, path).is_err() {
+        return Ok(Packed::default());
+    }
+    let packed = pack(path)?;
+    fs::remove_file(path).map_err(writing(path))?;
+    Ok(packed)
+}
+
 /// Makes the Parquet file of lines, in the place of the one that is there.
 fn pack(lines: &Path) -> Result<Packed, Error> {
     let name = lines.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -248,6 +258,9 @@ fn pack(lines: &Path) -> Result<Packed, Error> {
 
 fn pack_to(path: &Path, unfinished: &Path) -> Result<Packed, Error> {
     let from = File::open(path).map_err(reading(path))?;
+    // Else a power failure may leave fewer lines than the file made of them, and the next
+    // would be shorter.
+    from.sync_data().map_err(writing(path))?;
     let failed = writing(unfinished);
     let file = File::create(unfinished).map_err(&failed)?;
     let mut writer = packed::Writer::new(file).map_err(&failed)?;

@@ -151,7 +151,7 @@ fn a_segment_counts_once_its_daemon_has_noticed_a_disruption() {
 /// By the kernel as `timekeeper` models it: as it is after a correction by `keep`, while
 /// its sources are gone, and after a disruption takes back what it was told.
 #[test]
-fn it_is_the_kernels_maxerror_whatever_keep_does() {
+fn it_follows_the_kernels_maxerror() {
     use timekeeper::timex::{mode, status};
     use timekeeper::{ClockSource, Kernel, Timekeeper, Timex as Asked, Version};
 

@@ -20,3 +20,16 @@ fn a_slew_that_a_set_ended_is_begun_again() {
         assert!(slews(&done), "{done:?}");
     }
 }
+
+/// A set is known some samples after it was seen.
+#[test]
+fn a_set_from_before_a_slew_does_not_end_it() {
+    let source = (SourceKind::Ntp, Some((50 * MS, 5_000_000)));
+    let mut bench = Bench::new(Policy::default(), &[source]);
+    let set = disruption(Kind::ClockSet, bench.now_ns.saturating_sub(1_000_000), 20e6);
+    assert!(matches!(bench.sample(&[])[..], [Action::Slew(_)]));
+    let left = |bench: &Bench| bench.keeper.slewing.map(|slewing| slewing.by_ns);
+    assert_eq!(left(&bench), Some(50 * MS));
+    bench.sample(&[set]);
+    assert_eq!(left(&bench), Some(50 * MS));
+}

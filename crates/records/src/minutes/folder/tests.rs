@@ -151,3 +151,28 @@ fn a_host_is_a_folder_whatever_its_name() {
     assert_eq!(named(&"x".repeat(300)).len(), 200);
     assert_eq!((date_of(-1), date_of(DAY + 86_399)), ("1969-12-31".into(), "2026-11-22".into()));
 }
+
+/// A file that cannot be made keeps back neither the others nor the limit.
+#[test]
+fn one_that_cannot_be_packed_stops_nothing_else() {
+    let root = tempfile::tempdir().unwrap();
+    let mut folder = Folder::new(root.path(), "db-1", u64::MAX);
+    for day in 0..3 {
+        folder.write(&minute(DAY + 86_400 * day)).unwrap();
+    }
+    let of = |name: &str| root.path().join("date=2026-11-22/host=db-1").join(name);
+    // A folder has its name.
+    fs::create_dir_all(of("part-7.parquet/x")).unwrap();
+    fs::write(of("_part-7.jsonl"), lines::line(&minute(DAY + 7))).unwrap();
+    // The day that ends cannot be made either: the row of the next is written once.
+    fs::create_dir_all(root.path().join("date=2026-11-24/host=db-1/part-1795478400.parquet/x"))
+        .unwrap();
+    folder.write(&minute(DAY + 86_400 * 3)).unwrap();
+    let today = "date=2026-11-25/host=db-1/part-1795564800.parquet";
+    assert!(folder.pack().is_err());
+    assert_eq!(rows(&root.path().join(today)).len(), 1);
+    assert!(of("part-1795305600.parquet").is_file());
+    folder.limit_bytes = 0;
+    assert!(folder.pack().is_err());
+    assert!(!of("part-1795305600.parquet").exists());
+}
