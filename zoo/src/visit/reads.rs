@@ -107,7 +107,8 @@ fn counted(
     log: Option<&Path>,
 ) -> Result<Counted, String> {
     let trace = |machine: &mut Machine, on: bool| -> Result {
-        let (Some(log), Some(qmp)) = (log, machine.qmp.as_mut()) else { return Ok(()) };
+        let Some(log) = log else { return Ok(()) };
+        let qmp = machine.qmp.as_mut().ok_or("reads of devices are counted by QMP")?;
         let line = json!({ "command-line": format!("logfile {}", log.display()) });
         if on {
             qmp.execute("human-monitor-command", line)?;
@@ -119,7 +120,7 @@ fn counted(
     let record = machine.line.run("reads", 60, &line);
     trace(machine, false)?;
     let record = record?;
-    let device = log.map(|log| reads_of(log, source));
+    let device = log.map(|log| reads_of(log, source)).transpose()?;
     let (first, report) = record.stdout.split_once('\n').unwrap_or_default();
     let calls = first.split_once(' ').filter(|(_, at_end)| *at_end == source);
     let calls = calls.and_then(|(calls, _)| calls.parse().ok());
@@ -129,11 +130,11 @@ fn counted(
 }
 
 /// How often QEMU saw a source's device read, or any of theirs.
-fn reads_of(log: &Path, source: &str) -> u64 {
-    let read = fs::read(log).unwrap_or_default();
+fn reads_of(log: &Path, source: &str) -> Result<u64, String> {
+    let read = fs::read(log).map_err(|error| format!("{}: {error}", log.display()))?;
     // Some megabytes each.
     let _ = fs::remove_file(log);
-    seen(&String::from_utf8_lossy(&read), source)
+    Ok(seen(&String::from_utf8_lossy(&read), source))
 }
 
 fn seen(log: &str, source: &str) -> u64 {
