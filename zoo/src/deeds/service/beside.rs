@@ -139,8 +139,9 @@ pub(crate) fn run(
         let when = format!("beside {name}, stop for {} s, cont", pause.as_secs());
         checks.push(soon_right(&when, machine)?);
         checks.push(after_the_first_answer(&when, machine, before)?);
-        checks.push(super::views::agree(&when, machine, Some(other))?);
         sleep(other.polls);
+        // Until then the kernel's status and its bound are of the daemon before its poll.
+        checks.push(super::views::agree(&when, machine, Some(other))?);
         let (ahead_s, bound_s) = machine.ahead_s()?;
         let thinks = thinks(machine, other)?;
         checks.push(Check::new(
