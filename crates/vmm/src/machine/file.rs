@@ -106,9 +106,10 @@ struct Description {
     vmclock: Option<(VmClockSource, (u64, u64))>,
     hypercalls: Option<HypercallPage>,
     taken: Taken,
-    /// Both since version 2.
+    /// Since version 2, and there in each.
     #[serde(default)]
-    timers: Timers,
+    timers: Option<Timers>,
+    /// Since version 2, of a guest of our provider.
     #[serde(default)]
     provider: Option<Provider>,
 }
@@ -121,12 +122,8 @@ struct Timers {
     hpet: Option<(u64, Option<u64>)>,
 }
 
-impl Default for Timers {
-    /// Of each machine that was saved in version 1.
-    fn default() -> Self {
-        Self { pm_timer: Some(PmWidth::Bits24), hpet: None }
-    }
-}
+/// Of each machine that was saved in version 1.
+const FIRST_TIMERS: Timers = Timers { pm_timer: Some(PmWidth::Bits24), hpet: None };
 
 /// The settings of a provider that are not its host's, nor in what it saved.
 #[derive(Serialize, Deserialize)]
@@ -242,7 +239,8 @@ impl Saved {
             return Err(wrong(format!("{length} bytes, where {DESCRIPTION_MAX} are possible")));
         }
         let text = from.bytes(length.into(), within)?;
-        let mut saved = serde_json::from_slice::<Description>(&text).map_err(wrong)?.saved()?;
+        let description = serde_json::from_slice::<Description>(&text).map_err(wrong)?;
+        let mut saved = description.of_version(found)?.saved()?;
         let (size, mut before, within) = (saved.settings.memory, 0, "in its memory");
         loop {
             let (address, bytes) = (from.u64(within)?, from.u64(within)?);
@@ -280,21 +278,37 @@ impl Saved {
                 real_ns: self.taken.real.0.0,
                 tai_offset_s: self.taken.tai_offset_s,
             },
-            timers: Timers {
+            timers: Some(Timers {
                 pm_timer: self.devices.pm_timer,
                 hpet: self
                     .devices
                     .hpet
                     .map(|hpet| (hpet.counter, hpet.running_since.map(|since| since.0))),
-            },
+            }),
             provider: Provider::of(&self.settings.backend),
         })
     }
 }
 
 impl Description {
+    /// With all that its version has, and no more.
+    fn of_version(self, version: u32) -> Result<Self, FileError> {
+        let is_first = version == 1;
+        let has_provider = !is_first && self.host.is_some();
+        if self.timers.is_none() != is_first || self.provider.is_some() != has_provider {
+            return Err(wrong(format!("no description of version {version}")));
+        }
+        Ok(self)
+    }
+
     /// Without its memory.
     fn saved(self) -> Result<Saved, FileError> {
+        let timers = self.timers.unwrap_or(FIRST_TIMERS);
+        let since_ns = timers.hpet.and_then(|(_, since_ns)| since_ns).unwrap_or(0);
+        if since_ns > self.own_time_ns {
+            let now_ns = self.own_time_ns;
+            return Err(wrong(format!("an HPET that runs since {since_ns} ns, at {now_ns} ns")));
+        }
         let clock = ClockState::from_json(&self.clock).map_err(wrong)?;
         let host = self.host.map(|bytes| host::Saved::from_bytes(&bytes)).transpose();
         let host = host.map_err(wrong)?;
@@ -334,9 +348,8 @@ impl Description {
             memory: Vec::new(),
             vcpus: vcpus.collect(),
             devices: DevicesState {
-                pm_timer: self.timers.pm_timer,
-                hpet: self
-                    .timers
+                pm_timer: timers.pm_timer,
+                hpet: timers
                     .hpet
                     .map(|(counter, since)| HpetState { counter, running_since: since.map(Nanos) }),
                 pit: None,

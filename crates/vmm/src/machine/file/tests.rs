@@ -141,14 +141,31 @@ fn what_is_no_saved_machine_is_refused_with_the_reason() {
     assert!(changed(15, 0xff).contains("bytes, where 16777216 are possible"));
     assert!(changed(17, b'x').contains("description"));
 
-    // What version 1 had.
+    // What version 1 had, and what neither may have.
     let text = String::from_utf8(file[16..16 + description].to_vec()).unwrap();
-    let mut first: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rewritten = |version: u32, changed: &serde_json::Value| {
+        let json = serde_json::to_vec(changed).unwrap();
+        let mut bytes = file[..8].to_vec();
+        bytes.extend(version.to_le_bytes());
+        bytes.extend(u32::try_from(json.len()).unwrap().to_le_bytes());
+        bytes.extend(json);
+        bytes.extend(&file[16 + description..file.len() - 4]);
+        let sum = crc32fast::hash(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        Saved::read_from(&bytes[..])
+    };
+    let mut first = all.clone();
     for later in ["timers", "provider"] {
         assert!(first.as_object_mut().unwrap().remove(later).is_some(), "{later}");
     }
-    let first = serde_json::from_value::<Description>(first).unwrap().saved().unwrap();
-    assert_eq!((first.devices.pm_timer, first.devices.hpet), (Some(PmWidth::Bits24), None));
+    let one = rewritten(1, &first).unwrap();
+    assert_eq!((one.devices.pm_timer, one.devices.hpet), (Some(PmWidth::Bits24), None));
+    assert!(rewritten(2, &all).is_ok() && rewritten(2, &first).is_err());
+    assert!(rewritten(1, &all).is_err());
+    let mut later = all;
+    later["timers"]["hpet"] = serde_json::json!([0, u64::MAX]);
+    assert!(rewritten(2, &later).unwrap_err().to_string().contains("an HPET that runs since"));
 
     // A host with other features: more than any has.
     let mut other: Description = serde_json::from_str(&text).unwrap();
