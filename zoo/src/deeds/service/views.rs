@@ -19,9 +19,12 @@ const TELLING_S: f64 = 0.5;
 /// They tell of the same clock at different moments, s.
 const AGREE_S: f64 = 0.1;
 
-/// Until the kernel counts the clock as synchronised; how long that took.
+/// Until the kernel and the daemon count the clock as synchronised, which verifies a step
+/// by its next poll; how long that took.
 const SYNCHRONISED: &str = "now() { cut -d ' ' -f 1 /proc/uptime; }; start=$(now); \
-    for i in $(seq 80); do adjtimex | grep -q 'status:.*UNSYNC' || break; usleep 200000; done; \
+    for i in $(seq 80); do adjtimex | grep -q 'status:.*UNSYNC' || \
+    ! parachron status --format json | tr -d ' \\n' | \
+    grep -q '\"clock\":{\"state\":\"synchronised\"' || break; usleep 200000; done; \
     echo $start $(now)";
 
 /// Of programs that end well, a line each.
