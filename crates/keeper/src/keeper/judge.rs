@@ -290,8 +290,9 @@ impl Keeper {
             let is_recent = now_ns.saturating_sub(*at_ns) < REPORTED_FOR_NS;
             last.is_like(&why) && (is_recent || why.is_lasting())
         });
-        // The clock is off by what a source shows, or by nobody knows how much.
-        if why != Refusal::Unconfirmed {
+        // The clock is off by what enough sources show; a liar alone takes nothing back.
+        let is_shown = by.agreeing.0 >= self.needed().0;
+        if is_shown && !matches!(why, Refusal::Unconfirmed | Refusal::Contradiction) {
             self.forget_error();
         }
         if is_reported {
