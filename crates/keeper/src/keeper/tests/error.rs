@@ -69,3 +69,18 @@ fn without_servers_the_probable_error_grows() {
     let (max_ns, estimated_ns) = *bench.figures.last().unwrap();
     assert!(max_ns.is_none() && (90 * MS as u64..100 * MS as u64).contains(&estimated_ns));
 }
+
+/// A pause that nothing showed, found by the one server, which may not step so far.
+#[test]
+fn what_is_refused_leaves_nothing_known_of_the_error() {
+    let mut bench = Bench::new(Policy::default(), &[SERVER]);
+    bench.sample(&[]);
+    bench.move_by(5000 * MS);
+    bench.now_ns += 100 * S as u64;
+    let mut done = Vec::new();
+    for _ in 0..200 {
+        done.extend(bench.sample(&[]));
+    }
+    assert!(matches!(done[..], [Action::Refuse(..), ..]), "{done:?}");
+    assert_eq!(bench.figures, [(Some(16 * S), 16 * S)], "once");
+}
