@@ -76,7 +76,7 @@ fn what_is_refused_leaves_nothing_known_of_the_error() {
     let mut bench = Bench::new(Policy::default(), &[SERVER]);
     bench.sample(&[]);
     bench.move_by(5000 * MS);
-    bench.now_ns += 100 * S as u64;
+    bench.now_ns += 100 * S;
     let mut done = Vec::new();
     for _ in 0..200 {
         done.extend(bench.sample(&[]));
